@@ -2,14 +2,10 @@ import * as z from "zod";
 import { listenerTlsSchema, listenFields, logSchema } from "../deploy/runtime/config/process-schema.ts";
 import { tracingSchema } from "../deploy/runtime/tracing/tracing-schema.ts";
 import { CATALOG, type Catalog } from "./catalog.ts";
-import { grpcSchema } from "./grpc/grpc-settings.ts";
 import { adminSchema, healthSchema } from "./http/admin/admin-settings.ts";
-import { streamSchema } from "./http/answer/stream-settings.ts";
-import { tryItSchema } from "./http/try-it/try-it-settings.ts";
 import { keysSchema, tokensSchema } from "./keys/key-settings.ts";
 import { overloadSchema } from "./overload/overload-settings.ts";
 import { stateSchema } from "./state/state-settings.ts";
-import { statsSchema } from "./stats/stats-settings.ts";
 import { timeoutsSchema } from "./upstream/call/timeouts.ts";
 import { clustersSchema } from "./upstream/cluster-settings.ts";
 import { continuationSchema } from "./upstream/continuation/continuation-room.ts";
@@ -110,7 +106,30 @@ const gatewayKeys = z.strictObject({
     .describe("Listener of the public API."),
   admin: adminSchema,
   health: healthSchema,
-  grpc: grpcSchema,
+  grpc: z
+    .strictObject({
+      ...listenFields(50_050),
+      tls: listenerTlsSchema,
+      maxConnections: z
+        .int()
+        .min(1)
+        .default(1_024)
+        .describe("Most open connections; a further one is closed as soon as it is accepted."),
+      maxConcurrentStreams: z
+        .int()
+        .min(1)
+        .max(1_000_000)
+        .default(1_024)
+        .describe("Most open calls of one connection; its HTTP/2 client delays further ones."),
+      reflection: z
+        .boolean()
+        .default(true)
+        .describe("Whether callers with a key may read the contract by gRPC server reflection."),
+    })
+    .optional()
+    .describe(
+      "Listener of `svc.inference.v1.InferenceService` for internal gRPC clients, with the keys and limits of the public API; without this section there is none.",
+    ),
   keys: keysSchema,
   sealingKeyFile: z
     .string()
@@ -187,7 +206,19 @@ const gatewayKeys = z.strictObject({
     .describe(
       "Number of proxies in front that append to x-forwarded-for; at 0 the header is ignored, and the address of the connection is used.",
     ),
-  tryIt: tryItSchema,
+  tryIt: z
+    .strictObject({
+      hosts: z
+        .array(z.string().min(1).toLowerCase())
+        .default([])
+        .describe(
+          "Host names, without a port, under which browsers may open the page, besides IP addresses and `localhost`: an attacker can point any other name at this address, and scripts of that name's site could then read the user's input.",
+        ),
+    })
+    .optional()
+    .describe(
+      "Page at `/` of the public API to try the API with a pasted key; without this section there is none. `npm start` has it.",
+    ),
   cacheHeader: z
     .boolean()
     .default(false)
@@ -195,13 +226,24 @@ const gatewayKeys = z.strictObject({
       "Whether replies carry `x-svc-cache`: the expected, cached and lost tokens of the prompt in the engine's cache, and the reason for the loss.",
     ),
   overloadManager: overloadSchema,
-  stats: statsSchema,
+  stats: z
+    .strictObject({
+      keySeries: z
+        .int()
+        .min(0)
+        .max(10_000)
+        .default(100)
+        .describe(
+          "The most keys with a series of their own in `svc_key_…` per gateway; all others count as `other`. The ids of these keys are visible in the metrics; they are no secret.",
+        ),
+    })
+    .prefault({})
+    .describe("Metrics of single keys."),
   timeouts: timeoutsSchema,
   catalog: catalogSchema,
   clusters: clustersSchema,
   state: stateSchema,
   upstream: upstreamSchema,
-  stream: streamSchema,
   retry: retrySchema,
   continuation: continuationSchema,
   tracing: tracingSchema.optional(),

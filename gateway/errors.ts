@@ -57,28 +57,21 @@ export type FieldPath = readonly (string | number)[];
 
 /** Optional properties of an error. */
 export type ApiErrorOptions = {
-  /** Path of the field at fault, rendered as `messages[0].role` in A and `messages.0.role` in B. Default: none. */
+  /** The field at fault, rendered as `messages[0].role` in A and `messages.0.role` in B. */
   readonly path?: FieldPath;
-  /**
-   * Index of the canonical message at fault, if only the caller of the function can map it to a field. Default: none.
-   */
+  /** Index of the canonical message at fault, which the format maps to a field. */
   readonly promptMessage?: number;
-  /** Retry delay in milliseconds from now. Default: none is sent. */
+  /** Retry delay in milliseconds from the creation of the error. */
   readonly retryAfterMs?: number;
-  /**
-   * Whether the caller should retry, sent as `x-should-retry`; both official SDK families follow it. Default: not sent.
-   */
+  /** Sent as `x-should-retry`, which both official SDK families follow. */
   readonly shouldRetry?: boolean;
-  /**
-   * Index of the tool at fault, from 0, among the tools sent to the engine. Only the format can map it to a field.
-   * Default: none.
-   */
+  /** Index of the tool at fault among those sent to the engine, which the format maps to a field. */
   readonly tool?: number;
   /** The exceeded budget of a rate limit, which sets the `error.type` of Format A. */
   readonly limit?: "requests" | "tokens";
-  /** The `error.details` of Format B, which some SDKs evaluate. Default: none. */
+  /** The `error.details` of Format B, which some SDKs evaluate. */
   readonly details?: Readonly<Record<string, unknown>>;
-  /** Facts for gRPC callers, sent as `ErrorInfo.metadata`. Default: none. */
+  /** Sent to gRPC callers as `ErrorInfo.metadata`. */
   readonly facts?: Readonly<Record<string, string>>;
   /** Token of `OUTCOMES` for log and statistics. Default: the error code. */
   readonly detail?: Detail;
@@ -88,27 +81,17 @@ export type ApiErrorOptions = {
 
 /** A failure with a text for the caller. Any other error is answered without its text. */
 export class ApiError extends Error {
-  /** The code decides the status and type in each envelope. */
   readonly code: ErrorCode;
-  /** Text for the caller. */
   readonly wording: Wording;
-  /** Path of the field at fault, if any. */
   readonly path: FieldPath | undefined;
-  /** Index of the canonical message at fault, if any. */
   readonly promptMessage: number | undefined;
-  /** Retry delay in milliseconds from the creation of the error, if any. */
   readonly retryAfterMs: number | undefined;
-  /** Value of `x-should-retry`, if any. */
   readonly shouldRetry: boolean | undefined;
-  /** Index, from 0, of the tool at fault among the tools sent to the engine, if any. */
   readonly tool: number | undefined;
-  /** Exceeded budget of a rate limit, if any. */
-  readonly limit: "requests" | "tokens" | undefined;
-  /** The `error.details` of Format B, if any. */
-  readonly details: Readonly<Record<string, unknown>> | undefined;
-  /** Facts for gRPC callers, if any. */
-  readonly facts: Readonly<Record<string, string>> | undefined;
-  /** Token for log and statistics; never sent. */
+  readonly limit: ApiErrorOptions["limit"];
+  readonly details: ApiErrorOptions["details"];
+  readonly facts: ApiErrorOptions["facts"];
+  /** Never sent. */
   readonly detail: Detail;
 
   constructor(code: ErrorCode, wording: Wording, options: ApiErrorOptions = {}) {

@@ -16,13 +16,11 @@ import { systemClock } from "../deploy/runtime/time/clock.ts";
 import type { TracingConfig } from "../deploy/runtime/tracing/tracing-schema.ts";
 import { type GatewayConfig, gatewayConfigSchema } from "./config.ts";
 import { drainWhenTold } from "./drain.ts";
-import { FleetHistory } from "./fleet/fleet-history.ts";
 import type { GrpcListener } from "./grpc/grpc-listener.ts";
+import { AdminToken, AdminTokenError, openAdminTls } from "./http/admin/admin-access.ts";
 import { type AdminDeps, buildAdmin, buildHealth } from "./http/admin/admin-server.ts";
-import { openAdminTls } from "./http/admin/admin-tls.ts";
-import { AdminToken, AdminTokenError } from "./http/admin/admin-token.ts";
-import { registerClusterStats } from "./http/admin/fleet/cluster-stats.ts";
-import { ownCounts } from "./http/admin/fleet/own-counts.ts";
+import { FleetView } from "./http/admin/fleet-view.ts";
+import { registerClusterGauges } from "./http/admin/gauges.ts";
 import type { Listener } from "./http/admin/server-routes.ts";
 import { Lifecycle } from "./lifecycle.ts";
 import { FollowedSealing, registerSealingStats } from "./sealing/followed-sealing.ts";
@@ -52,7 +50,7 @@ async function run(config: GatewayConfig): Promise<number> {
   const sealing = await openSealing(config.sealingKeyFile, stats, log);
   const clusters = new ClusterManager(config.clusters, clock, log, config.upstream);
   const orders = await EndpointOrders.open(clusters, state, systemClock);
-  registerClusterStats(stats.registry, clusters);
+  registerClusterGauges(stats.registry, clusters);
   const tracing = config.tracing && (await loadTracing(config.tracing, log));
   const { app, sockets, grpc, limiter, overload, traffic } = buildServer({
     config,
@@ -66,7 +64,8 @@ async function run(config: GatewayConfig): Promise<number> {
     ...openCallersTls(config, log),
     hardStop: lifecycle.hardStop,
   });
-  const history = new FleetHistory(ownCounts({ clusters, traffic, live: stats.live }), clock);
+  const connections = () => sockets.open;
+  const fleet = new FleetView({ clusters, traffic, stats, lifecycle, connections, clock });
   const listeners: Listener[] = [];
   const access = await openAccess(config, log);
   const adminDeps: AdminDeps = {
@@ -75,9 +74,8 @@ async function run(config: GatewayConfig): Promise<number> {
     listeners: () => listeners.filter(({ name }) => name !== "public" || app.server.listening),
     clusters,
     lifecycle,
-    connections: () => sockets.open,
     clock,
-    history,
+    fleet,
     orders,
     stats,
     sealing: sealing.sealing,
@@ -97,8 +95,7 @@ async function run(config: GatewayConfig): Promise<number> {
     announce(listeners, log);
     await drainWhenTold({ config, lifecycle, server: app.server, sockets, grpc, clock, log });
   }
-  for (const part of [apps.admin, apps.health, access, history, orders, clusters, sealing, tracing])
-    await part?.close();
+  for (const part of [apps.admin, apps.health, access, fleet, orders, clusters, sealing, tracing]) await part?.close();
   await closeShared();
   log.info("stopped");
   return Number(crashed());
@@ -119,7 +116,7 @@ function openLog({ log: { level } }: GatewayConfig, stats: Stats): Logger {
 
 /** The OpenTelemetry SDK is loaded only if traces are exported. */
 async function loadTracing(config: TracingConfig, log: Logger): Promise<Tracing> {
-  const { startTracing } = await import("./tracing/start-tracing.ts");
+  const { startTracing } = await import("./tracing/span-export.ts");
   return startTracing(config, log, systemClock.nowMs);
 }
 

@@ -1,15 +1,16 @@
 import { pino } from "pino";
 import type { Registry } from "prom-client";
 import { EngineMetrics, registerNodeGauges } from "../../engine/metrics/engine-metrics.ts";
-import { registerClusterStats } from "../../gateway/http/admin/fleet/cluster-stats.ts";
-import { registerContinuationStats } from "../../gateway/http/admin/fleet/continuation-stats.ts";
-import { registerTrafficStats } from "../../gateway/http/admin/fleet/traffic-stats.ts";
+import {
+  registerClusterGauges,
+  registerOverloadGauges,
+  registerTrafficGauges,
+} from "../../gateway/http/admin/gauges.ts";
 import type { KeyStore } from "../../gateway/keys/key-store.ts";
 import { registerKeyStats } from "../../gateway/keys/key-store.ts";
 import { registerLimitStats } from "../../gateway/limits/redis/redis-limit-store.ts";
 import { OverloadManager } from "../../gateway/overload/overload-manager.ts";
 import { overloadSchema } from "../../gateway/overload/overload-settings.ts";
-import { registerOverloadStats } from "../../gateway/overload/overload-stats.ts";
 import { registerSealingStats } from "../../gateway/sealing/followed-sealing.ts";
 import { Stats } from "../../gateway/stats/stats.ts";
 import { ClusterManager } from "../../gateway/upstream/cluster-manager.ts";
@@ -40,11 +41,10 @@ export function gatewayRegistry(): Registry {
   const overload = new OverloadManager(overloadSchema.parse({}), systemClock);
   registerKeyStats(registry, NO_KEYS);
   new KeySeries(registry, 0, systemClock.nowMs);
-  registerClusterStats(registry, new ClusterManager([], systemClock, pino({ enabled: false })));
-  registerTrafficStats(registry, []);
-  registerContinuationStats(registry, { answers: 0, bytes: 0, maxBytes: 0 });
+  registerClusterGauges(registry, new ClusterManager([], systemClock, pino({ enabled: false })));
+  registerTrafficGauges(registry, [], { answers: 0, bytes: 0, maxBytes: 0 });
   registerLimitStats(registry, () => true);
-  registerOverloadStats(registry, overload);
+  registerOverloadGauges(registry, overload);
   registerSealingStats(registry, { keyIds: [], openings: { opened: 0, unknown_key: 0, refused: 0 } });
   overload.close();
   return registry;

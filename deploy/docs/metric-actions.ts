@@ -149,7 +149,7 @@ export const GATEWAY_METRIC_ACTIONS: MetricActions = {
       "Callers find no connection: raise `ulimit -n`, or `maxActiveDownstreamConnections` where it is set, or add gateways; many silent ones are somebody's flood.",
     svc_inflight_body_bytes: "Near `overloadManager.resourceMonitors.inflightBodyBytes.maxBytes`, new big ones wait.",
     svc_inflight_bodies_waiting:
-      "Above 0 for long: bodies wait for memory, and get 503 or 429 after `maxWaitMs`. Give the gateway more memory, or add gateways.",
+      "Above 0 for long: bodies wait for memory, and get 503 or 429 after 10 s. Give the gateway more memory, or add gateways.",
     svc_answers_kept: "About as many as answers run; fewer, where engines cannot be continued.",
     svc_answers_kept_bytes:
       "Near `svc_answers_kept_limit_bytes`, further answers are not kept, and fail with their engine.",

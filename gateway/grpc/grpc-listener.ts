@@ -6,10 +6,10 @@ import { closeServer, contractReflection, takesManyResets } from "../../deploy/r
 import { TlsCredentials } from "../../deploy/runtime/grpc/server-tls.ts";
 import { answerUnknownMethods } from "../../deploy/runtime/grpc/status-details.ts";
 import { InferenceServiceService } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import type { GatewayConfig } from "../config.ts";
 import { type CapSinks, capConnections } from "../http/connection/connection-cap.ts";
-import { failedRpc, raisedError } from "./failed-rpc.ts";
-import type { GrpcSettings } from "./grpc-settings.ts";
 import { type CountCall, countTokens, type GenerateStream, generate, type InferenceDeps } from "./inference-methods.ts";
+import { failedRpc, raisedError } from "./rpc-call.ts";
 import { RpcGatekeeper, type RpcGates } from "./rpc-gates.ts";
 import { WastedCalls } from "./wasted-calls.ts";
 
@@ -18,7 +18,7 @@ const SERVICE = "svc.inference.v1.InferenceService";
 
 export type GrpcListenerDeps = RpcGates &
   InferenceDeps & {
-    readonly settings: GrpcSettings;
+    readonly settings: NonNullable<GatewayConfig["grpc"]>;
     /** The certificates, which the listener closes; undefined for plain text. */
     readonly tls: FollowedPems | undefined;
     /** Receives refused connections. */

@@ -11,10 +11,9 @@ import { isDetailed } from "../../deploy/runtime/grpc/status-details.ts";
 import { HealthService } from "../../proto/gen/grpc/health/v1/health.ts";
 import { ApiError, toApiError } from "../errors.ts";
 import { type AuthDeps, authenticate } from "../http/access/auth.ts";
-import { refuseInTrouble } from "../http/access/overload.ts";
 import { admitRequest, type RateLimitDeps } from "../http/access/rate-limit.ts";
-import { bodyTooLarge } from "../http/access/request-hygiene.ts";
-import { type BodyLimits, beginBody, maxBytesOf, noRoom } from "../http/body/request-body.ts";
+import { bodyTooLarge } from "../http/access/request-head.ts";
+import { type BodyLimits, beginBody, maxBytesOf, noRoom, refuseInTrouble } from "../http/body/request-body.ts";
 import { type RecordSinks, writeDown } from "../http/record/access-log.ts";
 import { clientAddress } from "../http/record/client-address.ts";
 import { RequestRecord } from "../http/record/request-record.ts";
@@ -22,8 +21,7 @@ import { traceContextOf } from "../http/record/trace-context.ts";
 import type { Use } from "../limits/limiter.ts";
 import { rateLimitHeaders } from "../limits/rate-limit-headers.ts";
 import { RPCS } from "../routes.ts";
-import { failedRpc, raisedError } from "./failed-rpc.ts";
-import { RpcCall } from "./rpc-call.ts";
+import { failedRpc, RpcCall, raisedError } from "./rpc-call.ts";
 import type { WastedCalls } from "./wasted-calls.ts";
 
 /** The gates before a method: those of the public API. */
@@ -37,6 +35,8 @@ export type RpcGates = {
   /** The logs and statistics of completed calls. */
   readonly sinks: RecordSinks;
 };
+
+type CallStream = NonNullable<ReturnType<typeof streamOf>>;
 
 /** Properties of a method that are known before it runs. */
 type Method = { readonly path: string; readonly operation: string; readonly use: Use };
@@ -112,7 +112,7 @@ export class RpcGatekeeper {
     call.start = (listener) =>
       start({
         onReceiveMetadata: (metadata) => {
-          const begun = this.#begin(method, metadata, { call, stream, remote });
+          const begun = this.#begin(method, metadata, call, stream, remote);
           rpc = begun;
           void this.#pass(method, begun, metadata).then(
             () => {
@@ -145,15 +145,9 @@ export class RpcGatekeeper {
   #begin(
     method: Method | undefined,
     metadata: Metadata,
-    {
-      call,
-      stream,
-      remote,
-    }: {
-      readonly call: ServerInterceptingCallInterface;
-      readonly stream: NonNullable<ReturnType<typeof streamOf>>;
-      readonly remote: string | undefined;
-    },
+    call: ServerInterceptingCallInterface,
+    stream: CallStream,
+    remote: string | undefined,
   ): RpcCall {
     const { sinks, auth } = this.#gates;
     const { clock, tracing } = sinks;
@@ -206,11 +200,7 @@ export class RpcGatekeeper {
 }
 
 /** Counts the bytes of a message as they arrive, and ends the call if they exceed the budget. */
-function countMessage(
-  rpc: RpcCall,
-  stream: NonNullable<ReturnType<typeof streamOf>>,
-  bodies: Pick<BodyLimits, "maxBodyBytes" | "random">,
-): void {
+function countMessage(rpc: RpcCall, stream: CallStream, bodies: Pick<BodyLimits, "maxBodyBytes" | "random">): void {
   const maxBytes = maxBytesOf(rpc.record, bodies);
   let bytes = 0;
   const count = (chunk: Buffer) => {

@@ -5,8 +5,7 @@ import { status } from "@grpc/grpc-js";
 import type { Logger } from "pino";
 import { atMostEvery } from "../../deploy/runtime/log/process-log.ts";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
-import type { AuthDeps } from "../http/access/auth.ts";
-import { presentedKeys } from "../http/access/credentials.ts";
+import { type AuthDeps, presentedKeys } from "../http/access/auth.ts";
 import { type BucketRule, TokenBuckets } from "../limits/token-bucket.ts";
 
 /**
@@ -80,7 +79,7 @@ export class WastedCalls {
       log.warn({ key_id: keyId, calls }, "calls are refused: too many of their key were reset or refused"),
     );
     this.#refused = (keyId) => {
-      stats.rateLimitDecisions.of("wasted_calls", "refused").inc();
+      stats.rateLimitDecisions.inc({ dim: "wasted_calls", decision: "refused" });
       say(keyId);
     };
   }

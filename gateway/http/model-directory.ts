@@ -1,4 +1,5 @@
 import type { Catalog, CatalogModel } from "../catalog.ts";
+import { ApiError } from "../errors.ts";
 import { mayUse, type Principal } from "../keys/principal.ts";
 import type { ClusterManager } from "../upstream/cluster-manager.ts";
 import type { DescribedModel } from "../upstream/described-model.ts";
@@ -22,4 +23,25 @@ export class ModelDirectory {
   described(model: string): DescribedModel | undefined {
     return this.#clusters.cluster(model)?.described;
   }
+}
+
+/**
+ * Throws ApiError `model_not_found` for a model that the key may not use, with the same text as for a model that does
+ * not exist, so that the models of other callers are not revealed.
+ */
+export function requireModel(principal: Principal, model: string): void {
+  if (!mayUse(principal, model)) throw modelNotFound(model);
+}
+
+/**
+ * Makes the error for a model that does not exist. `model` is included only if it has the form of a model id: other
+ * text is the caller's.
+ */
+export function modelNotFound(model: string): ApiError {
+  const shown = /^[A-Za-z0-9._/-]{1,64}$/.test(model) ? model : "?";
+  return new ApiError(
+    "model_not_found",
+    { a: `The model '${shown}' does not exist or you do not have access to it.`, b: `model: ${shown}` },
+    { path: ["model"] },
+  );
 }

@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from "node:http";
-import type { FastifyRequest } from "fastify";
-import { ApiError } from "../errors.ts";
+import type { FastifyReply, FastifyRequest, onRequestHookHandler } from "fastify";
+import { ApiError, toApiError } from "../errors.ts";
 import type { Principal } from "../keys/principal.ts";
 import { routingDigest } from "../keys/principal.ts";
 import type { RouteSpec } from "../routes.ts";
@@ -53,7 +53,39 @@ export const PRIORITY_CLASS = { HIGH: "high", DEFAULT: "default", LOW: "low" } a
 
 /** Returns the owner of the key of a request. Throws if a route does not require a key, which is a bug. */
 export function principalOf(request: FastifyRequest): Principal {
-  const { principal } = request.record;
+  const { principal } = request.record.facts;
   if (!principal) throw new ApiError("server_error", "The server had an error while processing your request.");
   return principal;
+}
+
+/**
+ * Wraps a synchronous function as a hook. A hook that returns a promise costs each request several promises and a round
+ * of the microtask queue. An error thrown by `run` refuses the request, as a rejection would.
+ */
+export function atOnce(run: (request: FastifyRequest, reply: FastifyReply) => void): onRequestHookHandler {
+  return (request, reply, done) => {
+    run(request, reply);
+    done();
+  };
+}
+
+/** API errors by codes of Fastify and Node. The texts of those may quote the request, so none is passed on. */
+const BY_CODE: Readonly<Record<string, () => ApiError>> = {
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: () =>
+    new ApiError("unsupported_media_type", "The content type must be application/json."),
+  FST_ERR_BAD_URL: () => new ApiError("bad_request", "The request path is not valid."),
+  FST_ERR_MAX_PARAM_LENGTH: () => new ApiError("unknown_url", "Unknown request URL."),
+  ECONNRESET: bodyBrokeOff,
+};
+
+/** Makes the error for a caller that left during its request. */
+export function bodyBrokeOff(): ApiError {
+  return new ApiError("bad_request", "The request body broke off.", { detail: "downstream_remote_disconnect" });
+}
+
+/** Returns the API error for an error in Fastify's error handler. */
+export function fromFastify(error: unknown): ApiError {
+  const code = typeof error === "object" && error !== null ? Reflect.get(error, "code") : undefined;
+  const known = typeof code === "string" ? BY_CODE[code] : undefined;
+  return known ? known() : toApiError(error);
 }

@@ -1,22 +1,49 @@
 import { setFlagsFromString } from "node:v8";
 import { heapUse } from "../../deploy/runtime/process/heap-use.ts";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
-import { InflightBodies } from "./inflight-bodies.ts";
-import {
-  type ActionState,
-  afterLook,
-  OVERLOAD_ACTIONS,
-  type OverloadAction,
-  type Pressures,
-  RESTING,
-  TRIGGERS,
-} from "./overload-action.ts";
+import { BodyBudget } from "./body-budget.ts";
 import type { OverloadSettings } from "./overload-settings.ts";
-import { memoryLimitBytes, residentBytes } from "./process-memory.ts";
-import { ProcessUsage } from "./process-usage.ts";
+import { LoopDelay, memoryLimitBytes, residentBytes } from "./process-usage.ts";
 
-/** The time between two looks at the resources, in milliseconds. */
-const REFRESH_INTERVAL_MS = 250;
+/*
+ * Overload of the process, after Envoy's overload manager: monitors report the pressure on resources, and actions start
+ * when a trigger is reached.
+ */
+
+/** The resources of the process that are watched, under Envoy's names where it has the thing. */
+export const RESOURCE_MONITORS = ["eventLoopDelay", "fixedHeap", "processMemory"] as const;
+export type ResourceMonitor = (typeof RESOURCE_MONITORS)[number];
+
+/**
+ * The actions that keep the process alive, the milder first. `releaseKeptAnswers` drops answers that are kept so that
+ * another engine could continue them, the largest first, and keeps no further ones; `stopAcceptingRequests` is Envoy's.
+ */
+export const OVERLOAD_ACTIONS = ["releaseKeptAnswers", "stopAcceptingRequests"] as const;
+export type OverloadAction = (typeof OVERLOAD_ACTIONS)[number];
+
+/** Used share of each resource, from 0 to 1; a delay beyond its limit is above 1. */
+export type Pressures = Readonly<Record<ResourceMonitor, number>>;
+
+/** Pressures that trigger each action. A late event loop gains nothing from memory that is released. */
+const TRIGGERS: Readonly<Record<OverloadAction, Partial<Pressures>>> = {
+  releaseKeptAnswers: { fixedHeap: 0.85, processMemory: 0.85 },
+  stopAcceptingRequests: { eventLoopDelay: 0.95, fixedHeap: 0.95, processMemory: 0.95 },
+};
+/** Distance below its trigger at which a pressure counts as normal. */
+const HYSTERESIS = 0.1;
+/**
+ * Consecutive checks with a reached trigger before an action starts: one slow turn of the event loop, or one full heap
+ * before its collection, is not an overload.
+ */
+const CHECKS_TO_START = 2;
+/** Consecutive good checks before an action ends: after one, the readmitted load may trigger it again. */
+const CHECKS_TO_END = 4;
+const CHECK_INTERVAL_MS = 250;
+/**
+ * Delay of the event loop that counts as all of the resource, in milliseconds. A process that shares its core has delays
+ * of up to a second without harm.
+ */
+const MAX_DELAY_MS = 3_000;
 
 /** Size in bytes below which bodies are not checked against the heap: hundreds of them are negligible. */
 const SMALL_BODY_BYTES = 65_536;
@@ -25,21 +52,20 @@ const SMALL_BODY_BYTES = 65_536;
  * bytes per character. The digests of many short messages take as much.
  */
 const HEAP_PER_BODY_BYTE = 4;
+/** Bytes of memory per byte of a body while it is parsed or written: its buffers on top of the heap. */
+const MEMORY_PER_BODY_BYTE = 5;
 /** Size in bytes from which the memory of the process is measured anew for each body. */
 const LARGE_BODY_BYTES = 1024 * 1024;
 /** Milliseconds after which a measurement is too old for smaller bodies: measuring is slow. */
 const READING_AGE_MS = 50;
-/** The share of heap and memory from which on no further body of some size is taken. */
+/** Share of heap and memory from which no further body of some size is read. */
 const FULL_SHARE = 0.95;
-/** The bytes of memory that a byte of a body takes while it is parsed or written: its buffers on top of the heap. */
-const MEMORY_PER_BODY_BYTE = 5;
-
-/** The share of the room for bodies that those of one tenant take up of what others leave. */
-const TENANT_SHARE = 0.5;
-/** The share of the process' memory that bodies on their way get where the configuration gives them no size. */
+/** Share of the process's memory for bodies in flight where the configuration has no size, and its maximum in bytes. */
 const BODIES_SHARE = 0.25;
-/** Most bytes of the default for bodies in flight. */
 const MAX_BODIES_BYTES = 536_870_912;
+
+/** The state of an action: `over` and `under` count consecutive checks with a reached trigger, or all pressures below. */
+type ActionState = { active: boolean; over: number; under: number };
 
 /** The start or end of an action. */
 export type ActionChange = {
@@ -56,53 +82,46 @@ export type LackingResource = "fixed_heap" | "process_memory";
 /** Monitors the process and decides the overload actions. It does not affect admitted requests. */
 export class OverloadManager {
   /** The budget of bodies in flight. A body that does not fit waits there, or is refused. */
-  readonly bodies: InflightBodies;
-  readonly #settings: OverloadSettings;
+  readonly bodies: BodyBudget;
+  /** Memory limit of the process, in bytes. */
+  readonly maxRssBytes: number;
+  readonly #heapLimitBytes: number | undefined;
   readonly #clock: Clock;
-  readonly #usage: ProcessUsage;
+  readonly #delay: LoopDelay;
   readonly #onAction: (change: ActionChange) => void;
-  readonly #maxRssBytes: number;
-  #pressures: Pressures = {
-    eventLoopDelay: 0,
-    fixedHeap: 0,
-    processMemory: 0,
-  };
-  #states: Readonly<Record<OverloadAction, ActionState>> = {
-    releaseKeptAnswers: RESTING,
-    stopAcceptingRequests: RESTING,
+  #pressures: Pressures = { eventLoopDelay: 0, fixedHeap: 0, processMemory: 0 };
+  readonly #states: Readonly<Record<OverloadAction, ActionState>> = {
+    releaseKeptAnswers: { active: false, over: 0, under: 0 },
+    stopAcceptingRequests: { active: false, over: 0, under: 0 },
   };
   readonly #listeners = new Set<() => void>();
   /** Latest measurement of the process's memory for a body. */
   #reading = { bytes: 0, atMs: Number.NEGATIVE_INFINITY };
   /** Bytes of all bodies in translation, whose results are not in the heap yet. */
   #translatedBytes = 0;
-  #cancelLook: () => void = () => {};
+  #cancelCheck: () => void = () => {};
 
-  /** Starts monitoring. `onAction` is called when an action starts or ends. */
-  constructor(settings: OverloadSettings, clock: Clock, onAction: (change: ActionChange) => void = () => {}) {
-    this.#settings = settings;
+  /**
+   * Starts monitoring. `onAction` is called when an action starts or ends. `maxRssBytes` is the memory limit of the
+   * process, by default that of its container or machine.
+   */
+  constructor(
+    { resourceMonitors: { fixedHeap, inflightBodyBytes } }: OverloadSettings,
+    clock: Clock,
+    onAction: (change: ActionChange) => void = () => {},
+    maxRssBytes = memoryLimitBytes(),
+  ) {
+    this.#heapLimitBytes = fixedHeap.maxHeapSizeBytes;
     this.#clock = clock;
     this.#onAction = onAction;
-    this.#usage = new ProcessUsage(clock);
+    this.#delay = new LoopDelay(clock);
     // By default V8 aborts the process if four consecutive collections leave four fifths of the heap in use and take
     // more time than the program: before the overload actions can help.
     setFlagsFromString("--no-detect-ineffective-gcs-near-heap-limit");
-    const { processMemory, inflightBodyBytes } = settings.resourceMonitors;
-    this.#maxRssBytes = processMemory.maxRssBytes ?? memoryLimitBytes();
-    const bySize = Math.floor(Math.min(MAX_BODIES_BYTES, BODIES_SHARE * this.#maxRssBytes));
-    const maxBytes = inflightBodyBytes.maxBytes ?? bySize;
-    this.bodies = new InflightBodies({
-      maxBytes,
-      maxShareOfKey: TENANT_SHARE,
-      maxWaitMs: inflightBodyBytes.maxWaitMs,
-      clock,
-    });
+    this.maxRssBytes = maxRssBytes;
+    const bySize = Math.floor(Math.min(MAX_BODIES_BYTES, BODIES_SHARE * maxRssBytes));
+    this.bodies = new BodyBudget({ maxBytes: inflightBodyBytes.maxBytes ?? bySize, clock });
     this.#schedule();
-  }
-
-  /** Memory limit of the process, in bytes. */
-  get maxRssBytes(): number {
-    return this.#maxRssBytes;
   }
 
   /** Pressures of the latest check; all 0 before the first. */
@@ -123,7 +142,7 @@ export class OverloadManager {
     const neededBytes = usedBytes + HEAP_PER_BODY_BYTE * (this.#translatedBytes + bytes);
     if (neededBytes >= FULL_SHARE * limitBytes) return "fixed_heap";
     const memoryBytes = this.#resident(bytes) + MEMORY_PER_BODY_BYTE * bytes;
-    return memoryBytes >= FULL_SHARE * this.#maxRssBytes ? "process_memory" : undefined;
+    return memoryBytes >= FULL_SHARE * this.maxRssBytes ? "process_memory" : undefined;
   }
 
   /**
@@ -137,6 +156,17 @@ export class OverloadManager {
     };
   }
 
+  /** Calls the listener after every check, when the actions are decided. */
+  onCheck(listener: () => void): void {
+    this.#listeners.add(listener);
+  }
+
+  /** Stops monitoring; actions keep their state. */
+  close(): void {
+    this.#cancelCheck();
+    this.#delay.close();
+  }
+
   /** Returns the memory of the process before a body of `bytes`. */
   #resident(bytes: number): number {
     const nowMs = this.#clock.nowMs();
@@ -147,47 +177,42 @@ export class OverloadManager {
 
   #heap(): ReturnType<typeof heapUse> {
     const { usedBytes, limitBytes } = heapUse();
-    return { usedBytes, limitBytes: this.#settings.resourceMonitors.fixedHeap.maxHeapSizeBytes ?? limitBytes };
-  }
-
-  /** Calls the listener after every check, when the actions are decided. */
-  onLook(listener: () => void): void {
-    this.#listeners.add(listener);
-  }
-
-  /** Stops monitoring; actions keep their state. */
-  close(): void {
-    this.#cancelLook();
-    this.#usage.close();
+    return { usedBytes, limitBytes: this.#heapLimitBytes ?? limitBytes };
   }
 
   #schedule(): void {
-    this.#cancelLook = this.#clock.after(REFRESH_INTERVAL_MS, () => {
+    this.#cancelCheck = this.#clock.after(CHECK_INTERVAL_MS, () => {
       this.#schedule();
-      this.#look();
+      this.#check();
     });
   }
 
-  #look(): void {
-    this.#pressures = this.#pressuresOf(this.#usage.readDelayMs());
-    const before = this.#states;
-    const states = { ...before };
-    for (const action of OVERLOAD_ACTIONS)
-      states[action] = afterLook(states[action], TRIGGERS[action], this.#pressures);
-    this.#states = states;
+  #check(): void {
+    const heap = this.#heap();
+    const pressures = {
+      eventLoopDelay: this.#delay.readMs() / MAX_DELAY_MS,
+      fixedHeap: heap.usedBytes / heap.limitBytes,
+      processMemory: residentBytes() / this.maxRssBytes,
+    };
+    this.#pressures = pressures;
     for (const action of OVERLOAD_ACTIONS) {
-      const { active } = states[action];
-      if (active !== before[action].active) this.#onAction({ action, active, pressures: this.#pressures });
+      const state = this.#states[action];
+      const wasActive = state.active;
+      decide(state, TRIGGERS[action], pressures);
+      if (state.active !== wasActive) this.#onAction({ action, active: state.active, pressures });
     }
     for (const listener of this.#listeners) listener();
   }
+}
 
-  #pressuresOf(eventLoopDelayMs: number): Pressures {
-    const heap = this.#heap();
-    return {
-      eventLoopDelay: eventLoopDelayMs / this.#settings.resourceMonitors.eventLoopDelay.maxDelayMs,
-      fixedHeap: heap.usedBytes / heap.limitBytes,
-      processMemory: residentBytes() / this.#maxRssBytes,
-    };
-  }
+/**
+ * Decides an action after one more check: it starts after two consecutive checks with a reached trigger, and ends after
+ * four with all pressures 0.1 below theirs.
+ */
+function decide(state: ActionState, triggers: Partial<Pressures>, pressures: Pressures): void {
+  const reached = (below: number) =>
+    RESOURCE_MONITORS.some((monitor) => pressures[monitor] >= (triggers[monitor] ?? Number.POSITIVE_INFINITY) - below);
+  state.over = reached(0) ? state.over + 1 : 0;
+  state.under = reached(HYSTERESIS) ? 0 : state.under + 1;
+  state.active = state.active ? state.under < CHECKS_TO_END : state.over >= CHECKS_TO_START;
 }

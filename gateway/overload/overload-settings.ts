@@ -1,20 +1,7 @@
 import * as z from "zod";
-import { milliseconds } from "../../deploy/runtime/config/process-schema.ts";
 
 const resourceMonitors = z
   .strictObject({
-    eventLoopDelay: z
-      .strictObject({
-        maxDelayMs: z
-          .int()
-          .min(1)
-          .default(3_000)
-          .describe(
-            "Timer delay, in milliseconds, that counts as all of the resource: the longest delay between two checks. A process that shares its core has delays of up to a second without harm.",
-          ),
-      })
-      .prefault({})
-      .describe("Delay of the event loop's timers."),
     fixedHeap: z
       .strictObject({
         maxHeapSizeBytes: z
@@ -25,18 +12,6 @@ const resourceMonitors = z
       })
       .prefault({})
       .describe("Use of the JavaScript heap."),
-    processMemory: z
-      .strictObject({
-        maxRssBytes: z
-          .int()
-          .min(1)
-          .optional()
-          .describe(
-            "Memory of the process, in bytes, that counts as all of the resource, buffers and libraries included; default: the limit of the container, or the memory of the machine.",
-          ),
-      })
-      .prefault({})
-      .describe("Resident memory of the process."),
     globalDownstreamMaxConnections: z
       .strictObject({
         maxActiveDownstreamConnections: z
@@ -56,26 +31,21 @@ const resourceMonitors = z
           .min(1)
           .optional()
           .describe(
-            "Size, in bytes, of all bodies together from their announcement until an engine has accepted them; default: a quarter of processMemory, at most 536870912. Further bodies wait unread.",
+            "Size, in bytes, of all bodies together from their announcement until an engine has accepted them; default: a quarter of the memory of the container or machine, at most 536870912. Further bodies wait unread for up to 10 s, then get 503 (529 in Format B), or 429 where the tenant's own share is used up: half of the bytes left by others.",
           ),
-        maxWaitMs: milliseconds(
-          10_000,
-          "The time, in milliseconds, for which a body waits for room: then it gets 503 (529 in Format B), or 429 where its own key has no share left: the bodies of one owner's keys take half of what others' leave of maxBytes.",
-        ),
       })
       .prefault({})
       .describe("Request bodies in flight."),
   })
   .prefault({})
-  .describe("The monitored resources, and the limit of each.");
+  .describe("The limits of resources. Memory is that of the container or machine, and the event loop may be 3 s late.");
 
 /** Schema of the settings of the overload manager, Envoy's `overload_manager`. */
 export const overloadSchema = z
   .strictObject({ resourceMonitors })
   .prefault({})
   .describe(
-    "What the process does to stay alive: from 85 % of heap or memory on it drops the answers that it keeps for another engine to continue, from 95 % of a resource on every new request gets 503 (529 in Format B). An action begins when two looks in a row, 250 ms apart, find a resource there, and ends when four find all of them 10 % below.",
+    "How the process stays alive: from 85 % of heap or memory it drops the answers that it keeps for another engine to continue, from 95 % of a resource every new request gets 503 (529 in Format B). An action begins when two checks in a row, 250 ms apart, find a resource there, and ends when four find all of them 10 % below.",
   );
 
-/** The settings of the overload manager, checked, with their defaults. */
 export type OverloadSettings = Readonly<z.infer<typeof overloadSchema>>;

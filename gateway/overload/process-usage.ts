@@ -1,4 +1,31 @@
+import { totalmem } from "node:os";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
+
+/**
+ * Returns the memory limit of this process, in bytes: the limit of its container (cgroups version 1 or 2) or, if there
+ * is none or it is higher, the memory of the machine.
+ */
+export function memoryLimitBytes(): number {
+  const machine = totalmem();
+  // Absent or 0 without a limit, and nearly 2^64 for an unlimited cgroup.
+  const container = process.constrainedMemory() || machine;
+  return Math.min(container, machine);
+}
+
+let newestBytes = 0;
+
+/**
+ * Returns the resident set size of this process, in bytes. Without a free descriptor the system cannot be asked: then
+ * it is the previous value, 0 at first.
+ */
+export function residentBytes(): number {
+  try {
+    newestBytes = process.memoryUsage.rss();
+  } catch {
+    // Exhausted descriptors must not end the process.
+  }
+  return newestBytes;
+}
 
 /**
  * Milliseconds between two ticks: several fall between two checks of the overload manager, and an idle process wakes
@@ -7,8 +34,8 @@ import type { Clock } from "../../deploy/runtime/time/clock.ts";
  */
 const TICK_MS = 50;
 
-/** Measures the event loop of this process until it is closed. */
-export class ProcessUsage {
+/** Measures the delay of the event loop until it is closed. */
+export class LoopDelay {
   readonly #clock: Clock;
   #delayMs = 0;
   /** When the next tick is due, or up to when its delay was reported. */
@@ -20,12 +47,8 @@ export class ProcessUsage {
     this.#tick();
   }
 
-  /**
-   * Returns the longest time by which a timer was late since the last call, in milliseconds; with so few ticks between two
-   * looks this is about their 99th percentile.
-   */
-  readDelayMs(): number {
-    // Also of a tick that is overdue: where looks are as frequent as ticks, or the loop hardly turns, there may be no other.
+  /** Returns the longest delay of a timer since the last call, in milliseconds, an overdue tick included. */
+  readMs(): number {
     const nowMs = this.#clock.nowMs();
     const delayMs = Math.max(this.#delayMs, nowMs - this.#dueMs);
     this.#delayMs = 0;

@@ -1,10 +1,8 @@
 import { performance } from "node:perf_hooks";
-import { Counter, Gauge, type Registry } from "prom-client";
+import { Counter, Gauge, Histogram, type Registry } from "prom-client";
 import { processRegistry } from "../../deploy/runtime/metrics/process-metrics.ts";
 import { END_REASONS, OUTCOMES, type OutcomeRow, WITHOUT_KEY } from "../outcome.ts";
 import { ROUTES } from "../routes.ts";
-import { KeptCounter, KeptHistogram } from "./kept-metrics.ts";
-import { LiveTotals } from "./live-totals.ts";
 import { UpstreamStats } from "./upstream-stats.ts";
 
 /*
@@ -28,11 +26,12 @@ const SECONDS_BETWEEN_DELTAS: readonly number[] = [
 const SECONDS_TO_CANCEL: readonly number[] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1];
 const SECONDS_IN_STORE: readonly number[] = [0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1];
 const SECONDS_IN_QUEUE: readonly number[] = [0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160];
+const POWERS_OF_FOUR: readonly number[] = Array.from({ length: 14 }, (_, power) => 4 ** power);
+
 /** Formats with event streams. */
 const STREAMED_FORMATS: ReadonlySet<string> = new Set(
   ROUTES.flatMap(({ use, format }) => (use === "generation" ? [format.name] : [])),
 );
-const POWERS_OF_FOUR: readonly number[] = Array.from({ length: 14 }, (_, power) => 4 ** power);
 
 /** Initializes the registry before the fields of the subclass, which register in it. */
 class Registered {
@@ -48,8 +47,7 @@ class Registered {
  * use of keys is counted separately (`KeySeries`), for a bounded number of keys.
  */
 export class Stats extends Registered {
-  /** The code is 0 if the client left before a status was sent. */
-  readonly httpRequests = this.#counts(
+  readonly httpRequests = this.#counter(
     "svc_http_requests_total",
     "Completed requests, by route, format, status code and outcome; code 0: the client left before a status was sent.",
     "route",
@@ -73,14 +71,12 @@ export class Stats extends Registered {
     "model",
     "cache",
   );
-  /** Mean over a complete answer. */
   readonly timePerOutputToken = this.#histogram(
     "svc_time_per_output_token_seconds",
     "Mean time between the tokens of a complete answer, in seconds.",
     SECONDS_PER_TOKEN,
     "model",
   );
-  /** From dispatch to acceptance by an engine. `class` is the priority of the key. */
   readonly queueWait = this.#histogram(
     "svc_queue_wait_seconds",
     "Time from the dispatch of a request to its acceptance by an engine, in seconds, by priority.",
@@ -88,7 +84,6 @@ export class Stats extends Registered {
     "model",
     "class",
   );
-  /** `token_type` is `input`, `cached` (part of the input), `output` or `reasoning` (part of the output). */
   readonly tokens = this.#histogram(
     "svc_request_tokens",
     "Tokens of one answer by type: input, cached (a part of input), output, reasoning (a part of output).",
@@ -96,27 +91,25 @@ export class Stats extends Registered {
     "model",
     "token_type",
   );
-  /** Prompts by the reason for their cache misses. */
-  readonly cacheReasons = this.#counts(
+  readonly cacheReasons = this.#counter(
     "svc_cache_requests_total",
     "Prompts that an engine has read, by the reason for cache misses; hit: no avoidable misses.",
     "model",
     "reason",
   );
-  readonly cacheLostTokens = this.#counts(
+  readonly cacheLostTokens = this.#counter(
     "svc_cache_lost_tokens_total",
     "Prompt tokens that could have been cached by their engine and were not, by reason.",
     "model",
     "reason",
   );
   readonly streamsActive = this.#gauge("svc_streams_active", "Open event streams, by format.", "format");
-  /** Open event streams that a slow reader holds up. */
   readonly streamsPaused = this.#gauge(
     "svc_streams_paused_backpressure",
     "Open event streams that wait for a slow reader, by format.",
     "format",
   );
-  readonly streamEnd = this.#counts(
+  readonly streamEnd = this.#counter(
     "svc_stream_end_total",
     "Ended event streams, by format and end reason.",
     "format",
@@ -130,14 +123,12 @@ export class Stats extends Registered {
     "svc_log_lines_dropped_total",
     "Log lines that were dropped because the log's reader was too slow.",
   );
-  /** From the departure of a client to the end of the call to the engine. */
   readonly cancelLatency = this.#histogram(
     "svc_cancel_latency_seconds",
     "Time from a client's disconnect to the end of its call to the engine, in seconds.",
     SECONDS_TO_CANCEL,
   );
-  /** `dim` is the limit that refused, `all` if none did. */
-  readonly rateLimitDecisions = this.#counts(
+  readonly rateLimitDecisions = this.#counter(
     "svc_ratelimit_decisions_total",
     "Decisions about the limits of requests' keys, by result and by the limit that refused (dim; all: none did).",
     "dim",
@@ -153,7 +144,7 @@ export class Stats extends Registered {
     "Requests without a valid key, by reason.",
     "reason",
   );
-  /** Runs for every delta. */
+  /** Observed for every delta. */
   readonly gaps = this.#histogram(
     "svc_inter_delta_gap_seconds",
     "Time between two deltas of one event stream, in seconds, by model.",
@@ -161,8 +152,6 @@ export class Stats extends Registered {
     "model",
   );
   readonly upstream = new UpstreamStats(this.registry);
-  /** Totals for the admin page. */
-  readonly live = new LiveTotals();
 
   /** Registers all metrics in `registry`, by default a new one with the metrics of the process. */
   constructor(registry: Registry = gatewayProcessRegistry()) {
@@ -174,30 +163,20 @@ export class Stats extends Registered {
    * first event shows no increase at it, and a dashboard shows "no data" instead of zero.
    */
   startAtZero(clusters: readonly string[]): void {
-    for (const cluster of clusters) this.upstream.startAtZero(cluster);
+    for (const cluster of clusters) {
+      this.upstream.startAtZero(cluster);
+      this.gaps.zero({ model: cluster });
+    }
     for (const format of STREAMED_FORMATS) {
       this.streamsActive.inc({ format }, 0);
       this.streamsPaused.inc({ format }, 0);
-      for (const reason of Object.keys(END_REASONS)) this.streamEnd.of(format, reason).inc(0);
+      for (const reason of Object.keys(END_REASONS)) this.streamEnd.inc({ format, reason }, 0);
     }
-    this.rateLimitDecisions.of("all", "allowed").inc(0);
+    this.rateLimitDecisions.inc({ dim: "all", decision: "allowed" }, 0);
     for (const { dim } of Object.values<OutcomeRow>(OUTCOMES))
-      if (dim !== undefined) this.rateLimitDecisions.of(dim, "refused").inc(0);
-    this.rateLimitDecisions.of("wasted_calls", "refused").inc(0);
+      if (dim !== undefined) this.rateLimitDecisions.inc({ dim, decision: "refused" }, 0);
+    this.rateLimitDecisions.inc({ dim: "wasted_calls", decision: "refused" }, 0);
     for (const reason of WITHOUT_KEY) this.authFailures.inc({ reason }, 0);
-  }
-
-  #counts<const T extends readonly string[]>(name: string, help: string, ...labelNames: T): KeptCounter<T> {
-    return new KeptCounter(this.registry, { name, help, labelNames });
-  }
-
-  #histogram<const T extends readonly string[]>(
-    name: string,
-    help: string,
-    bounds: readonly number[],
-    ...labelNames: T
-  ): KeptHistogram<T> {
-    return new KeptHistogram(this.registry, { name, help, labelNames }, bounds);
   }
 
   #counter<T extends string>(name: string, help: string, ...labelNames: T[]): Counter<T> {
@@ -207,17 +186,20 @@ export class Stats extends Registered {
   #gauge<T extends string>(name: string, help: string, ...labelNames: T[]): Gauge<T> {
     return new Gauge({ name, help, labelNames, registers: [this.registry] });
   }
+
+  #histogram<T extends string>(
+    name: string,
+    help: string,
+    buckets: readonly number[],
+    ...labelNames: T[]
+  ): Histogram<T> {
+    return new Histogram({ name, help, labelNames, buckets: [...buckets], registers: [this.registry] });
+  }
 }
 
 /** Makes a registry with the metrics of any Node process and the event loop utilization. */
 function gatewayProcessRegistry(): Registry {
   const registry = processRegistry();
-  registerEventLoopUtilization(registry);
-  return registry;
-}
-
-/** Registers the event loop utilization since the last scrape. */
-function registerEventLoopUtilization(registry: Registry): void {
   let last = performance.eventLoopUtilization();
   new Gauge({
     name: "nodejs_eventloop_utilization_ratio",
@@ -229,4 +211,5 @@ function registerEventLoopUtilization(registry: Registry): void {
       last = now;
     },
   });
+  return registry;
 }

@@ -1,7 +1,6 @@
-import { Counter, type Registry } from "prom-client";
+import { Counter, Gauge, type Registry } from "prom-client";
 import { type Detail, OUTCOMES, type OutcomeRow } from "../outcome.ts";
 import { ContinuationStats } from "./continuation-stats.ts";
-import { KeptCounter } from "./kept-metrics.ts";
 
 /** The role of a call to an endpoint for its request: the first one, a retry, or a continuation of its answer. */
 export type CallKind = "first" | "retry" | "continuation";
@@ -16,8 +15,9 @@ export type RunningTry = {
 export class UpstreamStats {
   /** Counts the outcomes of answers whose engine is lost. */
   readonly continuations: ContinuationStats;
-  readonly #total: KeptCounter<readonly ["cluster"]>;
-  readonly #active: KeptCounter<readonly ["cluster"]>;
+  /** Open calls, also for the charts of the admin page. */
+  readonly active: Gauge<"cluster">;
+  readonly #total: Counter<"cluster">;
   readonly #retry: Counter<"cluster">;
   readonly #retrySuccess: Counter<"cluster">;
   readonly #failed: Readonly<Record<NonNullable<OutcomeRow["tryStat"]>, Counter<"cluster">>>;
@@ -34,11 +34,8 @@ export class UpstreamStats {
       labelNames: ["cluster"] as const,
       registers: [registry],
     });
-    this.#total = new KeptCounter(
-      registry,
-      options("rq_total", "Calls to endpoints of the cluster, retries included."),
-    );
-    this.#active = new KeptCounter(registry, options("rq_active", "Open calls to endpoints of the cluster."), "gauge");
+    this.#total = new Counter(options("rq_total", "Calls to endpoints of the cluster, retries included."));
+    this.active = new Gauge(options("rq_active", "Open calls to endpoints of the cluster."));
     this.#retry = new Counter(options("rq_retry_total", "Calls to endpoints that retried a failed one."));
     this.#continuation = new Counter(
       options("rq_continuation_total", "Calls to endpoints that continued the answer of a lost one."),
@@ -77,25 +74,23 @@ export class UpstreamStats {
 
   /** Sets the counts of a cluster to 0, so that its first failure is an increase. */
   startAtZero(cluster: string): void {
-    const counters = [this.#retry, this.#retrySuccess, this.#noneHealthy, this.#prefillOverdue];
+    const counters = [this.#total, this.#retry, this.#retrySuccess, this.#noneHealthy, this.#prefillOverdue];
     const failed = Object.values(this.#failed);
     for (const counter of [...counters, ...failed, this.#requestsOfDeath, this.#continuation])
       counter.inc({ cluster }, 0);
-    this.#total.of(cluster).inc(0);
-    this.#active.of(cluster).inc(0);
+    this.active.inc({ cluster }, 0);
   }
 
   begin(cluster: string, kind: CallKind): RunningTry {
     const labels = { cluster };
     const retry = kind === "retry";
-    this.#total.of(cluster).inc();
+    this.#total.inc(labels);
     if (retry) this.#retry.inc(labels);
     if (kind === "continuation") this.#continuation.inc(labels);
-    const active = this.#active.of(cluster);
-    active.inc();
+    this.active.inc(labels);
     return {
       end: (ending) => {
-        active.inc(-1);
+        this.active.dec(labels);
         if (ending === "answered" && retry) this.#retrySuccess.inc(labels);
         if (typeof ending === "string") return;
         const { tryStat } = OUTCOMES[ending.failed];

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import {
   type Attributes,
   type Context,
@@ -16,11 +17,22 @@ import {
   TraceIdRatioBasedSampler,
   TracerProvider,
 } from "@opentelemetry/sdk-trace";
-import { sendLastSpans } from "../../deploy/runtime/tracing/trace-export.ts";
-import type { Span, SpanAttributes } from "./span.ts";
-import type { Tracing } from "./tracing.ts";
+import type { Logger } from "pino";
+import { packageVersion } from "../../deploy/runtime/files/project-folder.ts";
+import { sendLastSpans, traceExport } from "../../deploy/runtime/tracing/trace-export.ts";
+import type { TracingConfig } from "../../deploy/runtime/tracing/tracing-schema.ts";
+import type { Span, SpanAttributes, Tracing } from "./tracing.ts";
 
 const KIND = { server: SpanKind.SERVER, internal: SpanKind.INTERNAL, client: SpanKind.CLIENT } as const;
+
+/**
+ * Starts to export the gateway's spans to the collector of the configuration. `nowMs` is a monotonic clock in
+ * milliseconds.
+ */
+export function startTracing(config: TracingConfig, log: Logger, nowMs: () => number): Tracing {
+  const self = { name: "svc-gateway", version: packageVersion(), instanceId: randomUUID() };
+  return new SpanExport({ ...traceExport(config, self, log, nowMs), samplingRatio: config.samplingRatio });
+}
 
 /** What an export of spans works with. */
 export type SpanExportOptions = {

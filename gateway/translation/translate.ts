@@ -28,8 +28,6 @@ export type TranslationOrder = {
   readonly operation: string;
   readonly caller: Caller;
   readonly bodyBytes: number;
-  /** Milliseconds for which the engine may hold deltas of a stream to send several together. Default: 0. */
-  readonly joinMs?: number;
 };
 
 /**
@@ -71,7 +69,7 @@ export type Translated = {
  * Throws only `ApiError`, except for bugs.
  */
 export function translate(body: unknown, order: TranslationOrder, surroundings: Surroundings): Translated {
-  const { operation, caller, bodyBytes, joinMs = 0 } = order;
+  const { operation, caller, bodyBytes } = order;
   const { sealing, acceptsImages, promptBounds, settings, catalog } = surroundings;
   const route = promptRoute(operation);
   if (!route) throw new Error(`${operation} takes no prompt`);
@@ -80,7 +78,6 @@ export function translate(body: unknown, order: TranslationOrder, surroundings: 
   if (route.use === "count") return countOf(route.format.prepare(body, context), order);
   const { model, stream, request: canonical, options, ...places } = route.format.prepare(body, context);
   const allowed = withinOutputLimit(canonical, caller.maxOutputTokens);
-  const holdMs = stream ? joinMs : FOLDED_JOIN_MS;
   const request = {
     // Named properties first: in a literal that begins with a spread, Node 20 adds each property in a microsecond.
     requestId: caller.requestId,
@@ -88,7 +85,7 @@ export function translate(body: unknown, order: TranslationOrder, surroundings: 
     tenant: caller.tenant,
     priority: 0,
     cache: cacheHints(caller, canonical.cache),
-    stream: holdMs === 0 ? undefined : { maxBatchDelay: toDuration(holdMs) },
+    stream: stream ? undefined : { maxBatchDelay: toDuration(FOLDED_JOIN_MS) },
     resumable: false,
     continuation: undefined,
     prefixDigests: Buffer.alloc(0),

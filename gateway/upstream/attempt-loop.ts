@@ -281,7 +281,7 @@ export class AttemptLoop {
 
   #resumable(): ResumableAnswer {
     const { room, stats, clock } = this.#parts;
-    const { request, facts, record, sink } = this.#dispatch;
+    const { request, facts, record } = this.#dispatch;
     return new ResumableAnswer({
       room,
       tenant: request.tenant,
@@ -290,7 +290,6 @@ export class AttemptLoop {
         const nowMs = clock.nowMs();
         stats.continuations.wentOn(facts.model, nowMs - (lossOf(this.#history)?.endedMs ?? nowMs));
         this.#freeShare();
-        sink.wentOn?.();
       },
       onNotKept: (why) => {
         stats.continuations.notKept(facts.model, why);

@@ -4,7 +4,7 @@ import { chat } from "../../gateway/formats/chat/request.ts";
 import type { Format } from "../../gateway/formats/format.ts";
 import { messages } from "../../gateway/formats/messages/request.ts";
 import { responses } from "../../gateway/formats/responses/request.ts";
-import { restarting } from "../../gateway/http/answer/answer-failure.ts";
+import { restarting } from "../../gateway/http/answer/dispatch-answer.ts";
 import { contextExceeded, overloaded } from "../../gateway/upstream/call/grpc-error.ts";
 import { framesOf } from "../support/checkers/frames.ts";
 import { CONTEXT, HEAD } from "../support/events/encoding-context.ts";

@@ -16,7 +16,7 @@ const ROOMS: readonly string[] = [
   ...["gateway/main.ts", "gateway/shared-parts.ts", "gateway/server.ts", "gateway/drain.ts"],
   ...["gateway/grpc/", "gateway/http/", "gateway/config.ts"],
   ...["gateway/tracing/", "gateway/reference/", "gateway/translation/", "gateway/lifecycle.ts", "gateway/upstream/"],
-  ...["gateway/fleet/", "gateway/usage/", "gateway/overload/", "gateway/stats/", "gateway/routes.ts"],
+  ...["gateway/usage/", "gateway/overload/", "gateway/stats/", "gateway/routes.ts"],
   ...["gateway/limits/", "gateway/keys/", "gateway/sealing/", "gateway/formats/", "gateway/json/"],
   ...["gateway/catalog.ts", "gateway/state/", "gateway/errors.ts", "gateway/outcome.ts"],
   ...["engine/main.ts", "engine/run-node.ts", "engine/server.ts", "engine/config.ts"],

@@ -12,7 +12,7 @@ import {
   MAX_STRICT_SCHEMA_BYTES,
   MAX_TOOLS,
 } from "../../../gateway/formats/tools.ts";
-import { MAX_HEADER_FIELDS } from "../../../gateway/http/access/request-hygiene.ts";
+import { MAX_HEADER_FIELDS } from "../../../gateway/http/access/request-head.ts";
 import { MAX_HEADER_BYTES } from "../../../gateway/http/connection/public-app.ts";
 import { MAX_JSON_DEPTH, MAX_JSON_NODES } from "../../../gateway/json/json-body.ts";
 import { type HeaderFact, REPLY_HEADERS, REQUEST_HEADERS } from "../../../gateway/reference/headers.ts";

@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { FastifyReply, FastifyRequest, onRequestAsyncHookHandler } from "fastify";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import { ApiError, type Envelope } from "../../errors.ts";
 import type { Principal } from "../../keys/principal.ts";
@@ -23,9 +23,9 @@ export type RateLimitDeps = {
   readonly usage: Pick<KeyUsage, "count">;
 };
 
-/** Applies the limits of the key to every request of this context, before a byte of the body is read. */
-export function limitRequests(app: FastifyInstance, deps: RateLimitDeps): void {
-  app.addHook("onRequest", async (request, reply) => admitRequest(limitedRequest(request, reply, deps), deps));
+/** Makes the hook that applies the limits of the key. */
+export function limitRequests(deps: RateLimitDeps): onRequestAsyncHookHandler {
+  return (request, reply) => admitRequest(limitedRequest(request, reply, deps), deps);
 }
 
 /** A request with the limits of its key. */
@@ -59,12 +59,13 @@ export async function admitRequest(
   show(grant);
   if (refusal) throw refused(refusal, principal, undefined, deps);
   // A generation has yet to reserve its tokens.
-  if (use !== "generation") deps.stats.rateLimitDecisions.of("all", "allowed").inc();
+  if (use !== "generation") deps.stats.rateLimitDecisions.inc({ dim: "all", decision: "allowed" });
   record.charged(grant);
   // Every request ends here, whatever its outcome.
   const end = () => {
     endGrant(grant, record, reply.headersSent ? reply.statusCode : 0);
-    if (use !== "none" && grant.used) deps.usage.count(principal.keyId, record.model, { requests: 1, ...grant.used });
+    if (use !== "none" && grant.used)
+      deps.usage.count(principal.keyId, record.facts.model, { requests: 1, ...grant.used });
   };
   if (reply.destroyed) end();
   else reply.on("close", end);
@@ -76,18 +77,18 @@ export async function reserveTokens(
   expected: Expected,
   deps: RateLimitDeps,
 ): Promise<void> {
-  const { grant } = record;
+  const { grant } = record.facts;
   if (!grant) return;
   const refusal = await timed(deps, () => deps.limiter.reserve(grant, principal, expected));
   show(grant);
   if (refusal) throw refused(refusal, principal, expected.model, deps);
-  deps.stats.rateLimitDecisions.of("all", "allowed").inc();
+  deps.stats.rateLimitDecisions.inc({ dim: "all", decision: "allowed" });
 }
 
 async function timed<T>({ clock, stats }: RateLimitDeps, ask: () => Promise<T>): Promise<T> {
   const beforeMs = clock.nowMs();
   const answer = await ask();
-  stats.rateLimitStore.of().observe((clock.nowMs() - beforeMs) / 1000);
+  stats.rateLimitStore.observe((clock.nowMs() - beforeMs) / 1000);
   return answer;
 }
 
@@ -99,7 +100,7 @@ function refused(
   { stats, usage }: RateLimitDeps,
 ): ApiError {
   usage.count(keyId, model, { refused: 1 });
-  stats.rateLimitDecisions.of(OUTCOMES[refusal.detail].dim ?? "other", "refused").inc();
+  stats.rateLimitDecisions.inc({ dim: OUTCOMES[refusal.detail].dim ?? "other", decision: "refused" });
   return refusal;
 }
 
@@ -112,7 +113,8 @@ function limitedRouteOf(request: FastifyRequest): { readonly use: Use; readonly 
 
 /** Settles the use of a request that has ended. `status` is 0 if none was sent. */
 function endGrant(grant: Grant, record: RequestRecord, status: number): void {
-  const { cost, firstDeltaMs, usage } = record;
+  const { firstDeltaMs, usage } = record.facts;
+  const { cost } = record;
   const delivered = status === 200 && firstDeltaMs !== undefined;
   if (delivered || cost === "work") grant.settle(usage);
   else if (cost === "request") grant.settleWithoutTokens();

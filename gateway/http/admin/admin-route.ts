@@ -19,17 +19,22 @@ export type AdminReply = {
 export type AdminRoute = {
   /** The path as a pattern of Fastify. */
   readonly path: string;
-  /**
-   * Whether the path reads, with GET, or changes something, with POST only: a link or an image must not drain a
-   * gateway.
-   */
+  /** With GET, or with POST only: a link or an image must not drain a gateway. */
   readonly does: "reads" | "changes";
-  /** Whether the path may be read without proof, as with health. Default: false. */
-  readonly open?: boolean;
   readonly help: string;
   /** Answers a request. It must not throw, whatever a caller sends. */
   handle(request: AdminRequest): AdminReply | Promise<AdminReply>;
 };
+
+/** Makes a path that only reads. */
+export function reads(path: string, help: string, handle: AdminRoute["handle"]): AdminRoute {
+  return { path, does: "reads", help, handle };
+}
+
+/** Makes a path that changes something. */
+export function changes(path: string, help: string, handle: AdminRoute["handle"]): AdminRoute {
+  return { path, does: "changes", help, handle };
+}
 
 export function jsonReply(value: unknown): AdminReply {
   return { type: "application/json; charset=utf-8", body: `${JSON.stringify(value, undefined, 1)}\n` };

@@ -1,47 +1,33 @@
 import type { RequestListener } from "node:http";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest, type RawServerDefault } from "fastify";
 import type { Logger } from "pino";
-import type { FleetHistory } from "../../fleet/fleet-history.ts";
 import type { KeyStore } from "../../keys/key-store.ts";
 import type { Limiter } from "../../limits/limiter.ts";
-import type { OverloadManager } from "../../overload/overload-manager.ts";
 import type { Stats } from "../../stats/stats.ts";
 import type { EndpointOrders } from "../../upstream/endpoint-orders.ts";
 import type { KeyUsage } from "../../usage/key-usage.ts";
-import { type AdminProof, refusal } from "./admin-access.ts";
-import type { AdminReply, AdminRoute } from "./admin-route.ts";
-import type { AdminTls } from "./admin-tls.ts";
+import { type AdminProof, type AdminTls, refusal } from "./admin-access.ts";
+import { type AdminReply, type AdminRoute, reads } from "./admin-route.ts";
 import { clusterRoutes } from "./cluster-routes.ts";
+import type { FleetView } from "./fleet-view.ts";
 import { keyRoutes } from "./key-routes.ts";
-import {
-  type HealthFacts,
-  healthRoutes,
-  processRoutes,
-  type ServerFacts,
-  serverRoutes,
-  stateRoutes,
-} from "./server-routes.ts";
+import { healthRoutes, type ServerFacts, serverRoutes, stateRoutes } from "./server-routes.ts";
 import { fleetRoutes, metricsRoute, statsRoutes } from "./stats-routes.ts";
 
 /** The objects that the admin listener shows and changes, beside the facts about the server. */
-export type AdminDeps = ServerFacts &
-  Pick<HealthFacts, "notes"> & {
-    readonly stats: Stats;
-    readonly keys: KeyStore;
-    readonly orders: EndpointOrders;
-    /** The use of each key's limits. */
-    readonly limiter: Limiter;
-    /** The counts of this gateway, now and over the last hour. */
-    readonly history: FleetHistory;
-    /** The stored usage of keys. */
-    readonly usage: Pick<KeyUsage, "read">;
-    readonly overload: OverloadManager;
-    readonly connections: () => number;
-    /** The accepted proofs of callers on other machines. Default: none. */
-    readonly proof?: AdminProof;
-    /** Absent for plain text. */
-    readonly tls?: AdminTls | undefined;
-  };
+export type AdminDeps = ServerFacts & {
+  readonly stats: Stats;
+  readonly keys: KeyStore;
+  readonly orders: EndpointOrders;
+  readonly limiter: Limiter;
+  readonly fleet: FleetView;
+  /** The stored usage of keys. */
+  readonly usage: Pick<KeyUsage, "read">;
+  /** The accepted proofs of callers on other machines. Default: none. */
+  readonly proof?: AdminProof;
+  /** Absent for plain text. */
+  readonly tls?: AdminTls | undefined;
+};
 
 /** The headers of every reply: no caching, no sniffing, no framing. */
 const HEADERS = {
@@ -57,26 +43,20 @@ const HEADERS = {
  * accepts has full control.
  */
 export function buildAdmin(deps: AdminDeps): FastifyInstance {
-  const { stats, clusters, orders, clock, lifecycle, connections, keys, limiter, usage, overload, history } = deps;
-  const { proof = {}, tls } = deps;
+  const { stats, clusters, orders, clock, lifecycle, keys, limiter, usage, fleet, proof = {}, tls } = deps;
   const app = newListener(tls);
+  const health = healthRoutes(deps);
   const routes: AdminRoute[] = [
-    ...fleetRoutes({ clusters, live: stats.live, lifecycle, connections, history, clock }),
-    ...healthRoutes(deps),
+    ...fleetRoutes(fleet),
+    ...health,
     ...stateRoutes(lifecycle),
     ...statsRoutes(stats.registry),
     ...clusterRoutes(clusters, orders, clock),
     ...serverRoutes(deps),
-    ...processRoutes(deps, overload),
     ...keyRoutes(keys, limiter, usage),
   ];
-  routes.push({
-    path: "/help",
-    does: "reads",
-    help: "this list",
-    handle: () => ({ body: routes.map(helpLine).join("") }),
-  });
-  const open = new Set(routes.filter((route) => route.open).map(({ path }) => path));
+  routes.push(reads("/help", "this list", () => ({ body: routes.map(helpLine).join("") })));
+  const open = new Set(health.map(({ path }) => path));
   app.addHook("onRequest", async (request, reply) => {
     if (request.method !== "POST" && open.has(request.routeOptions.url ?? "")) return undefined;
     const refused = refusal(request.raw, proof);
@@ -87,10 +67,9 @@ export function buildAdmin(deps: AdminDeps): FastifyInstance {
 }
 
 /** Makes the listener that serves health and metrics without proof, and nothing else. */
-export function buildHealth({ lifecycle, clusters, notes, stats, log }: AdminDeps): FastifyInstance {
+export function buildHealth(deps: AdminDeps): FastifyInstance {
   const app = newListener();
-  for (const route of [...healthRoutes({ lifecycle, clusters, ...(notes && { notes }) }), metricsRoute(stats.registry)])
-    serve(app, route, log);
+  for (const route of [...healthRoutes(deps), metricsRoute(deps.stats.registry)]) serve(app, route, deps.log);
   return app;
 }
 

@@ -6,11 +6,72 @@ import {
   type AdminRequest,
   type AdminRoute,
   badRequest,
+  changes,
   jsonReply,
   OK,
+  reads,
   wantsJson,
 } from "./admin-route.ts";
-import { type ClusterStatus, clusterStatuses, type EndpointStatus } from "./fleet/cluster-status.ts";
+
+/** The state of an endpoint as one cluster sees it. Calls are those for the cluster's model. */
+export type EndpointStatus = {
+  /** Host and port. */
+  readonly address: string;
+  /** The reasons why the endpoint gets no requests, in Envoy's terms; empty for a healthy one. */
+  readonly healthFlags: readonly string[];
+  readonly healthFailure: string | undefined;
+  readonly rqActive: number;
+  readonly rqTotal: number;
+  readonly rqError: number;
+  readonly rqContinued: number;
+  readonly weight: number;
+  /** From here on as the node reports it, for all gateways; 0 without a report. */
+  readonly slots: number;
+  readonly running: number;
+  readonly waiting: number;
+  /** Fraction of the KV memory in use, 0 to 1. */
+  readonly kvUse: number;
+  /** Of all its generations together. */
+  readonly tokensPerSecond: number;
+  /** The predicted prompt tokens sent by this gateway and not prefilled yet. */
+  readonly outstandingPrefillTokens: number;
+  readonly ejectedForMs: number | undefined;
+};
+
+/** The state of a cluster and its endpoints at a moment. */
+export type ClusterStatus = {
+  readonly model: string;
+  readonly lbPolicy: string;
+  readonly endpoints: readonly EndpointStatus[];
+};
+
+/** Returns all clusters as they are at `nowMs`, in monotonic milliseconds. */
+export function clusterStatuses({ clusters }: ClusterManager, nowMs: number): readonly ClusterStatus[] {
+  return clusters.map(({ model, settings, members, outliers }) => ({
+    model,
+    lbPolicy: settings.lbPolicy,
+    endpoints: members.map((member): EndpointStatus => {
+      const { address, calls } = member;
+      return {
+        address,
+        healthFlags: member.healthFlags(nowMs),
+        healthFailure: member.healthFailure,
+        rqActive: calls.active,
+        rqTotal: calls.total,
+        rqError: calls.failed,
+        rqContinued: calls.continued,
+        weight: member.weight,
+        slots: member.slots,
+        running: member.running,
+        waiting: member.waiting,
+        kvUse: member.kvUse,
+        tokensPerSecond: member.running * (member.decodeTokensPerSecond ?? 0),
+        outstandingPrefillTokens: Math.round(member.outstandingPrefillTokens),
+        ejectedForMs: member.ejected ? Math.max(0, (outliers.ejectedUntilMs(address) ?? nowMs) - nowMs) : undefined,
+      };
+    }),
+  }));
+}
 
 /** The reply to an order that is applied only here, as the shared store is unreachable. */
 const HERE: AdminReply = { status: 202, body: "OK here; other gateways follow when the shared store is back\n" };
@@ -25,11 +86,8 @@ const MOST_EJECT_SECONDS = 86_400;
  * all gateways that share a store.
  */
 export function clusterRoutes(clusters: ClusterManager, orders: EndpointOrders, clock: Clock): readonly AdminRoute[] {
-  const change = (order: EndpointOrder["order"], help: string): AdminRoute => ({
-    path: `/endpoint/:address/${order}`,
-    does: "changes",
-    help,
-    async handle(request): Promise<AdminReply> {
+  const change = (order: EndpointOrder["order"], help: string) =>
+    changes(`/endpoint/:address/${order}`, help, async (request): Promise<AdminReply> => {
       const { address = "" } = request.params;
       const given = orderOf(order, address, request);
       if (!given) return badRequest(`expected seconds from 1 to ${MOST_EJECT_SECONDS}`);
@@ -38,19 +96,13 @@ export function clusterRoutes(clusters: ClusterManager, orders: EndpointOrders, 
         clusters.drained.has(address) || clusters.endpoints.some((endpoint) => endpoint.address === address);
       if (!known) return { status: 404, body: "no such endpoint\n" };
       return (await orders.give(given)) ? OK : HERE;
-    },
-  });
+    });
   return [
-    {
-      path: "/clusters",
-      does: "reads",
-      help: "clusters and their endpoints; ?format=json",
-      handle(request) {
-        const statuses = clusterStatuses(clusters, clock.nowMs());
-        if (wantsJson(request)) return jsonReply({ cluster_statuses: statuses.map(clusterJson) });
-        return { body: clustersText(statuses) };
-      },
-    },
+    reads("/clusters", "clusters and their endpoints; ?format=json", (request) => {
+      const statuses = clusterStatuses(clusters, clock.nowMs());
+      if (wantsJson(request)) return jsonReply({ cluster_statuses: statuses.map(clusterJson) });
+      return { body: clustersText(statuses) };
+    }),
     change("drain", "give it no new requests, in any cluster, from any gateway that shares the store"),
     change("undrain", "take that back"),
     change(

@@ -3,10 +3,12 @@ import type { DimensionReading } from "../../limits/dimension.ts";
 import type { Limiter } from "../../limits/limiter.ts";
 import type { KeyUsage } from "../../usage/key-usage.ts";
 import { addCounts, DAY_MS, NO_USE, type StoredUsage, type UsageEntry } from "../../usage/usage-store.ts";
-import { type AdminRoute, jsonReply } from "./admin-route.ts";
+import { type AdminRoute, jsonReply, reads } from "./admin-route.ts";
 
 /** The most refused records that are listed. */
 const MOST_NAMED = 20;
+
+const NO_KEY = { status: 404, body: "no such key\n" };
 
 /**
  * Makes the paths that show the keys in force and their usage. They show ids only: neither secrets nor digests nor
@@ -14,54 +16,43 @@ const MOST_NAMED = 20;
  */
 export function keyRoutes(keys: KeyStore, limiter: Limiter, usage: Pick<KeyUsage, "read">): readonly AdminRoute[] {
   return [
-    {
-      path: "/keys/status",
-      does: "reads",
-      help: "how many keys are in force, since when, and whether the newest file could be used",
-      handle() {
-        const { keys: total, counts, revision, loadedAtMs, loadErrors, fault, refused, wentBack } = keys.status();
-        return jsonReply({
-          keys: total,
-          ...counts,
-          revision,
-          last_load: new Date(loadedAtMs).toISOString(),
-          load_errors: loadErrors,
-          stale: fault !== undefined,
-          ...(fault !== undefined && { fault }),
-          ...(refused.length > 0 && { refused: refused.length, refused_keys: refused.slice(0, MOST_NAMED) }),
-          ...(wentBack > 0 && { went_back: wentBack }),
-        });
-      },
-    },
-    {
-      path: "/limits/:keyId",
-      does: "reads",
-      help: "what the key may use yet, and the places it holds here",
-      async handle({ params }) {
+    reads("/keys/status", "how many keys are in force, since when, and whether the newest file could be used", () => {
+      const { keys: total, counts, revision, loadedAtMs, loadErrors, fault, refused, wentBack } = keys.status();
+      return jsonReply({
+        keys: total,
+        ...counts,
+        revision,
+        last_load: new Date(loadedAtMs).toISOString(),
+        load_errors: loadErrors,
+        stale: fault !== undefined,
+        ...(fault !== undefined && { fault }),
+        ...(refused.length > 0 && { refused: refused.length, refused_keys: refused.slice(0, MOST_NAMED) }),
+        ...(wentBack > 0 && { went_back: wentBack }),
+      });
+    }),
+    reads("/limits/:keyId", "what the key may use yet, and the places it holds here", async ({ params }) => {
+      const principal = keys.byId(params.keyId ?? "");
+      if (!principal) return NO_KEY;
+      const { counted, places } = await limiter.look(principal);
+      return jsonReply({
+        key_id: principal.keyId,
+        limits: counted.map(level),
+        places: places.map(({ of, model, limit, taken }) => {
+          return { of, ...(model !== undefined && { model }), limit, taken };
+        }),
+      });
+    }),
+    reads(
+      "/keys/:keyId/usage",
+      "requests and tokens of the key in the last 31 days, by day and model, at all gateways that count together",
+      async ({ params }) => {
         const principal = keys.byId(params.keyId ?? "");
-        if (!principal) return { status: 404, body: "no such key\n" };
-        const { counted, places } = await limiter.look(principal);
-        return jsonReply({
-          key_id: principal.keyId,
-          limits: counted.map(level),
-          places: places.map(({ of, model, limit, taken }) => {
-            return { of, ...(model !== undefined && { model }), limit, taken };
-          }),
-        });
-      },
-    },
-    {
-      path: "/keys/:keyId/usage",
-      does: "reads",
-      help: "requests and tokens of the key in the last 31 days, by day and model, at all gateways that count together",
-      async handle({ params }) {
-        const principal = keys.byId(params.keyId ?? "");
-        if (!principal) return { status: 404, body: "no such key\n" };
+        if (!principal) return NO_KEY;
         const stored = await usage.read(principal.keyId);
         if (!stored) return { status: 503, body: "the store that counts the use of keys does not answer\n" };
         return jsonReply({ key_id: principal.keyId, ...usageJson(stored) });
       },
-    },
+    ),
   ];
 }
 

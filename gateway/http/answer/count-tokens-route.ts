@@ -3,10 +3,10 @@ import { toApiError } from "../../errors.ts";
 import type { CountFormat } from "../../formats/format.ts";
 import { RequestBuffer } from "../../upstream/call/request-buffer.ts";
 import type { Router } from "../../upstream/router.ts";
-import { requireModel } from "../access/model-access.ts";
 import { type TranslationDeps, translateBody } from "../body/request-body.ts";
+import { requireModel } from "../model-directory.ts";
 import { principalOf } from "../request-context.ts";
-import { located } from "./answer-failure.ts";
+import { located } from "./dispatch-answer.ts";
 import type { RunningAnswers } from "./running-answers.ts";
 
 export type CountTokensDeps = {

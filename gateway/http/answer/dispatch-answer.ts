@@ -1,5 +1,8 @@
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
-import type { Format, Places } from "../../formats/format.ts";
+import type { Event } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { ApiError, type FieldPath, toApiError } from "../../errors.ts";
+import { invalidSchema } from "../../formats/field-error.ts";
+import { type FieldsAtFault, type Format, INSTRUCTIONS, type Places, WHOLE_PROMPT } from "../../formats/format.ts";
 import type { Stats } from "../../stats/stats.ts";
 import type { RequestBuffer } from "../../upstream/call/request-buffer.ts";
 import type { EventSink } from "../../upstream/call/retry-boundary.ts";
@@ -7,8 +10,6 @@ import type { PromptFacts } from "../../upstream/encoded-request.ts";
 import type { RoutingHints } from "../../upstream/load-balancing/route.ts";
 import type { Router } from "../../upstream/router.ts";
 import type { RequestRecord } from "../record/request-record.ts";
-import { answerFailure } from "./answer-failure.ts";
-import { AnswerProgress } from "./answer-progress.ts";
 import type { RunningAnswer, RunningAnswers } from "./running-answers.ts";
 
 /** The dependencies of answers, whatever their format. */
@@ -30,7 +31,6 @@ export type PaidRequest = {
   readonly places: Places;
   /** The message for the engine. */
   readonly request: RequestBuffer;
-  /** What of the request matters on its way. */
   readonly facts: PromptFacts;
   /** Hints for load balancing. */
   readonly hints: RoutingHints;
@@ -45,83 +45,125 @@ export type Giving = {
   readonly timeoutMs: number;
   /** Whether the request may be held while the model has no endpoint: only if its caller receives signs of life. */
   readonly mayHold: boolean;
-  readonly sink: Omit<EventSink, "wentOn">;
+  readonly sink: EventSink;
 };
 
-/** Sends a request to an engine, and follows its answer for record, limits and statistics. Throws `ApiError`. */
-export async function dispatchAnswer(paid: PaidRequest, giving: Giving, deps: DispatchDeps): Promise<void> {
-  const { model, request, facts, hints, record, answer } = paid;
-  const { router, running, stats } = deps;
-  const { sink, ...terms } = giving;
+/**
+ * Sends a request to an engine and counts its answer, as an event stream if `streamed`. Events are recorded for log and
+ * limits on their way to the sink. Throws `ApiError`.
+ */
+export async function dispatchAnswer(
+  paid: PaidRequest,
+  { sink, ...terms }: Giving,
+  { router, running, stats, clock }: DispatchDeps,
+  streamed: boolean,
+): Promise<void> {
+  const { request, facts, hints, record, answer } = paid;
+  const { grant } = record.facts;
   const { deltas } = sink;
-  const progress = new AnswerProgress(record, model, stats.live);
   const followed: EventSink = {
-    wentOn: () => progress.wentOn(),
     ...sink,
     events(events, flow) {
-      progress.see(events);
+      recordEvents(events, record);
       sink.events(events, flow);
     },
     ...(deltas && {
       deltas(next, flow) {
-        progress.deltas(next.texts.length);
+        for (let at = 0; at < next.texts.length; at += 1) grant?.delta();
         deltas(next, flow);
       },
     }),
   };
+  const format = paid.format.name;
+  if (streamed) stats.streamsActive.inc({ format });
   record.sent();
   try {
     await router.dispatch({ request, facts, hints, sink: followed, record, ...terms }, answer.signal);
   } catch (thrown) {
     throw answerFailure(thrown, paid, running);
-  }
-}
-
-/** Counts an answer as active while `give` runs; if the caller has left, records how long cancellation took. */
-export async function whileActive<Given>(
-  { model, answer }: Pick<PaidRequest, "model" | "answer">,
-  { clock, stats }: DispatchDeps,
-  give: () => Promise<Given>,
-): Promise<Given> {
-  const live = stats.live.model(model);
-  live.active += 1;
-  try {
-    return await give();
   } finally {
-    live.active -= 1;
+    if (streamed) {
+      stats.streamsActive.dec({ format });
+      stats.streamEnd.inc({ format, reason: record.facts.endReason ?? "complete" });
+    }
     const { leftMs } = answer;
-    if (leftMs !== undefined) stats.cancelLatency.of().observe((clock.nowMs() - leftMs) / 1000);
+    if (leftMs !== undefined) stats.cancelLatency.observe((clock.nowMs() - leftMs) / 1000);
   }
 }
 
-/** Counts an event stream as open while `give` runs, and then by the outcome of its answer. */
-export async function whileStreamed<Given>(
-  { format, record }: Pick<PaidRequest, "format" | "record">,
-  { stats }: DispatchDeps,
-  give: () => Promise<Given>,
-): Promise<Given> {
-  const labels = { format: format.name };
-  stats.streamsActive.inc(labels);
-  try {
-    return await give();
-  } finally {
-    stats.streamsActive.dec(labels);
-    stats.streamEnd.of(format.name, record.endReason ?? "complete").inc();
+function recordEvents(events: readonly Event[], record: RequestRecord): void {
+  const { grant } = record.facts;
+  for (const { kind } of events) {
+    if (kind?.$case === "blockDelta") {
+      record.delta();
+      grant?.delta();
+    } else if (kind?.$case === "started") {
+      grant?.started(kind.value);
+      record.started();
+    } else if (kind?.$case === "finished") record.finished(kind.value);
   }
 }
 
-/** Counts the start or end of a stream's backpressure, and records it. */
+/** Counts and records the start or end of a stream's backpressure. */
 export function notePause(
   { format, record }: Pick<PaidRequest, "format" | "record">,
   paused: boolean,
-  stats: Stats,
+  { streamsPaused }: Stats,
 ): void {
-  const labels = { format: format.name };
-  if (paused) {
-    stats.streamsPaused.inc(labels);
-    record.paused();
-  } else {
-    stats.streamsPaused.dec(labels);
-    record.resumed();
+  streamsPaused.inc({ format: format.name }, paused ? 1 : -1);
+  record.paused(paused);
+}
+
+/**
+ * Records why an answer failed, and returns the error for the caller. `thrown` is the error that ended the answer;
+ * `running` shows whether all answers were stopped.
+ */
+export function answerFailure(
+  thrown: unknown,
+  {
+    record,
+    format,
+    places,
+    answer,
+  }: Pick<PaidRequest, "record" | "places" | "answer"> & { readonly format: Pick<Format, "fields"> },
+  running: RunningAnswers,
+): ApiError {
+  const shown = ended(answer, running) ?? located(toApiError(thrown), format.fields, places);
+  record.failed(shown.detail, answer.signal.aborted && !running.stopped && !answer.keyEnded);
+  return shown;
+}
+
+/** Returns the error for an answer that this gateway ended; undefined if it did not. */
+function ended({ keyEnded }: RunningAnswer, { stopped }: RunningAnswers): ApiError | undefined {
+  if (keyEnded)
+    return new ApiError("permission_denied", "The API key of this request was revoked.", { detail: "key_ended" });
+  return stopped ? restarting() : undefined;
+}
+
+/** Makes the error for an answer that ends because this gateway stops. Agents recognize its text, and retry. */
+export function restarting(): ApiError {
+  const text = "Service unavailable (connection reset): the service is restarting. Please try again.";
+  return new ApiError("server_is_overloaded", text, { detail: "drain_timeout", retryAfterMs: 1_000 });
+}
+
+/** Returns an engine's refusal with the field of the format that it is about. */
+export function located(error: ApiError, fields: FieldsAtFault, { toolPaths, messagePlaces }: Places): ApiError {
+  if (error.path) return error;
+  if (error.promptMessage !== undefined) {
+    const place = messagePlaces ? (messagePlaces[error.promptMessage] ?? WHOLE_PROMPT) : error.promptMessage;
+    if (place === INSTRUCTIONS) return error.at(fields.instructions);
+    return error.at(place === WHOLE_PROMPT ? fields.prompt : [...fields.prompt, place]);
   }
+  if (error.code === "context_length_exceeded") return error.at(fields.prompt);
+  if (error.code === "invalid_json_schema") return unusableSchema(error, fields.outputSchema, "response");
+  if (error.tool === undefined) return error;
+  const tool = toolPaths ? toolPaths[error.tool] : ["tools", error.tool];
+  if (error.code === "invalid_value") return error.at(tool ?? ["tools"]);
+  return tool ? unusableSchema(error, [...tool, ...fields.toolSchema], "function") : error;
+}
+
+/** Returns an engine's refusal of a schema with the text of the gateway's own check. */
+function unusableSchema(error: ApiError, path: FieldPath, of: "response" | "function"): ApiError {
+  const { code, wording } = invalidSchema(path, error.message, of);
+  return new ApiError(code, wording, { path, detail: error.detail, cause: error.cause });
 }

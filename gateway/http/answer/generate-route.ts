@@ -5,21 +5,12 @@ import type { Format, Head } from "../../formats/format.ts";
 import { mendedByRepeating } from "../../outcome.ts";
 import type { Sealing } from "../../sealing/sealing.ts";
 import { RequestBuffer } from "../../upstream/call/request-buffer.ts";
-import { requireModel } from "../access/model-access.ts";
 import { limitedRequest, type RateLimitDeps, reserveTokens } from "../access/rate-limit.ts";
 import { type TranslationDeps, translateBody } from "../body/request-body.ts";
-import { randomId } from "../record/random-id.ts";
+import { requireModel } from "../model-directory.ts";
+import { randomId } from "../record/trace-context.ts";
 import { principalOf, routingHints } from "../request-context.ts";
-import {
-  type DispatchDeps,
-  dispatchAnswer,
-  type Giving,
-  notePause,
-  type PaidRequest,
-  whileActive,
-  whileStreamed,
-} from "./dispatch-answer.ts";
-import type { FlushQueue } from "./flush-queue.ts";
+import { type DispatchDeps, dispatchAnswer, type Giving, notePause, type PaidRequest } from "./dispatch-answer.ts";
 import { SseStream } from "./sse-stream.ts";
 
 export type GenerateRouteDeps = DispatchDeps & {
@@ -27,8 +18,6 @@ export type GenerateRouteDeps = DispatchDeps & {
   /** Seals the reasoning in answers. */
   readonly sealing: Sealing;
   readonly limits: RateLimitDeps;
-  /** Joins the writes of all streams in an event loop turn. */
-  readonly queue: FlushQueue;
   /** The time limits of an answer, in milliseconds; `upstream/call/timeouts.ts` has what each means. */
   readonly timeouts: {
     readonly keepAliveIntervalMs: number;
@@ -65,9 +54,7 @@ const STREAM_HEADERS = {
 export function generateRoute(format: Format, deps: GenerateRouteDeps) {
   return async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
     const checked = await check(format, request, reply, deps);
-    return whileActive(checked, deps, () =>
-      checked.stream ? streamedAnswer(checked, deps) : foldedAnswer(checked, deps),
-    );
+    return checked.stream ? streamedAnswer(checked, deps) : foldedAnswer(checked, deps);
   };
 }
 
@@ -112,7 +99,7 @@ async function streamedAnswer(checked: CheckedRequest, deps: GenerateRouteDeps):
   const stream = openStream(checked, deps);
   const sink: Giving["sink"] = {
     events(events, flow) {
-      if (deps.cacheHeader) tellCache(checked);
+      if (deps.cacheHeader) setCacheHeader(checked);
       stream.events(events, flow);
     },
     deltas({ texts }, flow) {
@@ -121,7 +108,7 @@ async function streamedAnswer(checked: CheckedRequest, deps: GenerateRouteDeps):
   };
   const timeoutMs = deps.timeouts.maxStreamDurationMs;
   try {
-    await whileStreamed(checked, deps, () => dispatchAnswer(checked, { timeoutMs, mayHold: true, sink }, deps));
+    await dispatchAnswer(checked, { timeoutMs, mayHold: true, sink }, deps, true);
     reply.hijack();
     stream.end();
   } catch (thrown) {
@@ -139,7 +126,8 @@ async function streamedAnswer(checked: CheckedRequest, deps: GenerateRouteDeps):
 }
 
 /** Reports the cached tokens, and the reason for misses, in a header, unless the head was sent. */
-function tellCache({ record: { cache }, reply }: CheckedRequest): void {
+function setCacheHeader({ record, reply }: CheckedRequest): void {
+  const { cache } = record.facts;
   if (!cache || reply.raw.headersSent) return;
   const { expectedTokens, cachedTokens, lostTokens, reason, changedMessage } = cache;
   const counts = `expected=${expectedTokens}, cached=${cachedTokens}, lost=${lostTokens}, reason=${reason}`;
@@ -148,14 +136,13 @@ function tellCache({ record: { cache }, reply }: CheckedRequest): void {
 
 function openStream(checked: CheckedRequest, deps: GenerateRouteDeps) {
   const { format, model, options, head, record, reply, answer } = checked;
-  const { clock, queue, stats, timeouts } = deps;
-  const gaps = stats.gaps.of(model);
+  const { clock, stats, timeouts } = deps;
+  const gaps = stats.gaps.labels(model);
   return new SseStream({
     response: reply.raw,
     encoder: format.encoder(head, options),
     // Headers set by hooks, such as the request id: the stream bypasses Fastify.
     headers: Object.assign(reply.getHeaders() as Record<string, string>, STREAM_HEADERS),
-    queue,
     clock,
     keepAliveIntervalMs: timeouts.keepAliveIntervalMs,
     headerCommitMs: timeouts.headerCommitMs,
@@ -191,7 +178,7 @@ async function foldedAnswer(checked: CheckedRequest, deps: GenerateRouteDeps): P
     },
   };
   const timeoutMs = deps.timeouts.maxRequestDurationMs;
-  await dispatchAnswer(checked, { timeoutMs, mayHold: false, sink }, deps);
-  if (deps.cacheHeader) tellCache(checked);
+  await dispatchAnswer(checked, { timeoutMs, mayHold: false, sink }, deps, false);
+  if (deps.cacheHeader) setCacheHeader(checked);
   return reply.type("application/json; charset=utf-8").send(JSON.stringify(format.reply(head, fold.result(), options)));
 }

@@ -6,41 +6,13 @@ export type RunningAnswer = {
   readonly signal: AbortSignal;
   /** Whether the answer was ended because its key was. */
   readonly keyEnded: boolean;
-  /**
-   * When the caller left, in milliseconds of the monotonic clock; undefined until then, and if all answers were
-   * stopped.
-   */
+  /** When the caller left, in milliseconds of the monotonic clock; undefined until then, and if all were stopped. */
   readonly leftMs: number | undefined;
   /** Aborts the signal, for example if the client does not read. */
   abort(): void;
 };
 
-class Entry implements RunningAnswer {
-  readonly keyId: string;
-  keyEnded: boolean;
-  leftMs: number | undefined;
-  readonly #controller = new AbortController();
-  readonly #leftAtMs: () => number | undefined;
-
-  /**
-   * Begins the answer for a key, which may have ended already. `leftAtMs` returns the time at which the caller left:
-   * now.
-   */
-  constructor(keyId: string, keyEnded: boolean, leftAtMs: () => number | undefined) {
-    this.keyId = keyId;
-    this.keyEnded = keyEnded;
-    this.#leftAtMs = leftAtMs;
-  }
-
-  get signal(): AbortSignal {
-    return this.#controller.signal;
-  }
-
-  abort(): void {
-    this.leftMs ??= this.#leftAtMs();
-    this.#controller.abort();
-  }
-}
+type Entry = { -readonly [Field in keyof RunningAnswer]: RunningAnswer[Field] } & { readonly keyId: string };
 
 /**
  * The running answers. Each ends when its caller leaves or when all are stopped. It does not use `AbortSignal.any` over
@@ -49,13 +21,12 @@ class Entry implements RunningAnswer {
 export class RunningAnswers {
   readonly #running = new Set<Entry>();
   readonly #mustEnd: (keyId: string) => boolean;
-  /** Returns when an answer that ends now was left; undefined if all are stopped. */
-  readonly #leftAtMs: () => number | undefined;
+  readonly #clock: Pick<Clock, "nowMs">;
   #stopped = false;
 
   /** `mustEnd` returns whether the running answers of a key have to end; default: none has. */
   constructor(clock: Pick<Clock, "nowMs">, mustEnd: (keyId: string) => boolean = () => false) {
-    this.#leftAtMs = () => (this.#stopped ? undefined : clock.nowMs());
+    this.#clock = clock;
     this.#mustEnd = mustEnd;
   }
 
@@ -68,14 +39,20 @@ export class RunningAnswers {
    * soon as a body has been read, and its `onRequestAbort` does not fire after that.
    */
   begin(response: ReplyUnderWay, keyId: string): RunningAnswer {
-    const entry = new Entry(keyId, this.#mustEnd(keyId), this.#leftAtMs);
+    const controller = new AbortController();
+    const entry: Entry = {
+      ...{ keyId, signal: controller.signal, keyEnded: this.#mustEnd(keyId), leftMs: undefined },
+      abort: () => {
+        if (!this.#stopped) entry.leftMs ??= this.#clock.nowMs();
+        controller.abort();
+      },
+    };
     if (response.destroyed || this.#stopped || entry.keyEnded) entry.abort();
     else {
       this.#running.add(entry);
       response.on("close", () => {
         this.#running.delete(entry);
-        if (response.writableFinished) return;
-        entry.abort();
+        if (!response.writableFinished) entry.abort();
       });
     }
     return entry;

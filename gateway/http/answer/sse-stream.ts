@@ -5,16 +5,14 @@ import type { Event } from "../../../proto/gen/svc/inference/v1/inference_servic
 import type { ApiError } from "../../errors.ts";
 import type { StreamEncoder } from "../../formats/format.ts";
 import type { Flow } from "../../upstream/call/generate-call.ts";
-import type { Flushable, FlushQueue } from "./flush-queue.ts";
+import { SlowReader, type SlowReaderOptions } from "./slow-reader.ts";
 
-export type SseStreamOptions = {
+export type SseStreamOptions = SlowReaderOptions & {
   readonly response: ServerResponse;
   /** Makes the frames of the format from canonical events. */
   readonly encoder: StreamEncoder;
   /** Sent with the status line. */
   readonly headers: Readonly<Record<string, string>>;
-  /** Joins the writes of all streams in an event loop turn. */
-  readonly queue: FlushQueue;
   /** Clock of keep-alives and stalls. */
   readonly clock: Clock;
   /** Silence before a keep-alive frame, in milliseconds. */
@@ -24,17 +22,11 @@ export type SseStreamOptions = {
    * than `keepAliveIntervalMs`.
    */
   readonly headerCommitMs: number;
-  /** Milliseconds for which the reader may take no bytes while some are waiting. */
-  readonly writeStallMs: number;
-  /** Called when the reader has taken no bytes for `writeStallMs`; the stream has ended then. */
-  readonly onStall: () => void;
   /**
    * Called at every write of events but the first, with the milliseconds since the previous one. It runs for every
    * delta.
    */
   readonly onGap: (gapMs: number) => void;
-  /** Called with true when the engine stream is paused for the reader, and with false when it resumes. */
-  readonly onPaused: (paused: boolean) => void;
 };
 
 /**
@@ -42,7 +34,7 @@ export type SseStreamOptions = {
  * that commits the answer, or with the first keep-alive; until then the request may still fail with a status of its
  * own.
  */
-export class SseStream implements Flushable {
+export class SseStream {
   readonly #options: SseStreamOptions;
   /** Unwritten frames. */
   #pending = "";
@@ -52,17 +44,23 @@ export class SseStream implements Flushable {
   #framing = false;
   #ended = false;
   #flow: Flow | undefined;
-  #paused: Flow | undefined;
   #lastWriteMs: number;
   #lastEventsMs: number | undefined;
   #cancelKeepAlive: () => void;
-  #stopWaiting: (() => void) | undefined;
+  readonly #reader: SlowReader;
 
   constructor(options: SseStreamOptions) {
     this.#options = options;
     this.#lastWriteMs = options.clock.nowMs();
     this.#cancelKeepAlive = options.clock.after(this.#silenceMs(), () => this.#keepAlive());
-    options.response.on("close", () => this.#release());
+    this.#reader = new SlowReader({
+      ...options,
+      onStall: () => {
+        options.onStall();
+        options.response.destroy();
+      },
+    });
+    options.response.on("close", () => this.abandon());
   }
 
   /** Whether the status line has been sent or is about to be. */
@@ -88,15 +86,18 @@ export class SseStream implements Flushable {
     this.#gathered(flow);
   }
 
-  /** Writes the collected frames at once. */
-  flush(): void {
+  /**
+   * Writes the collected frames, once an event loop turn: one read from an engine's connection often brings several
+   * deltas of a stream.
+   */
+  readonly #flush = (): void => {
     this.#queued = false;
     if (this.#ended || this.#pending === "") return;
-    if (!this.#write() && this.#flow) this.#hold(this.#flow);
+    if (!this.#write() && this.#flow) this.#pause(this.#flow);
     // The write has read the clock already.
     if (this.#lastEventsMs !== undefined) this.#options.onGap(this.#lastWriteMs - this.#lastEventsMs);
     this.#lastEventsMs = this.#lastWriteMs;
-  }
+  };
 
   /** Ends the stream of a complete answer: the encoder has written its last frame. */
   end(): void {
@@ -129,9 +130,11 @@ export class SseStream implements Flushable {
     socket.destroySoon();
   }
 
-  /** Stops the stream before `committed`, because the request is answered in another way; it writes no more bytes. */
+  /** Stops the stream: its client has left, or the request is answered in another way. It writes no more bytes. */
   abandon(): void {
-    this.#release();
+    this.#ended = true;
+    this.#cancelKeepAlive();
+    this.#reader.release();
   }
 
   /**
@@ -147,11 +150,10 @@ export class SseStream implements Flushable {
   #gathered(flow: Flow): void {
     if (this.#committed && !this.#queued) {
       this.#queued = true;
-      // The first delta is never delayed.
-      this.#options.queue.add(this, !this.#options.response.headersSent);
+      setImmediate(this.#flush);
     }
     this.#flow = flow;
-    if (this.#writable().writableNeedDrain) this.#hold(flow);
+    if (this.#writable().writableNeedDrain) this.#pause(flow);
   }
 
   #finish(last: string): void {
@@ -218,48 +220,20 @@ export class SseStream implements Flushable {
     return (this.#framing && response.socket) || response;
   }
 
-  /** Pauses only the engine stream of this reader. */
-  #hold(flow: Flow): void {
-    if (this.#paused === flow) return;
-    flow.pause();
-    const wasPaused = this.#paused !== undefined;
-    // Another engine may continue the answer while the reader is slow.
-    this.#paused = flow;
-    if (wasPaused) return;
-    this.#options.onPaused(true);
-    const writable = this.#writable();
-    const drained = () => this.#unpause()?.resume();
-    writable.once("drain", drained);
-    const cancelStall = this.#options.clock.after(this.#options.writeStallMs, () => {
-      this.#unpause();
-      this.#options.onStall();
-      this.#options.response.destroy();
-    });
-    this.#stopWaiting = () => {
-      writable.off("drain", drained);
-      cancelStall();
-    };
-  }
-
-  /** Returns the paused flow, if any, and clears it. */
-  #unpause(): Flow | undefined {
-    const flow = this.#paused;
-    if (!flow) return undefined;
-    this.#stopWaiting?.();
-    this.#paused = undefined;
-    this.#options.onPaused(false);
-    return flow;
+  #pause(flow: Flow): void {
+    if (!this.#reader.paused) this.#writable().once("drain", () => this.#reader.drained());
+    this.#reader.pause(flow);
   }
 
   #keepAlive(): void {
     if (this.#ended) return;
     const { clock, encoder, keepAliveIntervalMs } = this.#options;
-    if (clock.nowMs() - this.#lastWriteMs >= this.#silenceMs() && !this.#paused) {
+    if (clock.nowMs() - this.#lastWriteMs >= this.#silenceMs() && !this.#reader.paused) {
       this.#pending += encoder.keepAlive();
       this.#write();
     }
     const next = Math.max(1, this.#silenceMs() - (clock.nowMs() - this.#lastWriteMs));
-    this.#cancelKeepAlive = clock.after(this.#paused ? keepAliveIntervalMs : next, () => this.#keepAlive());
+    this.#cancelKeepAlive = clock.after(this.#reader.paused ? keepAliveIntervalMs : next, () => this.#keepAlive());
   }
 
   /**
@@ -269,11 +243,5 @@ export class SseStream implements Flushable {
   #silenceMs(): number {
     const { keepAliveIntervalMs, headerCommitMs } = this.#options;
     return this.#committed ? keepAliveIntervalMs : Math.min(keepAliveIntervalMs, headerCommitMs);
-  }
-
-  #release(): void {
-    this.#ended = true;
-    this.#cancelKeepAlive();
-    this.#unpause();
   }
 }

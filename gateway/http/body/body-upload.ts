@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
-import { bodyTooLarge } from "../access/request-hygiene.ts";
-import { bodyBrokeOff } from "../fastify-error.ts";
+import { bodyTooLarge } from "../access/request-head.ts";
+import { bodyBrokeOff } from "../request-context.ts";
 
 /**
  * Parts of a body that are kept before they are joined. Each costs some hundred bytes of overhead, so a body of

@@ -1,19 +1,17 @@
 import type { IncomingMessage } from "node:http";
-import type { FastifyInstance, FastifyRequest } from "fastify";
+import type { FastifyInstance, FastifyRequest, onRequestAsyncHookHandler } from "fastify";
 import { WorkNotDone } from "../../../deploy/runtime/threads/work-threads.ts";
 import { ApiError } from "../../errors.ts";
 import type { Principal } from "../../keys/principal.ts";
 import type { Detail } from "../../outcome.ts";
-import type { InflightBody, NoRoom } from "../../overload/inflight-bodies.ts";
+import type { InflightBody, NoRoom } from "../../overload/body-budget.ts";
 import type { LackingResource, OverloadManager } from "../../overload/overload-manager.ts";
 import type { Translated } from "../../translation/translate.ts";
 import type { ReceivedBody, Translator } from "../../translation/translator.ts";
-import { inTrouble } from "../access/overload.ts";
-import { bodyTooLarge } from "../access/request-hygiene.ts";
-import { bodyBrokeOff } from "../fastify-error.ts";
+import { bodyTooLarge } from "../access/request-head.ts";
 import type { ModelDirectory } from "../model-directory.ts";
 import type { RequestRecord } from "../record/request-record.ts";
-import { principalOf, type ReplyUnderWay, routeOf } from "../request-context.ts";
+import { bodyBrokeOff, principalOf, type ReplyUnderWay, routeOf } from "../request-context.ts";
 import { receiveBody } from "./body-upload.ts";
 
 /** Detail token for each exhausted resource. */
@@ -44,11 +42,11 @@ declare module "fastify" {
 }
 
 /**
- * Refuses requests of this context by the announced size of their body, before a byte of it is read, if it is too large
- * or exceeds the memory. A body that does not fit beside the others waits. For routes with a key.
+ * Makes the hook that refuses a request by the announced size of its body, if that is too large or exceeds the memory. A
+ * body that does not fit beside the others waits.
  */
-export function limitBodies(app: FastifyInstance, limits: BodyLimits): void {
-  app.addHook("onRequest", async (request, reply) => {
+export function reserveBody(limits: BodyLimits): onRequestAsyncHookHandler {
+  return async (request, reply) => {
     const announced = Number(request.raw.headers["content-length"] ?? 0);
     const maxBytes = maxBytesOf(request.record, limits);
     if (announced > maxBytes) throw bodyTooLarge(maxBytes);
@@ -56,7 +54,7 @@ export function limitBodies(app: FastifyInstance, limits: BodyLimits): void {
     if (reply.raw.destroyed) return;
     const lack = await request.inflightBody.reserve(announced);
     if (lack) throw noRoom(lack, limits.random);
-  });
+  };
 }
 
 /**
@@ -78,7 +76,7 @@ export function beginBody(
 }
 
 /** Makes `app` read the body of every request that has one and a route, as unparsed JSON. */
-export function receiveBodies(app: FastifyInstance, limits: BodyLimits): void {
+export function parseBodies(app: FastifyInstance, limits: BodyLimits): void {
   const { random } = limits;
   app.decorateRequest("inflightBody");
   app.removeAllContentTypeParsers();
@@ -104,8 +102,6 @@ export type TranslationDeps = {
   readonly overload: OverloadManager;
   /** Returns a random number, uniform over [0, 1). */
   readonly random: () => number;
-  /** Returns the current hold of deltas before they are written together, in milliseconds, up to 1,000. */
-  readonly joinMs: () => number;
 };
 
 /**
@@ -143,7 +139,7 @@ export async function translateReceived(
   received: ReceivedBody | undefined,
   { operation, record, principal }: BodyOrder,
   signal: AbortSignal,
-  { translator, models, overload, random, joinMs }: TranslationDeps,
+  { translator, models, overload, random }: TranslationDeps,
 ): Promise<Translated> {
   const bodyBytes = received?.bytes.length ?? 0;
   const lacking = overload.lacksFor(bodyBytes);
@@ -155,7 +151,7 @@ export async function translateReceived(
   const caller = { requestId, tenant, routingKey, cacheSalt, maxOutputTokens, usableModels };
   const endTranslation = overload.beginTranslation(bodyBytes);
   try {
-    return await translator.translate(received, { operation, caller, bodyBytes, joinMs: joinMs() }, signal);
+    return await translator.translate(received, { operation, caller, bodyBytes }, signal);
   } catch (error) {
     if (!(error instanceof WorkNotDone)) throw error;
     if (error.why === "given_up") throw inTrouble("translation_given_up", random);
@@ -179,8 +175,24 @@ export function noRoom(lack: NoRoom, random: () => number): ApiError {
 
 /** Returns the largest allowed body of a request, in bytes. */
 export function maxBytesOf(
-  { principal }: Pick<RequestRecord, "principal">,
+  { facts: { principal } }: Pick<RequestRecord, "facts">,
   { maxBodyBytes }: Pick<BodyLimits, "maxBodyBytes">,
 ): number {
   return Math.min(maxBodyBytes, principal?.limits.maxBodyBytes ?? maxBodyBytes);
+}
+
+const MIN_RETRY_MS = 1_000;
+const RETRY_SPREAD_MS = 2_000;
+
+/** Throws `ApiError` while the process is in too much trouble to take a request. */
+export function refuseInTrouble(overload: OverloadManager, random: () => number): void {
+  if (overload.isActive("stopAcceptingRequests")) throw inTrouble("overload_stop_accepting_requests", random);
+}
+
+/** Makes the error for a request that the overload manager refuses. `random` is uniform over [0, 1). */
+export function inTrouble(detail: Detail, random: () => number): ApiError {
+  return new ApiError("server_is_overloaded", "The service is overloaded. Please try again shortly.", {
+    retryAfterMs: MIN_RETRY_MS + random() * RETRY_SPREAD_MS,
+    detail,
+  });
 }

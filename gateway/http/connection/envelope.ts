@@ -1,10 +1,12 @@
 import type { IncomingMessage } from "node:http";
+import { Readable } from "node:stream";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { systemClock } from "../../../deploy/runtime/time/clock.ts";
 import { ApiError, type Envelope } from "../../errors.ts";
 import { errorBody, statusOf } from "../../formats/error-envelope.ts";
 import { envelopeOf, OFFERED_PATHS, routeAt } from "../../routes.ts";
-import { fromFastify } from "../fastify-error.ts";
-import { answerToUnread } from "./unread-body.ts";
+import { fromFastify } from "../request-context.ts";
+import { LINGER_MS } from "./sockets.ts";
 
 /** Longest retry delay of a reply, in milliseconds. SDKs ignore a longer one and use their own backoff. */
 const MAX_RETRY_AFTER_MS = 60_000;
@@ -76,4 +78,34 @@ export function pathOf(request: IncomingMessage): string {
   const url = request.url ?? "/";
   const query = url.indexOf("?");
   return query === -1 ? url : url.slice(0, query);
+}
+
+/**
+ * Returns the reply to a request whose body will not be read. It is complete with its last byte, because its length is
+ * announced, but it ends only when the caller has left or had time to read it: closing a connection with unread data
+ * makes the system send a reset, which may reach the caller before the reply. No more of the body is read meanwhile.
+ */
+function answerToUnread(request: IncomingMessage, body: string): Readable {
+  request.pause();
+  const { socket } = request;
+  const forget = () => {
+    cancel();
+    socket.off("close", end);
+  };
+  const answer = new Readable({
+    read() {},
+    destroy(error, done) {
+      forget();
+      done(error);
+    },
+  });
+  const end = () => {
+    forget();
+    answer.push(null);
+  };
+  const cancel = systemClock.after(LINGER_MS, end);
+  answer.push(body);
+  if (socket.destroyed) end();
+  else socket.once("close", end);
+  return answer;
 }

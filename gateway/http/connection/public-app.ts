@@ -4,12 +4,10 @@ import type { Socket } from "node:net";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import type { FollowedPems, Pems } from "../../../deploy/runtime/files/followed-file.ts";
 import { envelopeOf } from "../../routes.ts";
-import { atOnce } from "../at-once.ts";
-import { fromFastify } from "../fastify-error.ts";
 import { logWhenClosed, type RecordSinks } from "../record/access-log.ts";
 import { RequestRecord, routeLabels } from "../record/request-record.ts";
 import { traceContextOf } from "../record/trace-context.ts";
-import { routeOf } from "../request-context.ts";
+import { atOnce, fromFastify, routeOf } from "../request-context.ts";
 import { answerBrokenRequest, recordDropped } from "./broken-request.ts";
 import { pathOf, sendError } from "./envelope.ts";
 import { SocketTable } from "./sockets.ts";
@@ -34,14 +32,10 @@ export type ReceiveTimeouts = {
 
 /**
  * Makes a server without routes: it parses requests, answers broken ones, and makes a record and an access log line for
- * each. With `tls` it serves TLS with these certificates, and uses replaced certificates for new connections; without,
- * plain text.
+ * each in its first hook. With `tls` it serves TLS with these certificates, and uses replaced certificates for new
+ * connections; without, plain text.
  */
-export function publicApp(
-  timeouts: ReceiveTimeouts,
-  sinks: RecordSinks,
-  tls?: FollowedPems,
-): { readonly app: FastifyInstance; readonly sockets: SocketTable } {
+export function publicApp(timeouts: ReceiveTimeouts, sinks: RecordSinks, tls?: FollowedPems) {
   const { clock, tracing } = sinks;
   /** Records of requests, for replies from Node's parser errors. */
   const records = new WeakMap<IncomingMessage, RequestRecord>();

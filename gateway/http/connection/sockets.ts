@@ -2,7 +2,9 @@ import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import { Server as SecureServer } from "node:https";
 import type { Socket } from "node:net";
 import { systemClock } from "../../../deploy/runtime/time/clock.ts";
-import { LINGER_MS } from "./unread-body.ts";
+
+/** Milliseconds for which the caller may read the last reply before its connection is closed. */
+export const LINGER_MS = 1_000;
 
 /**
  * The connections of a server with their running requests. Node's own `close` waits for connections that never sent a

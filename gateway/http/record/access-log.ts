@@ -1,13 +1,14 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import type { Logger } from "pino";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
+import type { Usage } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { OUTCOMES, type ResponseFlag } from "../../outcome.ts";
 import type { Stats } from "../../stats/stats.ts";
 import type { Tracing } from "../../tracing/tracing.ts";
+import { PRIORITY_CLASS } from "../request-context.ts";
 import { addressOf, loggedNetwork } from "./client-address.ts";
 import type { ClosedRequest, RequestRecord } from "./request-record.ts";
 import { traceRequest } from "./request-spans.ts";
-import { countRequest } from "./request-stats.ts";
-import { responseFlags } from "./response-flags.ts";
 
 /** The logs and statistics of completed requests. */
 export type RecordSinks = {
@@ -72,6 +73,57 @@ export function writeDown(
     ua_family: userAgentFamily(headers["user-agent"]),
   };
   log.info(lineOf(closed, method, bytesOut, caller), "request");
+}
+
+/** Counts a completed request. Models are catalog ids, not the caller's text, so that callers cannot create series. */
+export function countRequest(stats: Stats, request: ClosedRequest): void {
+  const { code, outcome, totalMs, model, usage, principal, cache, queueMs, firstDeltaMs, finishedMs } = request;
+  const { route, format, operation } = request.labels;
+  stats.httpRequests.inc({ route, format, code, outcome });
+  if (model === undefined) return;
+  stats.requestDuration.observe({ operation, model, outcome }, totalMs / 1000);
+  if (queueMs !== undefined && principal)
+    stats.queueWait.observe({ model, class: PRIORITY_CLASS[principal.priority] }, queueMs / 1000);
+  if (firstDeltaMs !== undefined)
+    stats.timeToFirstToken.observe({ model, cache: cacheUse(usage) }, firstDeltaMs / 1000);
+  if (cache) {
+    stats.cacheReasons.inc({ model, reason: cache.reason });
+    stats.cacheLostTokens.inc({ model, reason: cache.reason }, cache.lostTokens);
+  }
+  if (!usage) return;
+  stats.tokens.observe({ model, token_type: "input" }, usage.inputTokens);
+  stats.tokens.observe({ model, token_type: "cached" }, usage.cachedInputTokens);
+  stats.tokens.observe({ model, token_type: "output" }, usage.outputTokens);
+  stats.tokens.observe({ model, token_type: "reasoning" }, usage.reasoningTokens);
+  if (firstDeltaMs !== undefined && finishedMs !== undefined && usage.outputTokens > 1)
+    stats.timePerOutputToken.observe({ model }, (finishedMs - firstDeltaMs) / 1000 / (usage.outputTokens - 1));
+}
+
+/** Returns whether the prompt was read from the cache; `unknown` for a request that did not succeed. */
+export function cacheUse(usage: Usage | undefined): "hit" | "partial" | "miss" | "unknown" {
+  if (!usage || usage.inputTokens === 0) return "unknown";
+  if (usage.cachedInputTokens === 0) return "miss";
+  return usage.cachedInputTokens * 2 >= usage.inputTokens ? "hit" : "partial";
+}
+
+/** Flags of failures that are retried: after several attempts, all of them failed. */
+const OF_TRIES: ReadonlySet<ResponseFlag> = new Set(["UH", "UF", "UC", "UR", "UO", "UT", "UPE"]);
+
+/** Returns the response flags of a completed request in Envoy's form: joined by commas, `-` for none. */
+export function responseFlags({
+  detail,
+  endReason,
+  attempts,
+  firstDeltaMs,
+}: Pick<ClosedRequest, "detail" | "endReason" | "attempts" | "firstDeltaMs">): string {
+  if (endReason === "client_closed") return "DC";
+  if (endReason === "slow_reader") return "SI";
+  if (detail === undefined) return "-";
+  const { flag, final = false } = OUTCOMES[detail];
+  if (flag === undefined) return "-";
+  // No retry follows the first delta.
+  const triesFailed = attempts > 1 && firstDeltaMs === undefined && OF_TRIES.has(flag) && !final;
+  return triesFailed ? `${flag},URX` : flag;
 }
 
 function endedWell({ code, detail, endReason }: ClosedRequest): boolean {

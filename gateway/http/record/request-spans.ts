@@ -1,11 +1,9 @@
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import { finishReason } from "../../formats/chat/reply.ts";
-import type { Span, SpanEvent } from "../../tracing/span.ts";
-import type { Tracing } from "../../tracing/tracing.ts";
+import type { Span, SpanEvent, Tracing } from "../../tracing/tracing.ts";
 import { grpcStatusOf } from "../../upstream/call/grpc-error.ts";
-import type { ClosedRequest } from "./request-record.ts";
+import type { ClosedRequest, TracedTry } from "./request-record.ts";
 import { isSampled, newSpanId } from "./trace-context.ts";
-import type { TracedTry } from "./traced-tries.ts";
 
 /**
  * Exports the spans of a completed request, if its trace is sampled or the service failed it. A request without a valid

@@ -1,4 +1,17 @@
-import { randomId } from "./random-id.ts";
+import { randomUUID } from "node:crypto";
+
+/**
+ * Returns an id of 32 characters of `[0-9a-f]`, 122 bits of them random. Node generates UUIDs in batches, so few of
+ * them cost a system call.
+ */
+export function randomId(): string {
+  return randomUUID().replaceAll("-", "");
+}
+
+/** Returns a new request id for callers and operators: `req_` and a random id. */
+export function newRequestId(): string {
+  return `req_${randomId()}`;
+}
 
 /** Trace context of a request: W3C Trace Context, level 1. */
 export type TraceContext = {
@@ -58,9 +71,9 @@ export function isSampled({ flags }: TraceContext): boolean {
   return (Number.parseInt(flags, 16) & SAMPLED) !== 0;
 }
 
-/** Returns the trace context of a child call with another span id, by default a new one. */
-export function underSpan(trace: TraceContext, spanId: string = newSpanId()): TraceContext {
-  return { ...trace, parentId: trace.spanId, spanId };
+/** Returns the trace context of a child call, with a new span id. */
+export function underSpan(trace: TraceContext): TraceContext {
+  return { ...trace, parentId: trace.spanId, spanId: newSpanId() };
 }
 
 /** Returns the trace headers for an engine. `baggage` is not passed on: it may hold any text. */

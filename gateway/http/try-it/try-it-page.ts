@@ -3,7 +3,6 @@ import { hostName, isAddress } from "../../../deploy/runtime/net/loopback.ts";
 import { ApiError } from "../../errors.ts";
 import type { OtherRoute } from "../../routes.ts";
 import { PAGE_HEADERS, pageFiles } from "../page-files.ts";
-import type { TryItSettings } from "./try-it-settings.ts";
 
 const FOLDER = "gateway/http/try-it/page";
 const FILES = ["try-it.html", "try-it.css", "formats.js", "try-it.js"];
@@ -14,7 +13,10 @@ function rowOf(path: string): OtherRoute {
 }
 
 /** Serves the page to try the API at `/`, with its files, if configured. It stores neither keys nor user data. */
-export function serveTryItPage(app: FastifyInstance, settings: TryItSettings): void {
+export function serveTryItPage(
+  app: FastifyInstance,
+  settings: { readonly hosts: readonly string[] } | undefined,
+): void {
   if (!settings) return;
   for (const { name, type, body } of pageFiles(FOLDER, FILES)) {
     const path = name.endsWith(".html") ? "/" : `/try-it/${name}`;

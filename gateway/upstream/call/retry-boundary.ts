@@ -14,8 +14,6 @@ export type EventSink = {
    * repeated until the end.
    */
   restart?(): void;
-  /** Called before the first events of another endpoint, which continues the answer. Default: no difference. */
-  wentOn?(): void;
 };
 
 /**

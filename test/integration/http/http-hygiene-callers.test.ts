@@ -2,6 +2,7 @@ import { afterEach, describe, expect, test } from "vitest";
 import { EngineError } from "../../../engine/errors.ts";
 import type { Format } from "../../../gateway/formats/format.ts";
 import { ROUTES } from "../../../gateway/routes.ts";
+import { becomes } from "../../support/becomes.ts";
 import { CHECKED_FORMATS } from "../../support/checkers/checked-formats.ts";
 import { framesOf } from "../../support/checkers/frames.ts";
 import { fixedSentence } from "../../support/engine/scripted-backend.ts";
@@ -137,7 +138,8 @@ describe("E: running answers", () => {
     await until(() => backend.requests.length === before.asked + 3, "all three run");
     one.destroy();
     await until(() => lines(log).length === before.lines + 3, "each has its line");
-    await until(() => stats.live.model("svc-qwen").active === 0, "none runs on");
+    const active = async () => (await stats.upstream.active.get()).values.reduce((sum, { value }) => sum + value, 0);
+    await becomes(async () => (await active()) === 0, "none runs on");
   });
 
   test("E3 no text of a caller reaches a header field", async () => {

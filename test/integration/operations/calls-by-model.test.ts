@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from "vitest";
-import { clusterStatuses } from "../../../gateway/http/admin/fleet/cluster-status.ts";
+import { clusterStatuses } from "../../../gateway/http/admin/cluster-routes.ts";
 import { fastSimulator } from "../../support/engine/simulated-node.ts";
 import { startNode } from "../../support/engine/start-node.ts";
 import { startGateway } from "../../support/gateway/start-gateway.ts";

@@ -7,7 +7,7 @@ import { EngineError } from "../../../engine/errors.ts";
 import { EngineMetrics } from "../../../engine/metrics/engine-metrics.ts";
 import { EngineServer } from "../../../engine/server.ts";
 import { CATALOG } from "../../../gateway/catalog.ts";
-import { registerClusterStats } from "../../../gateway/http/admin/fleet/cluster-stats.ts";
+import { registerClusterGauges } from "../../../gateway/http/admin/gauges.ts";
 import { FinishReason } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type Script, ScriptedBackend } from "../../support/engine/scripted-backend.ts";
 import { workHere } from "../../support/engine/work-here.ts";
@@ -135,7 +135,7 @@ async function run(leaky: (text: string, log: pino.Logger) => void) {
   const engine = await startLoggedEngine(talkative(canaries, left.open), leaky);
   const gateway = await startGateway([engine.address], { maxBodyBytes: 128 * 1024 });
   stops.push(() => gateway.stop());
-  registerClusterStats(gateway.stats.registry, gateway.clusters);
+  registerClusterGauges(gateway.stats.registry, gateway.clusters);
 
   const direct = new Map<string, string>();
   for (const [place, of] of Object.entries(PLANTS)) direct.set(place, await plant(gateway, of(word(place))));

@@ -11,7 +11,7 @@ type Row = Readonly<Record<string, unknown>>;
 type Fleet = { readonly total: Row; readonly models: readonly Row[]; readonly nodes: readonly Row[] };
 const fleet = async () => (await rig.admin.json("/fleet")) as unknown as Fleet;
 
-test("/fleet counts requests, deltas and times to first token of the gateway, its models and its nodes", async () => {
+test("/fleet counts requests and times to first token of the gateway, its models and its nodes", async () => {
   const modelOf = ({ models }: Fleet) => models.find(({ model }) => model === MODEL);
   const before = await fleet();
   await rig.service.stream(CHAT);
@@ -29,7 +29,6 @@ test("/fleet counts requests, deltas and times to first token of the gateway, it
   expect([node, others]).toEqual([expect.objectContaining({ address, flags: [], drained: false, errors: 0 }), []]);
   expect(node?.models).toContain(MODEL);
   expect(node?.total).toBe(Number(before.nodes[0]?.total) + 2);
-  expect(node?.deltas).toBeGreaterThanOrEqual(Number(before.nodes[0]?.deltas) + 2);
   expect(await rig.admin.json("/fleet")).toMatchObject({ state: "LIVE", history: { pointMs: 10_000 } });
   expect((await rig.admin.get("/fleet?since=x")).status).toBe(400);
 });

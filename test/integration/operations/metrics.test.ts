@@ -4,7 +4,7 @@ import { Registry } from "prom-client";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { systemClock } from "../../../deploy/runtime/time/clock.ts";
 import { CATALOG } from "../../../gateway/catalog.ts";
-import { registerClusterStats } from "../../../gateway/http/admin/fleet/cluster-stats.ts";
+import { registerClusterGauges } from "../../../gateway/http/admin/gauges.ts";
 import { ClusterManager } from "../../../gateway/upstream/cluster-manager.ts";
 import { clustersSchema } from "../../../gateway/upstream/cluster-settings.ts";
 import { type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
@@ -25,6 +25,7 @@ let types: ReadonlyMap<string, string>;
 /** Requests of all kinds, as far as one engine suffices. */
 beforeAll(async () => {
   service = await startScriptedService();
+  service.gateway.stats.gaps.zero({ model: "svc-qwen" });
   admin = await startAdmin(service.gateway);
   const { gateway } = service;
   for (const path of POST_PATHS) await service.reply(path);
@@ -142,7 +143,7 @@ describe("the measurements", () => {
       { model: "svc-qwen", endpoints: [], expectedEndpoints: 3 },
       { model: "svc-glm53", endpoints: [] },
     ]);
-    registerClusterStats(registry, new ClusterManager(clusters, systemClock, pino({ enabled: false })));
+    registerClusterGauges(registry, new ClusterManager(clusters, systemClock, pino({ enabled: false })));
     const said = await registry.getSingleMetricAsString("svc_cluster_expected_endpoints");
     expect(said.split("\n").filter((line) => !line.startsWith("#"))).toEqual([
       'svc_cluster_expected_endpoints{cluster="svc-qwen"} 3',

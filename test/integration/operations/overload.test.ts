@@ -1,6 +1,5 @@
 import { afterEach, describe, expect, test, vi } from "vitest";
-import type { OverloadAction } from "../../../gateway/overload/overload-action.ts";
-import type { OverloadManager } from "../../../gateway/overload/overload-manager.ts";
+import type { OverloadAction, OverloadManager } from "../../../gateway/overload/overload-manager.ts";
 import { ResumableNode, stepsOf } from "../../support/engine/resumable-node.ts";
 import { blockEnd, delta, finished, started, textStart } from "../../support/events/events.ts";
 import { gate } from "../../support/gate.ts";
@@ -127,9 +126,11 @@ describe("a process in trouble", () => {
 
 describe("bodies on their way", () => {
   const ROOM = 256 * 1024;
-  const roomFor = (maxWaitMs: number) => ({
-    resourceMonitors: { inflightBodyBytes: { maxBytes: ROOM, maxWaitMs } },
-  });
+  const serviceWaiting = async (maxWaitMs: number) => {
+    const service = await serviceUnder({ resourceMonitors: { inflightBodyBytes: { maxBytes: ROOM } } });
+    Object.assign(service.gateway.overload.bodies, { maxWaitMs });
+    return service;
+  };
   const upload = (key: string, path: PostPath, ...fields: readonly string[]) => {
     const auth = `authorization: Bearer ${key}`;
     return head(`POST ${path} HTTP/1.1`, "host: gateway.test", auth, "content-type: application/json", ...fields);
@@ -150,7 +151,7 @@ describe("bodies on their way", () => {
   };
 
   test("share one budget: bodies without room in time are refused unread, and small ones pass", async () => {
-    const service = await serviceUnder(roomFor(200));
+    const service = await serviceWaiting(200);
     const { bodies } = service.gateway.overload;
     const [one, other, late] = [service.gateway.key, await keyOf(service, "other"), await keyOf(service, "late")];
     const full = [await held(service, one, ROOM / 2), await held(service, other, ROOM / 2 - 4_000)];
@@ -178,7 +179,7 @@ describe("bodies on their way", () => {
   });
 
   test("wait unread for those before them, and are answered then", async () => {
-    const service = await serviceUnder(roomFor(30_000));
+    const service = await serviceWaiting(30_000);
     const { bodies } = service.gateway.overload;
     const slow = await held(service, service.gateway.key, ROOM / 2);
     const text = JSON.stringify({ ...MINIMAL[CHAT], x: "x".repeat(100_000) });
@@ -193,7 +194,7 @@ describe("bodies on their way", () => {
   });
 
   test("leave a share to other keys, and a key without a share gets 429", async () => {
-    const service = await serviceUnder(roomFor(200));
+    const service = await serviceWaiting(200);
     const { key } = service.gateway;
     const first = await held(service, key, ROOM / 2);
     for (const [path, type] of [
@@ -213,7 +214,7 @@ describe("bodies on their way", () => {
   test("count until no engine needs them: a stream's until its first delta, a folded answer's until its end", async () => {
     const { passed: mayBegin, open: begin } = gate();
     const { passed: mayEnd, open: end } = gate();
-    const service = await serviceUnder(roomFor(30_000));
+    const service = await serviceWaiting(30_000);
     service.play(async function* () {
       yield [started()];
       await mayBegin;

@@ -4,10 +4,9 @@ import { checkConfig } from "../../../deploy/runtime/config/load-config.ts";
 import { StopOrders } from "../../../deploy/runtime/process/stop-orders.ts";
 import { systemClock } from "../../../deploy/runtime/time/clock.ts";
 import { gatewayConfigSchema } from "../../../gateway/config.ts";
-import { FleetHistory } from "../../../gateway/fleet/fleet-history.ts";
 import { type AdminDeps, buildAdmin } from "../../../gateway/http/admin/admin-server.ts";
-import { registerClusterStats } from "../../../gateway/http/admin/fleet/cluster-stats.ts";
-import { ownCounts } from "../../../gateway/http/admin/fleet/own-counts.ts";
+import { FleetView } from "../../../gateway/http/admin/fleet-view.ts";
+import { registerClusterGauges } from "../../../gateway/http/admin/gauges.ts";
 import { registerKeyStats } from "../../../gateway/keys/key-store.ts";
 import { Lifecycle } from "../../../gateway/lifecycle.ts";
 import { EndpointOrders } from "../../../gateway/upstream/endpoint-orders.ts";
@@ -47,9 +46,10 @@ export async function startAdmin(
   const lines: string[] = [];
   const log = pino({ level: "info" }, { write: (line) => lines.push(line) });
   const { clusters, stats, keys, sealing, keyFile, limiter, usage, overload, traffic } = gateway;
-  registerClusterStats(stats.registry, clusters);
+  registerClusterGauges(stats.registry, clusters);
   registerKeyStats(stats.registry, keys);
-  const history = new FleetHistory(ownCounts({ clusters, traffic, live: stats.live }), systemClock);
+  const connections = () => 0;
+  const fleet = new FleetView({ clusters, traffic, stats, lifecycle, connections, clock: systemClock });
   const app = buildAdmin({
     config: checkConfig(gatewayConfigSchema, { keys: { file: keyFile }, clusters: [], ...config }, "test"),
     version: "1.2.3",
@@ -63,8 +63,7 @@ export async function startAdmin(
     limiter,
     usage,
     overload,
-    connections: () => 0,
-    history,
+    fleet,
     log,
     clock: systemClock,
     ...access,
@@ -84,7 +83,7 @@ export async function startAdmin(
     stat: async (name, labels) => metricSum(await text(`/stats?filter=${name.replace(/_count$/, "")}`), name, labels),
     post: (path, headers = {}) => fetch(`${url}${path}`, { method: "POST", headers }),
     async stop() {
-      history.close();
+      fleet.close();
       await app.close();
     },
   };

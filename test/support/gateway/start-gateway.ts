@@ -20,7 +20,7 @@ import type { OverloadManager } from "../../../gateway/overload/overload-manager
 import { Sealing } from "../../../gateway/sealing/sealing.ts";
 import { buildServer, type GatewayServer } from "../../../gateway/server.ts";
 import { Stats } from "../../../gateway/stats/stats.ts";
-import { startTracing } from "../../../gateway/tracing/start-tracing.ts";
+import { startTracing } from "../../../gateway/tracing/span-export.ts";
 import { ClusterManager, type ClusterSurroundings } from "../../../gateway/upstream/cluster-manager.ts";
 import { KeySeries } from "../../../gateway/usage/key-series.ts";
 import { KeyUsage } from "../../../gateway/usage/key-usage.ts";

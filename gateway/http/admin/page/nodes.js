@@ -91,7 +91,7 @@ const table = new Table(byId("nodes").querySelector("table"), [
   ["KV", "share of the KV cache in use", (n) => percent(n.kvUse)],
   ["prefill", "prompt tokens of this gateway that are yet to be read", (n) => number(n.outstandingPrefillTokens)],
   ["calls", "of this gateway, that run now", (n) => number(n.active)],
-  ["tokens/s", "to this gateway", (n) => number(n.tokensPerSecond)],
+  ["tokens/s", "of all gateways, as the node reports", (n) => number(n.tokensPerSecond)],
   ["total", "calls of this gateway so far", (n) => number(n.total)],
   ["errors", "calls that failed", (n) => number(n.errors), (n) => (n.errors ? "bad" : "")],
 ]);

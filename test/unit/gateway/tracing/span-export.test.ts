@@ -6,8 +6,8 @@ import {
   type SpanExporter,
 } from "@opentelemetry/sdk-trace";
 import { afterEach, describe, expect, test, vi } from "vitest";
-import type { Span } from "../../../../gateway/tracing/span.ts";
 import { SpanExport } from "../../../../gateway/tracing/span-export.ts";
+import type { Span } from "../../../../gateway/tracing/tracing.ts";
 
 const resource = resourceFromAttributes({ "service.name": "test" });
 

@@ -40,14 +40,9 @@ const CALLER: Caller = {
 };
 const BODY = { model: "svc-qwen", messages: [{ role: "user", content: "hi" }], prompt_cache_key: "mine" };
 
-function translated(
-  caller: Partial<Caller> = {},
-  body: object = BODY,
-  joinMs?: number,
-  bounds: readonly PromptBound[] = [],
-) {
+function translated(caller: Partial<Caller> = {}, body: object = BODY, bounds: readonly PromptBound[] = []) {
   const by = { ...CALLER, ...caller };
-  const order = { operation: "chat", caller: by, bodyBytes: 90, ...(joinMs !== undefined && { joinMs }) } as const;
+  const order = { operation: "chat", caller: by, bodyBytes: 90 } as const;
   // Another gateway each time: it shares keys, but not the sealing keys.
   return translate(body, order, {
     sealing: new Sealing(),
@@ -81,27 +76,24 @@ test("gateways agree on where a conversation belongs, and digests differ for eve
   ]);
 });
 
-test("deltas of folded answers may be joined, those of a stream only while the gateway is busy", () => {
-  const delayOf = (stream: boolean, joinMs?: number) =>
-    GenerateRequest.decode(translated({}, { ...BODY, stream }, joinMs).bytes).stream?.maxBatchDelay;
+test("deltas of folded answers may be joined, those of a stream never", () => {
+  const delayOf = (stream: boolean) =>
+    GenerateRequest.decode(translated({}, { ...BODY, stream }).bytes).stream?.maxBatchDelay;
   expect(delayOf(false)).toEqual({ seconds: 0, nanos: 200_000_000 });
   expect(delayOf(true)).toBeUndefined();
-  expect(delayOf(true, 0)).toBeUndefined();
-  expect(delayOf(true, 20)).toEqual({ seconds: 0, nanos: 20_000_000 });
-  expect(delayOf(true, 1_000)).toEqual({ seconds: 1, nanos: 0 });
 });
 
 test("a prompt that no engine can take is neither encoded nor digested, and the facts have the reason", () => {
   const long = { ...BODY, messages: [{ role: "user", content: "x".repeat(1_000) }] };
   const bound = { contextWindow: 100, longestTokenBytes: 10 };
-  const { model, bytes, facts } = translated({}, long, undefined, [bound]);
+  const { model, bytes, facts } = translated({}, long, [bound]);
   expect({ model, bytes: bytes.length, shape: facts?.shape.boundaries }).toEqual({
     model: "svc-qwen",
     bytes: 0,
     shape: [],
   });
   expect(facts?.beyond).toEqual({ tokens: 100, window: 100 });
-  const fits = translated({}, long, undefined, [bound, { ...bound, contextWindow: 101 }]);
+  const fits = translated({}, long, [bound, { ...bound, contextWindow: 101 }]);
   expect(fits.facts?.beyond).toBeUndefined();
   expect(fits.bytes).toEqual(translated({}, long).bytes);
 });

@@ -1,0 +1,294 @@
+import { hostname } from "node:os";
+import type { Clock } from "../../../deploy/runtime/time/clock.ts";
+import type { Lifecycle } from "../../lifecycle.ts";
+import type { Stats } from "../../stats/stats.ts";
+import type { ClusterManager } from "../../upstream/cluster-manager.ts";
+import type { ClusterTraffic } from "../../upstream/cluster-traffic.ts";
+import { type ClusterStatus, clusterStatuses, type EndpointStatus } from "./cluster-routes.ts";
+
+/** Milliseconds per point of the charts, and between two snapshots. */
+const POINT_MS = 10_000;
+/** An hour of points. */
+const POINTS = 360;
+/** Milliseconds over which the percentiles of the time to first token are taken. */
+const RECENT_MS = 60_000;
+
+/** The sources of the admin page. */
+export type FleetParts = {
+  readonly clusters: ClusterManager;
+  readonly traffic: readonly {
+    readonly cluster: { readonly model: string };
+    readonly admission: Pick<ClusterTraffic["admission"], "pending">;
+  }[];
+  readonly stats: Stats;
+  readonly lifecycle: Lifecycle;
+  /** Returns the number of connections of the public listener. */
+  readonly connections: () => number;
+  readonly clock: Clock;
+};
+
+/** Counts of one model, or of all, since the process started. */
+type Counts = {
+  requests: number;
+  /** Requests that failed for a reason of the service. */
+  errors: number;
+  /** Written deltas, which stand for tokens. */
+  deltas: number;
+  promptTokens: number;
+  cachedTokens: number;
+  /** Prompt tokens that could have been cached and were not, with their requests, by reason. */
+  readonly misses: Map<string, { requests: number; lostTokens: number }>;
+  /** Requests by the upper bound of their time to first token in seconds, cumulative as in the histogram. */
+  readonly firstTokens: Map<number, number>;
+  /** Running answers. */
+  active: number;
+  /** Requests that wait for an endpoint. */
+  queued: number;
+};
+
+type Snapshot = {
+  /** Monotonic, in milliseconds. */
+  readonly atMs: number;
+  /** Milliseconds since the epoch. */
+  readonly wallMs: number;
+  /** CPU time of the process, in milliseconds. */
+  readonly cpuMs: number;
+  /** By model; "" stands for all requests together. */
+  readonly counts: ReadonlyMap<string, Counts>;
+};
+
+/** Reads the metrics every ten seconds and keeps the snapshots of the last hour, from which charts and rates are made. */
+export class FleetView {
+  readonly #parts: FleetParts;
+  readonly #startedMs: number;
+  #snapshots: readonly Snapshot[];
+  #cancel = () => {};
+
+  /** Reads periodically until `close`. The first snapshot is that of an idle process. */
+  constructor(parts: FleetParts) {
+    this.#parts = parts;
+    const { clock } = parts;
+    this.#startedMs = clock.nowMs();
+    this.#snapshots = [{ atMs: this.#startedMs, wallMs: clock.wallMs(), cpuMs: cpuMs(), counts: new Map() }];
+    this.#schedule();
+  }
+
+  /** Returns the content of the page now: the points of `model` ("": of all) after `sinceMs` since the epoch. */
+  async view(model: string, sinceMs: number): Promise<object> {
+    const { clusters, lifecycle, connections, clock } = this.#parts;
+    const now = await snapshot(this.#parts);
+    const statuses = clusterStatuses(clusters, clock.nowMs());
+    return {
+      uptimeMs: now.atMs - this.#startedMs,
+      host: hostname(),
+      state: lifecycle.state(clusters.ready),
+      total: { ...this.#figures(now, ""), connections: connections(), rssBytes: process.memoryUsage.rss() },
+      models: statuses.map(({ model: id, lbPolicy, endpoints }) => ({
+        model: id,
+        lbPolicy,
+        nodes: endpoints.length,
+        healthy: endpoints.filter(({ healthFlags }) => healthFlags.length === 0).length,
+        ...this.#figures(now, id),
+        cacheReasons: reasonRows(countsOf(now, id)),
+      })),
+      nodes: nodeRows(statuses, clusters.drained),
+      history: { pointMs: POINT_MS, points: this.#points(model).filter(({ atMs }) => atMs > sinceMs) },
+    };
+  }
+
+  close(): void {
+    this.#cancel();
+  }
+
+  #schedule(): void {
+    this.#cancel = this.#parts.clock.after(POINT_MS, () => {
+      this.#schedule();
+      void snapshot(this.#parts).then((taken) => {
+        this.#snapshots = [...this.#snapshots, taken].slice(-POINTS - 1);
+      });
+    });
+  }
+
+  /** Returns the newest snapshot that is at least `ageMs` older than `now`, else the oldest one. */
+  #before(now: Snapshot, ageMs: number): Snapshot {
+    return this.#snapshots.findLast(({ atMs }) => now.atMs - atMs >= ageMs) ?? this.#snapshots[0] ?? now;
+  }
+
+  /** Returns the counts of a model, its rates over the last ten seconds or more, and its recent times to first token. */
+  #figures(now: Snapshot, model: string): object {
+    const { requests, errors, active, queued, promptTokens } = countsOf(now, model);
+    const { requestsPerSecond, errorsPerSecond, tokensPerSecond } = pointOf(this.#before(now, POINT_MS), now, model);
+    const { p50Ms, p95Ms } = pointOf(this.#before(now, RECENT_MS), now, model);
+    return {
+      ...{ requests, errors, active, queued, promptTokens },
+      ...{ requestsPerSecond, errorsPerSecond, tokensPerSecond, p50Ms, p95Ms },
+    };
+  }
+
+  #points(model: string) {
+    return this.#snapshots.slice(1).map((now, at) => pointOf(this.#snapshots[at] ?? now, now, model));
+  }
+}
+
+function cpuMs(): number {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1_000;
+}
+
+const NO_COUNTS = { requests: 0, errors: 0, deltas: 0, promptTokens: 0, cachedTokens: 0, active: 0, queued: 0 };
+
+function countsOf({ counts }: Snapshot, model: string): Counts {
+  return counts.get(model) ?? { ...NO_COUNTS, misses: new Map(), firstTokens: new Map() };
+}
+
+/** Reads the counts of all models from the metrics. */
+async function snapshot({ stats, clusters, traffic, clock }: FleetParts): Promise<Snapshot> {
+  const counts = new Map<string, Counts>();
+  const all: Counts = { ...NO_COUNTS, misses: new Map(), firstTokens: new Map() };
+  /** Calls `count` with the counts of the model and of all, where the gateway has the model. */
+  const of = (model: unknown, count: (counts: Counts) => void) => {
+    const own = counts.get(String(model));
+    if (own) for (const one of [own, all]) count(one);
+  };
+  for (const { model } of clusters.clusters)
+    counts.set(model, { ...NO_COUNTS, misses: new Map(), firstTokens: new Map() });
+  for (const { value, labels } of (await stats.httpRequests.get()).values) {
+    all.requests += value;
+    if (labels.outcome === "server_error") all.errors += value;
+  }
+  for (const { metricName, value, labels } of (await stats.requestDuration.get()).values) {
+    const own = counts.get(String(labels.model));
+    if (!own || !metricName?.endsWith("_count")) continue;
+    own.requests += value;
+    if (labels.outcome === "server_error") own.errors += value;
+  }
+  for (const { metricName, value, labels } of (await stats.timeToFirstToken.get()).values)
+    of(labels.model, (one) => {
+      if (metricName?.endsWith("_count")) one.deltas += value;
+      if (!metricName?.endsWith("_bucket")) return;
+      const le = Reflect.get(labels, "le");
+      const bound = le === "+Inf" ? Number.POSITIVE_INFINITY : Number(le);
+      one.firstTokens.set(bound, (one.firstTokens.get(bound) ?? 0) + value);
+    });
+  for (const { metricName, value, labels } of (await stats.gaps.get()).values)
+    if (metricName?.endsWith("_count"))
+      of(labels.model, (one) => {
+        one.deltas += value;
+      });
+  for (const { metricName, value, labels } of (await stats.tokens.get()).values)
+    if (metricName?.endsWith("_sum"))
+      of(labels.model, (one) => {
+        if (labels.token_type === "input") one.promptTokens += value;
+        if (labels.token_type === "cached") one.cachedTokens += value;
+      });
+  for (const [metric, field] of [
+    [stats.cacheReasons, "requests"],
+    [stats.cacheLostTokens, "lostTokens"],
+  ] as const)
+    for (const { value, labels } of (await metric.get()).values)
+      of(labels.model, ({ misses }) => {
+        const reason = misses.get(String(labels.reason)) ?? { requests: 0, lostTokens: 0 };
+        reason[field] += value;
+        misses.set(String(labels.reason), reason);
+      });
+  for (const { value, labels } of (await stats.upstream.active.get()).values)
+    of(labels.cluster, (one) => {
+      one.active += value;
+    });
+  for (const { cluster, admission } of traffic)
+    of(cluster.model, (one) => {
+      one.queued += admission.pending;
+    });
+  counts.set("", all);
+  return { atMs: clock.nowMs(), wallMs: clock.wallMs(), cpuMs: cpuMs(), counts };
+}
+
+/** Returns a point of the charts: the difference of two snapshots of a model, or of all. Unknown values are undefined. */
+function pointOf(before: Snapshot, now: Snapshot, model: string) {
+  const [old, counts] = [countsOf(before, model), countsOf(now, model)];
+  const seconds = (now.atMs - before.atMs) / 1_000;
+  const rate = (of: (one: Counts) => number) => (seconds > 0 ? (of(counts) - of(old)) / seconds : undefined);
+  const prompt = counts.promptTokens - old.promptTokens;
+  const cached = counts.cachedTokens - old.cachedTokens;
+  const lost = lostTokens(counts) - lostTokens(old);
+  const deltas = counts.deltas - old.deltas;
+  return {
+    /** Milliseconds since the epoch. */
+    atMs: now.wallMs,
+    requestsPerSecond: rate(({ requests }) => requests),
+    errorsPerSecond: rate(({ errors }) => errors),
+    tokensPerSecond: rate((one) => one.deltas),
+    p50Ms: percentileMs(old, counts, 0.5),
+    p95Ms: percentileMs(old, counts, 0.95),
+    cachedShare: prompt > 0 ? cached / prompt : undefined,
+    /** The share without avoidable misses. */
+    expectedShare: prompt > 0 ? (cached + lost) / prompt : undefined,
+    queued: counts.queued,
+    active: counts.active,
+    /** CPU time cannot be divided between models. */
+    cpuMsPerDelta: model === "" && deltas > 0 ? (now.cpuMs - before.cpuMs) / deltas : undefined,
+  };
+}
+
+function lostTokens({ misses }: Counts): number {
+  return [...misses.values()].reduce((sum, miss) => sum + miss.lostTokens, 0);
+}
+
+/** Returns a percentile of the times to first token between two snapshots, interpolated as in PromQL. */
+function percentileMs(old: Counts, { firstTokens }: Counts, share: number): number | undefined {
+  const buckets = [...firstTokens]
+    .map(([bound, count]) => ({ bound, count: count - (old.firstTokens.get(bound) ?? 0) }))
+    .sort((one, other) => one.bound - other.bound);
+  const all = buckets.at(-1)?.count ?? 0;
+  const at = buckets.findIndex(({ count }) => count >= share * all);
+  const found = buckets[at];
+  if (all === 0 || !found) return undefined;
+  const below = buckets[at - 1] ?? { bound: 0, count: 0 };
+  if (found.bound === Number.POSITIVE_INFINITY) return 1_000 * below.bound;
+  const part = (share * all - below.count) / (found.count - below.count);
+  return 1_000 * (below.bound + part * (found.bound - below.bound));
+}
+
+/** Returns the reasons for cache misses, the most expensive reason first. */
+function reasonRows({ misses }: Counts): readonly object[] {
+  return [...misses]
+    .map(([reason, totals]) => ({ reason, ...totals }))
+    .sort((a, b) => b.lostTokens - a.lostTokens || b.requests - a.requests);
+}
+
+/** Returns a row for each node, whose calls are those of all its models. */
+function nodeRows(statuses: readonly ClusterStatus[], drained: ReadonlySet<string>): readonly object[] {
+  const nodes = new Map<string, { readonly models: string[]; readonly all: EndpointStatus[] }>();
+  for (const { model, endpoints } of statuses)
+    for (const endpoint of endpoints) {
+      const node = nodes.get(endpoint.address) ?? { models: [], all: [] };
+      node.models.push(model);
+      node.all.push(endpoint);
+      nodes.set(endpoint.address, node);
+    }
+  return [...nodes]
+    .sort(([one], [other]) => (one < other ? -1 : 1))
+    .map(([address, { models, all }]) => {
+      const sum = (of: (endpoint: EndpointStatus) => number) => all.reduce((total, one) => total + of(one), 0);
+      // The reported load is the same under each model of the node: the highest, if they differ.
+      const most = (of: (endpoint: EndpointStatus) => number) => Math.max(...all.map(of));
+      return {
+        address,
+        models,
+        drained: drained.has(address),
+        flags: [...new Set(all.flatMap(({ healthFlags }) => healthFlags))],
+        active: sum(({ rqActive }) => rqActive),
+        total: sum(({ rqTotal }) => rqTotal),
+        errors: sum(({ rqError }) => rqError),
+        weight: all[0]?.weight,
+        healthFailure: all.find(({ healthFailure }) => healthFailure !== undefined)?.healthFailure,
+        tokensPerSecond: most(({ tokensPerSecond }) => tokensPerSecond),
+        slots: most(({ slots }) => slots),
+        running: most(({ running }) => running),
+        waiting: most(({ waiting }) => waiting),
+        kvUse: most(({ kvUse }) => kvUse),
+        outstandingPrefillTokens: most(({ outstandingPrefillTokens }) => outstandingPrefillTokens),
+        ejectedForMs: most(({ ejectedForMs = 0 }) => ejectedForMs) || undefined,
+      };
+    });
+}

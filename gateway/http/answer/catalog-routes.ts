@@ -1,0 +1,114 @@
+import type { FastifyReply, FastifyRequest } from "fastify";
+import { Capability } from "../../../proto/gen/svc/inference/v1/node_service.ts";
+import { CATALOG_CREATED_SECONDS, type Catalog, type CatalogModel, findModel } from "../../catalog.ts";
+import type { Principal } from "../../keys/principal.ts";
+import { openApiDocument } from "../../reference/openapi.ts";
+import type { DescribedModel } from "../../upstream/described-model.ts";
+import { type ModelDirectory, modelNotFound } from "../model-directory.ts";
+import { principalOf } from "../request-context.ts";
+
+/**
+ * Makes the handler of GET /v1/models, which lists the models that the key can use now: those with a cluster, and their
+ * aliases, because agents show only names that they recognize.
+ */
+export function listModels(directory: ModelDirectory) {
+  return async (request: FastifyRequest): Promise<object> => {
+    const principal = principalOf(request);
+    const usable = directory.usable(principal);
+    const byId = new Map(usable.map((model) => [model.id, model]));
+    const aliases = Object.entries(directory.catalog.aliases).flatMap(([alias, id]) => {
+      const model = byId.get(id);
+      return model ? [{ name: alias, model }] : [];
+    });
+    const data = [...usable.map((model) => ({ name: model.id, model })), ...aliases].map(({ name, model }) =>
+      present(name, model, directory.described(model.id), principal),
+    );
+    return { object: "list", data, has_more: false, first_id: data[0]?.id ?? null, last_id: data.at(-1)?.id ?? null };
+  };
+}
+
+/**
+ * Makes the handler of GET /v1/models/{model}, by id or alias. It throws ApiError `model_not_found` for a model that
+ * the key cannot use now, as for an unknown one.
+ */
+export function getModel(directory: ModelDirectory) {
+  return async (request: FastifyRequest): Promise<object> => {
+    const name = String(Reflect.get(Object(request.params), "*"));
+    const principal = principalOf(request);
+    const model = findModel(name, directory.catalog);
+    if (!model || !directory.usable(principal).includes(model)) throw modelNotFound(name);
+    return present(name, model, directory.described(model.id), principal);
+  };
+}
+
+/**
+ * Returns a model as callers see it: the four fields of chat clients, and the fields that other SDKs and agents read
+ * from the same path. Each agent has its own names for the context window, which decides when it shortens a
+ * conversation.
+ */
+function present(
+  name: string,
+  model: CatalogModel,
+  described: DescribedModel | undefined,
+  { limits: { maxOutputTokens: most = Number.POSITIVE_INFINITY } }: Principal,
+) {
+  const window = described?.contextWindow ?? model.contextWindow;
+  return {
+    id: name,
+    object: "model",
+    created: CATALOG_CREATED_SECONDS,
+    owned_by: "svc",
+    type: "model",
+    display_name: model.displayName,
+    created_at: new Date(CATALOG_CREATED_SECONDS * 1000).toISOString(),
+    context_length: window,
+    context_window: window,
+    max_model_len: window,
+    max_input_tokens: window,
+    max_tokens: Math.min(described?.maxOutputTokens ?? window, most),
+    capabilities: described ? capabilitiesOf(described) : null,
+    lifecycle: "active",
+    line: null,
+    deprecated_at: null,
+    retires_at: null,
+  };
+}
+
+/** Returns the capabilities of a model in the form of the SDK of Format B. */
+function capabilitiesOf({ capabilities, acceptsImages }: DescribedModel) {
+  const can = (...all: readonly Capability[]) => ({ supported: all.every((one) => capabilities.has(one)) });
+  const cannot = { supported: false };
+  const thinks = can(Capability.REASONING);
+  return {
+    batch: cannot,
+    citations: cannot,
+    code_execution: cannot,
+    context_management: {
+      supported: false,
+      clear_thinking_20251015: cannot,
+      clear_tool_uses_20250919: cannot,
+      compact_20260112: cannot,
+    },
+    effort: { ...thinks, low: thinks, medium: thinks, high: thinks, xhigh: thinks, max: thinks },
+    image_input: { supported: acceptsImages },
+    pdf_input: cannot,
+    server_tools: { supported: false, code_execution: cannot, web_search: cannot },
+    structured_outputs: can(Capability.JSON_SCHEMA),
+    thinking: {
+      ...thinks,
+      types: {
+        adaptive: thinks,
+        between_tools: thinks,
+        disabled: thinks.supported ? can(Capability.REASONING_OFF) : { supported: true },
+        enabled: thinks,
+      },
+    },
+  };
+}
+
+/** Makes the handler of GET /openapi.json. The document is serialized once. */
+export function getContract({ models }: Catalog) {
+  const text = JSON.stringify(openApiDocument(models.map(({ id }) => id)));
+  return async (_request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> =>
+    reply.type("application/json; charset=utf-8").send(text);
+}

@@ -1,0 +1,143 @@
+import type { Clock } from "../../deploy/runtime/time/clock.ts";
+
+export type BodyBudgetOptions = {
+  /** Bytes of all bodies together. */
+  readonly maxBytes: number;
+  readonly clock: Pick<Clock, "after">;
+};
+
+/** The exhausted budget: that of all bodies together, or that of one tenant. */
+export type NoRoom = "inflight_body_bytes" | "key_body_bytes";
+
+/** The accounting of one request's body, from its announcement until an engine has accepted it. */
+export type InflightBody = {
+  /**
+   * Resolves when a body that announces `bytes` fits, which then count unless they are few; resolves to the exhausted
+   * budget if it does not fit within the time limit, or never will. `release` ends the wait.
+   */
+  reserve(bytes: number): Promise<NoRoom | undefined>;
+  /** Counts `bytes` that have arrived. Returns the exhausted budget, and counts none, if they do not fit. */
+  add(bytes: number): NoRoom | undefined;
+  /** Releases all bytes of the body. To be called last; further calls have no effect. */
+  release(): void;
+};
+
+type Waiting = {
+  readonly tenant: string;
+  readonly bytes: number;
+  readonly settle: (lack: NoRoom | undefined) => void;
+};
+
+/**
+ * Size in bytes below which a body overtakes waiting ones if it fits, and counts only its arrived bytes, not the
+ * announced ones: it is released soon.
+ */
+const SMALL_BODY_BYTES = 65_536;
+/**
+ * Share of the bytes left by other tenants that the bodies of one tenant may take: one tenant takes half, two a third
+ * each, and a new tenant always fits. A single body may be larger.
+ */
+const TENANT_SHARE = 0.5;
+
+/**
+ * Counts the bytes of all request bodies in flight. A body that does not fit waits, unread, in the order of arrival; one
+ * that waits for its own tenant's share does not delay others.
+ */
+export class BodyBudget {
+  readonly maxBytes: number;
+  /** Milliseconds for which a body waits. */
+  readonly maxWaitMs: number = 10_000;
+  readonly #clock: BodyBudgetOptions["clock"];
+  readonly #bytesOf = new Map<string, number>();
+  readonly #waiting = new Set<Waiting>();
+  #bytes = 0;
+
+  constructor({ maxBytes, clock }: BodyBudgetOptions) {
+    this.maxBytes = maxBytes;
+    this.#clock = clock;
+  }
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  get waiting(): number {
+    return this.#waiting.size;
+  }
+
+  /** Starts a body of `tenant`, which counts no bytes yet. */
+  begin(tenant: string): InflightBody {
+    let held = 0;
+    let arrived = 0;
+    let stopWaiting = () => {};
+    const take = (bytes: number) => {
+      held += bytes;
+      this.#take(tenant, bytes);
+    };
+    return {
+      reserve: async (bytes) => {
+        if (bytes > this.maxBytes) return "inflight_body_bytes";
+        const small = bytes < SMALL_BODY_BYTES;
+        if ((small || this.#waiting.size === 0) && !this.#lacks(tenant, bytes)) {
+          if (!small) take(bytes);
+          return undefined;
+        }
+        return new Promise((resolve) => {
+          const settle = (lack: NoRoom | undefined) => {
+            cancelTimer();
+            this.#waiting.delete(waiting);
+            if (lack === undefined) take(bytes);
+            resolve(lack);
+          };
+          const waiting: Waiting = { tenant, bytes, settle };
+          const cancelTimer = this.#clock.after(this.maxWaitMs, () => {
+            settle(this.#lacks(tenant, bytes) ?? "inflight_body_bytes");
+            this.#admit();
+          });
+          stopWaiting = () => settle("inflight_body_bytes");
+          this.#waiting.add(waiting);
+          // Earlier ones may wait for their own tenants.
+          this.#admit();
+        });
+      },
+      add: (bytes) => {
+        const beyond = Math.max(0, arrived + bytes - held);
+        const lack = beyond > 0 ? this.#lacks(tenant, beyond) : undefined;
+        if (lack) return lack;
+        arrived += bytes;
+        take(beyond);
+        return undefined;
+      },
+      release: () => {
+        stopWaiting();
+        this.#take(tenant, -held);
+        held = 0;
+        this.#admit();
+      },
+    };
+  }
+
+  #take(tenant: string, bytes: number): void {
+    this.#bytes += bytes;
+    const ofTenant = (this.#bytesOf.get(tenant) ?? 0) + bytes;
+    if (ofTenant > 0) this.#bytesOf.set(tenant, ofTenant);
+    else this.#bytesOf.delete(tenant);
+  }
+
+  #lacks(tenant: string, bytes: number): NoRoom | undefined {
+    const ofTenant = this.#bytesOf.get(tenant) ?? 0;
+    const leftByOthers = this.maxBytes - (this.#bytes - ofTenant);
+    if (ofTenant > 0 && ofTenant + bytes > TENANT_SHARE * leftByOthers) return "key_body_bytes";
+    return this.#bytes + bytes > this.maxBytes ? "inflight_body_bytes" : undefined;
+  }
+
+  /** Admits waiting bodies that fit now. */
+  #admit(): void {
+    for (const waiting of this.#waiting) {
+      const lack = this.#lacks(waiting.tenant, waiting.bytes);
+      // A smaller body must not take the bytes that this one waits for.
+      if (lack === "inflight_body_bytes") return;
+      if (!lack) waiting.settle(undefined);
+    }
+  }
+}
