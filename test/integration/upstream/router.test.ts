@@ -153,12 +153,12 @@ describe("a failed attempt", () => {
 
   test("is not retried when the budget is used up; a retry counts until it is answered", async () => {
     const { rig } = await routed([failsAt([]), staysAt([started()])]);
-    const retried = ["one", "two", "three"].map((text) => rig.send(generateRequest({}, text)));
+    const retried = Array.from({ length: 16 }, (_, index) => rig.send(generateRequest({}, `${index}`)));
     await settleUntil(rig, () => retried.every(({ calls }) => calls.attempts === 2), "they are retried");
-    const next = rig.send(generateRequest({}, "four"));
+    const next = rig.send(generateRequest({}, "next"));
     expect(await next.outcome).toBe("upstream_reset");
     expect(next.calls.attempts).toBe(1);
-    expect(rig.router.traffic[0]?.budget).toMatchObject({ activeRetries: 3, overflows: 1 });
+    expect(rig.router.traffic[0]?.budget).toMatchObject({ activeRetries: 16, overflows: 1 });
     for (const one of retried) one.leave();
     await Promise.all(retried.map(({ outcome }) => outcome));
     expect(rig.router.traffic[0]?.budget.activeRetries).toBe(0);
@@ -170,7 +170,7 @@ describe("a failed attempt", () => {
     };
     const { rig } = await routed([draining, hello]);
     const budget = rig.router.traffic[0]?.budget;
-    const taken = Array.from({ length: 3 }, () => budget?.take("budget", 0));
+    const taken = Array.from({ length: 16 }, () => budget?.take("budget", 0));
     const sent = rig.send();
     expect(await settle(rig, sent.outcome)).toBe("ok");
     expect(budget).toMatchObject({ activeRetries: taken.length, overflows: 0 });
