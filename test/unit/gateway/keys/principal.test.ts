@@ -20,15 +20,6 @@ function records(owners: readonly (string | null)[], models: readonly string[] |
   return made;
 }
 
-test("a principal has the rights of the record, in the form the gateway uses", () => {
-  const [record] = records(["team"]);
-  if (record === undefined) throw new Error("no record");
-  const principal = makePrincipal(record, pepper);
-  expect(principal).toMatchObject({ keyId: record.id, owner: "team", limits: { rpm: 6 }, priority: "HIGH", weight: 3 });
-  expect(principal.tenant).toMatch(/^[A-Za-z0-9_-]{32}$/);
-  expect(principal.cacheSalt).toMatch(/^[A-Za-z0-9_-]{43}$/);
-});
-
 test("keys of one owner are one tenant with one salt; all others are apart", () => {
   const made = records(["a", "a", "b", null, null]).map((record) => makePrincipal(record, pepper));
   const tenants = made.map(({ tenant }) => tenant);
