@@ -11,7 +11,6 @@ import type { KeySet } from "../../../../gateway/keys/key-record.ts";
 import type { KeyStoreStatus } from "../../../../gateway/keys/key-store.ts";
 
 const NOW = Date.parse("2026-03-01T00:00:00.000Z");
-const _HOUR = 3_600_000;
 const LOADED = {
   ...{ keys: 1, counts: { active: 1, disabled: 0, revoked: 0 }, revision: 1, loadedAtMs: NOW },
   ...{ refused: [], wentBack: 0 },
