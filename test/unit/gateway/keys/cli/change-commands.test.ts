@@ -4,10 +4,9 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { systemClock } from "../../../../../deploy/runtime/time/clock.ts";
 import { auditFileOf } from "../../../../../gateway/keys/audit-log.ts";
-import { run } from "../../../../../gateway/keys/cli/main.ts";
 import { FileKeyStore } from "../../../../../gateway/keys/file-key-store.ts";
 import { pepperFileOf } from "../../../../../gateway/keys/key-file.ts";
-import { keyCommand } from "../../../../support/processes/key-command.ts";
+import { keyCommand, runKeys } from "../../../../support/processes/key-command.ts";
 
 let folder: string;
 let file: string;
@@ -25,17 +24,8 @@ const created = (...options: readonly string[]) => json("create", "--name", "ci"
 
 /** Returns the exit code and the error text. */
 async function failing(...argv: readonly string[]): Promise<readonly [code: number, err: string]> {
-  let err = "";
-  const io = {
-    stdin: (async function* () {})(),
-    out: () => {},
-    err: (text: string) => {
-      err += text;
-    },
-    env: { SVC_KEYS_FILE: file },
-    nowMs: Date.now,
-  };
-  return [await run(argv, io), err];
+  const { code, err } = await runKeys(argv, { env: { SVC_KEYS_FILE: file } });
+  return [code, err];
 }
 
 describe("limits", () => {

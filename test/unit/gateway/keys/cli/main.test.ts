@@ -2,8 +2,8 @@ import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { run } from "../../../../../gateway/keys/cli/main.ts";
 import { KEY_PATTERN } from "../../../../../gateway/keys/key-format.ts";
+import { runKeys } from "../../../../support/processes/key-command.ts";
 
 const NOW = Date.parse("2026-03-01T00:00:00.000Z");
 const DAY = 86_400_000;
@@ -21,22 +21,9 @@ afterEach(() => rm(folder, { recursive: true, force: true }));
 type Outcome = { readonly code: number; readonly out: string; readonly err: string };
 
 /** Runs a command on the test's key file. */
-async function keys(line: string, more: { stdin?: string; nowMs?: number } = {}): Promise<Outcome> {
-  let out = "";
-  let err = "";
-  const code = await run(line.split(" ").filter(Boolean), {
-    stdin: (async function* () {
-      yield Buffer.from(more.stdin ?? "");
-    })(),
-    out: (text) => {
-      out += text;
-    },
-    err: (text) => {
-      err += text;
-    },
-    env: { SVC_KEYS_FILE: file },
-    nowMs: () => more.nowMs ?? NOW,
-  });
+async function keys(line: string, { stdin, nowMs = NOW }: { stdin?: string; nowMs?: number } = {}): Promise<Outcome> {
+  const given = { env: { SVC_KEYS_FILE: file }, nowMs: () => nowMs, ...(stdin !== undefined && { stdin }) };
+  const { code, out, err } = await runKeys(line.split(" ").filter(Boolean), given);
   return { code, out, err };
 }
 
