@@ -108,11 +108,7 @@ export function addChangeCommands(program: Command, context: CliContext): void {
     .description(
       "put keys in force that gateways refuse otherwise: those of an older key file or of an export, or without a path those of the store as it stands; those made since are gone",
     )
-    .option(
-      "--unverified",
-      "all records of the store as they stand, signed or not, as an earlier release left them",
-      false,
-    )
+    .option("--unverified", "all records of the store as they stand, signed or not", false)
     .action((path: string | undefined, { unverified }: { unverified: boolean }) =>
       restoreCommand(context, path, unverified),
     );

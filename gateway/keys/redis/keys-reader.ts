@@ -115,7 +115,7 @@ export class KeysReader {
     if (base === undefined)
       throw new KeyStoreError(
         "not_signed",
-        "the stored keys are not signed, as an earlier release left them: 'keys restore --unverified' signs them as they stand",
+        "the stored keys have no history: 'keys restore --unverified' signs them as they stand",
       );
     const walk = begun(base, known);
     const found = new Map<string, SignedRecord | undefined>();
