@@ -54,9 +54,7 @@ type Walk = {
   head: ReadHead | undefined;
 };
 
-/**
- * Reads the keys in the store that gateways share. It accepts only records and lines that were signed with the pepper.
- */
+/** Reads the keys in the store that gateways share; records and lines have to be signed with the pepper. */
 export class KeysReader {
   readonly #stored: StoredKeys;
   readonly #pepper: Pepper;

@@ -85,10 +85,7 @@ export class StoredKeys {
     };
   }
 
-  /**
-   * Reads the ids and texts of all records, in pages; a record that changes meanwhile may be old or new, or be returned
-   * twice.
-   */
+  /** Reads all records in pages; one that changes meanwhile may be old or new, or be returned twice. */
   async *all(): AsyncGenerator<readonly [id: string, text: string]> {
     const name = this.#state.nameOf(RECORDS);
     let cursor = "0";
@@ -130,10 +127,7 @@ export class StoredKeys {
     }
   }
 
-  /**
-   * Waits up to a second until a replica has the writes of this connection. Resolves to whether one has them; undefined
-   * if the store has no replicas.
-   */
+  /** Resolves to whether a replica has the writes of this connection within a second; undefined without replicas. */
   async replicated(): Promise<boolean | undefined> {
     return await this.#ask(async (client) => {
       if (!/^connected_slaves:[1-9]/m.test(await client.info("replication"))) return undefined;
