@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { mkdir, mkdtemp, readFile, rename, rm, symlink, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
@@ -142,24 +142,6 @@ describe("a change of the file", () => {
       await loaded;
       expect(store.find(key) !== undefined).toBe(accepted);
     }
-  });
-
-  test("is found by looking, where the system reports nothing", async () => {
-    const { id, key } = await addKey();
-    const pepper = await readFile(pepperFileOf(file));
-    // Only the folder of the link is watched; changes of its target are not reported.
-    const behind = file;
-    file = join(folder, "linked", "keys.json");
-    await mkdir(join(folder, "linked"));
-    await symlink(behind, file);
-    await writeFile(pepperFileOf(file), pepper, { mode: 0o600 });
-    const store = await openStore();
-    await updateKeyFile(behind, false, (set) => revokeKey(set, id, NOW), patient);
-    expect(store.find(key)).toBeDefined();
-    const loaded = nextStatus(store, ({ revision }) => revision === 2);
-    clock.fire();
-    await loaded;
-    expect(store.find(key)).toBeUndefined();
   });
 });
 
