@@ -9,6 +9,7 @@ import { createKey, disableKey, enableKey, revokeKey } from "../../../../gateway
 import { type KeySetChange, pepperFileOf, restoreKeyFile, updateKeyFile } from "../../../../gateway/keys/key-file.ts";
 import type { KeySet } from "../../../../gateway/keys/key-record.ts";
 import type { KeyStoreStatus } from "../../../../gateway/keys/key-store.ts";
+import { keyRequest } from "../../../support/gateway/key-request.ts";
 
 const NOW = Date.parse("2026-03-01T00:00:00.000Z");
 const LOADED = {
@@ -79,12 +80,10 @@ function nextStatus(store: FileKeyStore, fits: (status: KeyStoreStatus) => boole
 }
 
 async function addKey(env: "live" | "test" = "live") {
-  const fields = { name: "ci", owner: null, env, models: "all", limits: {}, quota: {} } as const;
-  const request = { ...fields, priority: "DEFAULT", weight: 1, expiresAtMs: null } as const;
   const made = await updateKeyFile(
     file,
     true,
-    (set, pepper) => createKey(set, request, { pepper, nowMs: NOW, random: randomBytes }),
+    (set, pepper) => createKey(set, keyRequest({ env }), { pepper, nowMs: NOW, random: randomBytes }),
     patient,
   );
   return { id: made.record.id, key: made.key };

@@ -15,22 +15,13 @@ import {
 import { makePepper } from "../../../../gateway/keys/key-digest.ts";
 import { indexKeys } from "../../../../gateway/keys/key-index.ts";
 import { EMPTY_KEY_SET, type KeySet, keySetSchema } from "../../../../gateway/keys/key-record.ts";
+import { keyRequest } from "../../../support/gateway/key-request.ts";
 
 const pepper = makePepper(Buffer.alloc(32, 1));
 const NOW = Date.parse("2026-03-01T00:00:00.000Z");
 const HOUR = 3_600_000;
 
-const plain: KeyRequest = {
-  name: "ci",
-  owner: null,
-  env: "live",
-  models: ["svc-qwen"],
-  limits: { rpm: 60 },
-  quota: {},
-  priority: "DEFAULT",
-  weight: 1,
-  expiresAtMs: null,
-};
+const plain = keyRequest({ models: ["svc-qwen"], limits: { rpm: 60 } });
 
 const at = (nowMs: number) => ({ pepper, nowMs, random: randomBytes });
 const outcome = (set: KeySet, key: string, nowMs: number) => {

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { auditFileOf } from "../../../../gateway/keys/audit-log.ts";
-import { createKey, type KeyRequest } from "../../../../gateway/keys/key-admin.ts";
+import { createKey } from "../../../../gateway/keys/key-admin.ts";
 import {
   KeySetReader,
   keySetText,
@@ -15,18 +15,7 @@ import {
 } from "../../../../gateway/keys/key-file.ts";
 import { generateKeyId } from "../../../../gateway/keys/key-format.ts";
 import type { KeySet } from "../../../../gateway/keys/key-record.ts";
-
-const request: KeyRequest = {
-  name: "ci",
-  owner: null,
-  env: "live",
-  models: "all",
-  limits: {},
-  quota: {},
-  priority: "DEFAULT",
-  weight: 1,
-  expiresAtMs: null,
-};
+import { keyRequest } from "../../../support/gateway/key-request.ts";
 
 const patient = new AbortController().signal;
 
@@ -44,7 +33,7 @@ const addKey = () =>
   updateKeyFile(
     path,
     true,
-    (set, pepper) => createKey(set, request, { pepper, nowMs: 0, random: randomBytes }),
+    (set, pepper) => createKey(set, keyRequest(), { pepper, nowMs: 0, random: randomBytes }),
     patient,
   );
 
