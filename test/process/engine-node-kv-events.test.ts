@@ -18,7 +18,6 @@ import { startNode } from "../support/engine/start-node.ts";
  */
 
 const BLOCK = 16;
-/** The stand-in's KV cache size, as its engine reports it. */
 const KV_PAGE = 'vllm:cache_config_info{block_size="16",num_gpu_blocks="1000"} 1\n';
 
 const says = (role: Role, text: string): Message => ({ role, parts: [{ kind: { $case: "text", value: { text } } }] });
@@ -77,7 +76,6 @@ async function kvRig(options: KvEngineOptions = { form: "vllm" }, replays = true
   return { engine, node, client, cache, watched: client.watchPrefixes("svc-qwen") };
 }
 
-/** Runs one generation, and returns the text of the answer. */
 async function asked(rig: KvRig, request: ReturnType<typeof requestOf>): Promise<string> {
   const { code, blocks } = await ask(rig, request);
   expect(code).toBe(0);

@@ -105,7 +105,6 @@ test("a key that is made and revoked while the service runs counts within a seco
   await expect.poll(models, { timeout: 5_000, interval: 50 }).toBe(401);
 });
 
-/** The engine's own metric, by name. */
 async function engineMetric(name: string): Promise<number> {
   const text = await (await fetch(service.engineMetricsUrl)).text();
   return Number(new RegExp(`^${name} (\\S+)$`, "m").exec(text)?.[1]);
