@@ -111,6 +111,8 @@ async function engineMetric(name: string): Promise<number> {
 }
 
 test("a client that leaves in mid-stream frees the engine's slot", async () => {
+  // Read first: the answer takes about a second.
+  const before = await engineMetric("svc_engine_cancel_latency_seconds_count");
   const controller = new AbortController();
   const response = await fetch(`${service.baseUrl}/v1/chat/completions`, {
     method: "POST",
@@ -122,7 +124,6 @@ test("a client that leaves in mid-stream frees the engine's slot", async () => {
     }),
     signal: controller.signal,
   });
-  const before = await engineMetric("svc_engine_cancel_latency_seconds_count");
   await (response.body as ReadableStream).getReader().read();
   controller.abort();
   const cancelled = () => engineMetric("svc_engine_cancel_latency_seconds_count");
