@@ -2,12 +2,10 @@ import type { SchemaNode } from "./markdown.ts";
 import { code, page, table } from "./markdown.ts";
 import { typeWords } from "./reference/field-tables.ts";
 
-/** The inputs of a program's configuration page. */
 export type ConfigurationPage = {
   readonly title: string;
   /** The source files, for the "do not edit" note. */
   readonly madeFrom: string;
-  /** Paragraphs between the heading and the keys. */
   readonly intro: readonly string[];
   /** Schema of the configuration file; its descriptions become the rows. */
   readonly schema: SchemaNode;
@@ -112,13 +110,11 @@ function isGroup(node: SchemaNode): boolean {
   return holder.properties !== undefined || formsOf(holder).length > 0;
 }
 
-/** Returns the forms of a discriminated union. */
 function formsOf(node: SchemaNode): readonly SchemaNode[] {
   const forms = (node.oneOf ?? []) as readonly SchemaNode[];
   return forms.every((form) => form.properties) ? forms : [];
 }
 
-/** Returns the keys that are equal in all forms. */
 function sharedKeys(forms: readonly SchemaNode[]): Record<string, SchemaNode> {
   const [first, ...others] = forms.map((form) => form.properties ?? {});
   const alike = Object.entries(first ?? {}).filter(([name, node]) =>
@@ -131,7 +127,6 @@ function requiredOf(forms: readonly SchemaNode[]): string[] {
   return (forms[0]?.required ?? []).filter((name) => forms.every((form) => form.required?.includes(name)));
 }
 
-/** Returns the discriminator of the forms. */
 function tagOf(forms: readonly SchemaNode[]): string {
   const names = Object.keys(forms[0]?.properties ?? {});
   return names.find((name) => forms.every((form) => tagValue(form, name) !== "undefined")) ?? "";

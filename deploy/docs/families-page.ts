@@ -16,7 +16,6 @@ const FOLDER = join(TESTS, "family-cases");
 
 const whole = z.boolean().default(true);
 
-/** One block of a parsed answer. */
 const block = z.union([
   z.strictObject({ text: z.string() }),
   z.strictObject({ reasoning: z.string(), whole }),
@@ -31,7 +30,6 @@ const source = z.enum(["vLLM", "SGLang"]);
 const familyCase = z
   .strictObject({
     what: z.string().min(1),
-    /** The engines whose tests have the case. */
     of: z.array(source).min(1),
     /** Default: all profiles of the family. */
     profiles: z.array(z.string()).optional(),
@@ -40,7 +38,6 @@ const familyCase = z
     /** Whether the prompt ended inside the reasoning. */
     thinking: z.boolean().default(false),
     cut: z.boolean().default(false),
-    /** The result of these engines. */
     wants: z.array(block),
     /** Our result, if it differs on purpose. */
     gives: z.array(block).optional(),
@@ -72,7 +69,6 @@ export type CaseBlock = z.output<typeof block>;
 export type FamilyCase = z.output<typeof familyCase>;
 export type FamilyCases = z.output<typeof familyCases>;
 
-/** Returns the cases of all families, by name. */
 export function readFamilyCases(): readonly FamilyCases[] {
   return readdirSync(FOLDER)
     .filter((file) => file.endsWith(".yaml"))

@@ -21,7 +21,6 @@ function cell(text: string): string {
   return text.replaceAll("|", "\\|").replaceAll("\n", " ");
 }
 
-/** A node of a JSON Schema as zod writes it. */
 export type SchemaNode = z.core.JSONSchema.BaseSchema;
 
 /** Returns the JSON Schema of a file, in draft 7, which editors support best. A field with a default may be omitted. */

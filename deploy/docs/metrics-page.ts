@@ -2,22 +2,18 @@ import type { Registry } from "prom-client";
 import { code, page, table } from "./markdown.ts";
 import type { MetricActions } from "./metric-actions.ts";
 
-/** A metric as its registry describes it. */
 export type MetricFacts = {
   readonly name: string;
-  /** `counter`, `gauge` or `histogram`. */
   readonly type: string;
   readonly help: string;
   /** In the order of declaration. */
   readonly labels: readonly string[];
 };
 
-/** The inputs of a program's metrics page. */
 export type MetricsPage = {
   readonly title: string;
   /** The source files, for the "do not edit" note. */
   readonly madeFrom: string;
-  /** Paragraphs between the heading and the tables. */
   readonly intro: readonly string[];
   readonly registry: Registry;
   /** Advice for each metric, which also defines the groups and their order. */
@@ -54,7 +50,6 @@ export function metricsPage({ title, madeFrom, intro, registry, actions }: Metri
   return page(title, madeFrom, [...intro, ...sections]);
 }
 
-/** Returns our metrics in a registry. */
 export function metricsOf(registry: Registry): readonly MetricFacts[] {
   return registry
     .getMetricsAsArray()

@@ -16,7 +16,6 @@ import { fromGrpc } from "../../gateway/upstream/call/grpc-error.ts";
 import { LB_POLICIES, POLICIES } from "../../gateway/upstream/load-balancing/policies.ts";
 import { code, page, table } from "./markdown.ts";
 
-/** Writes the page of all errors for clients, and of all outcomes of requests in log and statistics. */
 export function outcomesPage(): string {
   return page("Errors and outcomes", "`gateway/outcome.ts` and `gateway/formats/error-envelope.ts`", [
     [

@@ -114,7 +114,6 @@ export function generatedFiles(): readonly GeneratedFile[] {
   ];
 }
 
-/** Returns the alerts in the form of the Prometheus operator. */
 function prometheusRule(): string {
   const spec: unknown = parse(readFileSync(join(projectFolder(), "deploy/monitoring/alerts.yaml"), "utf8"));
   const rule = { apiVersion: "monitoring.coreos.com/v1", kind: "PrometheusRule", metadata: { name: "svc" }, spec };

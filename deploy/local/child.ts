@@ -7,7 +7,6 @@ export type Ready = Readonly<Record<string, unknown>>;
 /** The `ipc` channel carries no messages: it closes when the supervisor dies, and the child ends. */
 const STDIO = ["ignore", "pipe", "inherit", "ipc"] as const;
 
-/** Starts `program`, the path of a script, in a Node process. */
 export function startProcess(program: string, args: readonly string[]): ChildProcess {
   return spawn(process.execPath, [program, ...args], { stdio: [...STDIO] });
 }
@@ -33,7 +32,6 @@ export class ChildFailed extends Error {
   }
 }
 
-/** A supervised process. */
 export class Child {
   /** Resolves to the process's `ready` fields; rejects with `ChildFailed` if it ended before. */
   readonly ready: Promise<Ready>;

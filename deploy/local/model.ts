@@ -3,11 +3,9 @@ import { access } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { errnoOf } from "../runtime/files/private-file.ts";
 
-/** The `backend` of the engines of a local start. */
 export type LocalModel =
   | {
       readonly kind: "llama";
-      /** Path of the GGUF file. */
       readonly modelPath: string;
       /** Most tokens of prompt and answer together, per generation. */
       readonly contextTokens: number;

@@ -40,7 +40,6 @@ const following = (first: number, index: number): number => (first === 0 ? 0 : f
 export const enginePort = ({ enginePort }: LocalOptions, index: number): number => following(enginePort, index);
 export const metricsPort = ({ metricsPort }: LocalOptions, index: number): number => following(metricsPort, index);
 
-/** Returns all requested ports with their flags. */
 export function wantedPorts(options: LocalOptions): readonly WantedPort[] {
   const ofEngines = (flag: string, portAt: (options: LocalOptions, index: number) => number) =>
     Array.from({ length: options.engines }, (_, index) => ({ flag, port: portAt(options, index) }));

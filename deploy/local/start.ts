@@ -34,7 +34,6 @@ import { type Program, Supervisor } from "./supervisor.ts";
  */
 
 const HERE = dirname(fileURLToPath(import.meta.url));
-/** Paths of the built programs beside this one. */
 const GATEWAY = join(HERE, "..", "..", "gateway", "main.js");
 const ENGINE = join(HERE, "..", "..", "engine", "main.js");
 
@@ -151,7 +150,6 @@ function portOf(url: unknown): number {
   return Number(new URL(String(url)).port || 80);
 }
 
-/** Resolves when the gateway has seen its engines serve, or `signal` is aborted. */
 async function untilReady(adminUrl: string, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     const response = await fetch(`${adminUrl}/readyz`, { signal }).catch(() => undefined);

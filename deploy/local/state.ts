@@ -15,7 +15,6 @@ const DRAIN_TIMEOUT_MS = 5_000;
 export type State = {
   readonly folder: string;
   readonly keyFile: string;
-  /** The file with the text of the local API key. */
   readonly localKeyFile: string;
   readonly sealingKeyFile: string;
 };
@@ -98,12 +97,10 @@ async function writeConfig(state: State, name: string, config: object): Promise<
 /** Milliseconds in which the lock of a killed start is taken over. */
 const TAKE_OVER_MS = 250;
 
-/** The state folder is unusable. */
 export class StateFolderError extends Error {
   override readonly name = "StateFolderError";
 }
 
-/** Mode bits that let other users write. */
 const WRITABLE_BY_OTHERS = 0o022;
 
 /**

@@ -3,15 +3,12 @@ import { type Child, ChildFailed, endOf, type Ready } from "./child.ts";
 /** Milliseconds between two stop signals: longer than the time within which two signals count as one. */
 const ASK_AGAIN_MS = 600;
 
-/** A supervised program. */
 export type Program = {
   /** Name of the program in messages: `engine 1`, `gateway`. */
   readonly name: string;
-  /** Starts a process of the program. */
   start(): Promise<Child> | Child;
 };
 
-/** One program of a group, with its current process. */
 type Member = { readonly program: Program; readonly delay: RestartDelay; child?: Child };
 
 /**
@@ -34,7 +31,6 @@ export class Supervisor {
     return Promise.all(group.map((member) => this.#run(member)));
   }
 
-  /** Resolves when all processes have exited. */
   async stop(): Promise<void> {
     this.#stopping = true;
     for (const group of this.#groups) {

@@ -28,7 +28,6 @@ type Pod = {
   readonly spec: { readonly initContainers: readonly Container[]; readonly containers: readonly Container[] };
 };
 
-/** Returns the pod with the node of a set: its leader's if there are several. */
 function nodePod(folder: string): Pod["spec"] {
   const [set] = resourcesOf(rendered(folder)).filter(({ kind }) => kind === "Deployment" || kind === "LeaderWorkerSet");
   const spec = set?.spec as { template?: Pod; leaderWorkerTemplate?: { leaderTemplate: Pod } };
@@ -60,7 +59,6 @@ describe.skipIf(noKustomize !== "" || noPython !== "").each(SETS)("the engine of
   const metricsPort = node?.ports?.find(({ name }) => name === "metrics")?.containerPort;
   const command = engine?.livenessProbe?.exec?.command ?? [];
 
-  /** Resolves to the exit code of the probe of a node at this port. */
   const probed = (port: number) => exitCode(command.map((part) => part.replace(String(metricsPort), String(port))));
 
   test("is probed if the node reports it, without a probe that would keep the node from starting", () => {

@@ -42,7 +42,6 @@ afterAll(() => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** Starts the server, optionally with the certificate of these files. Resolves to its port. */
 async function server(...files: readonly string[]): Promise<{ readonly port: string; readonly child: ChildProcess }> {
   const child = spawn(program, files, { stdio: ["pipe", "pipe", "inherit"] });
   closing.push(() => child.kill("SIGKILL"));
@@ -50,7 +49,6 @@ async function server(...files: readonly string[]): Promise<{ readonly port: str
   return { port: String(line).split(":").at(-1) ?? "", child };
 }
 
-/** The instructions in a request, as in `main.go`. */
 type Play = {
   readonly Messages?: readonly string[];
   readonly Times?: number;
@@ -70,7 +68,6 @@ function endpointOf(wire: Kind, port: string): Endpoint {
   return endpoint;
 }
 
-/** Makes a call and returns its outcome. */
 function send({ wire, handOvers }: Endpoint, play: Play, timeoutMs = 60_000) {
   const message = Buffer.from(JSON.stringify(play));
   const handOver = new HandOver({ lane: handOvers, tenant: "t", bytes: message.length });

@@ -26,7 +26,6 @@ import { portFaults } from "../support/tools/ports.ts";
 
 const FLEETS = ["gpus/h200", "gpus/b200", "gpus/b300", "cpu"];
 
-/** Checks the text of a configuration as the program does, in the environment of its container. */
 function checked<T extends Parameters<typeof checkConfig>[0]>(schema: T, text: string, env: Labels) {
   const document = parseDocument(text);
   expect(fillFromEnvironment(document, { ...env, POD_NAME: "pod-1" })).toEqual([]);
@@ -72,7 +71,6 @@ function fitsInAnyOrder(pods: readonly number[], free: readonly number[], seen =
 
 const README = readFileSync(join(import.meta.dirname, "../../deploy/kubernetes/README.md"), "utf8");
 
-/** Renders a kustomization beside a checkout named `svc`. */
 function renderedBeside(kustomization: string): string {
   const folder = mkdtempSync(join(tmpdir(), "svc-own-"));
   try {

@@ -57,7 +57,6 @@ const gauge = (series: string, raised: string, quiet: string, minutes: number): 
   raised: { [series]: `${raised}x200` },
   quiet: { [series]: `${quiet}x200` },
 });
-/** The endpoints of a cluster at two gateways. */
 const membership = (course: string): Series => ({
   'svc_cluster_membership{cluster="c",instance="a"}': course,
   'svc_cluster_membership{cluster="c",instance="b"}': course,
@@ -138,7 +137,6 @@ const CASES: Readonly<Record<string, Case>> = {
   SvcEngineSchemaFault: gauge('svc_engine_caller_work_total{instance="a",outcome="failed"}', "0+1", "3", 10),
 };
 
-/** Returns promtool's count of an alert in a state at a time. */
 const counted = (alert: string, state: "pending" | "firing", time: string, count: number) => ({
   expr: `count(ALERTS{alertname="${alert}",alertstate="${state}"}) or vector(0)`,
   eval_time: time,

@@ -5,12 +5,11 @@ import { EventFeed, loadZmq } from "../../engine/backends/openai-compatible/kv-e
 import type { KvEvent } from "../../engine/backends/openai-compatible/kv-events/kv-event.ts";
 import { type Message, Role } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { Capability } from "../../proto/gen/svc/inference/v1/node_service.ts";
-import { ask, atEnd, backendOf, type DialectRig, FOREVER } from "../support/dialects/dialect-rig.ts";
+import { ask, atEnd, backendOf, type DialectRig, FOREVER, rigOf } from "../support/dialects/dialect-rig.ts";
 import { type Asked, startDialectServer } from "../support/dialects/dialect-server.ts";
 import { type KvEngine, type KvEngineOptions, startKvEngine } from "../support/dialects/kv-engine.ts";
 import { toText, toTokens } from "../support/dialects/stand-in-text.ts";
-import { NodeClient, type WatchedPrefixes } from "../support/engine/node-client.ts";
-import { startNode } from "../support/engine/start-node.ts";
+import type { WatchedPrefixes } from "../support/engine/node-client.ts";
 
 /*
  * In a separate process: the package zeromq ends a process when a thread with sockets is terminated, as in the lanes
@@ -18,7 +17,6 @@ import { startNode } from "../support/engine/start-node.ts";
  */
 
 const BLOCK = 16;
-/** The stand-in's KV cache size, as its engine reports it. */
 const KV_PAGE = 'vllm:cache_config_info{block_size="16",num_gpu_blocks="1000"} 1\n';
 
 const says = (role: Role, text: string): Message => ({ role, parts: [{ kind: { $case: "text", value: { text } } }] });
@@ -61,23 +59,14 @@ type KvRig = DialectRig & { readonly cache: KvEngine; readonly watched: WatchedP
 async function kvRig(options: KvEngineOptions = { form: "vllm" }, replays = true): Promise<KvRig> {
   const cache = await startKvEngine(options);
   const { kvEvents, model } = cache;
-  const engine = await startDialectServer(options.form, { model, load: () => KV_PAGE });
+  atEnd(cache.stop);
   const replayEndpoint = replays ? kvEvents.replayEndpoint : undefined;
-  const backend = backendOf(engine, options.form, { kvEvents: { ...kvEvents, replayEndpoint }, spellings: [] });
-  atEnd(engine.stop, cache.stop);
-  await backend.start(FOREVER);
-  expect(backend.startNotes()).toEqual([]);
-  const node = await startNode(backend);
-  const client = new NodeClient(node.address);
-  atEnd(
-    () => backend.close(),
-    node.stop,
-    () => client.close(),
-  );
-  return { engine, node, client, cache, watched: client.watchPrefixes("svc-qwen") };
+  const fields = { kvEvents: { ...kvEvents, replayEndpoint }, spellings: [] };
+  const rig = await rigOf(options.form, { model, load: () => KV_PAGE }, fields);
+  expect(rig.backend.startNotes()).toEqual([]);
+  return { ...rig, cache, watched: rig.client.watchPrefixes("svc-qwen") };
 }
 
-/** Runs one generation, and returns the text of the answer. */
 async function asked(rig: KvRig, request: ReturnType<typeof requestOf>): Promise<string> {
   const { code, blocks } = await ask(rig, request);
   expect(code).toBe(0);

@@ -15,7 +15,6 @@ import { seededRandom } from "../support/seeded-random.ts";
 
 const REQUESTS = 200;
 const AT_ONCE = 24;
-/** Reproduces a failed run. */
 const SEED = 20_261_121;
 
 const stops: (() => unknown)[] = [];

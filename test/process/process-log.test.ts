@@ -107,7 +107,6 @@ function pipe(name: string) {
   return { reader, fd: openSync(path, constants.O_WRONLY | constants.O_NONBLOCK) };
 }
 
-/** Returns the content of the pipe now. */
 function readAll(reader: number): string {
   const pieces: Buffer[] = [];
   const piece = Buffer.alloc(1 << 16);

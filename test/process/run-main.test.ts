@@ -16,7 +16,6 @@ afterEach(() => {
   process.stderr.write = write;
 });
 
-/** The exit code and the output of a program that ends with `error`. */
 async function ended(error: unknown, exitCodeOf: (error: unknown) => number | undefined = () => undefined) {
   const exitCode = await runMain({ name: "program", exitCodeOf, run: () => Promise.reject(error) });
   return { exitCode, said: said.join("") };

@@ -42,7 +42,6 @@ const CALLER: Caller = {
   routingKey: Buffer.alloc(32),
 };
 
-/** Translates a body that is big by its white space. */
 function translate(by: Translator, body: object, tenant = "t", signal = new AbortController().signal) {
   const text = JSON.stringify(body) + " ".repeat(256 * 1024);
   const bytes = Buffer.from(new TextEncoder().encode(text).buffer);
@@ -60,7 +59,6 @@ const stuck = new URL(
   `data:text/javascript,import { parentPort } from "node:worker_threads"; parentPort.on("message", ({ order }) => { if (order.caller.tenant === "bad") for (;;); parentPort.postMessage({ openings: {}, unknownKeys: [], end: { fault: { error: "Fine", at: [] } } }); });`,
 );
 
-/** A program that returns the number of bodies of its thread. */
 const counting = new URL(
   `data:text/javascript,import { parentPort } from "node:worker_threads"; let had = 0; parentPort.on("message", () => { had = had + 1; parentPort.postMessage({ openings: {}, unknownKeys: [], end: { fault: { error: String(had), at: [] } } }); });`,
 );
@@ -68,7 +66,7 @@ const counting = new URL(
 /** The same, and a body with `grow` leaves much memory behind. */
 const GROWING = `
 import { parentPort } from "node:worker_threads";
-import { ofThisThread } from "./deploy/runtime/threads/grown-heap.js";
+import { ofThisThread } from "./deploy/runtime/threads/work-threads.js";
 const left = [];
 let had = 0;
 parentPort.on("message", ({ body }) => {
@@ -164,14 +162,6 @@ test("a body that never ends is given up, and only blocks its own tenant", async
   await clock.advance(5_000);
   await clock.advance(30_000);
   expect(await bad[1]).toBe("given_up");
-});
-
-test("a cancelled caller waits for nothing", async () => {
-  const by = translator(stuck);
-  const gone = new AbortController();
-  const bad = translate(by, says("1"), "bad", gone.signal);
-  gone.abort();
-  await expect(bad).rejects.toMatchObject({ name: "WorkNotDone", why: "left" });
 });
 
 test("a thread is kept for the next body, unless it had a large one", async () => {

@@ -1,64 +1,28 @@
-import { spawn } from "node:child_process";
-import { once } from "node:events";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, rm } from "node:fs/promises";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
-import { afterEach, expect, test } from "vitest";
-import { stringify } from "yaml";
+import { expect, onTestFinished, test } from "vitest";
 import { issueLocalKey } from "../../gateway/keys/local-key.ts";
+import { FleetProcess } from "../support/processes/fleet-process.ts";
 
-const PROGRAM = join(import.meta.dirname, "../../dist/gateway/main.js");
+type Ready = { readonly baseUrl: string; readonly adminUrl: string; readonly healthUrl?: string };
 
-type Gateway = {
-  readonly baseUrl: string;
-  readonly adminUrl: string;
-  readonly healthUrl: string | undefined;
-  readonly ended: Promise<number | null>;
-  said(): string;
-  admin(path: string, method?: string): Promise<{ status: number; text: string }>;
-};
-
-const cleanUps: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  for (const cleanUp of cleanUps.splice(0)) await cleanUp();
-});
-
-/** The gateway process without an engine. */
-async function startProcess(settings: object = {}): Promise<Gateway> {
+/** Starts the gateway process without an engine. */
+async function startProcess(settings: object = {}) {
   const folder = await mkdtemp(join(tmpdir(), "svc-admin-"));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
   const file = join(folder, "keys.json");
   await issueLocalKey({ file, existing: undefined, nowMs: Date.now() }, new AbortController().signal);
   const config = { listen: { port: 0 }, admin: { port: 0 }, keys: { file }, clusters: [], ...settings };
-  const configFile = join(folder, "gateway.yaml");
-  await writeFile(configFile, stringify(config));
-  const child = spawn(process.execPath, [PROGRAM, "--config", configFile], { stdio: ["ignore", "pipe", "pipe"] });
-  let errors = "";
-  child.stderr.on("data", (chunk) => {
-    errors += chunk;
-  });
-  const ended = once(child, "close").then(([code]) => code as number | null);
-  cleanUps.push(async () => {
-    child.kill("SIGKILL");
-    await ended;
-    await rm(folder, { recursive: true, force: true });
-  });
-  const ready = await new Promise<Record<string, string>>((resolve, reject) => {
-    createInterface({ input: child.stdout }).on("line", (line) => {
-      if (line.startsWith("ready ")) resolve(JSON.parse(line.slice("ready ".length)));
-    });
-    void ended.then((code) => reject(new Error(`the gateway ended with ${code}`)));
-  });
-  const { baseUrl = "", adminUrl: bound = "", healthUrl } = ready;
-  const adminUrl = bound.replace("0.0.0.0", "127.0.0.1");
+  const { process, ready } = await FleetProcess.start<Ready>("gateway/main.js", config);
+  onTestFinished(() => process.end());
+  const adminUrl = ready.adminUrl.replace("0.0.0.0", "127.0.0.1");
   return {
-    baseUrl,
+    ...ready,
     adminUrl,
-    healthUrl,
-    ended,
-    said: () => errors,
-    async admin(path, method = "POST") {
+    process,
+    async admin(path: string, method = "POST") {
       const response = await fetch(`${adminUrl}${path}`, { method });
       return { status: response.status, text: await response.text() };
     },
@@ -88,7 +52,7 @@ test("drained listeners close at once; the process stays until it is stopped", a
   expect(await gateway.admin("/ready", "GET")).toEqual({ status: 503, text: "DRAINING\n" });
   expect((await gateway.admin("/listeners", "GET")).text).toBe(`admin::${gateway.adminUrl}\n`);
   expect(await gateway.admin("/quitquitquit")).toEqual({ status: 200, text: "OK\n" });
-  expect(await gateway.ended).toBe(0);
+  expect(await gateway.process.ended).toBe(0);
 });
 
 test("a graceful drain continues to answer, with connection: close", async () => {
@@ -105,7 +69,7 @@ test("a graceful drain continues to answer, with connection: close", async () =>
   // Signals within half a second count as one; a second one ends the grace.
   await new Promise((resolve) => setTimeout(resolve, 600));
   await gateway.admin("/quitquitquit");
-  expect(await gateway.ended).toBe(0);
+  expect(await gateway.process.ended).toBe(0);
 });
 
 test("the health listener serves health and metrics only", async () => {
@@ -122,7 +86,9 @@ test("the health listener serves health and metrics only", async () => {
   for (const path of ["/quitquitquit", "/drain_listeners", "/healthz"])
     expect((await health(path, "POST")).status).toBeGreaterThanOrEqual(404);
   expect((await gateway.admin("/listeners", "GET")).text).toContain(`health::${gateway.healthUrl}\n`);
-  expect(gateway.said()).toContain("the admin port is open to other machines and has no admin.tokenFile");
+  expect(JSON.stringify(gateway.process.log)).toContain(
+    "the admin port is open to other machines and has no admin.tokenFile",
+  );
 });
 
 test("the admin's paths are not on the public port", async () => {

@@ -36,13 +36,11 @@ describe.runIf(process.platform === "linux")("an uncaught error", () => {
     await service?.stop("SIGKILL");
   });
 
-  /** Returns the service's new output. */
   function newlySaid(): () => string {
     const { length } = service.said();
     return () => service.said().slice(length);
   }
 
-  /** Returns the log line of the error. */
   function crashLine(said: string): Record<string, unknown> {
     const line = said.split("\n").find((one) => one.includes("uncaught error"));
     return JSON.parse(line ?? "{}");

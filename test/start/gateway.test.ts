@@ -20,7 +20,6 @@ import type { Service } from "../support/processes/start-service.ts";
 let service: Service;
 const end = async () => void (await service?.stop("SIGKILL"));
 
-/** Kills the gateway. Resolves when its end is detected. */
 async function kill(): Promise<void> {
   const noticed = () => service.said().split("the gateway ended (SIGKILL: was there too little memory for it?)").length;
   const before = noticed();
@@ -28,7 +27,6 @@ async function kill(): Promise<void> {
   await becomes(async () => noticed() > before, "its end is noticed");
 }
 
-/** Resolves when the gateway serves again, at the announced URLs. */
 async function untilBack(): Promise<void> {
   await becomes(() => isLive(service), "the gateway serves again");
   expect((await ask(service, { max_tokens: 1 })).status).toBe(200);

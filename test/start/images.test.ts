@@ -30,7 +30,6 @@ const LOCAL = { host: "127.0.0.1", port: 0 };
 const BUILD_MS = 900_000;
 
 const closing: (() => unknown)[] = [];
-/** Processes of the running test. */
 const pids: number[] = [];
 afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close();

@@ -9,7 +9,6 @@ import { keyCommand } from "../support/processes/key-command.ts";
 
 const PROGRAM = join(import.meta.dirname, "../../dist/gateway/keys/cli/main.js");
 
-/** A module that kills the process when it renames a file. */
 const KILLER = `import fs from "node:fs"; import { syncBuiltinESMExports } from "node:module";
 fs.promises.rename = () => { process.kill(process.pid, "SIGKILL"); return new Promise(() => {}); };
 syncBuiltinESMExports();`;

@@ -23,7 +23,6 @@ function refused(port: number): Promise<boolean> {
   });
 }
 
-/** A request with a long stream. */
 const COUNTING = {
   model: "svc-qwen",
   max_tokens: 400,

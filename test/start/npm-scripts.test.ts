@@ -85,7 +85,6 @@ function openLongStreams(port: number, key: string) {
   return openStreams({ post }, 6, { fields: (path) => bodyFor(path, "Count from 1 to 50.") });
 }
 
-/** Resolves to whether each stream is complete. */
 async function areComplete(streams: Parameters<typeof endsOf>[0]): Promise<readonly boolean[]> {
   return (await endsOf(streams)).map(({ end }) => end === "complete");
 }

@@ -105,13 +105,14 @@ test("a key that is made and revoked while the service runs counts within a seco
   await expect.poll(models, { timeout: 5_000, interval: 50 }).toBe(401);
 });
 
-/** The engine's own metric, by name. */
 async function engineMetric(name: string): Promise<number> {
   const text = await (await fetch(service.engineMetricsUrl)).text();
   return Number(new RegExp(`^${name} (\\S+)$`, "m").exec(text)?.[1]);
 }
 
 test("a client that leaves in mid-stream frees the engine's slot", async () => {
+  // Read first: the answer takes about a second.
+  const before = await engineMetric("svc_engine_cancel_latency_seconds_count");
   const controller = new AbortController();
   const response = await fetch(`${service.baseUrl}/v1/chat/completions`, {
     method: "POST",
@@ -123,7 +124,6 @@ test("a client that leaves in mid-stream frees the engine's slot", async () => {
     }),
     signal: controller.signal,
   });
-  const before = await engineMetric("svc_engine_cancel_latency_seconds_count");
   await (response.body as ReadableStream).getReader().read();
   controller.abort();
   const cancelled = () => engineMetric("svc_engine_cancel_latency_seconds_count");

@@ -32,7 +32,6 @@ async function newFolder(): Promise<string> {
   return folder;
 }
 
-/** A refused start. */
 async function refusal(...args: readonly string[]): Promise<{ readonly code: number; readonly stderr: string }> {
   return promisify(execFile)(process.execPath, [START, "--model", "scripted", ...args]).then(
     () => {

@@ -43,10 +43,8 @@ export const HAS_BROWSER = library !== undefined;
 /** Why tests are skipped, for their titles; empty if there is a browser. */
 export const NO_BROWSER = library ? "" : ` (skipped: ${missing})`;
 
-/** An open page with its errors and its requests. */
 export type OpenPage = {
   readonly page: Page;
-  /** Script errors and policy violations. */
   readonly faults: string[];
   readonly fetched: readonly string[];
   /** Resolves once the expression is true in the page. The library's own wait violates the policy. */
@@ -56,7 +54,6 @@ export type OpenPage = {
   close(): Promise<void>;
 };
 
-/** Opens an empty page in a new browser. */
 export async function openPage(): Promise<OpenPage> {
   if (!library) throw new Error(missing);
   const browser = await library.chromium.launch({ executablePath: CHROMIUM, args: FLAGS });

@@ -3,7 +3,6 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-/** Whether `openssl`, which makes the certificates, is installed. */
 export const HAS_OPENSSL = spawnSync("openssl", ["version"]).status === 0;
 /** Why a test that needs certificates is skipped. */
 export const NO_OPENSSL = "openssl is not installed, and it makes the certificates";
@@ -13,17 +12,14 @@ const NEW_KEY = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-
 export class Certificates {
   readonly #folder = mkdtempSync(join(tmpdir(), "svc-certificates-"));
 
-  /** Returns the path of a file in the folder, such as `<name>.pem`. */
   file(name: string): string {
     return join(this.#folder, name);
   }
 
-  /** Makes `<name>.pem` and `<name>.key`, a self-signed authority. */
   authority(name: string): void {
     this.#openssl("req", "-x509", ...NEW_KEY, ...this.#subject(name), "-days", "2", "-out", `${name}.pem`);
   }
 
-  /** Makes a key and a certificate of this name, signed by `authority`, for the names of OpenSSL's `subjectAltName`. */
   signed(name: string, authority: string, subjectAltName = "DNS:localhost"): void {
     this.#openssl("req", "-new", ...NEW_KEY, ...this.#subject(name), "-out", `${name}.csr`);
     writeFileSync(this.file("names.txt"), `subjectAltName=${subjectAltName}\n`);

@@ -46,7 +46,6 @@ export class DnsServer {
   answer: DnsAnswer = [];
   /** The only existing name; undefined, the initial value, if every name exists. */
   only: string | undefined;
-  /** Answers by name. */
   readonly answers = new Map<string, DnsAnswer>();
   /** Questions for IPv4 addresses so far. */
   questions = 0;

@@ -1,4 +1,3 @@
-/** A promise and its resolver. */
 export type Gate = { readonly passed: Promise<void>; readonly open: () => void };
 
 export function gate(): Gate {

@@ -12,7 +12,6 @@ export function seededRandom(seed: number): () => number {
   };
 }
 
-/** Draws an exponentially distributed number with this mean. */
 export function exponential(mean: number, random: () => number): number {
   return -mean * Math.log(1 - random());
 }
@@ -34,12 +33,10 @@ export class SeededRandom {
     return ((mixed ^ (mixed >>> 16)) >>> 0) / 2 ** 32;
   }
 
-  /** Returns a whole number from 0 to below `limit`. */
   below(limit: number): number {
     return Math.floor(this.next() * limit);
   }
 
-  /** Returns one of the items with equal probability. */
   pick<T>(items: readonly [T, ...T[]]): T {
     return items[this.below(items.length)] ?? items[0];
   }

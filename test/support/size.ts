@@ -3,14 +3,11 @@ import type { Size } from "../vitest.config.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
-    /** Size of the lane of the running test. */
     readonly size: Size;
   }
 }
 
-/** The numbers of a test parameter, by the size of the lane. */
 export type Sizes = {
-  /** In `npm test`. */
   readonly quick: number;
   /** In `npm run test:rest`; default: `quick`. */
   readonly exhaustive?: number;
@@ -18,7 +15,6 @@ export type Sizes = {
   readonly promised?: number;
 };
 
-/** Returns the number for the running lane. */
 export function sizeOf({ quick, exhaustive = quick, promised = exhaustive }: Sizes): number {
   return { quick, exhaustive, promised }[inject("size")];
 }

@@ -64,7 +64,6 @@ export class VirtualClock implements Clock {
   }
 }
 
-/** Resolves when all pending microtasks and immediates have run. */
 function settled(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }

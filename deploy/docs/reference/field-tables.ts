@@ -1,7 +1,6 @@
 import type { SchemaNode } from "../../../gateway/reference/openapi.ts";
 import { code, table } from "../markdown.ts";
 
-/** The named schemas of a document, by name. */
 export type Schemas = Readonly<Record<string, SchemaNode>>;
 
 /** The form of field tables: of requests, where null is the same as absent, or of replies. */

@@ -152,7 +152,6 @@ function endpoints(): string {
   return table(["endpoint", "does", "fields"], rows);
 }
 
-/** Returns the link to the fields of an endpoint. */
 function pageOf(path: string): string {
   const found = ["chat", "messages", "responses"].find((name) => path.startsWith(`/v1/${name}`));
   if (found) return `[${found}](api-${found}.md)`;

@@ -12,7 +12,6 @@ export type Panel = {
   readonly stacked?: true;
 };
 
-/** The variable parts of a Grafana dashboard. */
 export type Dashboard = {
   /** Name of its file and, after `svc-`, of its address in Grafana. */
   readonly name: string;
@@ -32,7 +31,6 @@ const HEIGHT = 8;
 /** The data source of all panels, which is selected above them. */
 const SOURCE = { type: "prometheus", uid: "$datasource" };
 
-/** Returns the dashboard as Grafana's JSON. */
 export function grafanaJson({ name, title, text, variables, rows }: Dashboard): object {
   return {
     uid: `svc-${name}`,
@@ -76,7 +74,6 @@ function variable({ label, title, of }: Dashboard["variables"][number]): object 
   };
 }
 
-/** Arranges the panels on the grid. */
 function laidOut(rows: Dashboard["rows"]): readonly object[] {
   const placed: object[] = [];
   let y = 0;

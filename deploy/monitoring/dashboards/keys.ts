@@ -1,7 +1,6 @@
 import type { Dashboard } from "./dashboard.ts";
 import { quantile } from "./quantile.ts";
 
-/** The dashboard of keys and limits, for operators of keys. */
 export const keys: Dashboard = {
   name: "keys",
   title: "svc / Keys and limits",

@@ -1,13 +1,11 @@
 import { once } from "node:events";
 import { type ClientHttp2Session, type ClientHttp2Stream, connect } from "node:http2";
 import { Client, type ClientReadableStream, credentials, status } from "@grpc/grpc-js";
-import { afterEach, expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import type { ConnectionLimits } from "../../../engine/grpc/interceptors.ts";
 import { HealthService } from "../../../proto/gen/grpc/health/v1/health.ts";
-import { NodeClient } from "../../support/engine/node-client.ts";
+import { clientOf, nodeOf, scripted } from "../../support/engine/node-rig.ts";
 import { framed } from "../../support/engine/raw-generate.ts";
-import { ScriptedBackend } from "../../support/engine/scripted-backend.ts";
-import { startNode } from "../../support/engine/start-node.ts";
 import { finished, started, textAnswer } from "../../support/events/events.ts";
 import { gate } from "../../support/gate.ts";
 import { generateRequest } from "../../support/requests/generate-request.ts";
@@ -17,31 +15,18 @@ import { until } from "../../support/until.ts";
  * The limits of one connection to a node, beside others that are served.
  */
 
-const ends: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const end of ends.splice(0).reverse()) await end();
-});
-
 /** A node whose answer to "stay" does not end before it is released; all others end. */
 async function nodeWith(limits: Partial<ConnectionLimits>) {
   const { passed, open: letGo } = gate();
-  const backend = new ScriptedBackend({
-    ...{ nodeId: "n1", models: ["svc-qwen"], slots: 2_000 },
-    script: async function* (request, signal) {
-      if (!JSON.stringify(request.messages).includes("stay")) return yield textAnswer("Hello.");
-      yield [started()];
-      await Promise.race([passed, once(signal, "abort")]);
-      yield [finished()];
-    },
-  });
+  const backend = scripted(async function* (request, signal) {
+    if (!JSON.stringify(request.messages).includes("stay")) return yield textAnswer("Hello.");
+    yield [started()];
+    await Promise.race([passed, once(signal, "abort")]);
+    yield [finished()];
+  }, 2_000);
   const connection = { maxCalls: 1000, maxRequestBytes: 1_000_000_000, maxWatches: 1000, ...limits };
-  const node = await startNode(backend, { connection });
-  ends.push(node.stop);
-  const client = () => {
-    const made = new NodeClient(node.address);
-    ends.push(() => made.close());
-    return made;
-  };
+  const { node } = await nodeOf(backend, { connection });
+  const client = () => clientOf(node.address);
   const refusals = async () =>
     (await node.metrics.callsRefused.get()).values.map(({ labels, value }) => [labels.limit, value]);
   return { node, client, refusals, letGo };
@@ -73,7 +58,7 @@ test("requests beyond a connection's byte limit are refused there, and other con
 test("incomplete requests count too", async () => {
   const { node, client, refusals } = await nodeWith({ maxRequestBytes: 300 * KILOBYTES });
   const session: ClientHttp2Session = connect(`http://${node.address}`);
-  ends.push(() => session.destroy());
+  onTestFinished(() => session.destroy());
   const unfinished = (): ClientHttp2Stream => {
     const path = "/svc.inference.v1.InferenceService/Generate";
     const stream = session.request({
@@ -97,7 +82,7 @@ test("incomplete requests count too", async () => {
 test("watches beyond a connection's limit are refused there, each kind separately", async () => {
   const { node, client, refusals } = await nodeWith({ maxWatches: 3 });
   const channel = new Client(node.address, credentials.createInsecure(), { "grpc.use_local_subchannel_pool": 1 });
-  ends.push(() => channel.close());
+  onTestFinished(() => channel.close());
   const codes: number[] = [];
   const watch = (): ClientReadableStream<unknown> => {
     const { path, requestSerialize, responseDeserialize } = HealthService.watch;

@@ -1,27 +1,19 @@
 import { once } from "node:events";
-import { afterEach, expect, test, vi } from "vitest";
-import { NodeClient, type Reading } from "../../support/engine/node-client.ts";
+import { expect, onTestFinished, test, vi } from "vitest";
+import type { Reading } from "../../support/engine/node-client.ts";
 import { HEALTH_NAMES, watchHealth } from "../../support/engine/node-health.ts";
+import { clientOf, nodeOf, scripted } from "../../support/engine/node-rig.ts";
 import { rawGenerate } from "../../support/engine/raw-generate.ts";
-import { ScriptedBackend } from "../../support/engine/scripted-backend.ts";
 import { fastSimulator } from "../../support/engine/simulated-node.ts";
-import { startNode } from "../../support/engine/start-node.ts";
 import { answerOf } from "../../support/events/answer-of.ts";
 import { blockEnd, delta, finished, started, textStart } from "../../support/events/events.ts";
 import { generateRequest } from "../../support/requests/generate-request.ts";
 import { VirtualClock } from "../../support/virtual-clock.ts";
 
-const stops: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const stop of stops.splice(0).reverse()) await stop();
-});
-
 /** A node with four running generations, read as fast as they come. */
 async function busyNode(options: Parameters<typeof fastSimulator>[0] = {}) {
   const backend = fastSimulator(options);
-  const node = await startNode(backend);
-  const client = new NodeClient(node.address);
-  stops.push(node.stop, () => client.close());
+  const { node, client } = await nodeOf(backend);
   const running = Array.from({ length: 4 }, (_, at) => client.generate(generateRequest({}, `run ${at}`)));
   await Promise.all(running.map((reading) => reading.seen("blockDelta")));
   return { backend, node, client, running };
@@ -35,7 +27,7 @@ const endOf = async (reading: Reading) => {
 test("a node that stops under load finishes running calls, refuses new ones, and reports it to health", async () => {
   const { node, client, running } = await busyNode({ tokensPerSecond: 100 });
   const health = HEALTH_NAMES.map((name) => watchHealth(node.address, name));
-  for (const { stop } of health) stops.push(stop);
+  for (const { stop } of health) onTestFinished(stop);
   await Promise.all(health.map(({ is }) => is("SERVING")));
   const closed = node.server.close(600_000, new AbortController().signal);
   await Promise.all(health.map(({ is }) => is("NOT_SERVING")));
@@ -75,11 +67,10 @@ test("a slow reader gets its whole answer before the node closes", async () => {
     ...pieces.map((piece) => [delta(0, piece)]),
     [blockEnd(0), finished()],
   ];
-  const backend = new ScriptedBackend({ nodeId: "n1", models: ["svc-qwen"], slots: 1, script });
   const clock = new VirtualClock();
-  const node = await startNode(backend, { clock });
+  const { node } = await nodeOf(scripted(script, 1), { clock });
   const { stream, stop } = rawGenerate(node.address, generateRequest());
-  stops.push(node.stop, stop);
+  onTestFinished(stop);
   // The backend has finished; half of the answer waits until the caller reads more.
   await vi.waitFor(() => expect(node.lines.at(-1)).toMatchObject({ msg: "generate", outcome: "ok" }), 10_000);
   let open = true;
@@ -87,8 +78,7 @@ test("a slow reader gets its whole answer before the node closes", async () => {
     open = false;
   });
   await clock.advance(60_000);
-  const late = new NodeClient(node.address);
-  stops.push(() => late.close());
+  const late = clientOf(node.address);
   expect((await late.generate(generateRequest()).ended).info?.reason).toBe("DRAINING");
   let text = "";
   stream.on("data", (bytes: Buffer) => {
@@ -119,15 +109,8 @@ const answered = ({ events }: Reading) => answerOf(events).blocks;
 
 test("answers that another node can continue are handed over after the grace, without loss", async () => {
   const seed = { seed: 3, answerTokens: { min: 120, max: 120 } };
-  const node = await startNode(fastSimulator({ ...seed, tokensPerSecond: 60 }), { handoverGraceMs: 300 });
-  const other = await startNode(fastSimulator(seed));
-  const [client, next] = [new NodeClient(node.address), new NodeClient(other.address)];
-  stops.push(
-    node.stop,
-    other.stop,
-    () => client.close(),
-    () => next.close(),
-  );
+  const { node, client } = await nodeOf(fastSimulator({ ...seed, tokensPerSecond: 60 }), { handoverGraceMs: 300 });
+  const { node: other, client: next } = await nodeOf(fastSimulator(seed));
   const asked = [0, 1].map((at) => generateRequest({ resumable: true }, `run ${at}`));
   const running = asked.map((request) => client.generate(request));
   const plain = client.generate(generateRequest({}, "not resumable"));
@@ -157,9 +140,7 @@ test("answers that another node can continue are handed over after the grace, wi
 });
 
 test("DrainNode may override the node's grace, and without one nothing is handed over", async () => {
-  const node = await startNode(fastSimulator({ tokensPerSecond: 20 }));
-  const client = new NodeClient(node.address);
-  stops.push(node.stop, () => client.close());
+  const { client } = await nodeOf(fastSimulator({ tokensPerSecond: 20 }));
   const reading = client.generate(generateRequest({ resumable: true }));
   await reading.seen("blockDelta");
   await client.drain();

@@ -1,19 +1,13 @@
 import { createHash } from "node:crypto";
-import { afterEach, expect, test, vi } from "vitest";
+import { expect, test, vi } from "vitest";
 import type { GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type Message, Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { Capability } from "../../../proto/gen/svc/inference/v1/node_service.ts";
-import { errorInfo, NodeClient, type WatchedPrefixes } from "../../support/engine/node-client.ts";
-import { ScriptedBackend } from "../../support/engine/scripted-backend.ts";
+import { errorInfo, type WatchedPrefixes } from "../../support/engine/node-client.ts";
+import { nodeOf, scripted } from "../../support/engine/node-rig.ts";
 import { fastSimulator } from "../../support/engine/simulated-node.ts";
-import { startNode } from "../../support/engine/start-node.ts";
 import { textAnswer } from "../../support/events/events.ts";
 import { generateRequest } from "../../support/requests/generate-request.ts";
-
-const stops: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const stop of stops.splice(0).reverse()) await stop();
-});
 
 const says = (role: Role, text: string): Message => ({ role, parts: [{ kind: { $case: "text", value: { text } } }] });
 const SYSTEM = says(Role.SYSTEM, "You are terse. ".repeat(100));
@@ -36,7 +30,6 @@ const requestOf = (messages: readonly Message[], prefixDigests = digestsOf(messa
   prefixDigests,
 });
 
-/** Returns the watcher's token count for the position after `count` messages. */
 const known = (watched: WatchedPrefixes, messages: readonly Message[], count: number) =>
   watched.held.get(
     digestsOf(messages)
@@ -44,12 +37,7 @@ const known = (watched: WatchedPrefixes, messages: readonly Message[], count: nu
       .toString("hex"),
   );
 
-async function simulatedNode(kvTokens = 400_000) {
-  const node = await startNode(fastSimulator({ kvTokens }));
-  const client = new NodeClient(node.address);
-  stops.push(node.stop, () => client.close());
-  return { node, client };
-}
+const simulatedNode = (kvTokens = 400_000) => nodeOf(fastSimulator({ kvTokens }));
 
 test("a simulated node reports its prefixes before and after the answer, and reuses what it reported", async () => {
   const { client } = await simulatedNode();
@@ -104,15 +92,7 @@ test("digests that do not match the prompt are refused, and a request without an
 });
 
 test("watching is refused by a node without prefix events, and for an unknown model", async () => {
-  const scripted = new ScriptedBackend({
-    nodeId: "n1",
-    models: ["svc-qwen"],
-    slots: 1,
-    script: () => [textAnswer("x")],
-  });
-  const node = await startNode(scripted);
-  const client = new NodeClient(node.address);
-  stops.push(node.stop, () => client.close());
+  const { client } = await nodeOf(scripted(() => [textAnswer("x")]));
   expect((await client.watchPrefixes("svc-qwen").ended).code).toBe(12);
   const { client: simulated } = await simulatedNode();
   const ended = await simulated.watchPrefixes("other").ended;

@@ -5,8 +5,8 @@ import { type FileDescriptorProto, FileDescriptorProtoSchema, FileDescriptorSetS
 import { credentials, loadPackageDefinition, type ServiceClientConstructor } from "@grpc/grpc-js";
 import { loadSync } from "@grpc/proto-loader";
 import { expect, test } from "vitest";
-import { fixedSentence, ScriptedBackend } from "../../support/engine/scripted-backend.ts";
-import { startNode } from "../../support/engine/start-node.ts";
+import { nodeOf, scripted } from "../../support/engine/node-rig.ts";
+import { fixedSentence } from "../../support/engine/scripted-backend.ts";
 
 const PACKAGE = dirname(createRequire(import.meta.url).resolve("@grpc/reflection/package.json"));
 
@@ -33,42 +33,6 @@ function ask<Answer>(address: string, question: object): Promise<Answer> {
   });
 }
 
-function backend(): ScriptedBackend {
-  return new ScriptedBackend({ nodeId: "n1", models: ["svc-qwen"], slots: 1, script: fixedSentence });
-}
-
-test("a node with reflection lists the contract's services", async () => {
-  const node = await startNode(backend(), { reflection: true });
-  try {
-    const { list_services_response } = await ask<Listed>(node.address, { list_services: "" });
-    const names = list_services_response.service.map(({ name }) => name);
-    expect(names).toContain("svc.inference.v1.InferenceService");
-    expect(names).toContain("svc.inference.v1.NodeService");
-  } finally {
-    await node.stop();
-  }
-});
-
-test.each(["InferenceService", "NodeService"])(
-  "a client gets the whole descriptor of %s, with all imports",
-  async (name) => {
-    const node = await startNode(backend(), { reflection: true });
-    try {
-      const question = { file_containing_symbol: `svc.inference.v1.${name}` };
-      const { file_descriptor_response } = await ask<Files>(node.address, question);
-      const file = file_descriptor_response.file_descriptor_proto.map((bytes) =>
-        fromBinary(FileDescriptorProtoSchema, bytes),
-      );
-      // Throws if an import is missing or a name does not resolve.
-      const registry = createFileRegistry(create(FileDescriptorSetSchema, { file: inOrderOfImport(file) }));
-      expect(registry.getService(`svc.inference.v1.${name}`)?.methods.length).toBeGreaterThan(0);
-    } finally {
-      await node.stop();
-    }
-  },
-);
-
-/** Sorts files behind their imports, as in a descriptor set. */
 function inOrderOfImport(files: readonly FileDescriptorProto[]): FileDescriptorProto[] {
   const ordered = new Set<FileDescriptorProto>();
   const add = (file: FileDescriptorProto) => {
@@ -83,11 +47,23 @@ function inOrderOfImport(files: readonly FileDescriptorProto[]): FileDescriptorP
   return [...ordered];
 }
 
-test("by default a node has no reflection", async () => {
-  const node = await startNode(backend());
-  try {
-    await expect(ask(node.address, { list_services: "" })).rejects.toMatchObject({ code: 12 });
-  } finally {
-    await node.stop();
+test("a node with reflection lists the contract's services, with their whole descriptors", async () => {
+  const { node } = await nodeOf(scripted(fixedSentence), { reflection: true });
+  const { list_services_response } = await ask<Listed>(node.address, { list_services: "" });
+  const names = list_services_response.service.map(({ name }) => name);
+  for (const service of ["svc.inference.v1.InferenceService", "svc.inference.v1.NodeService"]) {
+    expect(names).toContain(service);
+    const { file_descriptor_response } = await ask<Files>(node.address, { file_containing_symbol: service });
+    const file = file_descriptor_response.file_descriptor_proto.map((bytes) =>
+      fromBinary(FileDescriptorProtoSchema, bytes),
+    );
+    // Throws if an import is missing or a name does not resolve.
+    const registry = createFileRegistry(create(FileDescriptorSetSchema, { file: inOrderOfImport(file) }));
+    expect(registry.getService(service)?.methods.length).toBeGreaterThan(0);
   }
+});
+
+test("by default a node has no reflection", async () => {
+  const { node } = await nodeOf(scripted(fixedSentence));
+  await expect(ask(node.address, { list_services: "" })).rejects.toMatchObject({ code: 12 });
 });

@@ -1,16 +1,16 @@
 import { once } from "node:events";
 import type { OutgoingHttpHeaders } from "node:http2";
 import { Metadata } from "@grpc/grpc-js";
-import { afterEach, expect, test, vi } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import type { Backend } from "../../../engine/backend.ts";
 import { RetryInfo } from "../../../proto/gen/google/rpc/error_details.ts";
 import { Status } from "../../../proto/gen/google/rpc/status.ts";
 import { CountTokensRequest, GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { errorInfo, NodeClient } from "../../support/engine/node-client.ts";
+import { errorInfo } from "../../support/engine/node-client.ts";
+import { nodeOf, scripted } from "../../support/engine/node-rig.ts";
 import { framed, rawCall } from "../../support/engine/raw-generate.ts";
 import { type Script, ScriptedBackend } from "../../support/engine/scripted-backend.ts";
 import { fastSimulator } from "../../support/engine/simulated-node.ts";
-import { startNode } from "../../support/engine/start-node.ts";
 import { delta, started, textStart } from "../../support/events/events.ts";
 import { generateRequest } from "../../support/requests/generate-request.ts";
 
@@ -20,12 +20,6 @@ import { generateRequest } from "../../support/requests/generate-request.ts";
 
 const CANARY = "canary-51be";
 
-const stops: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const stop of stops.splice(0).reverse()) await stop();
-});
-
-/** Waits for its caller to leave. */
 const forever: Script = async function* (_request, signal) {
   yield [started(), textStart(0), delta(0, "so ")];
   await once(signal, "abort");
@@ -42,15 +36,9 @@ class Mute extends ScriptedBackend {
   }
 }
 
-async function startMute(): Promise<string> {
-  const node = await startNode(new Mute({ nodeId: "n1", models: ["svc-qwen"], slots: 8, script: forever }));
-  stops.push(node.stop);
-  return node.address;
-}
-
 async function failure(address: string, path: string, headers: OutgoingHttpHeaders, body: Uint8Array) {
   const { stream, status, stop } = rawCall(address, path, headers, body);
-  stops.push(stop);
+  onTestFinished(stop);
   stream.resume();
   const trailers = await status;
   const metadata = Metadata.fromHttp2Headers(trailers);
@@ -115,7 +103,8 @@ test.each<[string, string, OutgoingHttpHeaders, Uint8Array, number, string]>([
     "ENGINE_ERROR",
   ],
 ])("a call that fails for %s carries ErrorInfo", async (_what, path, headers, body, code, reason) => {
-  const failed = await failure(await startMute(), path, headers, body);
+  const { node } = await nodeOf(new Mute({ nodeId: "n1", models: ["svc-qwen"], slots: 8, script: forever }));
+  const failed = await failure(node.address, path, headers, body);
   expect(failed).toMatchObject({ code, info: { reason, domain: "svc.inference" } });
   expect(failed.text).not.toContain(CANARY);
   // The base64 of the details contains random words.
@@ -123,12 +112,9 @@ test.each<[string, string, OutgoingHttpHeaders, Uint8Array, number, string]>([
 });
 
 test("the node keeps serving after all of these", async () => {
-  const node = await startNode(fastSimulator());
-  stops.push(node.stop);
+  const { node, client } = await nodeOf(fastSimulator());
   await failure(node.address, "/nothing.Here/Nothing", {}, message);
   await failure(node.address, GENERATE, {}, tooLong);
-  const client = new NodeClient(node.address);
-  stops.push(() => client.close());
   const { code, metadata } = await client.generate(generateRequest()).ended;
   expect([code, metadata.get("grpc-status-details-bin")]).toEqual([0, []]);
 });
@@ -144,15 +130,8 @@ function retryDelayMs(metadata: Metadata): number | undefined {
 
 test("a full node returns a retry delay from its generations' durations; other refusals have none", async () => {
   const backend: Backend = fastSimulator({ slots: 1, queueLength: 0, answerTokens: { min: 1, max: 1 } });
-  const full = new ScriptedBackend({ nodeId: "n1", models: ["svc-qwen"], slots: 1, script: forever });
-  const [quick, stuck] = await Promise.all([startNode(backend), startNode(full)]);
-  const [one, other] = [new NodeClient(quick.address), new NodeClient(stuck.address)];
-  stops.push(
-    quick.stop,
-    stuck.stop,
-    () => one.close(),
-    () => other.close(),
-  );
+  const { client: one } = await nodeOf(backend);
+  const { client: other } = await nodeOf(scripted(forever, 1));
 
   // No generation has finished here yet.
   const holding = other.generate(generateRequest());

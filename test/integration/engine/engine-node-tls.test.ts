@@ -1,25 +1,19 @@
 import { chmodSync, copyFileSync, readFileSync } from "node:fs";
-import { connect, type SecureVersion } from "node:tls";
+import { type ConnectionOptions, connect, type SecureVersion } from "node:tls";
 import { type ChannelCredentials, credentials } from "@grpc/grpc-js";
 import { pino } from "pino";
-import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { followTls, type TlsFiles } from "../../../deploy/runtime/grpc/server-tls.ts";
 import { becomes } from "../../support/becomes.ts";
 import { Certificates, HAS_OPENSSL, NO_OPENSSL } from "../../support/certificates.ts";
-import { NodeClient } from "../../support/engine/node-client.ts";
+import { clientOf, nodeOf } from "../../support/engine/node-rig.ts";
 import { fastSimulator } from "../../support/engine/simulated-node.ts";
-import { startNode } from "../../support/engine/start-node.ts";
 import { generateRequest } from "../../support/requests/generate-request.ts";
 import { VirtualClock } from "../../support/virtual-clock.ts";
 
 let certificates: Certificates;
 const file = (name: string) => certificates.file(name);
 const pem = (name: string) => readFileSync(file(name));
-
-const stops: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const stop of stops.splice(0).reverse()) await stop();
-});
 
 beforeAll(() => {
   certificates = new Certificates();
@@ -39,7 +33,7 @@ function followed(files: TlsFiles) {
   const logged: string[] = [];
   const log = pino({ base: null }, { write: (line) => logged.push(JSON.parse(line).msg) });
   const tls = followTls(files, clock, log);
-  stops.push(() => tls.close());
+  onTestFinished(() => tls.close());
   /** Resolves once there are `count` log lines. */
   const logs = (count: number) =>
     becomes(async () => {
@@ -49,26 +43,22 @@ function followed(files: TlsFiles) {
   return { tls, clock, logged, logs };
 }
 
-/** Paths of modifiable copies of a pair. */
 function live(name: string): TlsFiles {
   for (const part of ["pem", "key"] as const) copyFileSync(file(`${name}.${part}`), file(`live.${part}`));
   return { certFile: file("live.pem"), keyFile: file("live.key") };
 }
 
+const byName = (address: string, channel: ChannelCredentials) =>
+  clientOf(address.replace("127.0.0.1", "localhost"), channel);
+
 async function startTls(clientCaFile?: string, allowedClientNames?: readonly string[]) {
   const { tls } = followed({ ...NODE_FILES(), clientCaFile });
-  const node = await startNode(fastSimulator(), { tls, allowedClientNames });
-  stops.push(node.stop);
-  const ended = (channel: ChannelCredentials) => {
-    const client = new NodeClient(node.address.replace("127.0.0.1", "localhost"), channel);
-    stops.push(() => client.close());
-    return client.generate(generateRequest()).ended;
-  };
-  return { node, ended };
+  const { node } = await nodeOf(fastSimulator(), { tls, allowedClientNames });
+  return (channel: ChannelCredentials) => byName(node.address, channel).generate(generateRequest()).ended;
 }
 
 async function clients(...given: Parameters<typeof startTls>) {
-  const { ended } = await startTls(...given);
+  const ended = await startTls(...given);
   return async (channel: ChannelCredentials) => (await ended(channel)).code;
 }
 
@@ -113,33 +103,36 @@ test("with a list of names only certificates with one of them are served, from a
   expect(await codeFor(shows("spiffe"))).toBe(7);
   expect(await codeFor(shows("intruder"))).toBe(14);
   for (const name of ["spiffe://cluster/gateway", "gateway.svc"]) {
-    const { ended } = await startTls(file("authority.pem"), [name]);
+    const ended = await startTls(file("authority.pem"), [name]);
     expect((await ended(shows("spiffe"))).code).toBe(0);
     expect(await ended(shows("gateway"))).toMatchObject({ code: 7, info: { reason: "CALLER_NOT_ALLOWED" } });
   }
 });
 
-/** The protocol that a connection negotiates, or `refused`. */
-function protocolOf(address: string, maxVersion: SecureVersion): Promise<string | null> {
+/** Resolves to the protocol and the certificate's name of a new connection, or to `refused`. */
+function connected(
+  address: string,
+  options: ConnectionOptions = {},
+): Promise<readonly [protocol: string, name: string]> {
   return new Promise((resolve) => {
     const port = Number(address.split(":").at(-1));
-    const socket = connect({
-      ...{ host: "localhost", port, ca: pem("authority.pem"), ALPNProtocols: ["h2"] },
-      ...{ minVersion: "TLSv1", maxVersion, ciphers: "DEFAULT@SECLEVEL=0" },
-    });
-    socket.on("error", () => resolve("refused"));
+    const socket = connect({ host: "localhost", port, ca: pem("authority.pem"), ALPNProtocols: ["h2"], ...options });
+    socket.on("error", () => resolve(["refused", ""]));
     socket.on("secureConnect", () => {
-      resolve(socket.getProtocol());
+      resolve([String(socket.getProtocol()), String(socket.getPeerCertificate().subject.CN)]);
       socket.destroy();
     });
   });
 }
 
+const protocolOf = async (address: string, maxVersion: SecureVersion) =>
+  (await connected(address, { minVersion: "TLSv1", maxVersion, ciphers: "DEFAULT@SECLEVEL=0" }))[0];
+const shownName = async (address: string) => (await connected(address))[1];
+
 test("protocols before TLS 1.2 are refused, also after a renewal", async ({ skip }) => {
   skip(!HAS_OPENSSL, NO_OPENSSL);
   const { tls, logs } = followed(live("node"));
-  const node = await startNode(fastSimulator(), { tls });
-  stops.push(node.stop);
+  const { node } = await nodeOf(fastSimulator(), { tls });
   const versions = async () => {
     const found = [];
     for (const version of ["TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3"] as const)
@@ -153,26 +146,12 @@ test("protocols before TLS 1.2 are refused, also after a renewal", async ({ skip
   expect(await versions()).toEqual(expected);
 });
 
-/** The name on the certificate of a new connection. */
-function shownName(address: string): Promise<string> {
-  return new Promise((resolve, reject) => {
-    const port = Number(address.split(":").at(-1));
-    const socket = connect({ host: "localhost", port, ca: pem("authority.pem"), ALPNProtocols: ["h2"] });
-    socket.on("error", reject);
-    socket.on("secureConnect", () => {
-      resolve(String(socket.getPeerCertificate().subject.CN));
-      socket.destroy();
-    });
-  });
-}
-
 test("renewed files apply to new connections once they match; old connections continue", async ({ skip }) => {
   skip(!HAS_OPENSSL, NO_OPENSSL);
   copyFileSync(file("authority.pem"), file("live-ca.pem"));
   const { tls, clock, logged, logs } = followed({ ...live("node"), clientCaFile: file("live-ca.pem") });
-  const node = await startNode(fastSimulator(), { tls });
-  const old = new NodeClient(node.address.replace("127.0.0.1", "localhost"), shows("gateway"));
-  stops.push(node.stop, () => old.close());
+  const { node } = await nodeOf(fastSimulator(), { tls });
+  const old = byName(node.address, shows("gateway"));
   expect((await old.generate(generateRequest()).ended).code).toBe(0);
 
   const names = [await shownName(node.address)];
@@ -189,8 +168,7 @@ test("renewed files apply to new connections once they match; old connections co
   // Another authority: callers of the old one are no longer accepted.
   copyFileSync(file("stranger.pem"), file("live-ca.pem"));
   await logs(3);
-  const late = new NodeClient(node.address.replace("127.0.0.1", "localhost"), shows("gateway"));
-  stops.push(() => late.close());
+  const late = byName(node.address, shows("gateway"));
   expect((await late.generate(generateRequest()).ended).code).toBe(14);
   tls.close();
   live("node");

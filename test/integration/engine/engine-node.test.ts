@@ -1,68 +1,39 @@
 import { once } from "node:events";
-import { afterEach, expect, test, vi } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { EngineError, type ErrorReason } from "../../../engine/errors.ts";
-import { GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { type Event, GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
-import { EngineKind, ModelState } from "../../../proto/gen/svc/inference/v1/node_service.ts";
+import { ModelState } from "../../../proto/gen/svc/inference/v1/node_service.ts";
 import { OrcaLoadReport } from "../../../proto/gen/xds/data/orca/v3/orca_load_report.ts";
 import { countedBackend } from "../../support/engine/counted-backend.ts";
-import { errorInfo, NodeClient } from "../../support/engine/node-client.ts";
+import { errorInfo } from "../../support/engine/node-client.ts";
+import { clientOf, nodeOf, scripted } from "../../support/engine/node-rig.ts";
 import { rawGenerate } from "../../support/engine/raw-generate.ts";
-import { type Script, ScriptedBackend } from "../../support/engine/scripted-backend.ts";
+import type { Script } from "../../support/engine/scripted-backend.ts";
 import { fastSimulator } from "../../support/engine/simulated-node.ts";
-import { type RunningNode, startNode } from "../../support/engine/start-node.ts";
-import { blockEnd, delta, finished, started, textAnswer, textStart } from "../../support/events/events.ts";
+import { blockEnd, delta, finished, started, textStart } from "../../support/events/events.ts";
 import { generateRequest, textMessage } from "../../support/requests/generate-request.ts";
 import { until } from "../../support/until.ts";
 import { VirtualClock } from "../../support/virtual-clock.ts";
 
 const CANARY = "canary-7f3a";
 
-const stops: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const stop of stops.splice(0).reverse()) await stop();
-});
-
-async function nodeOf(...given: Parameters<typeof startNode>): Promise<{ node: RunningNode; client: NodeClient }> {
-  const node = await startNode(...given);
-  const client = new NodeClient(node.address);
-  stops.push(node.stop, () => client.close());
-  return { node, client };
-}
-
-function scripted(script: Script, slots = 8): ScriptedBackend {
-  return new ScriptedBackend({ nodeId: "n1", models: ["svc-qwen"], slots, script });
-}
-
-/** Waits for its caller to leave. */
 const forever: Script = async function* (_request, signal) {
   yield [started(), textStart(0), delta(0, "so ")];
   await once(signal, "abort");
 };
 
+function* failing(error: Error, begun: readonly Event[] = []) {
+  yield begun;
+  throw error;
+}
+const TOO_LONG = new EngineError("CONTEXT_WINDOW_EXCEEDED", "too long", { context_window: "8" });
+const BROKEN_OFF = new EngineError("ENGINE_STREAM_TRUNCATED", "broke off");
+
 test.each<[ErrorReason, number, Script]>([
-  [
-    "CONTEXT_WINDOW_EXCEEDED",
-    11,
-    () => {
-      throw new EngineError("CONTEXT_WINDOW_EXCEEDED", "too long", { context_window: "8" });
-    },
-  ],
-  [
-    "ENGINE_ERROR",
-    13,
-    () => {
-      throw new Error(CANARY);
-    },
-  ],
-  [
-    "ENGINE_STREAM_TRUNCATED",
-    14,
-    async function* () {
-      yield [started(), textStart(0), delta(0, "so far")];
-      throw new EngineError("ENGINE_STREAM_TRUNCATED", "broke off");
-    },
-  ],
+  ["CONTEXT_WINDOW_EXCEEDED", 11, () => failing(TOO_LONG)],
+  ["ENGINE_ERROR", 13, () => failing(new Error(CANARY))],
+  ["ENGINE_STREAM_TRUNCATED", 14, () => failing(BROKEN_OFF, [started(), textStart(0), delta(0, "so far")])],
   ["PROTOCOL_VIOLATION", 13, () => [[started()]]],
 ])("a generation that fails with %s ends in status %i with its ErrorInfo", async (reason, code, script) => {
   const { node, client } = await nodeOf(scripted(script));
@@ -125,7 +96,7 @@ test("load reports are sent on opening, when requests begin to wait, and when th
   const { client } = await nodeOf(fastSimulator({ slots: 1, tokensPerSecond: 1, kvTokens: 10_000 }));
   const reports = client.loadReports(60);
   reports.on("error", () => {});
-  stops.push(() => reports.cancel());
+  onTestFinished(() => reports.cancel());
   const stream = reports[Symbol.asyncIterator]();
   const next = async (): Promise<OrcaLoadReport> => (await stream.next()).value;
   expect((await next()).namedMetrics).toMatchObject({
@@ -170,9 +141,7 @@ test("a slow reader pauses its generation, and then gets all of it in fewer mess
   await vi.waitFor(async () => expect(await node.gauge("svc_engine_streams_paused")).toBe(1), 10_000);
   expect(produced).toBeLessThan(total / 4);
   // Another reader on the same node is served meanwhile.
-  const other = new NodeClient(node.address);
-  stops.push(() => other.close());
-  await other.countTokens({ ...generateRequest(), toolChoice: undefined, reasoning: undefined });
+  await clientOf(node.address).countTokens({ ...generateRequest(), toolChoice: undefined, reasoning: undefined });
   reading.call.resume();
   expect((await reading.ended).code).toBe(0);
   expect([reading.legal(), reading.finished(), produced]).toEqual([true, true, total]);
@@ -185,7 +154,7 @@ test("a slow reader pauses its generation, and then gets all of it in fewer mess
 test("an expired deadline is DEADLINE in log and metrics; a caller that leaves earlier is CANCELLED", async () => {
   const { node, client } = await nodeOf(scripted(forever));
   const { stream, stop } = rawGenerate(node.address, generateRequest(), "50m");
-  stops.push(stop);
+  onTestFinished(stop);
   stream.resume();
   const [trailers] = await once(stream, "trailers");
   expect(trailers["grpc-status"]).toBe("4");
@@ -205,7 +174,7 @@ test("the deadline of a caller that has stopped reading frees its slot", async (
     while (!signal.aborted) yield [delta(0, "x".repeat(4_096))];
   });
   const { node } = await nodeOf(backend);
-  stops.push(rawGenerate(node.address, generateRequest(), "1S").stop);
+  onTestFinished(rawGenerate(node.address, generateRequest(), "1S").stop);
   await vi.waitFor(async () => expect(await node.gauge("svc_engine_streams_paused")).toBe(1), 10_000);
   await vi.waitFor(() => expect(backend.load().busySlots).toBe(0), 10_000);
   await vi.waitFor(() => expect(node.lines.at(-1)).toMatchObject({ outcome: "DEADLINE" }));
@@ -276,18 +245,4 @@ test("a request of many messages arrives unchanged, and starts nothing if its ca
   await until(() => backend.load().busySlots === 1, "one is served");
   await client.generate(generateRequest({}, "one more")).seen("started");
   expect(backend.load().busySlots).toBe(2);
-});
-
-test("a simulator identifies itself", async () => {
-  const { client } = await nodeOf(fastSimulator());
-  expect(await client.describe()).toMatchObject({ engineKind: EngineKind.SIMULATOR });
-});
-
-test("a script's answer arrives as it was written", async () => {
-  const answer = textAnswer("Hello", " there");
-  const { client } = await nodeOf(scripted(() => [answer]));
-  const reading = client.generate(generateRequest());
-  await reading.ended;
-  expect(reading.messages).toHaveLength(1);
-  expect(reading.events.map(({ kind }) => kind?.$case)).toEqual(answer.map(({ kind }) => kind?.$case));
 });

@@ -30,12 +30,9 @@ type Rig = {
   readonly backend: OpenAiCompatibleBackend;
   readonly node: RunningNode;
   readonly server: DialectServer;
-  /** Restarts the stand-in at its old address. */
   startAgain(): Promise<void>;
-  /** Resolves to the status of the probe. */
   probe(): Promise<number>;
   state(): Promise<ModelState | undefined>;
-  /** Starts a call that waits for an answer. */
   call(): void;
   /** Advances time in pieces, and answers all requests in each; returns the statuses of the probe. */
   pass(ms: number): Promise<ReadonlySet<number>>;

@@ -2,8 +2,6 @@ import { expect, test } from "vitest";
 import { ModelState } from "../../../proto/gen/svc/inference/v1/node_service.ts";
 import { ask, atEnd, backendOf, FOREVER, rigOf, says, textChunk } from "../../support/dialects/dialect-rig.ts";
 import { startDialectServer } from "../../support/dialects/dialect-server.ts";
-import { NodeClient } from "../../support/engine/node-client.ts";
-import { startNode } from "../../support/engine/start-node.ts";
 import { answerOf } from "../../support/events/answer-of.ts";
 import { gate } from "../../support/gate.ts";
 import { generateRequest } from "../../support/requests/generate-request.ts";
@@ -38,16 +36,7 @@ test("requests to a lost engine fail as unavailable", async () => {
 });
 
 test("a node whose engine is lost leaves service, and returns with it", async () => {
-  const engine = await startDialectServer("vllm");
-  const backend = backendOf(engine, "vllm", { loadIntervalMs: 10 });
-  await backend.start(FOREVER);
-  const node = await startNode(backend, { maxStepAgeMs: 200 });
-  const client = new NodeClient(node.address);
-  atEnd(
-    node.stop,
-    () => backend.close(),
-    () => client.close(),
-  );
+  const { engine, client } = await rigOf("vllm", {}, { loadIntervalMs: 10 }, { maxStepAgeMs: 200 });
   const state = async () => (await client.describe()).models[0]?.state;
   await engine.stop();
   await expect.poll(state, { timeout: 20_000 }).toBe(ModelState.FAILED);
@@ -60,17 +49,7 @@ test("a node whose engine is lost leaves service, and returns with it", async ()
 
 test("SGLang protects a conversation's prefix for the requested time, and its session is then closed", async () => {
   const clock = new VirtualClock();
-  const engine = await startDialectServer("sglang");
-  const backend = backendOf(engine, "sglang", {}, clock);
-  await backend.start(FOREVER);
-  const node = await startNode(backend);
-  const client = new NodeClient(node.address);
-  atEnd(
-    engine.stop,
-    node.stop,
-    () => backend.close(),
-    () => client.close(),
-  );
+  const { engine, client } = await rigOf("sglang", {}, {}, { clock });
   const cache = { affinityKey: "agent", isolationSalt: "", ttl: { seconds: 1_800, nanos: 0 } };
   for (const tenant of ["t1", "t2"]) await client.generate(generateRequest({ tenant, cache })).ended;
   await client.generate(generateRequest()).ended;
@@ -91,12 +70,7 @@ test("a request to a silent engine is given up", async () => {
 });
 
 test("a closing node ends running calls as unavailable, and stops the engine's work", async () => {
-  const engine = await startDialectServer("vllm");
-  const backend = backendOf(engine, "vllm");
-  await backend.start(FOREVER);
-  const node = await startNode(backend);
-  const client = new NodeClient(node.address);
-  atEnd(engine.stop, node.stop, () => client.close());
+  const { engine, backend, client } = await rigOf("vllm");
   engine.next({ kind: "stream", data: [textChunk("half")], end: "never" });
   const reading = client.generate(generateRequest());
   await reading.seen("blockDelta");
@@ -206,11 +180,7 @@ test("llama-server's prefill progress is passed on", async () => {
 });
 
 test("leaving before the engine's reply closes the connection", async () => {
-  const engine = await startDialectServer("vllm");
-  atEnd(engine.stop);
-  const backend = backendOf(engine, "vllm");
-  await backend.start(FOREVER);
-  atEnd(() => backend.close());
+  const { engine, backend } = await rigOf("vllm");
   engine.next({ kind: "stream", data: [], end: "never" });
   for await (const { events } of backend.generate(generateRequest(), FOREVER)) {
     expect(events[0]?.kind?.$case).toBe("progress");
@@ -288,10 +258,6 @@ test("the key is sent as a bearer token, and no error repeats the engine's text"
 test("the node's load is that of the engine's queue", async () => {
   const load =
     '# TYPE vllm:num_requests_waiting gauge\nvllm:num_requests_waiting{model_name="m"} 3.0\nvllm:kv_cache_usage_perc{model_name="m"} 0.25\n';
-  const engine = await startDialectServer("vllm", { load: () => load });
-  atEnd(engine.stop);
-  const backend = backendOf(engine, "vllm", { loadIntervalMs: 1 });
-  await backend.start(FOREVER);
-  atEnd(() => backend.close());
+  const { backend } = await rigOf("vllm", { load: () => load }, { loadIntervalMs: 1 });
   await expect.poll(() => backend.load()).toMatchObject({ slots: 4, busySlots: 0, waiting: 0, kvUse: 0.25 });
 });

@@ -13,7 +13,6 @@ export type Checker = { take(frame: Frame): void; end(): void };
 
 /** A kind of body that changes the contents of its stream. */
 export type Variant = {
-  /** The body of the request, as parsed JSON. */
   readonly body: object;
   /** Makes the checker of one stream; `taken` collects the steps of the checker's table that streams take. */
   checker(taken?: Set<string>): Checker;

@@ -16,7 +16,6 @@ export type Transitions<State extends string, Kind extends string> = Readonly<
   Record<State, Readonly<Partial<Record<Kind, NoInfer<State>>>>>
 >;
 
-/** Returns all steps that a table allows, as `state + kind`. */
 export function stepsOf(table: Readonly<Record<string, Readonly<Record<string, string>>>>): string[] {
   return Object.entries(table).flatMap(([state, row]) => Object.keys(row).map((kind) => `${state} + ${kind}`));
 }

@@ -2,21 +2,16 @@ import { isDeepStrictEqual } from "node:util";
 import { must, StreamFault } from "./machine.ts";
 import { asId, asPiece, asText, exactKeys, isObjectText, type JsonObject, onlyObject } from "./shape.ts";
 
-/** The reasoning that the caller requested. */
 export type ReasoningAsked = {
-  /** The form of reasoning: none, a summary, or text. */
   readonly reasoning: "none" | "summary" | "text";
   /** Whether finished reasoning items carry a sealed copy. */
   readonly sealed: boolean;
 };
 
 export type OpenItem = {
-  /** The item as it was announced. */
   readonly added: JsonObject;
   readonly id: string;
-  /** The index of the item in `output`. */
   readonly outputIndex: number;
-  /** The texts of the deltas so far, joined. */
   text: string;
 };
 
@@ -86,7 +81,6 @@ function checkReasoning(item: JsonObject, open: OpenItem, asked: ReasoningAsked)
   checkPart(part, raw ? "reasoning_text" : "summary_text", asPiece(open.text, "reasoning"));
 }
 
-/** The types of parts that hold the text of an item. */
 export type PartType = "output_text" | "summary_text" | "reasoning_text";
 
 /** Throws `StreamFault` unless the part is of this type and has this text. */

@@ -167,7 +167,6 @@ export class ResponsesChecker {
     this.#machine.step(type);
   }
 
-  /** Checks that the event has exactly these fields and the index of the open item. */
   #at(fields: JsonObject, expected: JsonObject): void {
     const open = this.#openItem();
     const whole = { item_id: open.id, output_index: open.outputIndex, ...expected };

@@ -19,7 +19,6 @@ export type ResponsesState =
   | "incomplete"
   | "failed";
 
-/** Events about the text of an item. */
 export type ResponsesTextKind =
   `response.${"output_text" | "reasoning_summary_text" | "reasoning_text" | "function_call_arguments"}.${"delta" | "done"}`;
 
@@ -37,7 +36,6 @@ export type ResponsesKind =
   | `response.reasoning_summary_part.${"added" | "done"}`
   | ResponsesTextKind;
 
-/** Keep-alives and failures are allowed wherever a response is in progress. */
 function inside<S extends ResponsesState>(self: S) {
   return { keepalive: self, "response.failed": "failed" } as const;
 }

@@ -1,9 +1,7 @@
 import { must } from "./machine.ts";
 
-/** A JSON object with any members. */
 export type JsonObject = Readonly<Record<string, unknown>>;
 
-/** Returns whether a value is a JSON object; not an array or null. */
 export function isObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
@@ -64,7 +62,6 @@ export function asId(value: unknown, prefix: string): string {
   return id;
 }
 
-/** Returns whether `text` is the whole text of a JSON object. */
 export function isObjectText(text: string): boolean {
   try {
     return isObject(JSON.parse(text));

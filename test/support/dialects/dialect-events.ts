@@ -3,7 +3,6 @@ import { END_TOKEN, rawPieces, type SpokenAnswer, toTokens } from "./stand-in-te
 
 /** How an engine streams an answer to a prompt of some tokens, with the engine's quirks. */
 export type EventWriter = {
-  /** Returns the events of a piece of raw text; `before` is the text so far. */
   readonly piece: (text: string, before: string) => object;
   readonly answer: (answer: SpokenAnswer, promptTokens: number) => readonly object[];
 };

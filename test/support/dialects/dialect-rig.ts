@@ -13,7 +13,12 @@ import { generateRequest } from "../requests/generate-request.ts";
 import { type DialectServer, type DialectServerOptions, type Reply, startDialectServer } from "./dialect-server.ts";
 import type { SpokenAnswer } from "./stand-in-text.ts";
 
-export type DialectRig = { readonly engine: DialectServer; readonly node: RunningNode; readonly client: NodeClient };
+export type DialectRig = {
+  readonly engine: DialectServer;
+  readonly backend: OpenAiCompatibleBackend;
+  readonly node: RunningNode;
+  readonly client: NodeClient;
+};
 
 export const FOREVER: AbortSignal = new AbortController().signal;
 
@@ -60,19 +65,20 @@ export async function rigOf(
   dialect: DialectName,
   options: DialectServerOptions = {},
   fields: Partial<OpenAiCompatibleOptions> = {},
+  { clock, ...nodeOptions }: Parameters<typeof startNode>[1] & { readonly clock?: Clock } = {},
 ): Promise<DialectRig> {
   const engine = await startDialectServer(dialect, options);
   atEnd(engine.stop);
-  const backend = backendOf(engine, dialect, fields);
+  const backend = backendOf(engine, dialect, fields, clock);
   await backend.start(FOREVER);
-  const node = await startNode(backend);
+  const node = await startNode(backend, nodeOptions);
   const client = new NodeClient(node.address);
   atEnd(
     () => backend.close(),
     node.stop,
     () => client.close(),
   );
-  return { engine, node, client };
+  return { engine, backend, node, client };
 }
 
 /** Runs one generation to its end; fails unless its events are legal. */

@@ -11,7 +11,6 @@ export type Body = Readonly<Record<string, unknown>>;
 export type Asked = {
   readonly body: Body;
   readonly tokens: readonly number[];
-  /** The text of the tokens. */
   readonly prompt: string;
   readonly maxTokens: number;
   /** The grammar of the output; "" for none. */
@@ -33,7 +32,6 @@ export type Reply =
 
 export type DialectServer = {
   readonly baseUrl: string;
-  /** The bodies of generations, newest last. */
   readonly bodies: readonly Body[];
   /** The bodies of renderings, newest last. */
   readonly rendered: readonly Body[];

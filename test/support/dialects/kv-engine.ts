@@ -83,7 +83,6 @@ export async function startKvEngine({ form, blocks: most = 10_000, ports }: KvEn
   const event = (type: string, fields: Readonly<Record<string, unknown>>) =>
     form === "vllm" ? { type, ...fields } : [type, ...Object.values(fields)];
 
-  /** Stores the full blocks of a token sequence. */
   const store = (tokens: readonly number[], salt: string): void => {
     const events: unknown[] = [];
     let before = form === "vllm" ? salt : "";

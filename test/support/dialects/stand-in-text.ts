@@ -7,7 +7,6 @@ const SPELLINGS = ["<|im_start|>", "<|im_end|>", "<think>", "</think>", "<tool_c
 const FIRST = 2_000_000;
 const PIECES = new RegExp(`(${SPELLINGS.map((mark) => mark.replaceAll("|", "\\|")).join("|")})`);
 
-/** The token that ends an answer. */
 export const END_TOKEN = FIRST + 1;
 
 export function toTokens(text: string): readonly number[] {
@@ -23,7 +22,6 @@ export function toText(tokens: readonly number[]): string {
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** Renders the conversation of a chat body. */
 export function renderChat({ messages, tools, continue_final_message: continues }: Fields): string {
   const list = Array.isArray(messages) ? messages : [];
   const shown = Array.isArray(tools)
@@ -39,13 +37,9 @@ function textOf(content: unknown): string {
   return content.map((part) => (part.type === "text" ? part.text : "<image>")).join("");
 }
 
-/** An answer of the stand-in's model. */
 export type SpokenAnswer = {
-  /** The reasoning in pieces. */
   readonly reasoning?: readonly string[];
-  /** The visible text in pieces. */
   readonly text?: readonly string[];
-  /** The calls, each with its arguments in pieces. */
   readonly calls?: readonly { readonly name: string; readonly arguments: readonly string[] }[];
   /** How the answer ends. Default: `stop`. */
   readonly finish?: "stop" | "length" | "abort";
@@ -53,7 +47,6 @@ export type SpokenAnswer = {
   readonly cachedTokens?: number;
 };
 
-/** Returns the raw text of an answer, in the pieces that the engine sends. */
 export function rawPieces({ reasoning, text = [], calls = [], finish }: SpokenAnswer): readonly string[] {
   const said = calls.flatMap((call, index) => {
     const isCut = finish === "length" && index === calls.length - 1;

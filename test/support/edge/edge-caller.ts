@@ -4,10 +4,8 @@ import { type ClientHttp2Session, connect } from "node:http2";
 import { Agent, request } from "node:https";
 import { connect as connectTls, type TLSSocket } from "node:tls";
 
-/** The edge's addresses for callers. */
 export type Edge = {
   readonly port: number;
-  /** Authority of the edge's certificate. */
   readonly ca: Buffer;
   readonly key: string;
 };
@@ -55,12 +53,10 @@ export class Http2Caller {
     this.#edge = edge;
   }
 
-  /** Connections opened so far. */
   get opened(): number {
     return this.#opened;
   }
 
-  /** Sends a body as JSON. Resolves to the response once its head has arrived. */
   async post(path: string, body: unknown, signal?: AbortSignal): Promise<Response> {
     const head = { ":method": "POST", ":path": path, ...headersOf(this.#edge) };
     const stream = this.#connected().request(head, signal && { signal });

@@ -12,7 +12,6 @@ import { EnvoyProcess } from "./envoy-process.ts";
 /** The ports of a gateway, which it keeps after a restart. */
 type Place = { readonly port: number; readonly healthPort: number; readonly grpcPort: number };
 
-/** A gateway behind the edge. */
 type Member = { readonly place: Place; process: FleetProcess };
 
 /**
@@ -92,7 +91,6 @@ export class EdgeRig {
     return new EdgeRig({ edge, engine, envoy, certificates, folder, gateways, config });
   }
 
-  /** Access log lines of the running gateways. */
   get logged(): readonly Readonly<Record<string, unknown>>[] {
     return this.#gateways.flatMap(({ process }) => process.log.filter(({ msg }) => msg === "request"));
   }

@@ -55,7 +55,6 @@ const addressOf = (port: number, address = HERE) => ({ socket_address: { address
 
 /** Runs Envoy with the shipped configuration; only addresses and file paths differ. */
 export class EnvoyProcess {
-  /** Port of the public listener. */
   readonly port: number;
   /** Port of Envoy's own health listener. */
   readonly healthPort: number;
@@ -163,7 +162,6 @@ export class EnvoyProcess {
     return Number(line?.slice(name.length + 2) ?? 0);
   }
 
-  /** Kills Envoy and removes its files. */
   async end(): Promise<void> {
     if (this.#child.exitCode === null && this.#child.signalCode === null) {
       this.#child.kill("SIGKILL");

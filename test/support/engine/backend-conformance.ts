@@ -17,7 +17,6 @@ import { until } from "../until.ts";
 
 /** A backend for the conformance tests: two slots, no queue, and a deterministic answer. */
 export type ConformingBackend = {
-  /** Starts the backend that all tests share, with its dependencies. */
   readonly start: () => Promise<{ readonly backend: Backend; readonly stop: () => Promise<void> }>;
   readonly model: string;
   /** A prompt whose answer is deterministic text of at least ten characters and three tokens. */

@@ -2,7 +2,6 @@ import { type Message, type Part, Role, type Tool } from "../../../proto/gen/svc
 
 type Kind = NonNullable<Part["kind"]>;
 
-/** Makes a part of a message without a cache breakpoint. */
 export const part = (kind: Kind): Part => ({ kind, cacheBreakpoint: undefined });
 export const text = (value: string): Part => part({ $case: "text", value: { text: value } });
 export const reasoning = (value: string): Part =>

@@ -76,7 +76,6 @@ export type Reply = {
   readonly reasoning: string;
   readonly calls: readonly { readonly name: string; readonly arguments: string }[];
   readonly finished: Finished;
-  /** The number of cached prompt tokens in `started`. */
   readonly cached: number;
 };
 

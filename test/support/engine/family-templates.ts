@@ -6,7 +6,6 @@
 const BEGIN = "{{ bos_token }}{% if tools %}TOOLS {{ tools | tojson }}\n{% endif %}";
 const END = "{% if add_generation_prompt %}MODEL: {% endif %}";
 
-/** Wraps the template body of each message in the template's beginning and end. */
 const each = (body: string, { before = "", messages = "messages" } = {}): string =>
   `${BEGIN}${before}{% for m in ${messages} %}${body}{% endfor %}${END}`;
 
@@ -51,12 +50,10 @@ const firstOnly = each(
   { before: "{% set ns = namespace(calls=0) %}" },
 );
 
-/** Moves all system messages to the beginning. */
 const systemMoved = each(`{% if m.role != 'system' %}${SPOKEN(CALLS_AS_TEXT)}{% endif %}`, {
   before: "{% for m in messages if m.role == 'system' %}{{ m.content }}\n{% endfor %}",
 });
 
-/** Requires ids that name the function and count its calls. */
 const countedIds = each(
   "{% for c in m.tool_calls or [] %}{% if not c.id.startswith('functions.' + c.function.name + ':') %}{{ raise_exception('An id of another form.') }}{% endif %}{% endfor %}" +
     SPOKEN(CALLS_AS_JSON),
@@ -76,7 +73,6 @@ const inTurns = each(
   },
 );
 
-/** Accepts one call per turn. */
 const oneCall = each(
   `{% if m.tool_calls and m.tool_calls | length != 1 %}{{ raise_exception('One call at a time!') }}{% endif %}${SPOKEN(CALLS_AS_JSON)}`,
 );

@@ -38,7 +38,6 @@ export class FaultyWire {
     });
   }
 
-  /** Starts a wire to `target`, `host:port`. */
   static async start(target: string): Promise<FaultyWire> {
     const wire = new FaultyWire(target);
     await new Promise<void>((resolve) => wire.#server.listen(0, "127.0.0.1", resolve));

@@ -25,9 +25,7 @@ import { freePort } from "../free-port.ts";
 
 type Watcher = ServerWritableStream<HealthCheckRequest, HealthCheckResponse>;
 
-/** The initial state of a health node. */
 export type HealthNodeOptions = {
-  /** The ids of the models in DescribeNode. */
   readonly models: readonly string[];
   /** The host to listen on. Default: 127.0.0.1; 0.0.0.0 makes the node reachable under every loopback address. */
   readonly host?: string;
@@ -47,9 +45,7 @@ export class HealthNode {
   serving: Serving = Serving.SERVING;
   /** Whether calls of `Check` get no answer. */
   silent = false;
-  /** The trailers of every call of `Generate`, all of which fail. */
   trailers: Readonly<Record<string, string>> = {};
-  /** The failure of every call of `Generate`, instead of `trailers`. */
   refusal: FailedCall | undefined;
   generations = 0;
   checks = 0;
@@ -83,7 +79,6 @@ export class HealthNode {
     return this.#port;
   }
 
-  /** The address of the node, `host:port`. */
   get address(): string {
     return `127.0.0.1:${this.#port}`;
   }
@@ -100,7 +95,6 @@ export class HealthNode {
     this.#watchers.clear();
   }
 
-  /** Stops the node at once, with all calls on it. */
   stop(): void {
     this.#server.forceShutdown();
   }

@@ -2,7 +2,6 @@ import { EngineError } from "../../../engine/errors.ts";
 import { delta, started, textStart } from "../events/events.ts";
 import type { Script } from "./scripted-backend.ts";
 
-/** The script of an engine that is lost after the first delta. */
 export const lostMidway: Script = async function* () {
   yield [started(), textStart(0), delta(0, "half")];
   throw new EngineError("ENGINE_DOWN", "gone");

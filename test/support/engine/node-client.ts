@@ -35,38 +35,28 @@ export type Ended = {
   readonly info: ErrorInfo | undefined;
 };
 
-/** A generation that is being read. */
 export type Reading = {
-  /** The call, for tests that cancel or pause it. */
   readonly call: ClientReadableStream<GenerateResponse>;
-  /** The events so far, by message. */
   readonly messages: readonly (readonly Event[])[];
   readonly events: readonly Event[];
-  /** The tokens received so far. */
   readonly tokens: readonly number[];
   /** Returns whether all events so far are legal. */
   legal(): boolean;
   finished(): boolean;
-  /** Resolves when the stream has ended, with any status. */
   readonly ended: Promise<Ended>;
-  /** Resolves once an event of this kind has arrived. */
   seen(kind: string): Promise<void>;
 };
 
-/** The state received by a watcher of prefixes. */
 export type WatchedPrefixes = {
-  /** The call, for tests that cancel or pause it. */
   readonly call: ClientReadableStream<WatchPrefixesResponse>;
   /** The currently held prefixes, by digest in hex. */
   readonly held: ReadonlyMap<string, { readonly tokens: number; readonly tailTokens: number }>;
   /** The KV tokens of the last message. */
   readonly kv: { readonly used: number; readonly total: number };
   readonly resets: number;
-  /** Resolves when the stream has ended, with any status. */
   readonly ended: Promise<StatusObject>;
 };
 
-/** A plain client of the internal contract. */
 export class NodeClient {
   readonly #client: Client;
   readonly #metadata = new Metadata();
@@ -81,7 +71,6 @@ export class NodeClient {
     this.#client = new Client(address, channel, { "grpc.use_local_subchannel_pool": 1 });
   }
 
-  /** Makes a Generate call and begins to read it. */
   generate(request: GenerateRequest, options: CallOptions = {}): Reading {
     const { path, requestSerialize, responseDeserialize } = InferenceServiceService.generate;
     const metadata = this.#metadata;
@@ -110,7 +99,6 @@ export class NodeClient {
     return this.#unary(NodeServiceService.drainNode, request);
   }
 
-  /** Watches the node's prefixes of a model. */
   watchPrefixes(model: string): WatchedPrefixes {
     const { path, requestSerialize, responseDeserialize } = NodeServiceService.watchPrefixes;
     const call = this.#client.makeServerStreamRequest(path, requestSerialize, responseDeserialize, { model });

@@ -5,7 +5,6 @@ import {
   HealthCheckResponse_ServingStatus as ServingStatus,
 } from "../../../proto/gen/grpc/health/v1/health.ts";
 
-/** The health service names of a node with `svc-qwen`. */
 export const HEALTH_NAMES = ["", "svc.inference.v1.InferenceService", "svc.model/svc-qwen"];
 
 export function watchHealth(address: string, service: string) {
@@ -20,7 +19,6 @@ export function watchHealth(address: string, service: string) {
   });
   call.on("error", () => {});
   return {
-    /** Resolves once the node reports this status. */
     is: (wanted: keyof typeof ServingStatus): Promise<void> =>
       new Promise((resolve) => {
         look = () => {

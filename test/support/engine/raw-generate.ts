@@ -32,7 +32,6 @@ export function rawCall(address: string, path: string, headers: OutgoingHttpHead
   return { stream, status, stop: () => session.destroy() };
 }
 
-/** Returns a length-prefixed message, as gRPC frames it. */
 export function framed(message: Uint8Array, compressed = false): Buffer {
   const head = Buffer.alloc(5);
   head.writeUInt8(compressed ? 1 : 0);

@@ -25,7 +25,6 @@ export type ResumableNodeOptions = {
   readonly described?: string;
   /** Whether the node can continue answers. Default: true. */
   readonly canContinue?: boolean;
-  /** Overrides of the fields of `started`. */
   readonly started?: Partial<Started>;
   /**
    * Returns the number of steps after which the call of this number, counted from 1, stalls: after the last step only
@@ -84,7 +83,6 @@ export class ResumableNode {
   }
 }
 
-/** Joins adjacent deltas of a block. */
 function joined(events: readonly Event[]): Event[] {
   const all: Event[] = [];
   for (const event of events) {

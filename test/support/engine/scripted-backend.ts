@@ -101,7 +101,6 @@ export class ScriptedBackend implements Backend {
     return { engineKind: EngineKind.SCRIPTED, engineVersion: "1", models };
   }
 
-  /** Returns the number of slots and of busy slots; no request ever waits. */
   load(): BackendLoad {
     return { slots: this.#options.slots, busySlots: this.#busy, waiting: 0 };
   }
@@ -139,7 +138,6 @@ export class ScriptedBackend implements Backend {
     }
   }
 
-  /** Resolves to the number of tokens of a prompt, by the option `countTokens`. */
   async countTokens(request: CountTokensRequest): Promise<number> {
     return this.#options.countTokens?.(request) ?? roughTokens(request);
   }

@@ -6,14 +6,11 @@ import { freePort } from "../free-port.ts";
 import { type Script, ScriptedBackend, type ScriptedOptions } from "./scripted-backend.ts";
 import { workHere } from "./work-here.ts";
 
-/** A running engine node, and its parts. */
 export type RunningEngine = {
   readonly address: string;
-  /** The backend, which records its requests. */
   readonly backend: ScriptedBackend;
   readonly metrics: EngineMetrics;
   readonly server: EngineServer;
-  /** Stops the node at once, with all calls on it. */
   stop(): Promise<void>;
 };
 

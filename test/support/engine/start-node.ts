@@ -5,17 +5,13 @@ import { EngineServer, type EngineServerOptions } from "../../../engine/server.t
 import { freePort } from "../free-port.ts";
 import { workHere } from "./work-here.ts";
 
-/** A running engine node, with its observable state. */
 export type RunningNode = {
   /** The address of the node, `host:port`. */
   readonly address: string;
   readonly server: EngineServer;
   readonly metrics: EngineMetrics;
-  /** The log lines of the node, parsed. */
   readonly lines: readonly Readonly<Record<string, unknown>>[];
-  /** Resolves to the current value of a gauge. */
   gauge(name: string): Promise<number>;
-  /** Stops the node at once, with all calls on it. */
   stop(): Promise<void>;
 };
 

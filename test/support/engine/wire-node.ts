@@ -18,7 +18,6 @@ const PIECE = 64 * 1024;
 export class WireCall {
   readonly request: GenerateRequest;
   readonly stream: ServerHttp2Stream;
-  /** Resolves when the caller has cancelled the call, or it is over. */
   readonly closed: Promise<void>;
   #code: number = status.OK;
 
@@ -59,11 +58,8 @@ export class WireCall {
   }
 }
 
-/** The state of a wire node, and its answers. */
 export type WireNodeOptions = {
-  /** The ids of the models in DescribeNode. */
   readonly models: readonly string[];
-  /** Answers one call of Generate. */
   readonly play: (call: WireCall) => void | Promise<void>;
   /** Bytes appended to every message about the node: fields that are not defined yet. */
   readonly unknownFields?: Uint8Array;
@@ -103,7 +99,6 @@ export class WireNode {
     return node;
   }
 
-  /** The address of the node, `host:port`. */
   get address(): string {
     return `127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
@@ -113,7 +108,6 @@ export class WireNode {
     for (const socket of this.#sockets) socket.resetAndDestroy();
   }
 
-  /** Stops the node at once, with all calls on it. */
   stop(): void {
     this.crash();
     this.#server.close();

@@ -3,7 +3,6 @@ import type { Event, Finished, Started } from "../../../proto/gen/svc/inference/
 /** A block of an answer, assembled from its events. */
 export type AnswerBlock = {
   kind: "text" | "reasoning" | "toolCall";
-  /** The id of a call; absent for other blocks. */
   id?: string;
   /** The name of the tool of a call; absent for other blocks. */
   name?: string;

@@ -37,7 +37,6 @@ export function reasonsOf({ blocks, cut }: Shape): FinishReason[] {
   return blocks.some((block) => block.kind === "toolCall") ? [FinishReason.TOOL_CALLS, ...natural] : natural;
 }
 
-/** Returns the canonical events of an answer. */
 export function eventsOf({ blocks, cut }: Shape, reason: FinishReason): Event[] {
   const usage = { inputTokens: 40, cachedInputTokens: 32, outputTokens: 9, reasoningTokens: 5 };
   const stop = reason === FinishReason.STOP_SEQUENCE ? { matchedStop: "END" } : {};

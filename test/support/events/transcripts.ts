@@ -4,7 +4,6 @@ import { playTranscript, readTranscript, type Script } from "../engine/scripted-
 
 const FOLDER = join(import.meta.dirname, "../../golden/transcripts");
 
-/** The names of the golden tests' answers. */
 export const TRANSCRIPTS: readonly string[] = readdirSync(FOLDER);
 
 /** Returns the script that plays this answer for every request. Throws when there is none. */

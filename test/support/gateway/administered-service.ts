@@ -2,7 +2,6 @@ import { afterAll, beforeAll } from "vitest";
 import { type ScriptedService, startScriptedService } from "./scripted-service.ts";
 import { type RunningAdmin, startAdmin } from "./start-admin.ts";
 
-/** A scripted service with its admin listener, for all tests of one file. */
 export type AdministeredService = {
   readonly service: ScriptedService;
   readonly admin: RunningAdmin;

@@ -17,7 +17,6 @@ export async function expectTaken(
   expect(await service.stream(path, fields)).toContain("Hello.");
 }
 
-/** Schema of a tool with one argument. */
 export const ONE_PATH = {
   type: "object",
   properties: { path: { type: "string" } },
@@ -25,7 +24,6 @@ export const ONE_PATH = {
   additionalProperties: false,
 } as const;
 
-/** Every keyword in the tool schemas of known agents. */
 export const EVERY_KEYWORD = {
   $schema: "https://json-schema.org/draft/2020-12/schema",
   type: "object",

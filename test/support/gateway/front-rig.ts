@@ -56,11 +56,8 @@ export function encodedCount(model = "svc-qwen"): RequestBuffer {
 }
 
 export type FrontRigOptions = {
-  /** Settings of the cluster `svc-qwen` that differ from the defaults. */
   readonly cluster?: Readonly<Record<string, unknown>>;
-  /** Time limits that differ from the defaults. */
   readonly timeouts?: Partial<Timeouts>;
-  /** The options of the router that differ from two retries and no randomness. */
   readonly router?: Partial<Pick<RouterOptions, "numRetries" | "random">>;
   /** The memory for kept answers, in bytes; `maxBytes` is 0 by default, so that none is continued. */
   readonly continuation?: { readonly maxBytes?: number };
@@ -70,26 +67,22 @@ export type FrontRigOptions = {
   readonly healthy?: number;
 };
 
-/** Notes the calls that are made for one request. */
 export class CallNotes implements CallRecord {
-  /** The transport of calls. Default: `SVC_TEST_WIRE`, else the default of the configuration. */
   attempts = 0;
-  /** Healthy endpoints that the test waits for. Default: all of them. */
   endpoint: string | undefined;
-  /** Records the calls of one request. */
   readonly failedTries: Detail[] = [];
-
-  /** Token counts from which calls continued an answer, in order. */
+  /** The token counts from which calls continued an answer, in order. */
   readonly continuedFrom: number[] = [];
-  /** Why the answer was not kept. */
   readonly notKeptFor: NotKept[] = [];
+  /** The cached tokens of the newest call whose engine reported them. */
+  cache: CacheNote | undefined;
+  wasOverdue = false;
 
   generateSent(address: string, continuedTokens?: number): AttemptTrace {
     if (continuedTokens !== undefined) this.continuedFrom.push(continuedTokens);
     return { headers: this.countSent(address), ended() {} };
   }
 
-  /** Returns no headers. */
   countSent(address: string): CallHeaders {
     this.attempts += 1;
     this.endpoint = address;
@@ -99,12 +92,6 @@ export class CallNotes implements CallRecord {
   notKept(why: NotKept): void {
     this.notKeptFor.push(why);
   }
-
-  /** Cached tokens of the newest call whose engine reported them. */
-  cache: CacheNote | undefined;
-
-  /** Whether the request was admitted only after the longest wait for its prefill. */
-  wasOverdue = false;
 
   overdue(): void {
     this.wasOverdue = true;
@@ -119,7 +106,6 @@ export class CallNotes implements CallRecord {
   }
 }
 
-/** A request in the router. */
 export type Sent = {
   readonly calls: CallNotes;
   readonly events: Event[];
@@ -127,11 +113,9 @@ export type Sent = {
   flow(): Flow;
   /** Cancels the request, as a disconnecting client does. */
   leave(): void;
-  /** Resolves to `ok`, or to the detail token of the failure. */
   readonly outcome: Promise<string>;
 };
 
-/** Returns the index of the block that is open after some events. */
 function openBlock(events: readonly Event[]): number {
   const kinds = events.flatMap(({ kind }) => (kind?.$case === "blockStarted" ? kind.value.index : []));
   return kinds.at(-1) ?? 0;
@@ -143,7 +127,6 @@ export class FrontRig {
   readonly manager: ClusterManager;
   readonly router: Router;
   readonly registry = new Registry();
-  /** Store of kept answers. */
   readonly room: ContinuationRoom;
   readonly #healthy: number;
 
@@ -177,7 +160,6 @@ export class FrontRig {
     return cluster;
   }
 
-  /** Resolves when the wanted number of endpoints is healthy. */
   async ready(): Promise<this> {
     await until(() => this.cluster.healthyEndpoints.length === this.#healthy, "the endpoints are healthy");
     return this;

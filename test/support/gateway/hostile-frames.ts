@@ -134,7 +134,6 @@ export class HostileFrames {
     return frame(FrameType.SETTINGS, this.#one(8) ? Flag.ACK : 0, this.#one(20) ? 1 : 0, payload.subarray(cut));
   }
 
-  /** Returns a frame of any type with a few numbers as payload, usually of the right size. */
   numbers(id: number): Buffer {
     const types = [FrameType.RST_STREAM, FrameType.WINDOW_UPDATE, FrameType.PING, FrameType.GOAWAY, 2, 5, 11, 255];
     const type = types[this.#random.below(types.length)] ?? 0;

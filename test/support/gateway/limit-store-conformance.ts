@@ -7,7 +7,6 @@ function bucket(name: string, perMinute: number, cost: number | undefined, capac
   return { name, rule: { kind: "bucket", perMinute, capacity }, cost };
 }
 
-/** The rules of every limit store, in virtual time. `open` makes a store without counts on this clock. */
 export function limitStoreConformance(open: (clock: VirtualClock) => LimitStore | Promise<LimitStore>): void {
   async function setUp(startedAt = "2026-03-01T12:00:00.000Z") {
     const clock = new VirtualClock(startedAt);

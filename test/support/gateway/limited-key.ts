@@ -4,7 +4,6 @@ import type { KeyLimits, KeyQuota } from "../../../gateway/keys/key-record.ts";
 import { becomes } from "../becomes.ts";
 import type { RunningGateway } from "./start-gateway.ts";
 
-/** Header with a key. */
 export type Auth = { readonly authorization: string };
 
 /** Requests per minute that no test reaches. */
@@ -40,14 +39,12 @@ export async function setLimits(
   }, "the key is known");
 }
 
-/** Makes a new key with these limits. */
 export async function keyWith(gateway: RunningGateway, limits: KeyLimits, quota: KeyQuota = {}): Promise<Auth> {
   const auth = { authorization: `Bearer ${await gateway.createKey("--name", "limited", "--models", "*")}` };
   await setLimits(gateway, auth, limits, quota);
   return auth;
 }
 
-/** Returns the rate-limit headers by name. */
 export function limitHeaders(response: Response): Record<string, string> {
   return Object.fromEntries([...response.headers].filter(([name]) => name.includes("ratelimit")));
 }

@@ -4,9 +4,7 @@ import { join } from "node:path";
 import { buffer } from "node:stream/consumers";
 import { loadSync, type ServiceDefinition } from "@grpc/proto-loader";
 
-/** A received span. */
 export type CollectedSpan = {
-  /** `service.name` of the exporting process. */
   readonly service: unknown;
   readonly resource: Readonly<Record<string, unknown>>;
   readonly traceId: string;
@@ -14,7 +12,6 @@ export type CollectedSpan = {
   /** Empty for the root span of a trace. */
   readonly parentSpanId: string;
   readonly name: string;
-  /** For example `SPAN_KIND_SERVER`. */
   readonly kind: string;
   /** For example `STATUS_CODE_ERROR`. */
   readonly status: string;
@@ -31,7 +28,6 @@ export class OtlpCollector {
   readonly url: string;
   /** Received spans, in order of arrival. */
   readonly spans: CollectedSpan[] = [];
-  /** Raw bodies of all exports. */
   readonly bodies: Buffer[] = [];
   readonly #server: Server;
 
@@ -50,14 +46,12 @@ export class OtlpCollector {
     });
   }
 
-  /** Starts a collector on a free port. */
   static async start(): Promise<OtlpCollector> {
     const server = createServer();
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
     return new OtlpCollector(server);
   }
 
-  /** Returns the spans of one trace, ordered by start. */
   trace(traceId: string): CollectedSpan[] {
     const of = this.spans.filter((span) => span.traceId === traceId);
     return of.sort((one, other) => Number(one.startNanos - other.startNanos));

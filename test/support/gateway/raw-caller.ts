@@ -7,7 +7,6 @@ import { type RunningGateway, startGateway } from "./start-gateway.ts";
 /** Largest body of the gateway of a `RawCaller` by default, in bytes. */
 export const MAX_BODY = 64 * 1024;
 
-/** Limits of the gateway of a `RawCaller`. */
 export type RawLimits = {
   /** Bytes. */
   readonly maxBodyBytes: number;
@@ -79,17 +78,14 @@ export class RawCaller {
     return (await this.connection()).write(bytes).reply();
   }
 
-  /** Returns a GET request with the key and these header fields. */
   get(path: string, ...fields: readonly string[]): string {
     return head(`GET ${path} HTTP/1.1`, HOST, this.auth, ...fields);
   }
 
-  /** Returns a POST request with the body's content-length, or with the framing in `fields`. */
   post(path: string, body: string, fields: readonly string[] = [`content-length: ${body.length}`]): string {
     return head(`POST ${path} HTTP/1.1`, HOST, this.auth, JSON_TYPE, ...fields) + body;
   }
 
-  /** Returns a chat request that is valid except for `fields`. */
   chat(...fields: readonly string[]): string {
     return this.post("/v1/chat/completions", CHAT, [`content-length: ${CHAT.length}`, ...fields]);
   }

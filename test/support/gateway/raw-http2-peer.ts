@@ -4,7 +4,6 @@ import { Flag, FrameCutter, FrameType, frameHead, PREFACE } from "../../../gatew
 import { HeaderReader, type Headers, headerBlock } from "../../../gateway/upstream/wire/http2/hpack.ts";
 import { until } from "../until.ts";
 
-/** A received frame, with a copy of its payload. */
 export type CameFrame = {
   readonly type: number;
   readonly flags: number;
@@ -23,12 +22,10 @@ export function uint32(...values: readonly number[]): Buffer {
   return bytes;
 }
 
-/** Returns the payload of a SETTINGS frame. */
 export function settings(...parameters: readonly (readonly [id: number, value: number])[]): Buffer {
   return Buffer.concat(parameters.map(([id, value]) => Buffer.concat([Buffer.from([0, id]), uint32(value)])));
 }
 
-/** Returns a HEADERS frame with these fields. */
 export function headersFrame(streamId: number, fields: Headers, flags: number = Flag.END_HEADERS): Buffer {
   return frame(FrameType.HEADERS, flags, streamId, headerBlock(Object.entries(fields)));
 }
@@ -87,7 +84,6 @@ export class RawHttp2Peer {
     }
   }
 
-  /** Returns the received frames of one type, optionally of one stream. */
   of(type: number, streamId?: number): CameFrame[] {
     return this.frames.filter(
       (found) => found.type === type && (streamId === undefined || found.streamId === streamId),

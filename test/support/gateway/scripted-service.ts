@@ -6,7 +6,6 @@ import { MINIMAL, type PostPath } from "../requests/minimal-bodies.ts";
 import { type RunningGateway, startGateway } from "./start-gateway.ts";
 
 export type ScriptedServiceOptions = {
-  /** Overrides of the scripted engine's options. */
   readonly engine?: Partial<ScriptedOptions>;
   /** Overrides of the gateway's test configuration. */
   readonly gateway?: Readonly<Record<string, unknown>>;
@@ -20,7 +19,6 @@ export type ScriptedService = {
   play(script: Script): void;
   /** Returns the newest request that reached the engine. */
   lastRequest(): GenerateRequest;
-  /** Sends the minimal body of the path merged with `fields`. */
   post(path: PostPath, fields?: object, headers?: Record<string, string>): Promise<Response>;
   /** Sends as `post`, by default not streamed. Resolves to the parsed JSON; throws unless the status is 200. */
   reply(path: PostPath, fields?: object): Promise<unknown>;
@@ -31,10 +29,8 @@ export type ScriptedService = {
   stop(): Promise<void>;
 };
 
-/** `formats` settings with which broken streams end in their format's error frame. */
 export const ERROR_FRAMES = { brokenStream: "error" };
 
-/** The script of an engine that answers "Hello." */
 export const HELLO: Script = () => [textAnswer("Hello.")];
 
 /** Starts the real gateway in front of one scripted engine node. The caller stops it. */

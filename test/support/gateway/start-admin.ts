@@ -13,18 +13,13 @@ import { EndpointOrders } from "../../../gateway/upstream/endpoint-orders.ts";
 import { metricSum } from "../metric-text.ts";
 import type { RunningGateway } from "./start-gateway.ts";
 
-/** A running admin listener with its dependencies. */
 export type RunningAdmin = {
   readonly url: string;
   readonly lifecycle: Lifecycle;
-  /** Its paths change the level. */
   readonly log: { readonly level: string };
   readonly lines: readonly string[];
-  /** Sends a GET request. */
   get(path: string, headers?: Record<string, string>): Promise<Response>;
-  /** Resolves to the text of a GET reply. */
   text(path: string): Promise<string>;
-  /** Resolves to the JSON object of a GET reply. */
   json(path: string): Promise<Record<string, unknown>>;
   /** Resolves to one value of `/stats`; 0 if it does not exist yet. */
   stat(name: string, labels: string): Promise<number>;

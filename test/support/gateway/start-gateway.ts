@@ -27,7 +27,6 @@ import { KeyUsage } from "../../../gateway/usage/key-usage.ts";
 import { UsageBook } from "../../../gateway/usage/usage-store.ts";
 import { createKey } from "../processes/key-command.ts";
 
-/** A running gateway with its parts. */
 export type RunningGateway = {
   readonly baseUrl: string;
   readonly port: number;
@@ -48,7 +47,6 @@ export type RunningGateway = {
   readonly clusters: ClusterManager;
   /** The routes of the server, as Fastify prints them. */
   readonly routes: string;
-  /** Log lines, one JSON text each. */
   readonly log: readonly string[];
   /** Makes a further key with the command line and these options of `keys create`. Resolves to its text. */
   createKey(...args: readonly string[]): Promise<string>;
@@ -165,7 +163,6 @@ export async function startGateway(
   };
 }
 
-/** Resolves when every model with endpoints has a healthy one. */
 async function untilHealthy(clusters: ClusterManager): Promise<void> {
   while (!clusters.clusters.every((cluster) => cluster.healthyEndpoints.length > 0))
     await new Promise((resolve) => setTimeout(resolve, 5));

@@ -11,7 +11,6 @@ import { type RunningGateway, startGateway } from "./start-gateway.ts";
 process.env.OTEL_BSP_SCHEDULE_DELAY = "10";
 process.env.OTEL_EXPORTER_OTLP_TIMEOUT = "1000";
 
-/** A gateway in front of scripted nodes, all of which export their traces to one collector. */
 export class TracedService {
   readonly collector: OtlpCollector;
   readonly gateway: RunningGateway;
@@ -51,7 +50,6 @@ export class TracedService {
     return new TracedService(collector, gateway, nodes, closings);
   }
 
-  /** Resolves to the logged trace id of the request that `response` answered. */
   async traceOf(response: Response): Promise<{ readonly traceId: string; readonly spanId: string }> {
     const id = response.headers.get("x-request-id");
     const line = () => this.gateway.log.find((each) => each.includes(`"request_id":"${id}"`));
@@ -60,7 +58,6 @@ export class TracedService {
     return { traceId, spanId };
   }
 
-  /** Resolves to the spans of a trace, ordered by start, once there are `count`. */
   async spans(traceId: string, count: number): Promise<CollectedSpan[]> {
     await until(() => this.collector.trace(traceId).length >= count, `${count} spans are collected`);
     return this.collector.trace(traceId);

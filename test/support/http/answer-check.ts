@@ -56,7 +56,6 @@ function finishes(chunks: readonly Data[]): boolean {
   return chunks.some(({ choices }) => Array.isArray(choices) && choices.some((choice) => choice.finish_reason));
 }
 
-/** Returns whether the text so far holds a delta of the answer. */
 export function hasDelta(path: AnswerPath, text: string): boolean {
   if (path === "/v1/chat/completions") return /"content":"[^"]/.test(text);
   return text.includes(path === "/v1/messages" ? "content_block_delta" : "output_text.delta");

@@ -14,7 +14,6 @@ export function chatDeltas(sse: string): unknown[] {
     .filter((delta) => delta !== undefined);
 }
 
-/** Returns the joined pieces of one field of the deltas. */
 export function joinedDeltas(sse: string, field: "content" | "reasoning_content"): string {
   return chatDeltas(sse)
     .map((delta) => valueAt(delta, field) ?? "")

@@ -37,7 +37,6 @@ const CACHED = ["cache_read_input_tokens", "cache_creation_input_tokens"];
 
 const OUTPUT_COUNTS = new Set(["output_tokens", "completion_tokens", "total_tokens"]);
 
-/** The compared parts of a reply. */
 export type Compared = {
   readonly stream: boolean;
   /** Whether the number of output tokens is compared, too. */

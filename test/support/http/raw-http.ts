@@ -8,7 +8,6 @@ export type RawReply = {
   readonly body: string;
 };
 
-/** Makes the head of a request from its line and its fields, with the final empty line. */
 export function head(line: string, ...fields: readonly string[]): string {
   return `${[line, ...fields].join("\r\n")}\r\n\r\n`;
 }
@@ -31,7 +30,6 @@ export class RawConnection {
     });
   }
 
-  /** Opens a connection to a port of 127.0.0.1. */
   static async open(port: number): Promise<RawConnection> {
     const socket = connect({ port, host: "127.0.0.1", allowHalfOpen: true });
     await once(socket, "connect");
@@ -80,7 +78,6 @@ export class RawConnection {
     }
   }
 
-  /** Resolves when the peer has closed. */
   async untilClosed(): Promise<void> {
     if (this.#closed) return;
     this.#socket.once("end", () => this.#socket.destroy());

@@ -1,12 +1,9 @@
-/** Reads a body piece by piece. */
 export type BodyReader = {
-  /** Returns all text so far. */
   readonly text: () => string;
   /** Reads until `found` holds for the text so far; throws if the body ends before. */
   until(found: (text: string) => boolean): Promise<void>;
   /** Reads to the end, and resolves to the whole text. Rejects if the connection is closed before. */
   toEnd(): Promise<string>;
-  /** Reads to the end or the close of the connection, and resolves to the whole text and which of the two it was. */
   toEndOrCut(): Promise<{ readonly text: string; readonly cut: boolean }>;
   /** Cancels the body, and closes its connection. Resolves afterwards. */
   leave(): Promise<void>;

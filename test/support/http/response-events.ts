@@ -12,7 +12,6 @@ export function responseEvents(sse: string): ResponseEvent[] {
   });
 }
 
-/** Returns the types of all events but keep-alives, in order. */
 export function typesOf(events: readonly ResponseEvent[]): string[] {
   return events.map(({ type }) => type).filter((type) => type !== "keepalive");
 }

@@ -2,7 +2,6 @@ import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { parse } from "yaml";
 
-/** The absolute path of the alerts. */
 export const ALERTS_FILE = fileURLToPath(new URL("../../../deploy/monitoring/alerts.yaml", import.meta.url));
 
 /** A rule of Prometheus: one that records a query under a name, or one that raises an alert. */

@@ -18,7 +18,6 @@ export const NO_PROMETHEUS = "prometheus is not installed";
 export type Found = { readonly metric: Readonly<Record<string, string>>; readonly value: readonly [number, string] };
 
 export type PrometheusOptions = {
-  /** The number of targets to be found by the names in the shipped configuration. */
   readonly targets: number;
   /** The command that runs a program on a host whose name server has these names. */
   readonly through: readonly string[];
@@ -44,7 +43,6 @@ export class PrometheusProcess {
     this.#folder = folder;
   }
 
-  /** Starts it. Resolves when it has read all targets. */
   static async start({ targets, through, faster }: PrometheusOptions): Promise<PrometheusProcess> {
     const folder = mkdtempSync(join(tmpdir(), "svc-prometheus-"));
     const config = parse(readFileSync(CONFIG_FILE, "utf8"));
@@ -71,25 +69,21 @@ export class PrometheusProcess {
     return prometheus;
   }
 
-  /** Resolves to the current result of a query. */
   async query(expr: string): Promise<readonly Found[]> {
     const { data } = await this.#get(`/query?${new URLSearchParams({ query: expr })}`);
     return (data as { readonly result: readonly Found[] }).result;
   }
 
-  /** Resolves to the names of the alerts in this state. */
   async alerts(state: "pending" | "firing"): Promise<readonly string[]> {
     const { data } = await this.#get("/alerts");
     const { alerts } = data as { readonly alerts: readonly { labels: { alertname: string }; state: string }[] };
     return alerts.filter((alert) => alert.state === state).map(({ labels }) => labels.alertname);
   }
 
-  /** Resolves to the names of all its metrics. */
   async names(): Promise<ReadonlySet<string>> {
     return new Set((await this.#get("/label/__name__/values")).data as readonly string[]);
   }
 
-  /** Kills it and removes its storage. */
   async end(): Promise<void> {
     if (this.#child.exitCode === null && this.#child.signalCode === null) {
       this.#child.kill("SIGKILL");

@@ -11,7 +11,6 @@ import {
 import { readBody } from "../http/read-until.ts";
 import type { GatewayProcess } from "./gateway-process.ts";
 
-/** The result of one request for its client. */
 export type Ended = {
   readonly path: AnswerPath;
   readonly status: number;
@@ -23,7 +22,6 @@ export type Ended = {
   readonly firstDeltaMs?: number;
 };
 
-/** A gateway process, or its substitute. */
 type Front = Pick<GatewayProcess, "post">;
 
 export type ClosedLoopOptions = {
@@ -116,7 +114,6 @@ export function wronglyEnded(ended: readonly Ended[]): readonly Ended[] {
   );
 }
 
-/** Returns the number of requests by end. */
 export function tallyOf(ended: readonly Ended[]): Readonly<Record<string, number>> {
   const tally: Record<string, number> = {};
   for (const { end, begun, status } of ended) {

@@ -21,7 +21,6 @@ export const NO_EARLIER_RELEASE =
     ? ""
     : `no commit ${COMMIT.slice(0, 8)} here: it takes git and a clone with the whole history`;
 
-/** The built programs of the previous release. */
 export class EarlierRelease {
   readonly #folder: string;
 
@@ -53,7 +52,6 @@ export class EarlierRelease {
     return execFileSync(process.execPath, [program, "--file", file, ...args], { encoding: "utf8" });
   }
 
-  /** Makes a key for all models in a key file, and returns its text. */
   createKey(file: string): string {
     return JSON.parse(this.keyCommand(file, "--json", "create", "--name", "earlier", "--models", "all")).key;
   }

@@ -8,12 +8,10 @@ type Ready = { readonly address: string; readonly metricsPort: number };
 
 /** Where a node runs. Default: this host, on a free port. */
 export type EnginePlace = {
-  /** Address of the node's gRPC. */
   readonly host?: string;
   readonly port?: number;
   /** TLS of the node's gRPC. Default: none. */
   readonly tls?: object;
-  /** Address of the node's metrics. */
   readonly metricsHost?: string;
   /** Command prefix that runs the node elsewhere, as in `FleetProcess`. */
   readonly through?: readonly string[];
@@ -21,7 +19,6 @@ export type EnginePlace = {
   readonly release?: Pick<EarlierRelease, "dist"> | undefined;
 };
 
-/** A fast simulator. */
 const FAST = {
   kind: "simulator",
   tokensPerSecond: 500,
@@ -31,7 +28,6 @@ const FAST = {
   answerTokens: { min: 16, max: 16 },
 };
 
-/** A node in its own process. */
 export class EngineProcess {
   readonly #config: object;
   readonly #place: EnginePlace;
@@ -56,7 +52,6 @@ export class EngineProcess {
     return EngineProcess.#startWith(nodeId, settings, models, place);
   }
 
-  /** Runs the model of a file on one CPU, with these slots. */
   static startLlama(nodeId: string, modelPath: string, slots: number): Promise<EngineProcess> {
     const llama = { kind: "llama", modelPath, gpu: false, threads: 1, slots };
     return EngineProcess.#startWith(nodeId, llama, ["svc-qwen"], {});
@@ -88,13 +83,11 @@ export class EngineProcess {
     this.#process.signal(signal);
   }
 
-  /** Stops the process with SIGTERM. Resolves to its exit code. */
   async stop(): Promise<number | null> {
     this.#process.signal("SIGTERM");
     return this.#process.ended;
   }
 
-  /** Kills the process. */
   async kill(): Promise<void> {
     await this.#process.end();
   }
@@ -107,7 +100,6 @@ export class EngineProcess {
     this.#ready = ready;
   }
 
-  /** Resolves to the sum of a metric's series. */
   async metric(name: string): Promise<number> {
     return metricSum(await this.metrics(), name);
   }
@@ -117,7 +109,6 @@ export class EngineProcess {
     return (await fetch(`http://${host}:${this.#ready.metricsPort}/metrics`)).text();
   }
 
-  /** Resolves to the running and waiting generations. */
   async busy(): Promise<number> {
     const text = await this.metrics();
     const names = ["svc_engine_slots_busy", "svc_engine_queue", "svc_engine_running"];

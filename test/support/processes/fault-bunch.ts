@@ -35,7 +35,6 @@ export const PHASES: readonly (readonly [Phase, object])[] = [
 /** One kind of request: each format, streamed and not, with another endpoint (`svc-qwen`) and without. */
 export type Variant = { readonly path: AnswerPath; readonly stream: boolean; readonly model: string };
 
-/** All kinds of requests. */
 export const VARIANTS: readonly Variant[] = ANSWER_PATHS.flatMap((path) =>
   [true, false].flatMap((stream) => FRONT_MODELS.map((model) => ({ path, stream, model }))),
 );
@@ -60,7 +59,6 @@ export class FaultBunch {
     return new FaultBunch(gateway);
   }
 
-  /** Resolves when all requests are in the phase on this engine. */
   async reach(phase: Phase, engine: EngineProcess): Promise<void> {
     const all = this.#sent.size;
     const active = () => this.#gateway.stat("svc_endpoint_rq_active");
@@ -79,7 +77,6 @@ export class FaultBunch {
     }
   }
 
-  /** Resolves to the answers, when all are complete. */
   async outcomes(): Promise<ReadonlyMap<Variant, Seen>> {
     const seen = new Map<Variant, Seen>();
     for (const [variant, { response, body }] of this.#sent)
@@ -91,10 +88,8 @@ export class FaultBunch {
 /** Whether an endpoint continues an answer after its own fault. */
 export type Recovery = "no" | "yes" | "perhaps";
 
-/** The expected outcome of a bunch. */
 export type Expected = {
   readonly phase: Phase;
-  /** Token of the fault. */
   readonly detail: string;
   /** Address of the endpoint without a fault. */
   readonly good: string;
@@ -156,7 +151,6 @@ export function expectOverloaded(path: AnswerPath, text: string): void {
 
 const LOST = "Internal server error (connection reset): the engine stopped before the answer was complete.";
 
-/** Returns the end of a stream whose engine was lost. */
 export function lostEnd(path: AnswerPath): StreamEnd {
   return brokenEnd(path) === "cut" ? { end: "cut" } : { end: "error", error: { code: "server_error", message: LOST } };
 }

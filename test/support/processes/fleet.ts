@@ -11,7 +11,6 @@ export function size(small: number, promised: number): number {
   return sizeOf({ quick: small, promised });
 }
 
-/** Prints the measurements of a test. */
 export function show(what: string, seen: object): void {
   process.stdout.write(`${inject("size")} ${what}: ${JSON.stringify(seen)}\n`);
 }
@@ -64,7 +63,6 @@ export class Fleet {
     return gateway;
   }
 
-  /** Resolves to a gateway that considers all these nodes healthy. */
   async inFrontOf(nodes: readonly { readonly address: string }[], cluster: object = {}, more: object = {}) {
     const gateway = await this.gateway({ endpoints: nodes.map(({ address }) => ({ address })), ...cluster }, more);
     for (const { address } of nodes) await healthy(gateway, address);
@@ -79,13 +77,11 @@ export async function healthy(gateway: GatewayProcess, address: string): Promise
   await becomes(async () => (await gateway.health(address)) === "healthy", `${address} is healthy`);
 }
 
-/** Resolves when neither the gateway nor the nodes have open requests. */
 export async function nothingOpen(gateway: GatewayProcess, nodes: readonly EngineProcess[]): Promise<void> {
   await becomes(async () => (await gateway.open()) === 0, "no lease, call, stream or waiting request is open");
   for (const node of nodes) await becomes(async () => (await node.busy()) === 0, "no slot is taken");
 }
 
-/** Returns the number of requests by detail token. */
 export function detailsOf(gateway: GatewayProcess): Readonly<Record<string, number>> {
   const tally: Record<string, number> = {};
   for (const { msg, detail } of gateway.process.log) {

@@ -23,7 +23,6 @@ export type LoggedRequest = {
 
 type Ready = { readonly baseUrl: string; readonly adminUrl: string };
 
-/** The gateway in its own process, with a key for all models. */
 export class GatewayProcess {
   readonly baseUrl: string;
   readonly adminUrl: string;
@@ -83,7 +82,6 @@ export class GatewayProcess {
     return key;
   }
 
-  /** Lists the models of a key. */
   models(key = this.key): Promise<Response> {
     return fetch(`${this.baseUrl}/v1/models`, { headers: { authorization: `Bearer ${key}` } });
   }
@@ -98,12 +96,10 @@ export class GatewayProcess {
     });
   }
 
-  /** Resolves to the metrics page. */
   async stats(): Promise<string> {
     return (await fetch(`${this.adminUrl}/stats`)).text();
   }
 
-  /** Resolves to the sum of a metric's series, optionally with these labels. */
   async stat(name: string, labels?: string): Promise<number> {
     return metricSum(await this.stats(), name, labels);
   }
@@ -128,13 +124,11 @@ export class GatewayProcess {
     return new RegExp(`^svc-qwen::${address}::health_flags::(.*)$`, "m").exec(text)?.[1];
   }
 
-  /** Returns the access log line of a request, once it is written. */
   logged(requestId: string): LoggedRequest | undefined {
     const line = this.process.log.find((each) => each.msg === "request" && each.request_id === requestId);
     return line as LoggedRequest | undefined;
   }
 
-  /** Kills the process and removes its files. */
   async end(): Promise<void> {
     await this.process.end();
     rmSync(this.#folder, { recursive: true, force: true });

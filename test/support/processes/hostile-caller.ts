@@ -10,7 +10,6 @@ import { SeededRandom } from "../seeded-random.ts";
  * prompts of very many messages, connections without a request, cancelled answers.
  */
 
-/** The target of a hostile caller. */
 export type Victim = {
   /** Port of the gateway's API on this machine. */
   readonly port: number;
@@ -19,15 +18,12 @@ export type Victim = {
 
 /** Concurrent attacks of each kind; 0 disables a kind. */
 export type Hostility = {
-  /** Requests with expensive schemas. */
   readonly schemas: number;
-  /** Large bodies. */
   readonly bodies: number;
   /** Bytes of a large body. */
   readonly bodyBytes: number;
   /** Requests whose prompt is expensive to render; half of them are only counted. */
   readonly prompts: number;
-  /** Messages of an expensive prompt. */
   readonly promptMessages: number;
   /** Open connections with little or no data. */
   readonly connections: number;
@@ -44,7 +40,6 @@ const AGAIN_MS = 20;
 const DRIP_MS = 2_000;
 
 type Json = Readonly<Record<string, unknown>>;
-/** Makes a schema of a shape; `size` is from 2 to 61. */
 type Shape = (size: number) => Json;
 
 /** Attacks until the signal is aborted; resolves to the tally. Never rejects. */
@@ -190,7 +185,6 @@ function closed(socket: Socket): Promise<void> {
   return new Promise((resolve) => socket.once("close", () => resolve()));
 }
 
-/** Makes the fields of a request with one tool of this schema. */
 function toolsOf(path: AnswerPath, schema: Json, strict: boolean): object {
   if (path === "/v1/messages") return { tools: [{ name: "f", input_schema: schema }], tool_choice: { type: "any" } };
   if (path === "/v1/responses")

@@ -28,7 +28,6 @@ export async function keyCommand(file: string, ...args: readonly [string, ...str
   return out;
 }
 
-/** Makes a key with these options of `keys create`, and resolves to its text. */
 export async function createKey(file: string, ...options: readonly string[]): Promise<string> {
   return JSON.parse(await keyCommand(file, "create", "--json", ...options)).key;
 }

@@ -14,7 +14,6 @@ const PROCESSES = 2_048;
 /** Addresses of a namespace: two links of four addresses each. */
 const PER_NAMESPACE = 8;
 
-/** Numbers of this process's namespaces. */
 const inUse = new Set<number>();
 
 /** Returns why namespaces are unavailable on this machine; undefined if they are available. */
@@ -97,7 +96,6 @@ export class NetworkNamespace {
     this.#lose(["route"], this.#data.innerAddress);
   }
 
-  /** Restores the link. */
   heal(): void {
     for (const route of this.#lost.splice(0)) ip(...route);
     ip("-n", this.#name, "link", "set", this.#data.inner, "up");
@@ -135,7 +133,6 @@ function removeOrphans(): void {
     if (!existsSync(`/proc/${pid}`)) quietly("netns", "del", name);
 }
 
-/** The two usable addresses of four. */
 function link(first: number): Pick<Link, "outerAddress" | "innerAddress"> {
   return { outerAddress: dotted(first + 1), innerAddress: dotted(first + 2) };
 }

@@ -12,7 +12,6 @@ type Client = {
   readonly fields?: (path: AnswerPath) => object;
 };
 
-/** A gateway process, or its substitute. */
 type Front = Pick<GatewayProcess, "post">;
 
 /** Opens streams until all have begun, the formats in turn. A refused one has no text yet. */
@@ -29,7 +28,6 @@ async function openStream(gateway: Front, index: number, { key, signal, fields }
   return { path, status: response.status, body: reader };
 }
 
-/** Resolves to the end of each stream. */
 export function endsOf(streams: readonly OpenStream[]): Promise<StreamEnd[]> {
   return Promise.all(
     streams.map(async ({ path, body }) => {

@@ -13,9 +13,7 @@ export type EngineCommand = {
   readonly program: string;
   /** Returns the program's arguments for a server on this port of 127.0.0.1. */
   readonly args: (port: number) => readonly string[];
-  /** Additional environment variables. */
   readonly env: Readonly<Record<string, string>>;
-  /** File of the program's output. */
   readonly logFile: string;
 };
 

@@ -18,7 +18,6 @@ export async function isLive(service: Service): Promise<boolean> {
   return (await adminText(service, "/ready")) === "LIVE\n";
 }
 
-/** A streamed answer that has begun, with the reader of its body. */
 export type OpenStream = { readonly response: Response; readonly body: BodyReader };
 
 /** Opens a stream of so many tokens, over a new connection. Resolves when its first delta has arrived. */
@@ -35,7 +34,6 @@ export function ask(service: Service, fields: object): Promise<Response> {
   return service.post("/v1/chat/completions", body, { connection: "close" });
 }
 
-/** Resolves to the end of a stream: complete, with an error frame, or cut. */
 export async function endOfStream({ body }: OpenStream): Promise<"complete" | "error" | "cut"> {
   const text = await body.toEnd().catch(() => undefined);
   if (text === undefined || !text.trimEnd().endsWith("data: [DONE]")) return "cut";

@@ -10,7 +10,6 @@ import { freePort } from "../free-port.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
 
-/** A running `npm start`. */
 export type Service = {
   readonly baseUrl: string;
   readonly adminUrl: string;
@@ -22,7 +21,6 @@ export type Service = {
   readonly process: ChildProcess;
   /** Ports of the API, of the admin listener and of the first engine, as text. */
   readonly ports: readonly string[];
-  /** Returns the service's stderr so far. */
   said(): string;
   /** Sends a body as JSON, with the default key unless `headers` has another. */
   post(path: string, body: unknown, headers?: Record<string, string>): Promise<Response>;
@@ -45,7 +43,6 @@ export type StartOptions = {
 const MOST_ENGINES = 4;
 
 const MAIN = "deploy/local/main.js";
-/** Path of the built `npm start`. */
 export const START = join(ROOT, "dist", MAIN);
 
 /** Runs `npm start` without npm: the built supervisor with its real children, by default on free ports. */

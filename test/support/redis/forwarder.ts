@@ -23,7 +23,6 @@ export class Forwarder {
     });
   }
 
-  /** Listens, and forwards to this port of the machine. */
   static async to(port: number): Promise<Forwarder> {
     const forwarder = new Forwarder(port);
     await once(forwarder.#server.listen(0, "127.0.0.1"), "listening");

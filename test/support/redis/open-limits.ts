@@ -19,10 +19,8 @@ export async function connectTo(
   return state;
 }
 
-/** A gateway's limit store in a Redis, with its reports. */
 export type OpenLimits = { readonly store: RedisLimitStore; readonly said: string[]; close(): Promise<void> };
 
-/** Opens a limit store in a Redis, as one gateway does. */
 export async function openLimits(
   redis: RedisProcess,
   settings: Settings = {},

@@ -17,9 +17,7 @@ const runs = (binary: string) => spawnSync(binary, ["--version"]).status === 0;
 export const HAS_REDIS = runs(BINARY);
 /** Supported servers that are not installed on this machine. */
 export const MISSING_SERVERS = [BINARY, VALKEY].filter((binary) => !runs(binary));
-/** Supported servers on this machine. */
 export const SERVERS = [BINARY, VALKEY].filter((binary) => !MISSING_SERVERS.includes(binary));
-/** Why a test that needs Redis is skipped. */
 export const NO_REDIS = "no redis-server: install it, or name a binary in SVC_TEST_REDIS";
 
 /** A user of a shipped store with all rights, if a test asks for it. */
@@ -27,7 +25,6 @@ export const OPERATOR = "operator";
 
 type Login = { readonly username: string; readonly password: string };
 
-/** A Redis for a test, in its own folder. */
 export class RedisProcess {
   /** Stays the same after a restart. */
   readonly port: number;
@@ -101,18 +98,15 @@ export class RedisProcess {
     await ended;
   }
 
-  /** Suspends or resumes it. */
   signal(signal: "SIGSTOP" | "SIGCONT"): void {
     this.#child.kill(signal);
   }
 
-  /** Restarts it with its persisted data. Resolves when it listens. */
   async startAgain(): Promise<void> {
     this.#child = this.#spawn();
     await this.#listens();
   }
 
-  /** Ends it and removes its folder. */
   async end(): Promise<void> {
     this.signal("SIGCONT");
     await this.stop("SIGKILL");

@@ -5,10 +5,8 @@ import { parseAllDocuments } from "yaml";
 const FOLDER = join(import.meta.dirname, "../../../deploy/kubernetes/gateway");
 const ACL_FILE = "--aclfile";
 
-/** User of gateways in the shipped list of users. */
 export const SHIPPED_USER = "gateway";
 
-/** Returns the shipped list of users with a password, as the page of Kubernetes describes. */
 export function shippedUsers(password: string): string {
   return readFileSync(join(FOLDER, "users.acl"), "utf8").replace("PASSWORD", password);
 }

@@ -1,4 +1,3 @@
-/** A request with one canary in it. */
 export type Planted = {
   readonly path: string;
   /** Default: POST. */
@@ -24,7 +23,6 @@ function responses(fields: object): Planted {
   return { path: "/v1/responses", body: JSON.stringify({ model: "svc-qwen", input: "hi", ...fields }) };
 }
 
-/** Chat with a function whose schema is of one property. */
 function chatTool(name: string, property: object, description = "A tool"): Planted {
   const parameters = { type: "object", properties: property };
   return chat({ tools: [{ type: "function", function: { name, description, parameters } }] });

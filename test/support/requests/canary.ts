@@ -34,7 +34,6 @@ export function formsOf(canary: string): string[] {
   ];
 }
 
-/** Returns every canary that occurs in one of the texts, by its place, with the text: `place in text`. */
 export function leaks(canaries: ReadonlyMap<string, string>, texts: Readonly<Record<string, string>>): string[] {
   const found: string[] = [];
   for (const [place, canary] of canaries)

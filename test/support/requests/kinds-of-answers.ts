@@ -4,9 +4,7 @@ import { sizeOf } from "../size.ts";
 
 type Path = "/v1/chat/completions" | "/v1/messages" | "/v1/responses";
 
-/** The requested answer, independent of the format. */
 type Wanted = {
-  /** The question, by the number of the variant. */
   readonly question: (variant: number) => string;
   readonly thinks?: boolean;
   readonly tools?: "chosen" | "required";
@@ -58,7 +56,6 @@ const KINDS = {
 export type AnswerKind = keyof typeof KINDS;
 export const ANSWER_KINDS = Object.keys(KINDS) as readonly AnswerKind[];
 
-/** Makes the request in the path's format that has a kind of answer; `variant` makes it another one of its kind. */
 export function requestFor(path: Path, kind: AnswerKind, variant: number, stream: boolean): object {
   const wanted: Wanted = KINDS[kind];
   const question = wanted.question(variant);

@@ -8,8 +8,6 @@ export const MINIMAL = {
   "/v1/responses/input_tokens": { model: "svc-qwen", input: "hi" },
 } as const;
 
-/** The path of a POST endpoint of the API. */
 export type PostPath = keyof typeof MINIMAL;
 
-/** The paths of all POST endpoints of the API. */
 export const POST_PATHS = Object.keys(MINIMAL).filter((path): path is PostPath => Object.hasOwn(MINIMAL, path));

@@ -12,13 +12,11 @@ type Node = {
 /** The fields of a schema, as paths such as `messages[].role`. */
 export type DocumentedPaths = {
   readonly all: ReadonlySet<string>;
-  /** Fields documented as without effect. */
   readonly inert: ReadonlySet<string>;
   /** Fields that accept anything: below them no names are documented. */
   readonly free: ReadonlySet<string>;
 };
 
-/** Returns the fields below the named schemas of a document. Recursion into an open schema stops. */
 export function documentedPaths(schemas: object, names: readonly string[]): DocumentedPaths {
   const named = schemas as Readonly<Record<string, Node>>;
   const all = new Set<string>();

@@ -11,7 +11,6 @@ const ref = (name: string) => ({ $ref: `#/$defs/${name}` });
 const LISTS = ["allOf", "anyOf", "oneOf"] as const;
 const list = (random: SeededRandom) => random.pick(LISTS);
 
-/** Returns a value that is costly to compare. */
 const leaf = (random: SeededRandom): Schema =>
   random.pick<Schema>([
     { type: "string" },

@@ -99,7 +99,6 @@ function words(random: SeededRandom): string {
   return Array.from({ length: random.below(8) }, () => random.pick(pieces)).join("");
 }
 
-/** Writes some of the texts with unnecessary escapes. */
 function quoted(random: SeededRandom, value: string): { readonly text: string; readonly canonical: string } {
   const canonical = JSON.stringify(value);
   if (random.below(3) > 0) return { text: canonical, canonical };

@@ -22,12 +22,10 @@ export class PublishedContract {
     this.#document = document;
   }
 
-  /** Returns whether a body is valid for a path. */
   takes(path: string, body: unknown): boolean {
     return this.#holds(this.#operation(path).requestBody?.content[JSON_TYPE]?.schema, body);
   }
 
-  /** Returns whether a reply with a status is valid for a path. */
   replies(path: string, status: number, body: unknown): boolean {
     const { responses } = this.#operation(path);
     return this.#holds((responses[status] ?? responses.default)?.content[JSON_TYPE]?.schema, body);

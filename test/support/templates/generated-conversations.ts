@@ -30,7 +30,6 @@ const NUMBERS: List<string> = [
 ];
 const TYPES: List<string> = ["string", "integer", "number", "boolean", "array", "object"];
 
-/** Returns the conversation of a seed; deterministic. */
 export function generatedConversation(seed: number): GeneratedConversation {
   const made = new Generator(new SeededRandom(seed));
   return { messages: made.messages(), tools: made.tools(), reasoning: seed % 2 === 0 };

@@ -90,7 +90,6 @@ const functionMarks = (thinks: boolean): string => `
 {%- endfor %}
 {%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{% if ${thinks} %}{{- '<think>\\n' if enable_thinking else '<think>\\n\\n</think>\\n\\n' }}{% endif %}{% endif %}`;
 
-/** Pairs of marks for each argument. */
 const argumentPairs = (between: string): string => `[gMASK]<sop>
 {%- if tools -%}<|system|>
 Tools:

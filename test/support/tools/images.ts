@@ -27,7 +27,6 @@ export const noImages =
 /** The targets of the Containerfile that are installed without builds of llama.cpp. */
 export type Target = "gateway" | "engine";
 
-/** The result of a target of the Containerfile, to be run. */
 export type Installed = {
   /**
    * Returns the command line that runs the program of the target with these arguments, and the folder to run it in.
@@ -38,7 +37,6 @@ export type Installed = {
   readonly user: number | undefined;
 };
 
-/** Both targets, and a function that removes them. */
 export type Targets = Readonly<Record<Target, Installed>> & { remove(): void };
 
 /**
@@ -144,7 +142,6 @@ async function makeBase(folder: string): Promise<void> {
   writeFileSync(join(base, "Containerfile"), BASE);
 }
 
-/** Returns the steps of a target of the Containerfile, without those of its base stages. */
 function stepsOf(target: Target): string {
   const stages = readFileSync(CONTAINERFILE, "utf8").split(/^FROM /m);
   return stages.find((stage) => stage.startsWith(`base AS ${target}\n`)) ?? "";

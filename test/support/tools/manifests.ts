@@ -15,7 +15,6 @@ const DEFINITIONS = [
   ),
 ];
 
-/** A resource of Kubernetes, with the fields that all have in common. */
 export type Resource = {
   readonly apiVersion: string;
   readonly kind: string;
@@ -23,10 +22,8 @@ export type Resource = {
   readonly [field: string]: unknown;
 };
 
-/** Labels, or other texts by name. */
 export type Labels = Readonly<Record<string, string>>;
 
-/** A container of a pod, with the fields that tests read. */
 export type Container = {
   readonly name: string;
   readonly image: string;
@@ -70,7 +67,6 @@ export function podsOf({ kind, spec }: Resource): readonly Pod[] {
   return [both.leaderTemplate, both.workerTemplate];
 }
 
-/** Returns all containers of a pod, sidecars first. */
 export const containersOf = ({ spec }: Pod): readonly Container[] => [
   ...(spec.initContainers ?? []),
   ...spec.containers,
@@ -80,11 +76,9 @@ export const containersOf = ({ spec }: Pod): readonly Container[] => [
 export const dataOf = (resources: readonly Resource[], name: string | undefined): Labels =>
   (resources.find(({ kind, metadata }) => kind === "ConfigMap" && metadata.name === name)?.data ?? {}) as Labels;
 
-/** Whether a label selector selects these labels. */
 export const selects = (selector: Labels, labels: Labels): boolean =>
   Object.entries(selector).every(([name, value]) => labels[name] === value);
 
-/** Returns a file of a pod's `config` volume; empty if the pod has none. */
 export function configFile(resources: readonly Resource[], { spec }: Pod, file: string): string {
   const volume = spec.volumes.find(({ name }) => name === "config");
   return dataOf(resources, volume?.configMap?.name)[file] ?? "";
@@ -106,7 +100,6 @@ const definitions = has("go", "version")
   ? DEFINITIONS.map((file) => join(execFileSync("go", ["env", "GOMODCACHE"], { encoding: "utf8" }).trim(), file))
   : [];
 
-/** The Python of the environment that `.ci/run` makes. */
 const PYTHON = join(ROOT, ".tools/bin/python");
 
 /** The reason why tests that check manifests against schemas are skipped; empty if they are not. */
@@ -122,7 +115,6 @@ export function rendered(folder: string): string {
   return execFileSync(program, [...args, join(ROOT, "deploy/kubernetes", folder)], { encoding: "utf8" });
 }
 
-/** Returns the resources of a rendered kustomization. */
 export function resourcesOf(text: string): readonly Resource[] {
   return parseAllDocuments(text).map((document) => document.toJS() as Resource);
 }

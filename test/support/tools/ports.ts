@@ -40,7 +40,6 @@ type Probed = Container & Readonly<Partial<Record<"startupProbe" | "livenessProb
 /** The opener of a connection: a pod of the set, or one of another namespace. */
 type Caller = { readonly labels: Labels; readonly namespace?: Labels };
 
-/** A pod of another namespace whose Prometheus reads metrics. */
 const MONITORING: Caller = { labels: {}, namespace: { "svc/monitoring": "true" } };
 /** A pod of another namespace whose proxies are in front of gateways. */
 const OTHER_EDGE: Caller = { labels: {}, namespace: { "svc/edge": "true" } };
@@ -89,7 +88,6 @@ export function listensOn(config: unknown): readonly number[] {
   );
 }
 
-/** A rendered set of manifests, with the resolution of a cluster. */
 class RenderedSet {
   readonly resources: readonly Resource[];
   readonly pods: readonly Pod[];
@@ -225,7 +223,6 @@ function programFaults(set: RenderedSet, pod: Pod): string[] {
   return faults;
 }
 
-/** Ports in policies are those of the pods that the policy selects or names. */
 function policyFaults(set: RenderedSet): string[] {
   return set.of<Policy>("NetworkPolicy").flatMap(({ name, spec }) => {
     const mine = set.selected(spec.podSelector.matchLabels);

@@ -99,7 +99,6 @@ export function readFault(fields: JsonFields, status = 0): EngineFault | undefin
   };
 }
 
-/** Reads the failure of an unsuccessful reply with any body. */
 export function faultOfReply(status: number, body: string): EngineFault {
   const fields = parseFields(body);
   const fault = fields && (readFault(fields, status) ?? readFault({ error: { message: messageOf(fields) } }, status));

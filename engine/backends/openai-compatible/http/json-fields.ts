@@ -1,4 +1,3 @@
-/** An unvalidated JSON object. */
 export type JsonFields = Readonly<Record<string, unknown>>;
 
 /**

@@ -1,12 +1,16 @@
 import type { HeldPrefixes } from "../../../prefixes/held-prefixes.ts";
-import type { KvEvent } from "./kv-event.ts";
-import { type FoundPlace, type Orphan, OrphanBlocks, type PromptLine } from "./orphan-blocks.ts";
+import type { KvEvent, StoredBlocks } from "./kv-event.ts";
 import { chainHash, NO_BLOCK } from "./token-chain.ts";
 
 /** The most tracked blocks, about 500 bytes each; blocks stored beyond them are not reported. */
 const MAX_BLOCKS = 262_144;
 /** The most digests that are mapped to blocks. */
 const MAX_TIES = 65_536;
+/** The most recent prompts in which blocks are located, and the most tokens of all of them. */
+const MAX_LINES = { lines: 32, tokens: 2_000_000 };
+
+/** A prompt that is sent to the engine: its tokens, and the hashes of its whole blocks. */
+type PromptLine = { readonly tokens: ArrayLike<number>; readonly hashes: readonly number[] };
 
 type Block = {
   /** The node's own hash of everything up to the end of the block. */
@@ -35,7 +39,6 @@ export type Tie = {
   readonly hasTail: boolean;
 };
 
-/** A block with its copies under one of the engine's names, of one rank. */
 type Named = { readonly block: Block; copies: number };
 
 /**
@@ -51,7 +54,7 @@ export class EngineBlocks {
   readonly #named = new Map<number, Map<string, Named>>();
   readonly #ties = new Map<string, Tie>();
   readonly #tied = new Map<number, Set<string>>();
-  readonly #orphans = new OrphanBlocks();
+  #lines: PromptLine[] = [];
   /** The blocks that changed since the last report. */
   readonly #changed = new Set<Block>();
   #blockTokens = 0;
@@ -69,7 +72,6 @@ export class EngineBlocks {
     return this.#blockTokens;
   }
 
-  /** The number of tokens of all tracked blocks. */
   get tokens(): number {
     return this.#blocks.size * this.#blockTokens;
   }
@@ -91,7 +93,7 @@ export class EngineBlocks {
   /** Applies events of one rank, in order. */
   take(rank: number, events: readonly KvEvent[]): void {
     for (const event of events) {
-      if (event.kind === "stored") this.#stored({ rank, event });
+      if (event.kind === "stored") this.#stored(rank, event);
       else if (event.kind === "removed") this.#removed(rank, event.hashes);
       else if (event.kind === "cleared") this.#cleared(rank);
       else this.#isMixed = true;
@@ -102,14 +104,15 @@ export class EngineBlocks {
   /** Drops all blocks of one rank, after its restart or a loss of events. */
   forget(rank: number): void {
     this.#cleared(rank);
-    this.#orphans.forget(rank);
     this.#tellChanged();
   }
 
-  /** Records a prompt that was sent to the engine, which makes it the newest one. */
+  /** Records a prompt before it is sent to the engine, which makes it the newest one. */
   used(line: PromptLine): void {
-    this.#orphans.remember(line);
-    for (const orphan of this.#orphans.take()) this.#stored(orphan);
+    this.#lines.push(line);
+    let tokens = this.#lines.reduce((sum, one) => sum + one.tokens.length, 0);
+    while (this.#lines.length > MAX_LINES.lines || tokens > MAX_LINES.tokens)
+      tokens -= this.#lines.shift()?.tokens.length ?? tokens;
     let before: Block | undefined;
     for (const hash of line.hashes) {
       const block = this.#blocks.get(hash);
@@ -137,8 +140,7 @@ export class EngineBlocks {
     }
   }
 
-  #stored(orphan: Orphan): void {
-    const { rank, event } = orphan;
+  #stored(rank: number, event: StoredBlocks): void {
     const { hashes, parent, tokens, blockTokens, extras } = event;
     if (this.#blockTokens === 0) this.#blockTokens = blockTokens;
     if (blockTokens !== this.#blockTokens || blockTokens === 0 || tokens.length !== hashes.length * blockTokens) {
@@ -147,7 +149,7 @@ export class EngineBlocks {
     }
     const named = this.#named.get(rank) ?? new Map<string, Named>();
     this.#named.set(rank, named);
-    let before = parent === undefined ? undefined : (named.get(parent)?.block ?? this.#found(orphan, named, parent));
+    let before = parent === undefined ? undefined : (named.get(parent)?.block ?? this.#found(event, named, parent));
     if (parent !== undefined && !before) return;
     for (const [index, name] of hashes.entries()) {
       const from = index * blockTokens;
@@ -160,21 +162,32 @@ export class EngineBlocks {
     }
   }
 
-  /** Returns the parent of blocks that the engine never reported; undefined if it cannot be determined yet. */
-  #found(orphan: Orphan, named: Map<string, Named>, parent: string): Block | undefined {
-    const place = this.#orphans.placeOf(orphan.event);
-    if (!place) this.#orphans.keep(orphan);
-    const block = place && this.#inferred(place);
+  /**
+   * Returns the parent of blocks that was stored before the node started or while its connection was down, by finding
+   * the tokens of the blocks in a recent prompt; undefined if they are at no place, or at more than one.
+   */
+  #found({ tokens, blockTokens }: StoredBlocks, named: Map<string, Named>, parent: string): Block | undefined {
+    let found: readonly number[] | undefined;
+    for (const line of this.#lines) {
+      for (let index = 1; (index + 1) * blockTokens <= line.tokens.length; index += 1) {
+        if (!agrees(line.tokens, index * blockTokens, tokens)) continue;
+        if (found && found.at(-1) !== line.hashes[index - 1]) return undefined;
+        found = line.hashes.slice(0, index);
+      }
+    }
+    const block = found && this.#inferred(found);
     if (block) this.#name(named, parent, block);
     return block;
   }
 
-  /** Returns the block before a position in a prompt. The engine has stored blocks after it, and therefore holds it. */
-  #inferred({ line, index }: FoundPlace): Block | undefined {
+  /** Returns the last of these blocks. The engine has stored blocks after it, and therefore holds them all. */
+  #inferred(hashes: readonly number[]): Block | undefined {
     let block: Block | undefined;
-    for (const hash of line.hashes.slice(0, index)) {
-      block = this.#blocks.get(hash) ?? this.#added(hash, block);
+    for (const hash of hashes) {
+      const before: Block | undefined = block;
+      block = this.#blocks.get(hash) ?? this.#added(hash, before);
       if (!block) return undefined;
+      if (before) before.newest = block;
       if (block.copies > 0) continue;
       block.copies = 1;
       block.isInferred = true;
@@ -296,4 +309,11 @@ export class EngineBlocks {
     others?.delete(digest);
     if (others?.size === 0) this.#tied.delete(tie.hash);
   }
+}
+
+/** Returns whether a prompt has these tokens from a position on, up to its end. */
+function agrees(prompt: ArrayLike<number>, from: number, tokens: readonly number[]): boolean {
+  const count = Math.min(tokens.length, prompt.length - from);
+  for (let at = 0; at < count; at += 1) if (prompt[from + at] !== tokens[at]) return false;
+  return true;
 }

@@ -22,7 +22,6 @@ const CONFIRM_STEP_MS = 50;
 /** The words in the test request: more than two blocks of any usual size. */
 const CONFIRM_WORDS = 400;
 
-/** The configuration of an engine's KV events. */
 export type KvEventsOptions = {
   /** The ZeroMQ endpoint of the first rank. */
   readonly endpoint: string;
@@ -132,7 +131,6 @@ export class EngineCache {
     if (this.#confirming || this.#isConfirmed) this.#read(request, marks, salt, Uint32Array.from(tokens));
   }
 
-  /** Stops tracking, and drops all state. */
   close(): void {
     this.#isConfirmed = false;
     this.#closing.abort();

@@ -14,10 +14,8 @@ const RECONNECT_MS = { first: 100, most: 2_000 };
 const TURN_MS = 3;
 /** The longest time between two replayed batches, in milliseconds. */
 const REPLAY_TIMEOUT_MS = 5_000;
-/** The sequence number that ends a replay. */
 const END_OF_REPLAY = 2n ** 64n - 1n;
 
-/** The address of one rank's events. */
 export type FeedAddress = {
   readonly endpoint: string;
   /** Whether the node listens at that endpoint and the engine connects to it. */

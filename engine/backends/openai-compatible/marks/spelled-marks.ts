@@ -42,7 +42,6 @@ export class SpelledMarks {
     return this.#tokens.occurrences(text).length > 0;
   }
 
-  /** Returns a text with all spellings broken. */
   broken(text: string): string {
     const found = this.#tokens.occurrences(text);
     if (found.length === 0) return text;

@@ -61,7 +61,6 @@ export class EngineWatch {
     return { made, inFlight: this.#owed, stepTimeoutMs, ...(this.#starting && { startTimeoutMs }) };
   }
 
-  /** The number of observed progress events. */
   get moves(): number {
     return this.#moves;
   }

@@ -10,7 +10,6 @@ export type EngineLoad = {
   /** The fraction of the KV cache in use, from 0 to 1. */
   readonly kvUse: number | undefined;
   readonly kvTokensUsed: number | undefined;
-  /** The capacity of the KV cache, in tokens. */
   readonly kvTokensTotal: number | undefined;
   readonly queuedUncachedTokens: number | undefined;
   /** The idle time before eviction that nine of ten cached blocks reached, in seconds, since the engine started. */

@@ -1,4 +1,3 @@
-/** A sample of a metric, with its `labels` as written on the page. */
 export type Sample = { readonly labels: string; readonly value: number };
 
 /**

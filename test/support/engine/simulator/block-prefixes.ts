@@ -35,13 +35,11 @@ export class BlockPrefixes<Key> {
   /** The prefixes by the keys of their last needed block and of their tail's blocks. */
   readonly #byBlock = new Map<Key, Set<Prefix<Key>>>();
 
-  /** Reports to `held` the prefixes in blocks of `blockTokens` tokens. */
   constructor(held: HeldPrefixes, blockTokens: number) {
     this.#held = held;
     this.#blockTokens = blockTokens;
   }
 
-  /** Records that the first `heldBlocks` blocks of a line are cached. */
   stored({ model, places, blocks }: BlockLine<Key>, heldBlocks: number): void {
     const needs = places.map(({ tokens }) => Math.min(blocks.length, Math.floor(tokens / this.#blockTokens)));
     for (const [index, { digest }] of places.entries()) {

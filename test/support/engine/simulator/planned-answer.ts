@@ -10,7 +10,6 @@ import type { Part } from "../../../../proto/gen/svc/inference/v1/messages.ts";
 import { hashText } from "./prefix-cache.ts";
 import type { SimulatorOptions } from "./simulator-backend.ts";
 
-/** A block of an answer as a list of tokens. */
 export type PlannedBlock = {
   readonly block: NonNullable<BlockStarted["block"]>;
   /** The tokens of the block; at least one, none of them empty. */
@@ -65,7 +64,6 @@ export function planAnswer(
   return withStop(blocks, tokens, sampling?.stop ?? []);
 }
 
-/** Truncates an answer to `limit` tokens; a truncated answer ends with `reason`. */
 export function cutAnswer(answer: PlannedAnswer, limit: number, reason: FinishReason): PlannedAnswer {
   let left = limit;
   const blocks: PlannedBlock[] = [];
@@ -82,7 +80,6 @@ export function answerLength({ blocks }: PlannedAnswer): number {
   return blocks.reduce((sum, { tokens }) => sum + tokens.length, 0);
 }
 
-/** Returns the ids of all tokens of the answer: equal texts have equal ids, as in a vocabulary. */
 export function tokenIds({ blocks }: PlannedAnswer): readonly number[] {
   return blocks.flatMap(({ tokens }) => tokens.map((text) => hashText(text).first % VOCABULARY_SIZE));
 }
@@ -129,7 +126,6 @@ function words(count: number, random: () => number): readonly string[] {
   });
 }
 
-/** Appends the text, up to the first stop string in it. */
 function withStop(before: PlannedBlock[], tokens: readonly string[], stop: readonly string[]): PlannedAnswer {
   const text = tokens.join("");
   let end = text.length;

@@ -11,7 +11,6 @@ type TextHash = { readonly first: number; readonly second: number };
 
 const EMPTY_HASH: TextHash = { first: FIRST_BASIS, second: SECOND_BASIS };
 
-/** Extends the hash `before` by `text` from `start` up to `end`. */
 export function hashText(text: string, before = EMPTY_HASH, start = 0, end = text.length): TextHash {
   let { first, second } = before;
   for (let at = start; at < end; at += 1) {
@@ -59,7 +58,6 @@ export class PrefixCache {
   readonly #blocks = new Map<number, number>();
   readonly #prefixes: BlockPrefixes<number>;
   #observedRetentionMs: number | undefined;
-  /** The cached prefixes by the digests of requests. */
   readonly held: HeldPrefixes;
 
   constructor(capacityTokens: number, nowMs: () => number) {

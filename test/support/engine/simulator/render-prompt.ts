@@ -55,7 +55,6 @@ export function renderPrompt(
   return { text: text + head(Role.ASSISTANT), breakpointAt, ends };
 }
 
-/** Renders the prompt and its answer: the beginning of the conversation's next prompt. */
 export function renderAnswered(prompt: Pick<RenderedPrompt, "text">, answer: readonly Part[]): string {
   return `${prompt.text + answer.map(renderPart).join("")}\n`;
 }
@@ -65,7 +64,6 @@ export function wholeTokens(units: number): number {
   return Math.floor(units / TOKEN_UNITS);
 }
 
-/** Returns the number of tokens of a text; a partial token counts as one. */
 export function countTokens(text: string): number {
   return Math.ceil(text.length / TOKEN_UNITS);
 }

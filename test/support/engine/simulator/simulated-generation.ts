@@ -21,7 +21,6 @@ type Phase =
   | { readonly at: "decode" }
   | { readonly at: "end" };
 
-/** The complete plan of a simulated generation. */
 export type GenerationPlan = Pick<SimulatorOptions, "timeToFirstTokenMs" | "failAfterTokens"> & {
   readonly nodeId: string;
   readonly revision: string;
@@ -79,7 +78,6 @@ export class SimulatedGeneration {
     return this.#plan.inputTokens + answerLength(this.#plan.answer);
   }
 
-  /** The remaining tokens to prefill, of the prompt and of a continued answer. */
   get uncachedTokens(): number {
     if (this.#phase.at === "prefill") return this.#phase.remaining;
     return this.#phase.at === "queue" ? this.#readTokens - this.#hit() : 0;
@@ -130,7 +128,6 @@ export class SimulatedGeneration {
     return 0;
   }
 
-  /** Adds a progress event for a waiting caller. */
   progress(queuePosition: number, step: number): void {
     if (!this.#wake || this.#events.length > 0 || this.#phase.at === "decode" || this.#phase.at === "end") return;
     const remaining = this.#phase.at === "prefill" ? this.#phase.remaining : 0;

@@ -24,7 +24,6 @@ import { countTokens, LONGEST_TOKEN_BYTES, renderPrompt, wholeTokens } from "./r
 import { SimulatedGeneration } from "./simulated-generation.ts";
 import { StepLoop, StepProcess } from "./step-loop.ts";
 
-/** The settings of a simulated engine. */
 export type SimulatorOptions = ServedNode & {
   /** The tokens a second that each running generation makes, however many run. */
   readonly tokensPerSecond: number;
@@ -131,7 +130,6 @@ export class SimulatorBackend implements Backend {
     this.#stepProcess?.close();
   }
 
-  /** Returns the description, which identifies the simulator as the engine. */
   describe(): BackendDescription {
     return describeSimulator(this.#options, this.#stepProcess?.pid);
   }

@@ -7,7 +7,6 @@ import { HealthNode } from "../../engine/health-node.ts";
 import { generateRequest } from "../../requests/generate-request.ts";
 import { FrontRig, HINTS, routeFor } from "../front-rig.ts";
 
-/** A request that waits for admission. */
 export type Asked = { readonly result: Promise<Result<ClusterMember>> };
 
 /** Starts admission in front of a node with four slots, for the running test; `settings` are those of the cluster. */
@@ -40,7 +39,6 @@ export async function admitted({ result }: Asked): Promise<Admitted<ClusterMembe
   return slot;
 }
 
-/** Takes `count` free slots. */
 export async function fill(ask: () => Asked, count: number): Promise<Admitted<ClusterMember>[]> {
   return Promise.all(Array.from({ length: count }, () => admitted(ask())));
 }

@@ -1,6 +1,5 @@
 import type { EndpointView } from "../../../../gateway/upstream/load-balancing/endpoint-view.ts";
 
-/** An idle, healthy endpoint with these overrides. */
 export function endpointWith(given: Partial<EndpointView> & { readonly address: string }): EndpointView {
   return {
     healthy: true,
@@ -25,12 +24,10 @@ export function endpointWith(given: Partial<EndpointView> & { readonly address: 
   };
 }
 
-/** Idle, healthy endpoints `e0`, `e1`, ... */
 export function endpoints(count: number): EndpointView[] {
   return Array.from({ length: count }, (_, index) => endpointWith({ address: `e${index}` }));
 }
 
-/** Counts the occurrences of each address. */
 export function tally(addresses: Iterable<string | undefined>): Record<string, number> {
   const counts: Record<string, number> = {};
   for (const address of addresses) if (address !== undefined) counts[address] = (counts[address] ?? 0) + 1;

@@ -24,27 +24,23 @@ export const staysAt = (...steps: readonly (readonly Event[])[]): Script =>
     await new Promise(() => {});
   };
 
-/** Starts an engine for the running test. */
 export async function engine(script: Script, slots = 1_000): Promise<RunningEngine> {
   const running = await startEngine(script, { slots });
   onTestFinished(() => running.stop());
   return running;
 }
 
-/** Starts a wire to a node for the running test. */
 export async function wireTo({ address }: { readonly address: string }): Promise<FaultyWire> {
   const wire = await FaultyWire.start(address);
   onTestFinished(() => wire.close());
   return wire;
 }
 
-/** Starts engines for the running test, and returns the wires to them. */
 export async function wired<Scripts extends readonly Script[]>(...scripts: Scripts) {
   const wires = await Promise.all(scripts.map(async (script) => wireTo(await engine(script))));
   return wires as { [At in keyof Scripts]: FaultyWire };
 }
 
-/** Starts engines with a router in front, which prefers the first. */
 export async function routed(scripts: readonly Script[], options: FrontRigOptions = {}) {
   const engines = await Promise.all(scripts.map((script) => engine(script)));
   return { engines, ...(await inFrontOf(engines, options)) };
@@ -59,5 +55,4 @@ export async function inFrontOf(nodes: readonly { readonly address: string }[], 
   return { rig };
 }
 
-/** Returns the number of requests of each engine. */
 export const callsOf = (engines: readonly RunningEngine[]) => engines.map(({ backend }) => backend.requests.length);

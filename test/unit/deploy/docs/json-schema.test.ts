@@ -20,7 +20,6 @@ function validator(path: string) {
   return independentValidator(schema);
 }
 
-/** The YAML examples of a document that begin with the line `# <name>`. */
 function examples(document: string, name: string): readonly unknown[] {
   const blocks = readFileSync(join(ROOT, document), "utf8").matchAll(/```yaml\n# (\S+)\n([\s\S]*?)```/g);
   return [...blocks].flatMap(([, file, text = ""]) => (file === name ? [parse(text)] : []));

@@ -36,7 +36,6 @@ const { static_resources: edge } = z
   .parse(parse(text));
 const gateway = checkConfig(gatewayConfigSchema, { keys: { file: "keys.json" }, clusters: [] }, "test");
 
-/** Shipped configurations of gateways behind this Envoy. */
 const BEHIND = ["deploy/compose/config/gateway.yaml", "deploy/kubernetes/gateway/gateway.yaml"];
 
 /** The first duration with this name in the configuration, in milliseconds. */

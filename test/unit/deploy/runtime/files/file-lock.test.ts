@@ -20,7 +20,6 @@ afterEach(() => rm(folder, { recursive: true, force: true }));
 
 const patient = new AbortController().signal;
 
-/** Returns the id of a process that has exited. */
 async function deadProcessId(): Promise<number> {
   const child = spawn(process.execPath, ["--eval", ""]);
   await once(child, "exit");

@@ -1,6 +1,14 @@
 import { getEventListeners } from "node:events";
 import { expect, test } from "vitest";
-import { linkAbort, onAbort, sharedAbort, waitUnlessAborted } from "../../../../../deploy/runtime/time/abort.ts";
+import {
+  linkAbort,
+  onAbort,
+  sharedAbort,
+  sleep,
+  untilAborted,
+  waitUnlessAborted,
+} from "../../../../../deploy/runtime/time/abort.ts";
+import { VirtualClock } from "../../../../support/virtual-clock.ts";
 
 const listeners = (signal: AbortSignal) => getEventListeners(signal, "abort").length;
 
@@ -74,4 +82,27 @@ test("a shared signal takes any number of followers without a warning", async ()
   process.off("warning", note);
   for (const { release } of links) release();
   expect(warned).toEqual([]);
+});
+
+test.each([
+  ["when its time is over, and not before", 100, undefined],
+  ["when its signal is aborted", 50, 50],
+  ["at once if its signal was aborted before", 0, 0],
+])("sleep ends %s, and leaves neither a listener nor a timer behind", async (_when, endsMs, leavesMs) => {
+  const clock = new VirtualClock();
+  const leave = new AbortController();
+  if (leavesMs === 0) leave.abort();
+  let awake = false;
+  const slept = sleep(clock, 100, leave.signal).then(() => {
+    awake = true;
+  });
+  if (endsMs > 0) {
+    await clock.advance(endsMs - 1);
+    expect([awake, listeners(leave.signal)]).toEqual([false, 1]);
+    await clock.advance(1);
+  }
+  if (leavesMs) leave.abort();
+  await slept;
+  expect(listeners(leave.signal)).toBe(0);
+  clock.jump(1_000);
 });

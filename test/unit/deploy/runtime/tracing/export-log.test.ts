@@ -2,7 +2,6 @@ import { pino } from "pino";
 import { describe, expect, test } from "vitest";
 import { exportLog } from "../../../../../deploy/runtime/tracing/trace-export.ts";
 
-/** The SDK's form of a failed export: all fields of the error, as JSON. */
 const failed = (fields: object) => JSON.stringify({ stack: "at somewhere", name: "Error", ...fields });
 
 describe("complaints of the SDK in the log", () => {

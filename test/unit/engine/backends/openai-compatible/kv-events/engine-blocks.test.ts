@@ -88,9 +88,9 @@ test("the same tokens with another salt are different blocks", () => {
 test("blocks with unreported parents are located in the prompt, and their parents inferred", () => {
   const prompt = tokens(40);
   tie("a", prompt, 16);
-  blocks.take(0, [stored("x", prompt, 6)]);
-  expect(held.get("a")).toBeUndefined();
   blocks.used({ tokens: prompt, hashes: chainHashes(prompt, BLOCK, "") });
+  expect(held.get("a")).toBeUndefined();
+  blocks.take(0, [stored("x", prompt, 6)]);
   expect(held.get("a")).toEqual({ model: "m", tokens: 16, tailTokens: 24 });
   blocks.take(0, [{ kind: "removed", hashes: ["x9", "x8", "x7", "x6"] }]);
   expect(held.get("a")?.tailTokens).toBe(8);
