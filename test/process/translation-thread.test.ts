@@ -68,7 +68,7 @@ const counting = new URL(
 /** The same, and a body with `grow` leaves much memory behind. */
 const GROWING = `
 import { parentPort } from "node:worker_threads";
-import { ofThisThread } from "./deploy/runtime/threads/grown-heap.js";
+import { ofThisThread } from "./deploy/runtime/threads/work-threads.js";
 const left = [];
 let had = 0;
 parentPort.on("message", ({ body }) => {
