@@ -1,21 +1,15 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { ReasoningMode } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { Role, ToolChoiceMode } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { Modality } from "../../../proto/gen/svc/inference/v1/node_service.ts";
 import { EVERY_KEYWORD, expectTaken, ONE_PATH, type Shape } from "../../support/gateway/agent-shapes.ts";
-import { type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
+import { serviceOfFile } from "../../support/gateway/scripted-service.ts";
 
 /*
  * Known request forms of agents and SDKs without a recording: their fields and blocks, our words.
  */
 
-let service: ScriptedService;
-
-beforeAll(async () => {
-  service = await startScriptedService({ engine: { inputModalities: [Modality.TEXT, Modality.IMAGE] } });
-});
-
-afterAll(() => service.stop());
+const service = serviceOfFile({ engine: { inputModalities: [Modality.TEXT, Modality.IMAGE] } });
 
 const MESSAGES = "/v1/messages";
 const COUNT = "/v1/messages/count_tokens";

@@ -1,8 +1,8 @@
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import type { CountTokensRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { finished, started } from "../../support/events/events.ts";
 import { gate } from "../../support/gate.ts";
-import { type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
+import { serviceOfFile } from "../../support/gateway/scripted-service.ts";
 import { expectErrorB } from "../../support/http/error-reply.ts";
 import { valueAt } from "../../support/http/value-at.ts";
 
@@ -16,19 +16,9 @@ function countOf({ messages, tools, toolChoice, reasoning }: Prompt): number {
   return JSON.stringify([messages, tools, toolChoice, reasoning]).length;
 }
 
-let service: ScriptedService;
-
-beforeAll(async () => {
-  service = await startScriptedService({ engine: { slots: 1, countTokens: countOf } });
-});
-
-beforeEach(() =>
-  service.play((request) => [
-    [started({ inputTokens: countOf(request) }), finished(undefined, { inputTokens: countOf(request) })],
-  ]),
-);
-
-afterAll(() => service.stop());
+const service = serviceOfFile({ engine: { slots: 1, countTokens: countOf } }, (request) => [
+  [started({ inputTokens: countOf(request) }), finished(undefined, { inputTokens: countOf(request) })],
+]);
 
 const tools = [{ name: "read", description: "Reads.", input_schema: { type: "object", properties: {} } }];
 

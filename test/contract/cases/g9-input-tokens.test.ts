@@ -1,7 +1,7 @@
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import type { CountTokensRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { finished, started } from "../../support/events/events.ts";
-import { type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
+import { serviceOfFile } from "../../support/gateway/scripted-service.ts";
 import { expectErrorA } from "../../support/http/error-reply.ts";
 import { valueAt } from "../../support/http/value-at.ts";
 
@@ -15,19 +15,9 @@ function countOf({ messages, tools, toolChoice, reasoning }: Prompt): number {
   return JSON.stringify([messages, tools, toolChoice, reasoning]).length;
 }
 
-let service: ScriptedService;
-
-beforeAll(async () => {
-  service = await startScriptedService({ engine: { countTokens: countOf } });
-});
-
-beforeEach(() =>
-  service.play((request) => [
-    [started({ inputTokens: countOf(request) }), finished(undefined, { inputTokens: countOf(request) })],
-  ]),
-);
-
-afterAll(() => service.stop());
+const service = serviceOfFile({ engine: { countTokens: countOf } }, (request) => [
+  [started({ inputTokens: countOf(request) }), finished(undefined, { inputTokens: countOf(request) })],
+]);
 
 const tools = [{ type: "function", name: "read", parameters: { type: "object", properties: {} } }];
 const call = { type: "function_call", call_id: "call_1", name: "read", arguments: "{}" };
