@@ -81,7 +81,7 @@ const MESSAGES_BODIES: readonly object[] = [
     ],
     tools: [
       { name: "read", input_schema: schema, ...mark },
-      { name: "DeferredToolPlaceholder", input_schema: schema },
+      { name: "DeferredToolPlaceholder", input_schema: schema, defer_loading: true },
     ],
     tool_choice: { type: "tool", name: "read" },
     thinking: { type: "enabled", budget_tokens: 10, display: "omitted" },
