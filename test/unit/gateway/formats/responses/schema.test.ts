@@ -1,8 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { DEFAULT_CATALOG } from "../../../../../gateway/catalog.ts";
 import { responses } from "../../../../../gateway/formats/responses/request.ts";
-import { FORMAT_SETTINGS } from "../../../../support/events/format-settings.ts";
-import { head, prepare, refusal, sealer } from "./prepared-request.ts";
+import { CONTEXT } from "../../../../support/events/encoding-context.ts";
+import { head, prepare, refusal } from "./prepared-request.ts";
 
 const neutral = {
   stream: false,
@@ -64,18 +63,11 @@ describe("top-level keys", () => {
   });
 
   test("a missing model is reported before a missing input, and both before other faults", () => {
-    const context = {
-      sealer: () => sealer,
-      acceptsImages: () => true,
-      settings: FORMAT_SETTINGS,
-      catalog: DEFAULT_CATALOG,
-      usableModels: [],
-    } as const;
-    expect(() => responses.prepare({ stop: 1 }, context)).toThrow("Missing required parameter: 'model'.");
-    expect(() => responses.prepare({ model: "svc-qwen", stop: 1 }, context)).toThrow(
+    expect(() => responses.prepare({ stop: 1 }, CONTEXT)).toThrow("Missing required parameter: 'model'.");
+    expect(() => responses.prepare({ model: "svc-qwen", stop: 1 }, CONTEXT)).toThrow(
       "Missing required parameter: 'input'.",
     );
-    expect(() => responses.prepare([], context)).toThrow("The request body must be a JSON object.");
+    expect(() => responses.prepare([], CONTEXT)).toThrow("The request body must be a JSON object.");
   });
 });
 
