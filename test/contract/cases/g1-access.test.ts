@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
+import { type ScriptedService, serviceOfFile, startScriptedService } from "../../support/gateway/scripted-service.ts";
 import { expectErrorA, expectErrorB } from "../../support/http/error-reply.ts";
 import { MINIMAL, POST_PATHS, type PostPath } from "../../support/requests/minimal-bodies.ts";
 
@@ -9,13 +9,7 @@ const COUNT = "/v1/messages/count_tokens";
 const RESPONSES = "/v1/responses";
 const JSON_TYPE = { "content-type": "application/json" };
 
-let service: ScriptedService;
-
-beforeAll(async () => {
-  service = await startScriptedService();
-});
-
-afterAll(() => service.stop());
+const service = serviceOfFile();
 
 /** A request with exactly these headers. */
 function send(path: string, init: RequestInit): Promise<Response> {

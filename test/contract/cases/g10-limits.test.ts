@@ -1,9 +1,9 @@
 import OpenAI, { RateLimitError } from "openai";
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { EngineError } from "../../../engine/errors.ts";
 import { updateKeyFile } from "../../../gateway/keys/key-file.ts";
 import { textAnswer } from "../../support/events/events.ts";
-import { HELLO, type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
+import { serviceOfFile } from "../../support/gateway/scripted-service.ts";
 import { expectErrorA, expectErrorB } from "../../support/http/error-reply.ts";
 import type { PostPath } from "../../support/requests/minimal-bodies.ts";
 
@@ -12,15 +12,7 @@ const MESSAGES = "/v1/messages";
 const COUNT = "/v1/messages/count_tokens";
 const RESPONSES = "/v1/responses";
 
-let service: ScriptedService;
-
-beforeAll(async () => {
-  service = await startScriptedService();
-});
-
-beforeEach(() => service.play(HELLO));
-
-afterAll(() => service.stop());
+const service = serviceOfFile();
 
 const bearer = (key: string) => ({ authorization: `Bearer ${key}` });
 

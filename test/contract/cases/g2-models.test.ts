@@ -1,16 +1,10 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { CATALOG } from "../../../gateway/catalog.ts";
-import { type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
+import { serviceOfFile } from "../../support/gateway/scripted-service.ts";
 import { expectErrorA } from "../../support/http/error-reply.ts";
 import { valueAt } from "../../support/http/value-at.ts";
 
-let service: ScriptedService;
-
-beforeAll(async () => {
-  service = await startScriptedService();
-});
-
-afterAll(() => service.stop());
+const service = serviceOfFile();
 
 async function modelsOf(key: string): Promise<unknown[]> {
   const response = await service.gateway.get("/v1/models", { authorization: `Bearer ${key}` });

@@ -1,21 +1,13 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { EngineError } from "../../../engine/errors.ts";
 import { ReasoningEffort, ReasoningMode } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
-import { HELLO, type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
+import { serviceOfFile } from "../../support/gateway/scripted-service.ts";
 import { expectErrorA } from "../../support/http/error-reply.ts";
 
 const CHAT = "/v1/chat/completions";
 
-let service: ScriptedService;
-
-beforeAll(async () => {
-  service = await startScriptedService();
-});
-
-beforeEach(() => service.play(HELLO));
-
-afterAll(() => service.stop());
+const service = serviceOfFile();
 
 const user = { role: "user", content: "hi" };
 const tool = { type: "function", function: { name: "read", parameters: { type: "object", properties: {} } } };

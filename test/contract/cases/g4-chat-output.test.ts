@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { FinishReason } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { modelWrites } from "../../support/engine/model-writes.ts";
 import {
@@ -11,20 +11,12 @@ import {
   textStart,
   toolCallStart,
 } from "../../support/events/events.ts";
-import { HELLO, type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
+import { serviceOfFile } from "../../support/gateway/scripted-service.ts";
 import { valueAt } from "../../support/http/value-at.ts";
 
 const CHAT = "/v1/chat/completions";
 
-let service: ScriptedService;
-
-beforeAll(async () => {
-  service = await startScriptedService();
-});
-
-beforeEach(() => service.play(HELLO));
-
-afterAll(() => service.stop());
+const service = serviceOfFile();
 
 const choiceOf = (reply: unknown) => valueAt(reply, "choices", 0);
 const contentOf = (reply: unknown) => valueAt(choiceOf(reply), "message", "content");

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { connect } from "node:net";
 import OpenAI, { APIError } from "openai";
-import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { Utf8Holder } from "../../../engine/backends/llama/tokens/vocabulary.ts";
 import { EngineError } from "../../../engine/errors.ts";
 import { becomes } from "../../support/becomes.ts";
@@ -10,12 +10,7 @@ import type { Script } from "../../support/engine/scripted-backend.ts";
 import { startEngine } from "../../support/engine/start-engine.ts";
 import { blockEnd, delta, finished, started, textAnswer, textStart } from "../../support/events/events.ts";
 import { gate } from "../../support/gate.ts";
-import {
-  ERROR_FRAMES,
-  HELLO,
-  type ScriptedService,
-  startScriptedService,
-} from "../../support/gateway/scripted-service.ts";
+import { ERROR_FRAMES, serviceOfFile, startScriptedService } from "../../support/gateway/scripted-service.ts";
 import { startGateway } from "../../support/gateway/start-gateway.ts";
 import { chatChunks, chatDeltas, joinedDeltas } from "../../support/http/chat-chunks.ts";
 import { expectErrorA } from "../../support/http/error-reply.ts";
@@ -26,17 +21,9 @@ import { MINIMAL } from "../../support/requests/minimal-bodies.ts";
 
 const CHAT = "/v1/chat/completions";
 
-let service: ScriptedService;
-
-beforeAll(async () => {
-  service = await startScriptedService({
-    gateway: { formats: ERROR_FRAMES, timeouts: { keepAliveIntervalMs: 20 } },
-  });
+const service = serviceOfFile({
+  gateway: { formats: ERROR_FRAMES, timeouts: { keepAliveIntervalMs: 20 } },
 });
-
-beforeEach(() => service.play(HELLO));
-
-afterAll(() => service.stop());
 
 function openai(): OpenAI {
   return new OpenAI({ apiKey: service.gateway.key, baseURL: `${service.gateway.baseUrl}/v1`, maxRetries: 0 });

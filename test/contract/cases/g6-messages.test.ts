@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { EngineError } from "../../../engine/errors.ts";
 import { FinishReason, ReasoningMode } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type Message, Role, ToolChoiceMode } from "../../../proto/gen/svc/inference/v1/messages.ts";
@@ -13,22 +13,14 @@ import {
   textAnswer,
   textStart,
 } from "../../support/events/events.ts";
-import { HELLO, type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
+import { serviceOfFile, startScriptedService } from "../../support/gateway/scripted-service.ts";
 import { expectErrorB } from "../../support/http/error-reply.ts";
 import { valueAt } from "../../support/http/value-at.ts";
 
 const MESSAGES = "/v1/messages";
 const INVALID = "invalid_request_error";
 
-let service: ScriptedService;
-
-beforeAll(async () => {
-  service = await startScriptedService({ engine: { inputModalities: [Modality.TEXT, Modality.IMAGE] } });
-});
-
-beforeEach(() => service.play(HELLO));
-
-afterAll(() => service.stop());
+const service = serviceOfFile({ engine: { inputModalities: [Modality.TEXT, Modality.IMAGE] } });
 
 const user = (content: unknown) => ({ role: "user", content });
 const assistant = (content: unknown) => ({ role: "assistant", content });

@@ -1,5 +1,5 @@
 import Anthropic, { APIError } from "@anthropic-ai/sdk";
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { EngineError } from "../../../engine/errors.ts";
 import { FinishReason } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import {
@@ -12,29 +12,16 @@ import {
   toolCallStart,
 } from "../../support/events/events.ts";
 import { gate } from "../../support/gate.ts";
-import {
-  ERROR_FRAMES,
-  HELLO,
-  type ScriptedService,
-  startScriptedService,
-} from "../../support/gateway/scripted-service.ts";
+import { ERROR_FRAMES, serviceOfFile } from "../../support/gateway/scripted-service.ts";
 import { readBody } from "../../support/http/read-until.ts";
 import { parseSse } from "../../support/http/sse-reader.ts";
 import { valueAt } from "../../support/http/value-at.ts";
 
 const MESSAGES = "/v1/messages";
 
-let service: ScriptedService;
-
-beforeAll(async () => {
-  service = await startScriptedService({
-    gateway: { formats: ERROR_FRAMES, timeouts: { keepAliveIntervalMs: 20 } },
-  });
+const service = serviceOfFile({
+  gateway: { formats: ERROR_FRAMES, timeouts: { keepAliveIntervalMs: 20 } },
 });
-
-beforeEach(() => service.play(HELLO));
-
-afterAll(() => service.stop());
 
 const request = { model: "svc-qwen", max_tokens: 64, messages: [{ role: "user" as const, content: "hi" }] };
 

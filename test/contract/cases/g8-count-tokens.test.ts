@@ -1,13 +1,14 @@
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import type { CountTokensRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { finished, started } from "../../support/events/events.ts";
 import { gate } from "../../support/gate.ts";
-import { type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
-import { expectErrorB } from "../../support/http/error-reply.ts";
+import { serviceOfFile } from "../../support/gateway/scripted-service.ts";
+import { expectErrorA, expectErrorB } from "../../support/http/error-reply.ts";
 import { valueAt } from "../../support/http/value-at.ts";
 
 const COUNT = "/v1/messages/count_tokens";
 const MESSAGES = "/v1/messages";
+const INPUT_TOKENS = "/v1/responses/input_tokens";
 
 type Prompt = Pick<CountTokensRequest, "messages" | "tools" | "toolChoice" | "reasoning">;
 
@@ -16,19 +17,9 @@ function countOf({ messages, tools, toolChoice, reasoning }: Prompt): number {
   return JSON.stringify([messages, tools, toolChoice, reasoning]).length;
 }
 
-let service: ScriptedService;
-
-beforeAll(async () => {
-  service = await startScriptedService({ engine: { slots: 1, countTokens: countOf } });
-});
-
-beforeEach(() =>
-  service.play((request) => [
-    [started({ inputTokens: countOf(request) }), finished(undefined, { inputTokens: countOf(request) })],
-  ]),
-);
-
-afterAll(() => service.stop());
+const service = serviceOfFile({ engine: { slots: 1, countTokens: countOf } }, (request) => [
+  [started({ inputTokens: countOf(request) }), finished(undefined, { inputTokens: countOf(request) })],
+]);
 
 const tools = [{ name: "read", description: "Reads.", input_schema: { type: "object", properties: {} } }];
 
@@ -88,4 +79,40 @@ test("case 108b: counting works while all slots are busy", async () => {
   expect(await service.reply(COUNT)).toEqual({ input_tokens: expect.any(Number) });
   go.open();
   expect((await busy).status).toBe(200);
+});
+
+describe("counts of responses", () => {
+  const tools = [{ type: "function", name: "read", parameters: { type: "object", properties: {} } }];
+  const call = { type: "function_call", call_id: "call_1", name: "read", arguments: "{}" };
+
+  test("the reply holds its kind and the number", async () => {
+    expect(await service.reply(INPUT_TOKENS)).toEqual({
+      object: "response.input_tokens",
+      input_tokens: expect.any(Number),
+    });
+  });
+
+  test.each([
+    ["a text", {}],
+    ["instructions", { instructions: "Be brief." }],
+    ["tools and a choice", { tools, tool_choice: "required", parallel_tool_calls: false }],
+    ["reasoning", { reasoning: { effort: "high" } }],
+    ["a tool's result", { tools, input: [call, { type: "function_call_output", call_id: "call_1", output: "x" }] }],
+  ])("the count is the prompt of the response with the same body: %s", async (_, fields) => {
+    const counted = valueAt(await service.reply(INPUT_TOKENS, fields), "input_tokens");
+    const usage = valueAt(await service.reply("/v1/responses", fields), "usage");
+    expect(valueAt(usage, "input_tokens")).toBe(counted);
+  });
+
+  test("bodies that responses refuses are refused in its envelope, with their path", async () => {
+    await expectErrorA(await service.post(INPUT_TOKENS, { input: null }), 400, "missing_required_parameter", "input");
+    await expectErrorA(await service.post(INPUT_TOKENS, { foo: 1 }), 400, "unknown_parameter", "foo");
+    await expectErrorA(await service.post(INPUT_TOKENS, { model: "gpt-4o" }), 400, "model_not_found", "model");
+    await expectErrorA(
+      await service.post(INPUT_TOKENS, { previous_response_id: "r" }),
+      400,
+      "unsupported_parameter",
+      "previous_response_id",
+    );
+  });
 });

@@ -1,8 +1,8 @@
 import OpenAI from "openai";
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { Role, ToolChoiceMode } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { textAnswer } from "../../support/events/events.ts";
-import { type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
+import { serviceOfFile } from "../../support/gateway/scripted-service.ts";
 import { expectErrorA } from "../../support/http/error-reply.ts";
 import { valueAt } from "../../support/http/value-at.ts";
 
@@ -10,15 +10,7 @@ const RESPONSES = "/v1/responses";
 const COMPACT = "/v1/responses/compact";
 const SUMMARY = "The user wants a.ts read. It is read.";
 
-let service: ScriptedService;
-
-beforeAll(async () => {
-  service = await startScriptedService();
-});
-
-beforeEach(() => service.play(() => [textAnswer(SUMMARY)]));
-
-afterAll(() => service.stop());
+const service = serviceOfFile({}, () => [textAnswer(SUMMARY)]);
 
 const user = { type: "message", role: "user", content: [{ type: "input_text", text: "Read a.ts." }] };
 const call = { type: "function_call", call_id: "call_1", name: "read", arguments: "{}", status: "completed" };

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { beforeEach, describe, expect, test } from "vitest";
 import { EngineError } from "../../../engine/errors.ts";
 import { FinishReason } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import {
@@ -11,22 +11,14 @@ import {
   toolCallStart,
 } from "../../support/events/events.ts";
 import { gate } from "../../support/gate.ts";
-import { HELLO, type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
+import { serviceOfFile } from "../../support/gateway/scripted-service.ts";
 import { readBody } from "../../support/http/read-until.ts";
 import { type ResponseEvent, responseEvents, typesOf } from "../../support/http/response-events.ts";
 import { valueAt } from "../../support/http/value-at.ts";
 
 const RESPONSES = "/v1/responses";
 
-let service: ScriptedService;
-
-beforeAll(async () => {
-  service = await startScriptedService({ gateway: { timeouts: { keepAliveIntervalMs: 20 } } });
-});
-
-beforeEach(() => service.play(HELLO));
-
-afterAll(() => service.stop());
+const service = serviceOfFile({ gateway: { timeouts: { keepAliveIntervalMs: 20 } } });
 
 const everything = () => [
   [started(), reasoningStart(0), delta(0, "I need "), delta(0, "two."), blockEnd(0)],

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { FinishReason, ReasoningEffort } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { modelWrites } from "../../support/engine/model-writes.ts";
@@ -11,21 +11,13 @@ import {
   textAnswer,
   textStart,
 } from "../../support/events/events.ts";
-import { HELLO, type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
+import { serviceOfFile, startScriptedService } from "../../support/gateway/scripted-service.ts";
 import { expectErrorA } from "../../support/http/error-reply.ts";
 import { valueAt } from "../../support/http/value-at.ts";
 
 const RESPONSES = "/v1/responses";
 
-let service: ScriptedService;
-
-beforeAll(async () => {
-  service = await startScriptedService();
-});
-
-beforeEach(() => service.play(HELLO));
-
-afterAll(() => service.stop());
+const service = serviceOfFile();
 
 const tool = { type: "function", name: "read", parameters: { type: "object", properties: {} }, strict: false };
 const call = { type: "function_call", call_id: "call_1", name: "read", arguments: '{"path":"a.ts"}' };

@@ -2,18 +2,12 @@ import { createAnthropic } from "@ai-sdk/anthropic";
 import { createOpenAI } from "@ai-sdk/openai";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import { generateText, jsonSchema, type LanguageModel, streamText, type ToolSet } from "ai";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { lostMidway } from "../../support/engine/lost-midway.ts";
 import { TRANSCRIPTS, transcript } from "../../support/events/transcripts.ts";
-import { ERROR_FRAMES, type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
+import { ERROR_FRAMES, serviceOfFile } from "../../support/gateway/scripted-service.ts";
 
-let service: ScriptedService;
-
-beforeAll(async () => {
-  service = await startScriptedService({ gateway: { formats: ERROR_FRAMES } });
-});
-
-afterAll(() => service.stop());
+const service = serviceOfFile({ gateway: { formats: ERROR_FRAMES } });
 
 const options = () => ({ apiKey: service.gateway.key, baseURL: `${service.gateway.baseUrl}/v1` });
 const summary = { openai: { reasoningSummary: "auto", store: false, forceReasoning: true } };

@@ -1,17 +1,11 @@
 import Anthropic from "@anthropic-ai/sdk";
 import Anthropic0 from "anthropic-sdk-0";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { lostMidway } from "../../support/engine/lost-midway.ts";
 import { TRANSCRIPTS, transcript } from "../../support/events/transcripts.ts";
-import { ERROR_FRAMES, type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
+import { ERROR_FRAMES, serviceOfFile } from "../../support/gateway/scripted-service.ts";
 
-let service: ScriptedService;
-
-beforeAll(async () => {
-  service = await startScriptedService({ gateway: { formats: ERROR_FRAMES } });
-});
-
-afterAll(() => service.stop());
+const service = serviceOfFile({ gateway: { formats: ERROR_FRAMES } });
 
 const request = { model: "svc-qwen", max_tokens: 64, messages: [{ role: "user" as const, content: "hi" }] };
 

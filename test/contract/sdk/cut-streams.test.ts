@@ -1,19 +1,12 @@
 import Anthropic from "@anthropic-ai/sdk";
 import OpenAI from "openai";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { lostMidway } from "../../support/engine/lost-midway.ts";
-import { type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
+import { serviceOfFile } from "../../support/gateway/scripted-service.ts";
 
 /* SDKs and a stream that breaks off, with their default settings: none takes the partial answer for a whole one. */
 
-let service: ScriptedService;
-
-beforeAll(async () => {
-  service = await startScriptedService({ gateway: { continuation: { maxBytes: 0 } } });
-  service.play(lostMidway);
-});
-
-afterAll(() => service.stop());
+const service = serviceOfFile({ gateway: { continuation: { maxBytes: 0 } } }, lostMidway);
 
 const model = "svc-qwen";
 const messages = [{ role: "user" as const, content: "hi" }];

@@ -6,24 +6,19 @@ import { APICallError, generateText, type LanguageModel } from "ai";
 import Anthropic0 from "anthropic-sdk-0";
 import OpenAI from "openai";
 import OpenAI5 from "openai-5";
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { EngineError, type ErrorReason } from "../../../engine/errors.ts";
-import { HELLO, type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
+import { serviceOfFile } from "../../support/gateway/scripted-service.ts";
 
-let service: ScriptedService;
+const service = serviceOfFile({ gateway: { maxBodyBytes: 4_096 } });
 let narrow: string;
 let spent: string;
 
 beforeAll(async () => {
-  service = await startScriptedService({ gateway: { maxBodyBytes: 4_096 } });
   narrow = await service.createKey("--name", "narrow", "--models", "svc-qwen");
   spent = await service.createKey("--name", "spent", "--models", "all", "--rpm", "1");
   await (await service.post("/v1/chat/completions", {}, { authorization: `Bearer ${spent}` })).text();
 });
-
-beforeEach(() => service.play(HELLO));
-
-afterAll(() => service.stop());
 
 type Call = { readonly key: string; readonly model: string; readonly text: string };
 

@@ -6,19 +6,13 @@ import { type LanguageModel, streamText } from "ai";
 import Anthropic0 from "anthropic-sdk-0";
 import OpenAI from "openai";
 import OpenAI5 from "openai-5";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { blockEnd, delta, finished, started, textStart } from "../../support/events/events.ts";
 import { gate } from "../../support/gate.ts";
-import { type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
+import { serviceOfFile } from "../../support/gateway/scripted-service.ts";
 import { watchedFetch } from "../../support/http/watched-fetch.ts";
 
-let service: ScriptedService;
-
-beforeAll(async () => {
-  service = await startScriptedService({ gateway: { timeouts: { keepAliveIntervalMs: 20 } } });
-});
-
-afterAll(() => service.stop());
+const service = serviceOfFile({ gateway: { timeouts: { keepAliveIntervalMs: 20 } } });
 
 type Options = { readonly apiKey: string; readonly baseURL: string; readonly fetch: typeof fetch };
 

@@ -1,18 +1,12 @@
 import OpenAI from "openai";
 import OpenAI5 from "openai-5";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { lostMidway } from "../../support/engine/lost-midway.ts";
 import { TRANSCRIPTS, transcript } from "../../support/events/transcripts.ts";
-import { ERROR_FRAMES, type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
+import { ERROR_FRAMES, serviceOfFile } from "../../support/gateway/scripted-service.ts";
 import { valueAt } from "../../support/http/value-at.ts";
 
-let service: ScriptedService;
-
-beforeAll(async () => {
-  service = await startScriptedService({ gateway: { formats: ERROR_FRAMES } });
-});
-
-afterAll(() => service.stop());
+const service = serviceOfFile({ gateway: { formats: ERROR_FRAMES } });
 
 const request = {
   model: "svc-qwen",

@@ -1,17 +1,11 @@
 import OpenAI from "openai";
 import OpenAI5 from "openai-5";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { lostMidway } from "../../support/engine/lost-midway.ts";
 import { TRANSCRIPTS, transcript } from "../../support/events/transcripts.ts";
-import { type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
+import { serviceOfFile } from "../../support/gateway/scripted-service.ts";
 
-let service: ScriptedService;
-
-beforeAll(async () => {
-  service = await startScriptedService();
-});
-
-afterAll(() => service.stop());
+const service = serviceOfFile();
 
 const request = { model: "svc-qwen", input: "hi", reasoning: { summary: "auto" as const } };
 

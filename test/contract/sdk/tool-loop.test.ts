@@ -4,7 +4,7 @@ import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import Anthropic from "@anthropic-ai/sdk";
 import { jsonSchema, type LanguageModel, stepCountIs, streamText, type ToolSet } from "ai";
 import OpenAI from "openai";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { FinishReason, type GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import type { Script } from "../../support/engine/scripted-backend.ts";
@@ -18,18 +18,9 @@ import {
   textStart,
   toolCallStart,
 } from "../../support/events/events.ts";
-import { type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
+import { serviceOfFile } from "../../support/gateway/scripted-service.ts";
 
 /* A turn that calls two tools, and the turn after their results: the model's output comes back unchanged. */
-
-let service: ScriptedService;
-
-beforeAll(async () => {
-  service = await startScriptedService();
-  service.play(twoTurns);
-});
-
-afterAll(() => service.stop());
 
 const twoTurns: Script = ({ messages }) => {
   if (messages.at(-1)?.role === Role.TOOL) return [textAnswer("Both read.")];
@@ -44,6 +35,8 @@ const twoTurns: Script = ({ messages }) => {
     [finished(FinishReason.TOOL_CALLS, { reasoningTokens: 4 })],
   ];
 };
+
+const service = serviceOfFile({}, twoTurns);
 
 const schema = { type: "object" as const, properties: { path: { type: "string" as const } }, required: ["path"] };
 const NAME = "read_file";

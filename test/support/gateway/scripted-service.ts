@@ -1,3 +1,4 @@
+import { afterAll, beforeAll, beforeEach } from "vitest";
 import type { GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Script, ScriptedOptions } from "../engine/scripted-backend.ts";
 import { type RunningEngine, startEngine } from "../engine/start-engine.ts";
@@ -68,6 +69,17 @@ export async function startScriptedService(options: ScriptedServiceOptions = {})
       await engine.stop();
     },
   };
+}
+
+/** Starts a service for the tests of one file, stops it after them, and sets `script` before each. */
+export function serviceOfFile(options: ScriptedServiceOptions = {}, script = HELLO): ScriptedService {
+  const service = {} as ScriptedService;
+  beforeAll(async () => {
+    Object.assign(service, await startScriptedService(options));
+  });
+  beforeEach(() => service.play(script));
+  afterAll(() => service.stop());
+  return service;
 }
 
 async function textOf200(response: Response): Promise<string> {

@@ -10,63 +10,48 @@ import { faultOf } from "./thrown-by.ts";
 
 const PNG = Buffer.from("\x89PNG\r\n\x1a\n0000", "latin1").toString("base64");
 
+type Place = "earlier" | "result" | "last";
+
 type Dialect = {
   readonly format: Format;
   /** Parts in this format that a model without images cannot read, by their kind. */
   readonly parts: Readonly<Record<string, object>>;
-  /** The body of a conversation that continues after a user's content, after a tool's result, or ends with a user's. */
-  readonly body: (place: "earlier" | "result" | "last", part: object) => object;
-  /** The paths of the part in the last message. */
-  readonly lastPath: string;
+  readonly text: object;
+  /** The name of the conversation in a body. */
+  readonly field: "messages" | "input";
+  /** A call and its result with this content. */
+  readonly result: (content: readonly object[]) => readonly object[];
 };
 
-const textPart = (type: string) => ({ type, text: "Look." });
+const CHAT: Dialect = {
+  format: chat,
+  parts: {
+    "an image": { type: "image_url", image_url: { url: `data:image/png;base64,${PNG}` } },
+    "a file": { type: "file", file: { file_data: "x" } },
+    "a recording": { type: "input_audio", input_audio: { data: "x", format: "wav" } },
+  },
+  text: { type: "text", text: "Look." },
+  field: "messages",
+  result: (content) => [
+    { role: "assistant", tool_calls: [{ id: "c", type: "function", function: { name: "f", arguments: "{}" } }] },
+    { role: "tool", tool_call_id: "c", content },
+  ],
+};
 
 const DIALECTS: Readonly<Record<string, Dialect>> = {
-  chat: {
-    format: chat,
-    parts: {
-      "an image": { type: "image_url", image_url: { url: `data:image/png;base64,${PNG}` } },
-      "a file": { type: "file", file: { file_data: "x" } },
-      "a recording": { type: "input_audio", input_audio: { data: "x", format: "wav" } },
-    },
-    body(place, part) {
-      const content = [textPart("text"), part];
-      const call = { id: "c", type: "function", function: { name: "f", arguments: "{}" } };
-      const used = [
-        { role: "user", content: "Go." },
-        { role: "assistant", tool_calls: [call] },
-        { role: "tool", tool_call_id: "c", content },
-      ];
-      if (place === "result") return { messages: used };
-      const said = { role: "user", content };
-      return { messages: place === "last" ? [said] : [said, { role: "user", content: "And?" }] };
-    },
-    lastPath: "messages[0].content[1]",
-  },
+  chat: CHAT,
   messages: {
     format: messages,
     parts: {
       "an image": { type: "image", source: { type: "base64", media_type: "image/png", data: PNG } },
       "a document": { type: "document", source: { type: "base64", media_type: "application/pdf", data: "JVBERg==" } },
     },
-    body(place, part) {
-      const content = [textPart("text"), part];
-      const rest = { max_tokens: 9 };
-      const use = { type: "tool_use", id: "c", name: "f", input: {} };
-      const result = { type: "tool_result", tool_use_id: "c", content };
-      if (place === "result")
-        return {
-          ...rest,
-          messages: [
-            { role: "assistant", content: [use] },
-            { role: "user", content: [result, part] },
-          ],
-        };
-      const said = { role: "user", content };
-      return { ...rest, messages: place === "last" ? [said] : [said, { role: "user", content: "And?" }] };
-    },
-    lastPath: "messages[0].content[1]",
+    text: { type: "text", text: "Look." },
+    field: "messages",
+    result: (content) => [
+      { role: "assistant", content: [{ type: "tool_use", id: "c", name: "f", input: {} }] },
+      { role: "user", content: [{ type: "tool_result", tool_use_id: "c", content }, ...content.slice(1)] },
+    ],
   },
   responses: {
     format: responses,
@@ -74,16 +59,22 @@ const DIALECTS: Readonly<Record<string, Dialect>> = {
       "an image": { type: "input_image", image_url: `data:image/png;base64,${PNG}` },
       "a file": { type: "input_file", file_data: "x" },
     },
-    body(place, part) {
-      const content = [textPart("input_text"), part];
-      const call = { type: "function_call", call_id: "c", name: "f", arguments: "{}" };
-      if (place === "result") return { input: [call, { type: "function_call_output", call_id: "c", output: content }] };
-      const said = { role: "user", content };
-      return { input: place === "last" ? [said] : [said, { role: "user", content: "And?" }] };
-    },
-    lastPath: "input[0].content[1]",
+    text: { type: "input_text", text: "Look." },
+    field: "input",
+    result: (content) => [
+      { type: "function_call", call_id: "c", name: "f", arguments: "{}" },
+      { type: "function_call_output", call_id: "c", output: content },
+    ],
   },
 };
+
+/** A conversation with the part before the last message of the user, in the result of a tool, or in the last message. */
+function bodyOf({ text, field, result }: Dialect, place: Place, part: object): object {
+  const content = [text, part];
+  const said = { role: "user", content };
+  const turns = { earlier: [said, { role: "user", content: "And?" }], result: result(content), last: [said] }[place];
+  return { model: "svc-qwen", [field]: turns, ...(field === "messages" && { max_tokens: 9 }) };
+}
 
 const CASES = Object.entries(DIALECTS).flatMap(([name, dialect]) =>
   Object.entries(dialect.parts).map(([what, part]) => ({ name, dialect, what, part })),
@@ -96,57 +87,53 @@ function textsOf({ messages: all }: CanonicalRequest, role: Role): readonly stri
   return inner.flatMap(({ kind }) => (kind?.$case === "text" ? [kind.value.text] : []));
 }
 
-describe.each(CASES)(
-  "$what that a model cannot read, in $name",
-  ({ dialect: { format, body, lastPath }, what, part }) => {
-    const read = (place: Parameters<Dialect["body"]>[0], unreadableContent: UnreadableRule = "reject") =>
-      format.prepare(
-        { model: "svc-qwen", ...body(place, part) },
-        { ...CONTEXT, acceptsImages: () => false, settings: { ...CONTEXT.settings, unreadableContent } },
-      ).request;
-    const instead = `[Here was ${what}, which this model cannot read.]`;
+describe.each(CASES)("$what that a model cannot read, in $name", ({ dialect, what, part }) => {
+  const { format, field } = dialect;
+  const read = (place: Place, unreadableContent: UnreadableRule = "reject") =>
+    format.prepare(bodyOf(dialect, place, part), {
+      ...CONTEXT,
+      acceptsImages: () => false,
+      settings: { ...CONTEXT.settings, unreadableContent },
+    }).request;
+  const instead = `[Here was ${what}, which this model cannot read.]`;
 
-    test("becomes a text for the model in a tool's result, and beside one", () => {
-      expect(textsOf(read("result"), Role.TOOL)).toEqual(["Look.", instead]);
-      if (format === messages) expect(textsOf(read("result"), Role.USER)).toEqual([instead]);
-    });
+  test("becomes a text for the model in a tool's result, and beside one", () => {
+    expect(textsOf(read("result"), Role.TOOL)).toEqual(["Look.", instead]);
+    if (format === messages) expect(textsOf(read("result"), Role.USER)).toEqual([instead]);
+  });
 
-    test("becomes one in an earlier message, so that the conversation continues", () => {
-      expect(textsOf(read("earlier"), Role.USER).slice(0, 2)).toEqual(["Look.", instead]);
-    });
+  test("becomes one in an earlier message, so that the conversation continues", () => {
+    expect(textsOf(read("earlier"), Role.USER).slice(0, 2)).toEqual(["Look.", instead]);
+  });
 
-    test("is refused in the last one by its path, if it is the user's own", () => {
-      const { code, param } = faultOf(() => read("last"));
-      expect(code).toBe("unsupported_value");
-      expect(param).toMatch(lastPath);
-    });
+  test("is refused in the last one by its path, if it is the user's own", () => {
+    const { code, param } = faultOf(() => read("last"));
+    expect(code).toBe("unsupported_value");
+    expect(param).toMatch(`${field}[0].content[1]`);
+  });
 
-    test("becomes a text there too, if so configured", () => {
-      expect(textsOf(read("last", "placeholder"), Role.USER)).toEqual(["Look.", instead]);
-    });
-  },
-);
+  test("becomes a text there too, if so configured", () => {
+    expect(textsOf(read("last", "placeholder"), Role.USER)).toEqual(["Look.", instead]);
+  });
+});
 
 describe("an undecodable image is treated the same, for a model with image input too", () => {
+  const readChat = (place: Place, part: object) =>
+    chat.prepare(bodyOf(CHAT, place, part), { ...CONTEXT, acceptsImages: () => true });
+
   test.each([
     ["one that is elsewhere", "https://host.example/a.png"],
     ["one of another type", `data:image/svg+xml;base64,${Buffer.from("<svg/>").toString("base64")}`],
     ["one that is none", "data:image/png;base64,bm90IGFuIGltYWdl"],
   ])("%s", (_what, url) => {
     const part = { type: "image_url", image_url: { url } };
-    const read = (place: "earlier" | "result" | "last") =>
-      chat.prepare(
-        { model: "svc-qwen", ...DIALECTS.chat?.body(place, part) },
-        { ...CONTEXT, acceptsImages: () => true },
-      );
+    const read = (place: Place) => readChat(place, part);
     for (const place of ["earlier", "result"] as const)
       expect(JSON.stringify(read(place).request)).toContain("Here was an image");
     expect(() => read("last")).toThrow();
   });
 
   test("content without the form of an image is refused everywhere", () => {
-    const body = DIALECTS.chat?.body("result", { type: "image_url" });
-    const read = () => chat.prepare({ model: "svc-qwen", ...body }, { ...CONTEXT, acceptsImages: () => true });
-    expect(faultOf(read).code).toBe("missing_required_parameter");
+    expect(faultOf(() => readChat("result", { type: "image_url" })).code).toBe("missing_required_parameter");
   });
 });

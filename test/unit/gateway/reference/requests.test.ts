@@ -9,8 +9,8 @@ import type { UntakenField } from "../../../../gateway/formats/request-body.ts";
 import { responses } from "../../../../gateway/formats/responses/request.ts";
 import { openApiDocument } from "../../../../gateway/reference/openapi.ts";
 import { FORMAT_SETTINGS } from "../../../support/events/format-settings.ts";
+import { FULL } from "../../../support/requests/full-bodies.ts";
 import { documentedPaths, undocumented, watched } from "../../../support/schemas/documented-paths.ts";
-import { CHAT_BODIES, MESSAGES_BODIES, RESPONSES_BODIES } from "./bodies.ts";
 
 /*
  * The reference and the programs are compared by the fields that a format reads of a body: each field read has to be
@@ -28,6 +28,102 @@ const context: PrepareContext = {
   catalog: DEFAULT_CATALOG,
   usableModels: [],
 };
+
+const PNG = Buffer.from("\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "latin1").toString("base64");
+const IMAGE_URL = `data:image/png;base64,${PNG}`;
+const mark = { cache_control: { type: "ephemeral", ttl: "1h" } };
+const schema = { type: "object" };
+
+const chatBody = { model: "svc-kimik3", messages: [{ role: "user", content: "hi" }] };
+const chatTool = { type: "function", function: { name: "read", parameters: schema, ...mark } };
+const chatName = { type: "function", function: { name: "read" } };
+const CHAT_BODIES: readonly object[] = [
+  FULL["/v1/chat/completions"],
+  {
+    model: "svc-kimik3",
+    messages: [
+      { role: "system", content: "Be brief.", ...mark },
+      {
+        role: "user",
+        content: [
+          { type: "text", text: "hi", ...mark },
+          { type: "image_url", image_url: { url: IMAGE_URL, detail: "low" }, ...mark },
+        ],
+      },
+      { role: "assistant", content: [{ type: "refusal", refusal: "no", ...mark }] },
+    ],
+    tools: [{ ...chatTool, ...mark }],
+    tool_choice: { type: "allowed_tools", allowed_tools: { mode: "auto", tools: [chatName] } },
+    thinking: { type: "enabled", budget_tokens: 10 },
+  },
+  { ...chatBody, tools: [chatTool], tool_choice: chatName, chat_template_kwargs: { enable_thinking: true } },
+];
+
+const block = { type: "text", text: "hi", ...mark };
+const image = { type: "image", source: { type: "base64", media_type: "image/png", data: PNG }, ...mark };
+const imageByUrl = { type: "image", source: { type: "url", url: IMAGE_URL }, ...mark };
+const plainDocument = { type: "document", source: { type: "text", data: "a" }, title: "t", context: "c", ...mark };
+const blockDocument = { type: "document", source: { type: "content", content: [block, image, imageByUrl] } };
+const found = { type: "search_result", source: "s", title: "t", content: [block], ...mark };
+const blocks = [block, image, imageByUrl, plainDocument, blockDocument, found];
+const use = { type: "tool_use", id: "toolu_1", name: "read", input: {}, ...mark };
+const inResult = [...blocks, { type: "tool_reference", tool_name: "x", ...mark }];
+const result = { type: "tool_result", tool_use_id: "toolu_1", content: inResult, ...mark };
+const MESSAGES_BODIES: readonly object[] = [
+  FULL["/v1/messages"],
+  {
+    model: "svc-kimik3",
+    max_tokens: 100,
+    messages: [
+      { role: "user", content: [...blocks, { type: "compaction", content: "before", ...mark }] },
+      { role: "assistant", content: [{ type: "thinking", thinking: "", signature: "sealed", ...mark }, use] },
+      { role: "user", content: [result] },
+    ],
+    tools: [
+      { name: "read", input_schema: schema, ...mark },
+      { name: "DeferredToolPlaceholder", input_schema: schema, defer_loading: true },
+    ],
+    tool_choice: { type: "tool", name: "read" },
+    thinking: { type: "enabled", budget_tokens: 10, display: "omitted" },
+    ...mark,
+  },
+  {
+    ...chatBody,
+    max_tokens: 100,
+    output_format: { type: "json_schema", schema },
+  },
+];
+
+const parts = [
+  { type: "input_text", text: "hi" },
+  { type: "input_image", image_url: IMAGE_URL, detail: "original" },
+  { type: "refusal", refusal: "no" },
+];
+const functionTool = { type: "function", name: "read", parameters: schema };
+const group = { type: "namespace", name: "files", tools: [functionTool] };
+const choice = { type: "function", name: "read", namespace: "files" };
+const RESPONSES_BODIES: readonly object[] = [
+  FULL["/v1/responses"],
+  {
+    model: "svc-kimik3",
+    input: [
+      { role: "user", content: parts },
+      { type: "reasoning", content: [{ type: "reasoning_text", text: "t" }], summary: [] },
+      { type: "function_call", call_id: "call_1", name: "read", namespace: "files", arguments: "{}" },
+      { type: "function_call_output", call_id: "call_1", output: parts },
+      { type: "compaction", encrypted_content: "sealed" },
+      { type: "compaction_trigger" },
+    ],
+    tools: [functionTool, group],
+    tool_choice: { type: "allowed_tools", mode: "auto", tools: [choice] },
+    stream_options: { include_obfuscation: true },
+    ...{ background: false, previous_response_id: null, conversation: null, prompt: null, moderation: null },
+    ...{ context_management: [], truncation: "disabled", service_tier: "auto", prompt_cache_options: {} },
+    ...{ max_tool_calls: 1, safety_identifier: "s", user: "u", frequency_penalty: 1, presence_penalty: 1 },
+    ...{ top_logprobs: 1, prompt_cache_retention: "24h" },
+  },
+  { model: "svc/kimik3", input: "hi", tools: [group], tool_choice: choice },
+];
 
 /** The paths of all fields that `read` reads in any of the bodies. */
 function readPaths(bodies: readonly object[], read: (body: unknown) => unknown): ReadonlySet<string> {

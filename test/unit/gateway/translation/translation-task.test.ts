@@ -20,11 +20,7 @@ function taskOf(operation: string, body: Buffer, more: Partial<TranslationTask> 
     routingKey: new Uint8Array(32),
   };
   const order = { operation, caller, bodyBytes: body.length } as const;
-  const common = {
-    singleKeys: ["model"],
-    settings: FORMAT_SETTINGS,
-    catalog: DEFAULT_CATALOG,
-  };
+  const common = { singleKeys: ["model"], settings: FORMAT_SETTINGS, catalog: DEFAULT_CATALOG };
   return { body, order, sealingKeys: [KEY], modelsWithImages: ["svc-qwen"], promptBounds: {}, ...common, ...more };
 }
 
@@ -33,25 +29,24 @@ function here(
   { order, sealingKeys, modelsWithImages, promptBounds }: TranslationTask,
   body: Buffer,
 ): Translated | ApiError {
-  try {
-    const surroundings = {
-      ...{ sealing: new Sealing(sealingKeys), settings: FORMAT_SETTINGS, catalog: DEFAULT_CATALOG },
-      acceptsImages: (model: string) => modelsWithImages.includes(model),
-      promptBounds: (model: string) => promptBounds[model] ?? [],
-    };
-    return translate(parseJsonBody(body), order, surroundings);
-  } catch (error) {
-    if (error instanceof ApiError) return error;
-    throw error;
-  }
+  const surroundings = {
+    ...{ sealing: new Sealing(sealingKeys), settings: FORMAT_SETTINGS, catalog: DEFAULT_CATALOG },
+    acceptsImages: (model: string) => modelsWithImages.includes(model),
+    promptBounds: (model: string) => promptBounds[model] ?? [],
+  };
+  return orError(() => translate(parseJsonBody(body), order, surroundings));
 }
 
 /** The result of a body on another thread, which receives only copies. */
 function there(task: TranslationTask): Translated | ApiError {
   const { end } = structuredClone(replyTo(structuredClone(task)));
   if ("fault" in end) throw new Error(end.fault.error);
+  return orError(() => resultOf(end));
+}
+
+function orError(run: () => Translated): Translated | ApiError {
   try {
-    return resultOf(end);
+    return run();
   } catch (error) {
     if (error instanceof ApiError) return error;
     throw error;

@@ -20,15 +20,6 @@ const png = `data:image/png;base64,${Buffer.from("\x89PNG\r\n\x1a\n..", "latin1"
 const canonical = (messages: unknown[], model = "svc-qwen") => prepareChat({ messages, model }).request.messages;
 
 describe("messages that are accepted", () => {
-  test.each([
-    ["system", Role.SYSTEM],
-    ["developer", Role.SYSTEM],
-    ["user", Role.USER],
-    ["assistant", Role.ASSISTANT],
-  ])("the role %s", (role, expected) => {
-    expect(canonical([{ role, content: "hi" }])).toEqual([{ role: expected, parts: [text("hi")] }]);
-  });
-
   test("system messages stay separate and in place", () => {
     const messages = ["system", "developer", "user", "system"].map((role, i) => ({ role, content: `${i}` }));
     expect(canonical(messages)).toEqual([
@@ -129,18 +120,6 @@ describe("messages that are accepted", () => {
     expect(canonical([{ role: "assistant", tool_calls: [call("0")] }, answer("0"), answer("0")])).toHaveLength(3);
   });
 
-  test("tool content may be an array of text parts", () => {
-    const content = [
-      { type: "text", text: "a" },
-      { type: "text", text: "b" },
-    ];
-    const [, result] = canonical([
-      { role: "assistant", tool_calls: [call("0")] },
-      { ...answer("0"), content },
-    ]);
-    expect(result?.parts[0]?.kind).toMatchObject({ value: { content: [text("a"), text("b")] } });
-  });
-
   test("cache_control marks the end of a prefix, on a part or after a message", () => {
     const mark = { cache_control: { type: "ephemeral", ttl: "5m" } };
     const cacheBreakpoint = { ttl: { seconds: 300, nanos: 0 } };
@@ -183,58 +162,31 @@ describe("messages that are refused", () => {
   const image = { type: "image_url", image_url: { url: png } };
 
   test.each<[unknown[], string, string]>([
-    [["x"], "invalid_type", "messages[0]"],
-    [[null], "invalid_type", "messages[0]"],
     [[{ content: "x" }], "missing_required_parameter", "messages[0].role"],
-    [[{ role: 1 }], "invalid_type", "messages[0].role"],
-    [[user, { role: "foo" }], "invalid_value", "messages[1].role"],
-    [[{ role: "function", name: "f", content: "x" }], "invalid_value", "messages[0].role"],
     [[{ role: "constructor" }], "invalid_value", "messages[0].role"],
-    [[{ ...user, name: 1 }], "invalid_type", "messages[0].name"],
-    [[{ ...user, content: 1 }], "invalid_type", "messages[0].content"],
     [[{ ...user, content: { type: "text" } }], "invalid_type", "messages[0].content"],
-    [part("x"), "invalid_type", "messages[0].content[1]"],
     [part({ text: "x" }), "missing_required_parameter", "messages[0].content[1].type"],
     [part({ type: "text" }), "missing_required_parameter", "messages[0].content[1].text"],
-    [part({ type: "text", text: 1 }), "invalid_type", "messages[0].content[1].text"],
-    [part({ type: "video" }), "invalid_value", "messages[0].content[1].type"],
     [part({ type: "refusal", refusal: "x" }), "invalid_value", "messages[0].content[1].type"],
     [part({ type: "input_audio" }), "unsupported_value", "messages[0].content[1].type"],
-    [part({ type: "file" }), "unsupported_value", "messages[0].content[1].type"],
-    [part(image), "unsupported_value", "messages[0].content[1]"],
     [[{ role: "system", content: [image] }], "invalid_value", "messages[0].content[0].type"],
     [assistant({ content: [image] }), "invalid_value", "messages[0].content[0].type"],
     [assistant({ content: "x", function_call: { name: "f" } }), "unsupported_parameter", "messages[0].function_call"],
-    [assistant({ reasoning_content: 1 }), "invalid_type", "messages[0].reasoning_content"],
-    [assistant({ reasoning: {} }), "invalid_type", "messages[0].reasoning"],
-    [assistant({ refusal: 1 }), "invalid_type", "messages[0].refusal"],
-    [assistant({ tool_calls: {} }), "invalid_type", "messages[0].tool_calls"],
-    [withCall(1), "invalid_type", "messages[0].tool_calls[0]"],
     [withCall({ ...call("a"), id: undefined }), "missing_required_parameter", "messages[0].tool_calls[0].id"],
     [withCall(call("")), "invalid_value", "messages[0].tool_calls[0].id"],
     [withCall(call("\ud800")), "invalid_value", "messages[0].tool_calls[0].id"],
     [withCall({ ...call("a"), type: undefined }), "missing_required_parameter", "messages[0].tool_calls[0].type"],
     [withCall({ ...call("a"), type: "custom" }), "unsupported_value", "messages[0].tool_calls[0].type"],
     [withCall({ id: "a", type: "function" }), "missing_required_parameter", "messages[0].tool_calls[0].function"],
-    [withCall({ ...call("a"), function: [] }), "invalid_type", "messages[0].tool_calls[0].function"],
-    [withCall(call("a", "")), "invalid_value", "messages[0].tool_calls[0].function.name"],
     [
       withCall({ ...call("a"), function: { name: "f" } }),
       "missing_required_parameter",
       "messages[0].tool_calls[0].function.arguments",
     ],
-    [
-      withCall({ ...call("a"), function: { name: "f", arguments: {} } }),
-      "invalid_type",
-      "messages[0].tool_calls[0].function.arguments",
-    ],
     [assistant({ tool_calls: [call("a"), call("a")] }), "invalid_value", "messages[0].tool_calls[1].id"],
     [[{ role: "tool", content: "x" }], "missing_required_parameter", "messages[0].tool_call_id"],
     [[user, answer("a")], "invalid_value", "messages[1].tool_call_id"],
-    [[calls, answer("c")], "invalid_value", "messages[1].tool_call_id"],
     [[calls, answer("a"), user], "invalid_value", "messages[2].role"],
-    [[calls, user], "invalid_value", "messages[1].role"],
-    [[calls, { role: "system", content: "x" }, answer("a")], "invalid_value", "messages[1].role"],
     [[user, calls, answer("a")], "invalid_value", "messages[1].tool_calls"],
     [[calls, answer("a"), answer("b"), user, answer("a")], "invalid_value", "messages[4].tool_call_id"],
   ])("%j", (messages, code, param) => {
@@ -243,8 +195,6 @@ describe("messages that are refused", () => {
 
   test.each([
     [{ type: "image_url" }, "missing_required_parameter", "messages[0].content[1].image_url"],
-    [{ type: "image_url", image_url: png }, "invalid_type", "messages[0].content[1].image_url"],
-    [{ type: "image_url", image_url: {} }, "missing_required_parameter", "messages[0].content[1].image_url.url"],
     [
       { type: "image_url", image_url: { url: png, detail: "max" } },
       "invalid_value",

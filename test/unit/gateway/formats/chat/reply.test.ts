@@ -1,23 +1,25 @@
 import { describe, expect, test } from "vitest";
 import { ApiError } from "../../../../../gateway/errors.ts";
-import { type Event, FinishReason } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { head, prepareChat } from "./prepare-chat.ts";
-import { type Block, dataLines, replyOf, started, streamOf, transcript } from "./transcript.ts";
+import { FinishReason } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { HEAD } from "../../../../support/events/encoding-context.ts";
+import { started } from "../../../../support/events/events.ts";
+import { answer, type Block, call, folded, text as textOf } from "../answers.ts";
+import { prepareChat } from "./prepare-chat.ts";
 
-const text: Block = { kind: "text", deltas: ["Hello ", "wörld 😀"] };
-const call = (callId: string, deltas: string[], complete = true): Block => ({
-  kind: { callId, name: "read" },
-  deltas,
-  complete,
-});
+const text = textOf("Hello ", "wörld 😀");
 
 const reply = (blocks: Block[], reason: FinishReason, fields: object = {}) =>
-  replyOf(prepareChat(fields), head, transcript(blocks, reason));
+  prepareChat(fields).reply(HEAD, folded(answer(blocks, reason)));
+
+/** The text of the `data:` lines, without comments. */
+function dataLines(stream: string): readonly string[] {
+  return stream.split("\n").flatMap((line) => (line.startsWith("data: ") ? [line.slice("data: ".length)] : []));
+}
 
 describe("the folded reply of chat", () => {
   test("plain text has exactly the fields of a completion", () => {
     expect(reply([text], FinishReason.STOP)).toStrictEqual({
-      id: "chatcmpl-AAAAAAAAAAAAAAAAAAAAAAAA",
+      id: "chatcmpl-000000000000000000000001",
       object: "chat.completion",
       created: 1_795_000_000,
       model: "svc-qwen",
@@ -33,17 +35,19 @@ describe("the folded reply of chat", () => {
         prompt_tokens: 120,
         completion_tokens: 30,
         total_tokens: 150,
-        prompt_tokens_details: { cached_tokens: 96, cache_write_tokens: 0 },
-        completion_tokens_details: { reasoning_tokens: 12 },
+        prompt_tokens_details: { cached_tokens: 80, cache_write_tokens: 16 },
+        completion_tokens_details: { reasoning_tokens: 7 },
       },
     });
   });
 
   test("a whole call without arguments has an empty object, a truncated one its text so far", () => {
-    expect(reply([call("call_1", [])], FinishReason.TOOL_CALLS)).toMatchObject({
+    expect(reply([call("call_1", "read")], FinishReason.TOOL_CALLS)).toMatchObject({
       choices: [{ message: { tool_calls: [{ function: { arguments: "{}" } }] } }],
     });
-    expect(reply([call("call_1", ['{"pa'], false)], FinishReason.MAX_OUTPUT_TOKENS)).toMatchObject({
+    expect(
+      reply([{ ...call("call_1", "read", '{"pa'), complete: false }], FinishReason.MAX_OUTPUT_TOKENS),
+    ).toMatchObject({
       choices: [{ message: { tool_calls: [{ function: { arguments: '{"pa' } }] }, finish_reason: "length" }],
     });
   });
@@ -99,17 +103,21 @@ describe("the folded reply of chat", () => {
   test("usage is present although only streams request it; an absent message counts zero", () => {
     const fields = { stream_options: { include_usage: false } };
     expect(reply([text], FinishReason.STOP, fields)).toHaveProperty("usage.total_tokens", 150);
-    const uncounted = { reason: FinishReason.STOP, usage: undefined, timings: undefined };
-    const events: Event[] = [started, { kind: { $case: "finished", value: uncounted } }];
-    expect(replyOf(prepareChat({}), head, events)).toHaveProperty("usage.total_tokens", 0);
+    const events = answer([], FinishReason.STOP, { usage: undefined });
+    expect(prepareChat({}).reply(HEAD, folded(events))).toHaveProperty("usage.total_tokens", 0);
   });
 });
 
 describe("the stream of chat", () => {
-  const chunks = (blocks: Block[], fields: object = {}) =>
-    dataLines(streamOf(prepareChat({ stream: true, ...fields }), head, transcript(blocks, FinishReason.STOP)))
-      .slice(0, -1)
-      .map((line) => JSON.parse(line));
+  const chunks = (blocks: Block[], fields: object = {}) => {
+    const encoder = prepareChat({ stream: true, ...fields }).encoder(HEAD);
+    const lines = dataLines(
+      answer(blocks)
+        .map((event) => encoder.next(event))
+        .join(""),
+    );
+    return lines.slice(0, -1).map((line) => JSON.parse(line));
+  };
 
   test("has log probabilities with their delta, and the service tier, when requested", () => {
     const logprobs = [{ token: "R", tokenBytes: Buffer.from("R"), logprob: -1, alternatives: [] }];
@@ -129,8 +137,8 @@ describe("the stream of chat", () => {
     ["timeout", "timeout"],
     ["server_is_overloaded", "server_is_overloaded"],
   ] as const)("ends a failure %s in an error object of the code %s and the end marker", (code, shown) => {
-    const encoder = prepareChat({ stream: true }).encoder(head);
-    encoder.next(started);
+    const encoder = prepareChat({ stream: true }).encoder(HEAD);
+    encoder.next(started());
     const [object, ...rest] = dataLines(encoder.fail(new ApiError(code, "The engine stopped.")));
     const error = { message: "The engine stopped.", type: "server_error", param: null, code: shown };
     expect(JSON.parse(object ?? "")).toEqual({ error });

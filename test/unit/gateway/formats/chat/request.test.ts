@@ -55,10 +55,7 @@ describe("a chat request that is accepted", () => {
   });
 
   test.each([
-    [{ max_tokens: 1 }, 1],
-    [{ max_completion_tokens: 7, max_tokens: 99 }, 7],
     [{ max_completion_tokens: null, max_tokens: 99 }, 99],
-    [{ max_tokens: null }, undefined],
     [{ max_tokens: 2 ** 40 }, 262_144],
   ])("%j limits the output to %s tokens", (fields, expected) => {
     expect(prepareChat(fields).request.maxOutputTokens).toBe(expected);
@@ -110,18 +107,6 @@ describe("a chat request that is accepted", () => {
     [2 ** 63, 0],
   ])("the seed %d is folded to %d", (seed, expected) => {
     expect(prepareChat({ seed }).request.sampling?.seed).toBe(expected);
-  });
-
-  test.each([
-    ["", []],
-    ["x", ["x"]],
-    [
-      ["a", "b"],
-      ["a", "b"],
-    ],
-    [null, []],
-  ])("stop %j gives %j", (stop, expected) => {
-    expect(prepareChat({ stop }).request.sampling?.stop).toEqual(expected);
   });
 
   const enabled = (effort: ReasoningEffort) => ({ mode: ReasoningMode.ENABLED, effort });
@@ -226,28 +211,13 @@ describe("a chat request that is accepted", () => {
     expect(prepareChat({ tools: [tool("a"), tool("b")], tool_choice }).request.toolChoice).toEqual(expected);
   });
 
-  test("parallel_tool_calls false allows one call", () => {
-    const { request } = prepareChat({ tools: [tool("a")], parallel_tool_calls: false });
-    expect(request.toolChoice?.disableParallelCalls).toBe(true);
-  });
-
   test.each([
-    [{ type: "json_object" }, { kind: { $case: "jsonObject", value: {} } }],
-    [
-      { type: "json_schema", json_schema: { name: "n", schema, strict: true, description: "d" } },
-      { kind: { $case: "jsonSchema", value: { name: "n", schemaJson: JSON.stringify(schema), strict: true } } },
-    ],
     [
       { type: "json_schema", json_schema: { name: "n", schema, strict: null } },
       { kind: { $case: "jsonSchema", value: { name: "n", schemaJson: JSON.stringify(schema), strict: false } } },
     ],
   ])("response_format %j constrains the output", (response_format, expected) => {
     expect(prepareChat({ response_format }).request.outputConstraint).toEqual(expected);
-  });
-
-  test("stream is on only when requested", () => {
-    expect(prepareChat({ stream: true }).stream).toBe(true);
-    expect(prepareChat({ stream: false }).stream).toBe(false);
   });
 });
 
@@ -260,27 +230,10 @@ describe("a chat request that is refused", () => {
   const ofTool = (value: unknown) => ({ tools: [tool("a"), value] });
 
   test.each<[object, string, string]>([
-    [{ model: "gpt-4o" }, "model_not_found", "model"],
-    [{ model: undefined }, "missing_required_parameter", "model"],
-    [{ model: 3 }, "invalid_type", "model"],
-    [{ messages: undefined }, "missing_required_parameter", "messages"],
-    [{ messages: null }, "missing_required_parameter", "messages"],
-    [{ messages: "hi" }, "invalid_type", "messages"],
-    [{ messages: [] }, "empty_array", "messages"],
-    [{ stream: "true" }, "invalid_type", "stream"],
-    [{ stream_options: true }, "invalid_type", "stream_options"],
-    [{ stream_options: { include_usage: 1 } }, "invalid_type", "stream_options.include_usage"],
-    [{ max_tokens: 0 }, "integer_below_min_value", "max_tokens"],
     [{ max_tokens: -0 }, "integer_below_min_value", "max_tokens"],
-    [{ max_tokens: 1.5 }, "invalid_type", "max_tokens"],
-    [{ max_tokens: "5" }, "invalid_type", "max_tokens"],
     [{ max_tokens: 1e21 }, "integer_above_max_value", "max_tokens"],
     [{ max_tokens: Number.POSITIVE_INFINITY }, "invalid_type", "max_tokens"],
     [{ max_completion_tokens: 0, max_tokens: 5 }, "integer_below_min_value", "max_completion_tokens"],
-    [{ temperature: -0.1 }, "decimal_below_min_value", "temperature"],
-    [{ temperature: 2.1 }, "decimal_above_max_value", "temperature"],
-    [{ temperature: "1" }, "invalid_type", "temperature"],
-    [{ top_p: 1.1 }, "decimal_above_max_value", "top_p"],
     [{ top_p: -0.1 }, "decimal_below_min_value", "top_p"],
     [{ frequency_penalty: 2.5 }, "decimal_above_max_value", "frequency_penalty"],
     [{ presence_penalty: -2.5 }, "decimal_below_min_value", "presence_penalty"],
@@ -288,10 +241,6 @@ describe("a chat request that is refused", () => {
     [{ top_k: -2 }, "integer_below_min_value", "top_k"],
     [{ min_p: 1.5 }, "decimal_above_max_value", "min_p"],
     [{ top_logprobs: 21 }, "integer_above_max_value", "top_logprobs"],
-    [{ logprobs: 1 }, "invalid_type", "logprobs"],
-    [{ seed: 1.5 }, "invalid_type", "seed"],
-    [{ seed: "1" }, "invalid_type", "seed"],
-    [{ stop: 1 }, "invalid_type", "stop"],
     [{ stop: new Array(17).fill("x") }, "array_above_max_length", "stop"],
     [{ logit_bias: [] }, "invalid_type", "logit_bias"],
     [{ logit_bias: { "-1": 1 } }, "invalid_value", "logit_bias"],
@@ -304,64 +253,25 @@ describe("a chat request that is refused", () => {
       "array_above_max_length",
       "logit_bias",
     ],
-    [{ n: 2 }, "unsupported_value", "n"],
     [{ n: 0 }, "integer_below_min_value", "n"],
     [{ modalities: ["text", "audio"] }, "unsupported_value", "modalities"],
-    [{ modalities: "text" }, "invalid_type", "modalities"],
-    [{ audio: {} }, "unsupported_parameter", "audio"],
-    [{ functions: [] }, "unsupported_parameter", "functions"],
-    [{ function_call: "auto" }, "unsupported_parameter", "function_call"],
-    [{ web_search_options: {} }, "unsupported_parameter", "web_search_options"],
-    [{ thread: {} }, "unsupported_parameter", "thread"],
-    [{ container: "c" }, "unsupported_parameter", "container"],
-    [{ conversation: "c" }, "unsupported_parameter", "conversation"],
-    [{ previous_response_id: "r" }, "unsupported_parameter", "previous_response_id"],
-    [{ reasoning: "low" }, "invalid_type", "reasoning"],
-    [{ reasoning: { effort: "huge" } }, "invalid_value", "reasoning.effort"],
-    [{ reasoning: { effort: 3 } }, "invalid_type", "reasoning.effort"],
-    [{ reasoning_effort: "extreme" }, "invalid_value", "reasoning_effort"],
     [{ reasoning_effort: "constructor" }, "invalid_value", "reasoning_effort"],
-    [{ prompt_cache_key: "k".repeat(513) }, "string_above_max_length", "prompt_cache_key"],
     [{ prompt_cache_key: "😀".repeat(513) }, "string_above_max_length", "prompt_cache_key"],
-    [{ prompt_cache_key: 5 }, "invalid_type", "prompt_cache_key"],
-    [{ cache_ttl: "2h" }, "invalid_value", "cache_ttl"],
-    [{ cache_ttl: 300 }, "invalid_type", "cache_ttl"],
-    [{ tools: {} }, "invalid_type", "tools"],
     [{ tools: new Array(513).fill(tool("a")) }, "array_above_max_length", "tools"],
-    [ofTool("x"), "invalid_type", "tools[1]"],
-    [ofTool({ type: "custom", custom: { name: "x" } }), "unsupported_value", "tools[1].type"],
     [ofTool({ function: { name: "x" } }), "missing_required_parameter", "tools[1].type"],
-    [ofTool({ type: "function" }), "missing_required_parameter", "tools[1].function"],
-    [ofTool({ type: "function", function: "x" }), "invalid_type", "tools[1].function"],
     [ofTool({ type: "function", function: {} }), "missing_required_parameter", "tools[1].function.name"],
     [ofTool(tool("a b")), "invalid_value", "tools[1].function.name"],
-    [ofTool(tool("b", { parameters: "x" })), "invalid_type", "tools[1].function.parameters"],
     [
       ofTool(tool("b", { parameters: { $ref: "http://x" } })),
       "invalid_function_parameters",
       "tools[1].function.parameters",
     ],
-    [{ tool_choice: "required" }, "invalid_value", "tool_choice"],
     [{ tools: [], tool_choice: { type: "function", function: { name: "a" } } }, "invalid_value", "tool_choice"],
     [{ tools: [tool("a")], tool_choice: "any" }, "invalid_value", "tool_choice"],
-    [{ tools: [tool("a")], tool_choice: 1 }, "invalid_type", "tool_choice"],
     [{ tools: [tool("a")], tool_choice: {} }, "missing_required_parameter", "tool_choice.type"],
     [{ tools: [tool("a")], tool_choice: { type: "custom" } }, "unsupported_value", "tool_choice.type"],
     [{ tools: [tool("a")], tool_choice: { type: "tool" } }, "invalid_value", "tool_choice.type"],
-    [{ tools: [tool("a")], tool_choice: { type: "function" } }, "missing_required_parameter", "tool_choice.function"],
-    [
-      { tools: [tool("a")], tool_choice: { type: "function", function: {} } },
-      "missing_required_parameter",
-      "tool_choice.function.name",
-    ],
-    [
-      { tools: [tool("a")], tool_choice: { type: "function", function: { name: "b" } } },
-      "invalid_value",
-      "tool_choice",
-    ],
-    [allowedTools(null), "missing_required_parameter", "tool_choice.allowed_tools"],
     [allowedTools({ mode: "none", tools: [] }), "invalid_value", "tool_choice.allowed_tools.mode"],
-    [allowedTools({ mode: "auto" }), "missing_required_parameter", "tool_choice.allowed_tools.tools"],
     [allowedTools({ mode: "auto", tools: [] }), "empty_array", "tool_choice.allowed_tools.tools"],
     [
       allowedTools({ mode: "auto", tools: [{ type: "custom" }] }),
@@ -369,26 +279,16 @@ describe("a chat request that is refused", () => {
       "tool_choice.allowed_tools.tools[0].type",
     ],
     [allowedTools({ mode: "auto", tools: [tool("z")] }), "invalid_value", "tool_choice"],
-    [{ parallel_tool_calls: "no" }, "invalid_type", "parallel_tool_calls"],
-    [{ response_format: "json" }, "invalid_type", "response_format"],
     [{ response_format: {} }, "missing_required_parameter", "response_format.type"],
-    [{ response_format: { type: "xml" } }, "invalid_value", "response_format.type"],
     [format(undefined), "missing_required_parameter", "response_format.json_schema"],
-    [format([]), "invalid_type", "response_format.json_schema"],
     [format({ schema }), "missing_required_parameter", "response_format.json_schema.name"],
     [format({ name: "a b", schema }), "invalid_value", "response_format.json_schema.name"],
     [format({ name: "n" }), "missing_required_parameter", "response_format.json_schema.schema"],
-    [format({ name: "n", schema: [] }), "invalid_type", "response_format.json_schema.schema"],
     [format({ name: "n", schema: { $ref: "x" } }), "invalid_json_schema", "response_format.json_schema.schema"],
-    [format({ name: "n", schema, strict: 1 }), "invalid_type", "response_format.json_schema.strict"],
   ])("%j", (fields, code, param) => {
     const run = () => prepareChat(fields);
     expect(faultOf(run)).toEqual({ code, param });
     expect(statusOf(thrownBy(run), "a")).toBe(400);
-  });
-
-  test.each([[[]], ["x"], [null], [1]])("the body %j", (body) => {
-    expect(faultOf(() => prepareBody(body))).toEqual({ code: "invalid_type", param: null });
   });
 
   test("reports the most useful fault first", () => {

@@ -2,7 +2,8 @@ import { describe, expect, test } from "vitest";
 import { messages } from "../../../../../gateway/formats/messages/request.ts";
 import { FinishReason } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { prepared } from "../../../../support/gateway/prepared-answer.ts";
-import { block, context, finished, folded, head, minimal, started, usage } from "./fixture.ts";
+import { answer, call, folded, reasoning, text } from "../answers.ts";
+import { context, head, minimal } from "./fixture.ts";
 
 function reply(events: Parameters<typeof folded>[0], more: object = {}) {
   return prepared(messages, { ...minimal, ...more }, context).reply(head, folded(events));
@@ -10,15 +11,9 @@ function reply(events: Parameters<typeof folded>[0], more: object = {}) {
 
 describe("the folded reply", () => {
   test("has every field of a message and no citations", () => {
-    const events = [
-      started(),
-      ...block(0, { reasoning: ["Look ", "first."] }),
-      ...block(1, { text: ["Read", "ing."] }),
-      ...block(2, { call: ['{"path":', '"a.ts"}'] }),
-      finished(FinishReason.TOOL_CALLS, { usage: { ...usage, reasoningTokens: 7 } }),
-    ];
-    expect(reply(events)).toEqual({
-      id: "msg_0123456789abcdefABCDEFgh",
+    const blocks = [reasoning("Look ", "first."), text("Read", "ing."), call("call_2", "read", '{"path":', '"a.ts"}')];
+    expect(reply(answer(blocks, FinishReason.TOOL_CALLS))).toEqual({
+      id: "msg_000000000000000000000001",
       type: "message",
       role: "assistant",
       model: "svc-qwen",
@@ -57,21 +52,24 @@ describe("the folded reply", () => {
     ],
     [{}, [{ type: "thinking", thinking: "Hm.", signature: "signed(3)" }]],
   ])("%j shows thinking as asked", (more, content) => {
-    expect(reply([started(), ...block(0, { reasoning: ["Hm."] }), finished()], more)).toMatchObject({ content });
+    expect(reply(answer([reasoning("Hm.")]), more)).toMatchObject({ content });
   });
 
   test("withheld thinking reaches the model again when the block comes back", () => {
     const more = { thinking: { type: "adaptive", display: "omitted" } };
-    const events = [started(), ...block(0, { reasoning: ["Hm."] }), ...block(1, { text: ["a"] }), finished()];
+    const events = answer([reasoning("Hm."), text("a")]);
     const { content } = JSON.parse(JSON.stringify(reply(events, more)));
     const turns = [...minimal.messages, { role: "assistant", content }, { role: "user", content: "go on" }];
     const next = prepared(messages, { ...minimal, messages: turns }, context).request.messages[1];
     expect(next?.parts[0]).toMatchObject({ kind: { $case: "reasoning", value: { text: "Hm." } } });
   });
 
-  test.each([[[]], [["[1]"]], [['{"a":']], [["nonsense"]]])("arguments %j become an empty input", (call) => {
-    const events = [started(), ...block(0, { call }, false), finished(FinishReason.MAX_OUTPUT_TOKENS)];
-    expect(reply(events)).toMatchObject({ content: [{ type: "tool_use", input: {} }], stop_reason: "max_tokens" });
+  test.each([[[]], [["[1]"]], [['{"a":']], [["nonsense"]]])("arguments %j become an empty input", (deltas) => {
+    const block = { ...call("c", "read", ...deltas), complete: false };
+    expect(reply(answer([block], FinishReason.MAX_OUTPUT_TOKENS))).toMatchObject({
+      content: [{ type: "tool_use", input: {} }],
+      stop_reason: "max_tokens",
+    });
   });
 
   test.each([
@@ -84,14 +82,6 @@ describe("the folded reply", () => {
     [FinishReason.CONTENT_FILTER, {}, "refusal", null],
     [FinishReason.UNSPECIFIED, {}, "end_turn", null],
   ])("reason %i with %j ends the message as %s", (reason, more, stop_reason, stop_sequence) => {
-    expect(reply([started(), finished(reason, more)])).toMatchObject({ stop_reason, stop_sequence });
-  });
-});
-
-describe("prepare", () => {
-  test("streams only on request", () => {
-    expect(messages.prepare(minimal, context).stream).toBe(false);
-    expect(prepared(messages, { ...minimal, stream: null }, context).stream).toBe(false);
-    expect(messages.prepare({ ...minimal, stream: true }, context)).toMatchObject({ stream: true, model: "svc-qwen" });
+    expect(reply(answer([], reason, more))).toMatchObject({ stop_reason, stop_sequence });
   });
 });

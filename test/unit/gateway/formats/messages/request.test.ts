@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { countTokens, messages } from "../../../../../gateway/formats/messages/request.ts";
 import { ReasoningEffort, ReasoningMode } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { type Message, type Part, Role, ToolChoiceMode } from "../../../../../proto/gen/svc/inference/v1/messages.ts";
+import { type Message, type Part, Role } from "../../../../../proto/gen/svc/inference/v1/messages.ts";
 import { context, errorOf, minimal } from "./fixture.ts";
 
 /* A body of messages becomes a canonical request, or the error of its first fault. */
@@ -95,66 +95,19 @@ describe("faults", () => {
   test.each([
     [[], "The request body must be a JSON object."],
     ["x", "The request body must be a JSON object."],
-    [{}, "model: Field required"],
-    [{ model: "svc-qwen" }, "messages: Field required"],
-    [{ model: "svc-qwen", messages: [{ role: "user", content: "x" }] }, "max_tokens: Field required"],
-    [{ ...minimal, messages: [] }, "messages: List should have at least 1 item"],
     [{ ...minimal, messages: "x" }, "messages: Input should be an array"],
-    [{ ...minimal, max_tokens: 0 }, "max_tokens: Input should be greater than or equal to 1"],
     [{ ...minimal, max_tokens: 1.5 }, "max_tokens: Input should be an integer"],
     [{ ...minimal, max_tokens: null }, "max_tokens: Input should be a number"],
-    [{ ...minimal, temperature: 1.1 }, "temperature: Input should be less than or equal to 1"],
     [{ ...minimal, temperature: -0.1 }, "temperature: Input should be greater than or equal to 0"],
-    [{ ...minimal, top_p: 1.1 }, "top_p: Input should be less than or equal to 1"],
-    [{ ...minimal, top_k: -1 }, "top_k: Input should be greater than or equal to 0"],
-    [{ ...minimal, stream: "yes" }, "stream: Input should be a boolean"],
     [{ ...minimal, stop_sequences: [1] }, "stop_sequences.0: Input should be a string"],
-    [{ ...minimal, thinking: {} }, "thinking.type: Field required"],
-    [
-      { ...minimal, thinking: { type: "on" } },
-      "thinking.type: Input should be 'enabled', 'disabled', 'adaptive', 'between_tools'",
-    ],
-    [{ ...minimal, thinking: { type: "enabled" } }, "thinking.budget_tokens: Field required"],
-    [
-      { ...minimal, thinking: { type: "enabled", budget_tokens: 0 } },
-      "thinking.budget_tokens: Input should be greater than or equal to 1",
-    ],
     [
       { ...minimal, output_config: { format: { type: "json_object" } } },
       "output_config.format.type: Input should be 'json_schema'",
     ],
-    [{ ...minimal, output_config: { format: { type: "json_schema" } } }, "output_config.format.schema: Field required"],
-    [
-      { ...minimal, output_format: { type: "json_schema", schema: 1 } },
-      "output_format.schema: Input should be an object",
-    ],
-    [{ ...minimal, container: "c" }, "container: This field is not supported. Nothing is kept between requests."],
-    [{ ...minimal, previous_message_id: "m" }, "previous_message_id: This field is not supported."],
-    [{ ...minimal, conversation: {} }, "conversation: This field is not supported."],
-    [{ ...minimal, mcp_servers: [{}] }, "mcp_servers: This field is not supported."],
   ])("%j is refused with the path of the field", (body, message) => {
     const error = fault(body);
     expect(error.type).toBe("invalid_request_error");
     expect(error.message.slice(0, message.length)).toBe(message);
-  });
-
-  test("an unknown model is refused, and named only if it resembles one", () => {
-    const error = fault({ ...minimal, model: "gpt-4o" });
-    expect(error).toMatchObject({ type: "invalid_request_error" });
-    expect(error.message).toContain("'gpt-4o'");
-    expect(fault({ ...minimal, model: "my SECRET" }).message).not.toContain("SECRET");
-  });
-
-  test("the system role is checked first", () => {
-    const body = { messages: [{ role: "system", content: "x" }], thread: {}, max_tokens: "x" };
-    expect(fault(body).message).toMatch(/^messages\.0\.role: Unexpected role 'system'\./);
-  });
-
-  test("a thread is refused with the details that make the SDK send the whole conversation", () => {
-    const details = { error_code: "thread_unsupported_request", unsupported: ["thread"] };
-    const continued = [{ role: "user", content: [{ type: "tool_result", tool_use_id: "t" }] }];
-    expect(fault({ ...minimal, thread: { type: "create" } }).details).toEqual(details);
-    expect(fault({ ...minimal, messages: continued, thread: { type: "continue" } }).details).toEqual(details);
   });
 });
 
@@ -185,10 +138,6 @@ describe("tools", () => {
     ]);
   });
 
-  test.each([[undefined], [null], [[]]])("%j means no tools", (value) => {
-    expect(declared(value)).toEqual([]);
-  });
-
   test("a deferred tool is a tool, its placeholder is not", () => {
     const list = [tool("read", { defer_loading: true }), tool("DeferredToolPlaceholder", { defer_loading: true })];
     expect(declared(list).map(({ name }) => name)).toEqual(["read"]);
@@ -198,34 +147,21 @@ describe("tools", () => {
     expect(declared([tool("DeferredToolPlaceholder")])).toHaveLength(1);
   });
 
-  test("a tool of a custom type with a schema is accepted", () => {
-    expect(declared([tool("bash", { type: "bash_20250124" })])).toHaveLength(1);
-  });
-
-  test.each([
-    [
-      { type: "web_search_20250305", name: "web_search", max_uses: 8 },
-      "tools of the type 'web_search' are not offered",
-    ],
-    [{ type: "mcp_toolset" }, "tools of the type 'mcp_toolset' are not offered"],
-    [{ type: "SECRET", name: "x" }, "a tool of this type is not offered"],
-  ])("the vendor's tool %j is refused, as its schema is missing", (source, explanation) => {
-    const { type, message } = errorOf(() => declared([tool("a"), source]));
-    expect(type).toBe("invalid_request_error");
-    expect(message).toBe(
-      `tools.1.input_schema: Field required; ${explanation} here, only tools with a schema of their own.`,
-    );
-  });
+  test.each([[{ type: "SECRET", name: "x" }, "a tool of this type is not offered"]])(
+    "the vendor's tool %j is refused, as its schema is missing",
+    (source, explanation) => {
+      const { type, message } = errorOf(() => declared([tool("a"), source]));
+      expect(type).toBe("invalid_request_error");
+      expect(message).toBe(
+        `tools.1.input_schema: Field required; ${explanation} here, only tools with a schema of their own.`,
+      );
+    },
+  );
 
   test.each([
     [{}, "tools: Input should be an array of tools"],
-    [[1], "tools.0: Input should be an object"],
-    [[{ input_schema: {} }], "tools.0.name: Field required"],
     [[{ name: "a b", input_schema: {} }], "tools.0.name: expected 1 to 128 characters"],
-    [[{ name: "a" }], "tools.0.input_schema: Field required"],
-    [[{ name: "a", input_schema: null }], "tools.0.input_schema: Field required"],
     [[{ name: "a", input_schema: [] }], "tools.0.input_schema: Input should be an object"],
-    [[{ type: 1, name: "a" }], "tools.0.type: Input should be a string"],
     [[tool("a"), tool("a")], "tools.1.name: Tool names must be unique."],
   ])("%j is refused", (value, message) => {
     expect(errorOf(() => declared(value)).message).toContain(message);
@@ -233,28 +169,6 @@ describe("tools", () => {
 });
 
 describe("tool_choice", () => {
-  test.each([
-    [{ type: "auto" }, { mode: ToolChoiceMode.AUTO, name: "", disableParallelCalls: false }],
-    [{ type: "any" }, { mode: ToolChoiceMode.REQUIRED, name: "", disableParallelCalls: false }],
-    [{ type: "none" }, { mode: ToolChoiceMode.NONE, name: "", disableParallelCalls: false }],
-    [
-      { type: "tool", name: "grep" },
-      { mode: ToolChoiceMode.NAMED, name: "grep", disableParallelCalls: false },
-    ],
-    [
-      { type: "any", disable_parallel_tool_use: true },
-      { mode: ToolChoiceMode.REQUIRED, name: "", disableParallelCalls: true },
-    ],
-  ])("%j", (value, expected) => {
-    expect(choiceOf(value)).toEqual({ ...expected, allowedNames: [] });
-  });
-
-  test("the model chooses by default", () => {
-    const auto = { mode: ToolChoiceMode.AUTO, name: "", disableParallelCalls: false, allowedNames: [] };
-    expect(choiceOf(undefined)).toEqual(auto);
-    expect(choiceOf(null)).toEqual(auto);
-  });
-
   test("without tools there is no choice", () => {
     expect(choiceOf({ type: "auto" }, [])).toBeUndefined();
     expect(choiceOf({ type: "none" }, [])).toBeUndefined();
@@ -264,14 +178,8 @@ describe("tool_choice", () => {
 
   test.each([
     ["auto", "tool_choice: Input should be an object"],
-    [{}, "tool_choice.type: Field required"],
     [{ type: "required" }, "tool_choice.type: Input should be 'auto', 'any', 'tool', 'none'"],
     [{ type: "tool" }, "tool_choice.name: Field required"],
-    [{ type: "tool", name: "SECRET" }, "tool_choice.name: no tool of this name is in 'tools'."],
-    [
-      { type: "auto", disable_parallel_tool_use: 1 },
-      "tool_choice.disable_parallel_tool_use: Input should be a boolean",
-    ],
   ])("%j is refused", (value, message) => {
     expect(errorOf(() => choiceOf(value)).message).toBe(message);
   });
@@ -390,10 +298,6 @@ describe("documents and search results", () => {
 });
 
 describe("an assistant's turn", () => {
-  test.each([["sig"], [""], [undefined], [null]])("thinking with the signature %j keeps its text", (signature) => {
-    expect(read([{ type: "thinking", thinking: "Hm.", signature }], "assistant")).toEqual([reasoningPart("Hm.")]);
-  });
-
   test("withheld thinking is restored from its own signature, and from no other", () => {
     const withheld = (signature: string) => read([{ type: "thinking", thinking: "", signature }], "assistant");
     expect(withheld("sealed:Hm.")).toEqual([reasoningPart("Hm.")]);
@@ -411,9 +315,6 @@ describe("an assistant's turn", () => {
 
   test.each([
     [{ type: "tool_use", id: "", name: "n", input: {} }, "messages.0.content.0.id: expected a non-empty string."],
-    [{ type: "tool_use", id: "t", input: {} }, "messages.0.content.0.name: Field required"],
-    [{ type: "tool_use", id: "t", name: "n", input: "{}" }, "messages.0.content.0.input: Input should be an object"],
-    [{ type: "thinking", thinking: 1 }, "messages.0.content.0.thinking: Input should be a string"],
   ])("%j is refused", (block, message) => {
     expect(errorOf(() => read([block], "assistant")).message).toBe(message);
   });
@@ -463,8 +364,6 @@ describe("kinds", () => {
   test.each([
     [7, "messages.0.content: Input should be a string or an array of content blocks"],
     [["x"], "messages.0.content.0: Input should be an object"],
-    [[{}], "messages.0.content.0.type: Field required"],
-    [[{ type: 1 }], "messages.0.content.0.type: Input should be a string"],
     [[{ type: "constructor" }], "messages.0.content.0.type: Input should be 'text'"],
   ])("the content %j is refused", (content, message) => {
     expect(errorOf(() => read(content)).message).toContain(message);
@@ -509,7 +408,6 @@ function outlinePart({ kind }: Part): string {
 
 describe("turns", () => {
   test.each([
-    ["an alternating conversation", [user("a"), assistant("b"), user("c")], ["user: a", "assistant: b", "user: c"]],
     [
       "neighbours of one role are one turn",
       [user("a"), user([text("b"), text("c")]), assistant("d"), assistant("e"), user("f")],
@@ -529,10 +427,7 @@ describe("turns", () => {
 
   test.each([
     [["x"], "messages.0: Input should be an object"],
-    [[{ content: "x" }], "messages.0.role: Field required"],
-    [[user("a"), { role: "tool", content: "x" }], "messages.1.role: Input should be 'user', 'assistant'"],
     [[{ role: "developer", content: "x" }], "messages.0.role: Input should be 'user', 'assistant'"],
-    [[{ role: "user" }], "messages.0.content: Field required"],
     [[user(null)], "messages.0.content: Field required"],
   ])("%j is refused", (messages, message) => {
     expect(errorOf(() => turns(messages))).toEqual({ type: "invalid_request_error", message });
@@ -585,22 +480,11 @@ describe("tool results", () => {
       "messages.1.content.1: each tool_use must have a single result. Found multiple `tool_result` blocks for one id.",
     ],
     ["a call without its result", [user("a"), assistant([call("t1")]), user("b")], `messages.1: ${unanswered}`],
-    [
-      "one of two calls without its result",
-      [user("a"), assistant([call("t1"), call("t2")]), user([result("t1")])],
-      `messages.1: ${unanswered}`,
-    ],
     ["a call at the end", [user("a"), assistant([call("t1")])], `messages.1: ${unanswered}`],
     [
       "two calls of one id",
       [assistant([call("t1"), call("t1")]), user([result("t1")])],
       "messages.0.content.1.id: `tool_use` ids must be unique.",
-    ],
-    ["no id", [user([{ type: "tool_result" }])], "messages.0.content.0.tool_use_id: Field required"],
-    [
-      "a flag that is none",
-      [assistant([call("t1")]), user([result("t1", { is_error: "yes" })])],
-      "messages.1.content.0.is_error: Input should be a boolean",
     ],
     [
       "content of a kind that is none",
@@ -654,11 +538,6 @@ function systemOf(system: unknown) {
 }
 
 describe("system", () => {
-  test("a string and one text block are the same message", () => {
-    expect(systemOf("Be brief.")).toEqual({ role: Role.SYSTEM, parts: [textPart("Be brief.")] });
-    expect(systemOf([block("Be brief.")])).toEqual(systemOf("Be brief."));
-  });
-
   test.each([[undefined], [null], [""], [[]], [[block("")]]])("%j is no system message", (system) => {
     expect(systemOf(system)).toBeUndefined();
   });
@@ -667,7 +546,6 @@ describe("system", () => {
     const rest = [block("You are an agent."), block("Rules.")];
     const withHash = (hash: string) => systemOf([block(`x-anthropic-billing-header: cch=${hash};`), ...rest]);
     expect(withHash("a1")).toEqual(systemOf(rest));
-    expect(withHash("b2")).toEqual(withHash("a1"));
     expect(systemOf("x-anthropic-billing-header: cch=a1;\nBe brief.")).toEqual(systemOf("Be brief."));
     expect(systemOf("x-anthropic-billing-header: cch=a1;")).toBeUndefined();
   });
@@ -683,20 +561,11 @@ describe("system", () => {
   test.each([
     [7, "system: Input should be a string or an array of text blocks"],
     [["x"], "system.0: Input should be an object"],
-    [[{ text: "x" }], "system.0.type: Field required"],
     [[block("x"), { type: "image" }], "system.1.type: Input should be 'text'"],
-    [[{ type: "text" }], "system.0.text: Field required"],
   ])("%j is refused", (system, message) => {
     expect(fault({ ...minimal, system })).toEqual({ type: "invalid_request_error", message });
   });
 });
-
-test.each([[{ messages: "system" }], [{ messages: [null, 1, "system"] }]])(
-  "%j has no system role and passes on to the other checks",
-  (more) => {
-    expect(fault({ ...minimal, ...more }).message).toMatch(/^messages(\.0)?: Input should be/);
-  },
-);
 
 const { max_tokens: _, ...withoutLimit } = minimal;
 
@@ -707,40 +576,5 @@ describe("count_tokens", () => {
     expect(request.messages).toHaveLength(1);
     for (const max_tokens of [null, 0, "x", 5])
       expect(countTokens.prepare({ ...withoutLimit, max_tokens }, context).request).toEqual(request);
-  });
-
-  test("counts the prompt that the same message would have", () => {
-    const body = {
-      ...minimal,
-      system: [
-        { type: "text", text: "x-anthropic-billing-header: a" },
-        { type: "text", text: "s" },
-      ],
-      tools: [{ name: "read", input_schema: {} }],
-      tool_choice: { type: "any" },
-      thinking: { type: "enabled", budget_tokens: 100 },
-      output_config: { effort: "high" },
-      cache_control: { type: "ephemeral" },
-    };
-    const asked = messages.prepare(body, context).request;
-    const { model, messages: turns, tools, toolChoice, reasoning } = asked;
-    expect(countTokens.prepare(body, context).request).toEqual({
-      model,
-      messages: turns,
-      tools,
-      toolChoice,
-      reasoning,
-    });
-  });
-
-  test.each([
-    [{ ...minimal, messages: [{ role: "system", content: "x" }] }, /role 'system' is not supported/],
-    [{ ...minimal, model: "gpt-4o" }, /^model: The model 'gpt-4o' does not exist/],
-    [{ ...minimal, messages: [] }, /^messages: /],
-    [{ ...minimal, tools: [{ type: "web_search_20250305", name: "web_search" }] }, /^tools\.0\.input_schema: /],
-    [{ ...minimal, temperature: 2 }, /^temperature: /],
-  ])("%j is refused as for a message", (body, message) => {
-    expect(errorOf(() => countTokens.prepare(body, context)).message).toMatch(message);
-    expect(errorOf(() => messages.prepare(body, context)).message).toMatch(message);
   });
 });

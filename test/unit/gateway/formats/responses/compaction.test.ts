@@ -1,12 +1,11 @@
 import { describe, expect, test } from "vitest";
 import { ApiError } from "../../../../../gateway/errors.ts";
-import { CompletionFold } from "../../../../../gateway/formats/completion.ts";
 import { compaction } from "../../../../../gateway/formats/responses/request.ts";
 import type { Event } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { Role, ToolChoiceMode } from "../../../../../proto/gen/svc/inference/v1/messages.ts";
 import { CONTEXT } from "../../../../support/events/encoding-context.ts";
 import { prepared } from "../../../../support/gateway/prepared-answer.ts";
-import { answer, text } from "./engine-events.ts";
+import { answer, folded, text } from "../answers.ts";
 import { head, prepare, refusal, sealer } from "./prepared-request.ts";
 import { sseEvents } from "./sse-events.ts";
 
@@ -16,12 +15,6 @@ const tools = [{ type: "function", name: "read" }];
 const context = { ...CONTEXT, sealer: () => sealer, acceptsImages: () => true };
 
 const prepareCompact = (extra: object) => prepared(compaction, { model: "svc-qwen", input: [user], ...extra }, context);
-
-function folded(events: readonly Event[]) {
-  const fold = new CompletionFold();
-  for (const event of events) fold.next(event);
-  return fold.result();
-}
 
 function compacted(extra: object, events: readonly Event[]) {
   return JSON.parse(JSON.stringify(prepareCompact(extra).reply(head, folded(events))));
@@ -57,14 +50,6 @@ describe("a conversation that ends in a trigger", () => {
     expect(refusal({ input }).slice(0, 2)).toEqual(["invalid_value", path]);
   });
 
-  test("folds into the final object of its stream", () => {
-    const events = answer([text("All done.")]);
-    const stream = prepare({ input: [user, trigger] }).encoder(head);
-    const last = sseEvents(events.map((event) => stream.next(event)).join("")).at(-1);
-    const reply = prepare({ input: [user, trigger] }).reply(head, folded(events));
-    expect(JSON.parse(JSON.stringify(reply))).toEqual(last?.response);
-  });
-
   test("sends keep-alives, and reports a failure", () => {
     const stream = prepare({ input: [user, trigger] }).encoder(head);
     const events = sseEvents(stream.keepAlive() + stream.fail(new ApiError("timeout", "late")));
@@ -78,11 +63,6 @@ describe("a conversation that ends in a trigger", () => {
 });
 
 describe("the endpoint that only compacts", () => {
-  test("keeps a text that is the whole input", () => {
-    const [message] = compacted({ input: "hi" }, answer([text("Done.")])).output;
-    expect(message).toMatchObject({ role: "user", content: [{ type: "input_text", text: "hi" }] });
-  });
-
   test("keeps the newest messages that fit", () => {
     const input = ["old", "é".repeat(127_000), "new"].map((content) => ({ role: "user", content }));
     const kept = (items: readonly object[]) => compacted({ input: items }, answer([text("Done.")])).output.length - 1;

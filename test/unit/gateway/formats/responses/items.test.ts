@@ -67,18 +67,11 @@ describe("messages", () => {
   });
 
   test.each([
-    [[], "empty_array", "input"],
-    ["", "invalid_value", "input"],
-    [7, "invalid_type", "input"],
-    [["x"], "invalid_type", "input[0]"],
     [[{}], "missing_required_parameter", "input[0].type"],
-    [[{ role: "user" }], "missing_required_parameter", "input[0].content"],
-    [[{ role: "user", content: null }], "invalid_type", "input[0].content"],
     [[{ role: "tool", content: "x" }], "invalid_value", "input[0].role"],
     [[{ type: "message", content: "x" }], "missing_required_parameter", "input[0].role"],
     [[{ role: "user", content: [{}] }], "missing_required_parameter", "input[0].content[0].type"],
     [[{ role: "user", content: [{ type: "text", text: "x" }] }], "invalid_value", "input[0].content[0].type"],
-    [[{ role: "user", content: [{ type: "input_text" }] }], "missing_required_parameter", "input[0].content[0].text"],
     [[{ role: "user", content: [{ type: "input_file" }] }], "unsupported_value", "input[0].content[0].type"],
   ])("input %j is refused", (input, code, path) => {
     expect(refusal({ input }).slice(0, 2)).toEqual([code, path]);
@@ -156,16 +149,12 @@ describe("tool loop", () => {
   test.each([
     [call(""), "invalid_value", "input[1].call_id"],
     [call("c", { call_id: undefined }), "missing_required_parameter", "input[1].call_id"],
-    [call("c", { name: null }), "missing_required_parameter", "input[1].name"],
-    [call("c", { arguments: {} }), "invalid_type", "input[1].arguments"],
-    [call("c", { namespace: 1 }), "invalid_type", "input[1].namespace"],
   ])("a malformed call is refused (%#)", (item, code, path) => {
     expect(refusal({ input: [user, item] }).slice(0, 2)).toEqual([code, path]);
   });
 
   test.each([
     [undefined, "missing_required_parameter", "input[2].output"],
-    [null, "invalid_type", "input[2].output"],
     [{}, "invalid_type", "input[2].output"],
   ])("output %j is refused", (value, code, path) => {
     expect(refusal({ input: [user, call("c"), { ...output("c"), output: value }] }).slice(0, 2)).toEqual([code, path]);
@@ -204,26 +193,7 @@ describe("unsupported items", () => {
     },
   );
 
-  test.each([
-    "web_search_call",
-    "file_search_call",
-    "computer_call",
-    "computer_call_output",
-    "image_generation_call",
-    "code_interpreter_call",
-    "local_shell_call",
-    "local_shell_call_output",
-    "shell_call",
-    "apply_patch_call_output",
-    "custom_tool_call",
-    "custom_tool_call_output",
-    "mcp_call",
-    "mcp_approval_request",
-    "tool_search_output",
-    "additional_tools",
-    "program",
-    "program_output",
-  ])("%s is unsupported", (type) => {
+  test.each(["web_search_call", "shell_call", "custom_tool_call", "mcp_call"])("%s is unsupported", (type) => {
     expect(refusal({ input: [{ type }] }).slice(0, 2)).toEqual(["unsupported_value", "input[0].type"]);
   });
 

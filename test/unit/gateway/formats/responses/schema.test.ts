@@ -1,8 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { DEFAULT_CATALOG } from "../../../../../gateway/catalog.ts";
 import { responses } from "../../../../../gateway/formats/responses/request.ts";
-import { FORMAT_SETTINGS } from "../../../../support/events/format-settings.ts";
-import { head, prepare, refusal, sealer } from "./prepared-request.ts";
+import { CONTEXT } from "../../../../support/events/encoding-context.ts";
+import { head, prepare, refusal } from "./prepared-request.ts";
 
 const neutral = {
   stream: false,
@@ -42,15 +41,8 @@ describe("fields without effect", () => {
   });
 
   test.each([
-    ["store", true, "unsupported_value"],
-    ["background", true, "unsupported_value"],
-    ["previous_response_id", "x", "unsupported_parameter"],
-    ["conversation", "c", "unsupported_parameter"],
-    ["prompt", { id: "p" }, "unsupported_parameter"],
     ["moderation", { model: "m" }, "unsupported_parameter"],
     ["context_management", [{ type: "compaction" }], "unsupported_parameter"],
-    ["truncation", "auto", "unsupported_value"],
-    ["include", ["file_search_call.results"], "unsupported_value"],
   ])("%s is refused with the value %j", (key, value, code) => {
     expect(refusal({ [key]: value }).slice(0, 2)).toEqual([code, key]);
   });
@@ -65,71 +57,36 @@ describe("fields without effect", () => {
 });
 
 describe("top-level keys", () => {
-  test.each([
-    "messages",
-    "max_tokens",
-    "max_completion_tokens",
-    "response_format",
-    "reasoning_effort",
-    "n",
-    "stop",
-    "seed",
-    "logit_bias",
-    "functions",
-    "cache_ttl",
-    "thread",
-  ])("%s is unknown, even as null", (key) => {
+  test.each(["messages", "max_tokens", "response_format", "stop", "thread"])("%s is unknown, even as null", (key) => {
     expect(refusal({ [key]: ["x"] })).toEqual(["unknown_parameter", key, `Unknown parameter: '${key}'.`]);
     expect(refusal({ [key]: null })[0]).toBe("unknown_parameter");
   });
 
   test("a missing model is reported before a missing input, and both before other faults", () => {
-    const context = {
-      sealer: () => sealer,
-      acceptsImages: () => true,
-      settings: FORMAT_SETTINGS,
-      catalog: DEFAULT_CATALOG,
-      usableModels: [],
-    } as const;
-    expect(() => responses.prepare({ stop: 1 }, context)).toThrow("Missing required parameter: 'model'.");
-    expect(() => responses.prepare({ model: "svc-qwen", stop: 1 }, context)).toThrow(
+    expect(() => responses.prepare({ stop: 1 }, CONTEXT)).toThrow("Missing required parameter: 'model'.");
+    expect(() => responses.prepare({ model: "svc-qwen", stop: 1 }, CONTEXT)).toThrow(
       "Missing required parameter: 'input'.",
     );
-    expect(() => responses.prepare([], context)).toThrow("The request body must be a JSON object.");
+    expect(() => responses.prepare([], CONTEXT)).toThrow("The request body must be a JSON object.");
   });
 });
 
 describe("values", () => {
   test.each([
-    [{ temperature: 2.1 }, "decimal_above_max_value", "temperature"],
     [{ temperature: -0.1 }, "decimal_below_min_value", "temperature"],
-    [{ temperature: "1" }, "invalid_type", "temperature"],
     [{ top_p: 1.5 }, "decimal_above_max_value", "top_p"],
     [{ top_logprobs: 21 }, "integer_above_max_value", "top_logprobs"],
     [{ max_output_tokens: 0 }, "integer_below_min_value", "max_output_tokens"],
-    [{ max_output_tokens: 1.5 }, "invalid_type", "max_output_tokens"],
-    [{ instructions: ["a"] }, "invalid_type", "instructions"],
-    [{ stream: "yes" }, "invalid_type", "stream"],
-    [{ parallel_tool_calls: 1 }, "invalid_type", "parallel_tool_calls"],
-    [{ prompt_cache_key: "k".repeat(513) }, "string_above_max_length", "prompt_cache_key"],
     [{ text: { verbosity: "loud" } }, "invalid_value", "text.verbosity"],
-    [{ text: { format: { type: "grammar" } } }, "invalid_value", "text.format.type"],
     [{ reasoning: { summary: "long" } }, "invalid_value", "reasoning.summary"],
-    [{ reasoning: { effort: 1 } }, "invalid_type", "reasoning.effort"],
     [{ reasoning: { effort: "huge" } }, "invalid_value", "reasoning.effort"],
     [{ frequency_penalty: 2.5 }, "decimal_above_max_value", "frequency_penalty"],
     [{ presence_penalty: -2.5 }, "decimal_below_min_value", "presence_penalty"],
     [{ max_tool_calls: 0 }, "integer_below_min_value", "max_tool_calls"],
-    [{ service_tier: 1 }, "invalid_type", "service_tier"],
-    [{ stream_options: { include_obfuscation: "yes" } }, "invalid_type", "stream_options.include_obfuscation"],
-    [{ text: { foo: null } }, "unknown_parameter", "text.foo"],
-    [{ reasoning: { foo: 1 } }, "unknown_parameter", "reasoning.foo"],
-    [{ stream_options: { foo: 1 } }, "unknown_parameter", "stream_options.foo"],
     [{ metadata: { a: 1 } }, "invalid_type", "metadata"],
     [{ metadata: { ["k".repeat(65)]: "v" } }, "string_above_max_length", "metadata"],
     [{ metadata: { k: "v".repeat(513) } }, "string_above_max_length", "metadata"],
     [{ client_metadata: { a: {} } }, "invalid_type", "client_metadata"],
-    [{ client_metadata: "x" }, "invalid_type", "client_metadata"],
     [{ client_metadata: { a: "é".repeat(8_192) } }, "string_above_max_length", "client_metadata"],
   ])("%j is refused", (extra, code, path) => {
     expect(refusal(extra).slice(0, 2)).toEqual([code, path]);

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { ApiError, type ErrorCode, engineLost } from "../../../../../gateway/errors.ts";
 import { type Event, FinishReason } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { answer, blockEnded, blockStarted, call, delta, finished, reasoning, started, text } from "./engine-events.ts";
+import { answer, call, reasoning, text } from "../answers.ts";
 import { head, prepare } from "./prepared-request.ts";
 import { fieldOf, type SseEvent, sseEvents } from "./sse-events.ts";
 
@@ -22,7 +22,7 @@ function types(events: readonly SseEvent[]): readonly string[] {
 describe("the stream of a response", () => {
   test("names both parts of a namespaced tool", () => {
     const tools = [{ type: "namespace", name: "fs", tools: [{ type: "function", name: "read" }] }];
-    const place = { item_id: "fc_abcdefghijklmnopqrstuvwx_0", output_index: 0 };
+    const place = { item_id: "fc_000000000000000000000001_0", output_index: 0 };
     const item = { id: place.item_id, type: "function_call", call_id: "call_c", namespace: "fs", name: "read" };
     expect(encode(answer([call("c", "fs__read", "{}")]), { tools }).slice(2, -1)).toEqual([
       {
@@ -44,7 +44,7 @@ describe("the stream of a response", () => {
 
   test("logprobs come with each delta when requested", () => {
     const logprobs = [{ token: "a", tokenBytes: Buffer.from("a"), logprob: -1, alternatives: [] }];
-    const events = [started, blockStarted(0, text()), delta(0, "a", logprobs), blockEnded(0), finished()];
+    const events = answer([{ ...text("a"), logprobs }]);
     const shown = [{ token: "a", bytes: [97], logprob: -1, top_logprobs: [] }];
     const asked = encode(events, { include: ["message.output_text.logprobs"] });
     expect(asked.slice(4, 6).map((event) => event.logprobs)).toEqual([shown, shown]);
@@ -59,7 +59,7 @@ describe("the stream of a response", () => {
 
   test("a failure inside an item keeps the finished items, marks the rest and closes nothing", () => {
     const encoder = prepare().encoder(head);
-    const before = [started, ...answer([text("a")]).slice(1, 4), blockStarted(1, call("c", "f")), delta(1, '{"p')];
+    const before = answer([text("a"), call("c", "f", '{"p')]).slice(0, -2);
     sseEvents(before.map((event) => encoder.next(event)).join(""));
     const failed = sseEvents(encoder.fail(lost));
     expect(types(failed)).toEqual(["failed"]);
@@ -90,7 +90,9 @@ describe("the stream of a response", () => {
 });
 
 test("a finish inside a block closes its item as incomplete first", () => {
-  const events = encode([started, blockStarted(0, text()), delta(0, "a"), finished(FinishReason.MAX_OUTPUT_TOKENS)]);
+  const events = encode(
+    answer([text("a")], FinishReason.MAX_OUTPUT_TOKENS).filter(({ kind }) => kind?.$case !== "blockEnded"),
+  );
   expect(types(events).slice(-2)).toEqual(["output_item.done", "incomplete"]);
   expect(fieldOf(events.at(-2), "item").status).toBe("incomplete");
 });
@@ -108,7 +110,7 @@ describe("obfuscation", () => {
       ),
       ...encode(answer([reasoning("deep")]), { ...padded, ...summary }),
       ...encode(answer([reasoning("deep")]), { ...padded, ...sealed }),
-      ...encode([started, blockStarted(0, text()), delta(0, "é", [token])], { ...padded, top_logprobs: 1 }),
+      ...encode(answer([{ ...text("é"), logprobs: [token] }]), { ...padded, top_logprobs: 1 }),
     ];
     const sizes = deltas(events).map(
       (event) => Buffer.byteLength(JSON.stringify(event.delta)) + String(event.obfuscation).length,

@@ -28,18 +28,10 @@ test("the reply repeats the format, but not the verbosity, which has no effect",
 });
 
 test.each([
-  ["text", "invalid_type", "text.format"],
   [{}, "missing_required_parameter", "text.format.type"],
   [{ type: "json_schema", json_schema: { name: "n", schema } }, "missing_required_parameter", "text.format.name"],
-  [{ type: "text", strict: true }, "unknown_parameter", "text.format.strict"],
   [{ type: "json_object", name: "n" }, "unknown_parameter", "text.format.name"],
-  [{ type: "json_schema", name: "n", schema, grammar: "g" }, "unknown_parameter", "text.format.grammar"],
   [{ type: "json_schema", name: "a b", schema }, "invalid_value", "text.format.name"],
-  [{ type: "json_schema", name: 1, schema }, "invalid_type", "text.format.name"],
-  [{ type: "json_schema", name: "n" }, "missing_required_parameter", "text.format.schema"],
-  [{ type: "json_schema", name: "n", schema: [] }, "invalid_type", "text.format.schema"],
-  [{ type: "json_schema", name: "n", schema, strict: 1 }, "invalid_type", "text.format.strict"],
-  [{ type: "json_schema", name: "n", schema, description: 1 }, "invalid_type", "text.format.description"],
   [
     { type: "json_schema", name: "n", schema: { $ref: "https://example.com" } },
     "invalid_json_schema",

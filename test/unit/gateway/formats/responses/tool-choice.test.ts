@@ -53,20 +53,12 @@ describe("tool_choice", () => {
 
   test.each([
     ["any", "invalid_value", "tool_choice"],
-    [1, "invalid_type", "tool_choice"],
     [{}, "missing_required_parameter", "tool_choice.type"],
     [{ type: "web_search_preview" }, "unsupported_value", "tool_choice.type"],
     [{ type: "custom", name: "read" }, "unsupported_value", "tool_choice.type"],
-    [{ type: "function" }, "missing_required_parameter", "tool_choice.name"],
-    [{ type: "function", name: 1 }, "invalid_type", "tool_choice.name"],
-    [{ type: "function", name: "read", namespace: 1 }, "invalid_type", "tool_choice.namespace"],
     [{ type: "function", name: "write" }, "invalid_value", "tool_choice"],
-    [{ type: "allowed_tools", tools: [] }, "missing_required_parameter", "tool_choice.mode"],
     [{ type: "allowed_tools", mode: "none", tools: [] }, "invalid_value", "tool_choice.mode"],
-    [{ type: "allowed_tools", mode: "auto" }, "missing_required_parameter", "tool_choice.tools"],
-    [{ type: "allowed_tools", mode: "auto", tools: {} }, "invalid_type", "tool_choice.tools"],
     [{ type: "allowed_tools", mode: "auto", tools: [] }, "empty_array", "tool_choice.tools"],
-    [{ type: "allowed_tools", mode: "auto", tools: ["x"] }, "invalid_type", "tool_choice.tools[0]"],
     [
       { type: "allowed_tools", mode: "auto", tools: [{ type: "mcp" }] },
       "unsupported_value",
