@@ -68,31 +68,12 @@ const ROWS: readonly Row[] = [
   ],
   ["numbers", { type: "number" }, ["0", "-0.5", "12e-3", "1.25E+10"], [".5", "1.", "1e", "1e999", "NaN"]],
   [
-    "numbers in a range",
-    { type: "number", minimum: 0, maximum: 2 },
-    ["0", "0.25", "1", "1.999", "2", "2.0"],
-    ["-0.1", "2.1", "2.01", "3", "1e0", "10"],
-  ],
-  [
     "numbers between exclusive bounds",
     { type: "number", exclusiveMinimum: -1, exclusiveMaximum: 1 },
     ["0", "-0.99", "0.5", "-0"],
     ["1", "-1", "1.0", "-1.0"],
   ],
-  [
-    "numbers with fractions as bounds",
-    { type: "number", minimum: 0.5, exclusiveMaximum: 1.25 },
-    ["0.5", "0.50", "0.75", "1", "1.2499", "1.0"],
-    ["-1", "0", "0.4999", "0.05", "1.25", "1.250", "1.3", "2"],
-  ],
   ["whole numbers by multipleOf", { type: "number", multipleOf: 1 }, ["3"], ["3.5"]],
-  ["multiples of an integer", { type: "integer", multipleOf: 5 }, ["5", "0", "-15", "1230"], ["6", "a", "-0", "05"]],
-  [
-    "multiples with digits after the point",
-    { type: "number", multipleOf: 0.25, minimum: 0 },
-    ["0.25", "3", "1.5", "1.50", "0"],
-    ["0.3", "0.255", "-0.25"],
-  ],
   ["multiples of too large a number", { type: "integer", multipleOf: 1013 }, ["5"], ["a"], ["#/multipleOf"]],
   [
     "strings of some length",
@@ -217,12 +198,6 @@ const ROWS: readonly Row[] = [
     { type: "array", prefixItems: [{ type: "integer" }, { type: "string" }], minItems: 1 },
     ["[1]", '[1, "a"]'],
     ["[]", '["a"]', '[1,"a",2]'],
-  ],
-  [
-    "tuples with more items",
-    { type: "array", prefixItems: [{ type: "integer" }], items: { type: "null" }, maxItems: 3 },
-    ["[]", "[1]", "[1,null,null]"],
-    ["[null]", "[1,1]", "[1,null,null,null]"],
   ],
   [
     "tuples in the old form",
@@ -399,12 +374,6 @@ const ROWS: readonly Row[] = [
   ],
   ["a pattern of a control character", { type: "string", pattern: "^\\x01$" }, ['"\\u0001"'], ['"\\u0002"', '"a"']],
   [
-    "a pattern that leaves the length open",
-    { type: "string", pattern: "^ab", minLength: 3, maxLength: 4 },
-    ['"abc"', '"abcd"'],
-    ['"b"', '"ab"', '"abcde"'],
-  ],
-  [
     "patterns outside the subset",
     {
       anyOf: [
@@ -442,32 +411,6 @@ const ROWS: readonly Row[] = [
     { type: "array", items: { anyOf: [{ format: "email" }, { format: "ipv4" }] } },
     ['["a.b+c@x-y.org","10.0.0.255"]'],
     ['["a@b"]', '["1.2.3.256"]', '["@x.org"]'],
-  ],
-  [
-    "a format beside a pattern and a bound",
-    {
-      type: "array",
-      items: {
-        anyOf: [
-          { type: "string", format: "uuid", pattern: "^0.*f$" },
-          { type: "string", format: "email", maxLength: 40 },
-        ],
-      },
-    },
-    ['["00000000-0000-0000-0000-00000000000f"]', '["a.b@example.org"]'],
-    ['["x1"]', '["10000000-0000-0000-0000-00000000000f"]', `["a@${"b".repeat(60)}.org"]`],
-  ],
-  [
-    "a format beside another schema's length",
-    { allOf: [{ type: "string", format: "uri" }, { maxLength: 30 }] },
-    ['"https://example.org/a"'],
-    ['"x"', '"https://example.org/abcdefghijklmn"'],
-  ],
-  [
-    "two formats at once",
-    { allOf: [{ format: "hostname" }, { format: "ipv4" }] },
-    ['"10.0.0.1"'],
-    ['"x"', '"10.0.0.256"'],
   ],
   [
     "a host without internationalised labels",

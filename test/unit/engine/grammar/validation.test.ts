@@ -106,18 +106,13 @@ describe("checks beyond the budget are not made", () => {
   test.each<[name: string, schema: unknown, text: string]>([
     ["a constant beside a long answer", refs(60, { not: { const: 1 } }), long],
     ["a constant beside a wide answer", refs(60, { not: { const: {} } }), wide],
-    ["the length of a long answer", refs(50, { minLength: 60_000 }), long],
     ["members of a wide answer", refs(60, { properties: { a: { type: "null" } } }), wide],
-    ["names of a wide answer", refs(60, { propertyNames: { minLength: 1 } }), wide],
     ["members by pattern", refs(60, { patternProperties: { "^z": { type: "null" } } }), wide],
-    ["required members", refs(60, { required: Array.from({ length: 2000 }, (_, i) => `k${i}`) }), wide],
-    ["long lists of types", refs(60, { type: Array.from({ length: 4000 }, () => "string") }), long],
     [
       "keys that depend on others",
       refs(60, { dependentRequired: { k1: Array.from({ length: 2000 }, () => "k2") } }),
       wide,
     ],
-    ["a nested answer beside a constant", { not: { const: 1 } }, `${"[".repeat(5000)}${"]".repeat(5000)}`],
     [
       "an endless choice",
       { anyOf: Array.from({ length: 50 }, () => ({ items: { $ref: "#" }, minItems: 1 })) },
