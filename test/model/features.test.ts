@@ -73,13 +73,6 @@ describe.skipIf(missing !== "")("combined features of one request", () => {
     expect(forced.text).toBe("");
   });
 
-  test("one strict call without parallel calls", async () => {
-    const toolChoice = { mode: ToolChoiceMode.AUTO, name: "", disableParallelCalls: true, allowedNames: [] };
-    const both = "What is the weather in Oslo and Madrid?";
-    expect((await reply(both, weather(true))).calls).toHaveLength(2);
-    expect((await reply(both, { ...weather(true), toolChoice })).calls).toHaveLength(1);
-  });
-
   test("a stop string counts in visible text only: not in reasoning or arguments", async () => {
     const thought = await reply("Who are you exactly?", reasoning());
     const word = thought.reasoning.split(" ").find((each) => each.length > 3 && !thought.text.includes(each)) ?? "";
@@ -149,16 +142,6 @@ describe.skipIf(missing !== "")("sampling parameters have their documented effec
 
   test("a negative penalty increases repetition", async () => {
     expect(await repetition({ frequencyPenalty: -2 })).toBeGreaterThan(await repetition({}));
-  });
-
-  test("a bias can force or forbid a token", async () => {
-    const [first] = (await write({ temperature: 0, topLogprobs: 1 })).events.flatMap(({ kind }) =>
-      kind?.$case === "blockDelta" ? kind.value.logprobs : [],
-    );
-    const digitSeven = 22;
-    const forced = await write({ temperature: 0, logitBias: { [digitSeven]: 100 } });
-    expect(first?.token).not.toBe("7");
-    expect(forced.text).toMatch(/^7+$/);
   });
 
   test("reasoning happens only on request, whatever the effort", async () => {

@@ -2,7 +2,6 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { GrammarCache } from "../../engine/backends/llama/grammar-cache.ts";
 import type { LlamaBackend } from "../../engine/backends/llama/llama-backend.ts";
 import { loadLibrary } from "../../engine/backends/llama/runtime/llama-runtime.ts";
-import { grammarOf } from "../../engine/caller-work/grammar-input.ts";
 import { EngineError } from "../../engine/errors.ts";
 import { FinishReason, type GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { tool } from "../support/engine/canonical.ts";
@@ -10,7 +9,6 @@ import { ask, missing, never, request, startBackend } from "../support/engine/de
 import { HERMES_MARKERS } from "../support/engine/hermes-markers.ts";
 import { workHere } from "../support/engine/work-here.ts";
 import { VirtualClock } from "../support/virtual-clock.ts";
-import { markersOf } from "../unit/engine/output-parser/families.ts";
 
 const nested = (levels: number): object => (levels === 0 ? {} : { items: nested(levels - 1) });
 const properties = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, i) => [`p${i}`, {}]));
@@ -23,7 +21,6 @@ const BOMBS: readonly [name: string, schema: string][] = [
   ["200 levels", JSON.stringify(nested(200))],
   ["100,000 levels", `${'{"items":'.repeat(100_000)}{}${"}".repeat(100_000)}`],
   ["10,000 properties", JSON.stringify({ properties: properties(10_000) })],
-  ["a reference to itself", '{"$ref":"#"}'],
   ["a cycle of references", '{"$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/a"}},"$ref":"#/$defs/a"}'],
   ["a list of itself", '{"type":"array","items":{"$ref":"#"}}'],
   ["alternatives of itself", '{"anyOf":[{"items":{"$ref":"#"}},{"items":{"$ref":"#"},"maxItems":3}]}'],
@@ -31,31 +28,17 @@ const BOMBS: readonly [name: string, schema: string][] = [
     "a product of alternatives",
     JSON.stringify({ allOf: Array.from({ length: 4 }, (_, i) => anyOf(16, (j) => record(`${i}-${j}`))) }),
   ],
-  ["alternatives of alternatives", JSON.stringify(anyOf(16, (i) => anyOf(16, (j) => record(`${i}-${j}`))))],
   ["a billion items", '{"type":"array","items":{"type":"null"},"maxItems":1000000000}'],
-  ["a billion items at least", '{"type":"array","items":{"type":"null"},"minItems":1000000000}'],
   ["a long string at least", '{"type":"string","minLength":1000000000}'],
   ["a pattern with exponential backtracking", '{"type":"string","pattern":"^(a+)+$"}'],
-  ["the same without a start", '{"type":"string","pattern":"(a+)+$"}'],
   ["oneOf of many equal alternatives", JSON.stringify({ oneOf: Array.from({ length: 200 }, () => record("a")) })],
   ["oneOf inside oneOf", JSON.stringify({ oneOf: [1, 2, 3, 4].map(() => ({ oneOf: [record("a"), { $ref: "#" }] })) })],
   [
     "a pattern of nested groups",
     JSON.stringify({ type: "string", pattern: `${"(".repeat(60_000)}a${")".repeat(60_000)}` }),
   ],
-  ["a pattern of nested counts", '{"type":"string","pattern":"^((((a{9}){9}){9}){9}){9}$"}'],
-  [
-    "a pattern with very many readings of a text",
-    JSON.stringify({ type: "string", pattern: `^(${"(a|b)*".repeat(60)})*c$` }),
-  ],
-  ["a pattern of all characters", '{"type":"string","pattern":"^[\\\\u0000-\\\\uffff]{0,1000}$"}'],
-  ["a pattern of unicode properties", '{"type":"string","pattern":"^\\\\p{L}+$"}'],
-  ["a broken pattern", '{"type":"string","pattern":"("}'],
-  ["a type that does not exist", '{"type":"text"}'],
   ["a type that is an object", '{"properties":{"a":{"type":[{"toString":1}]}}}'],
   ["a type named like a property of every object", '{"properties":{"a":{"type":"constructor"}}}'],
-  ["a reference to nothing", '{"properties":{"a":{"$ref":"#/definitions/Missing"}}}'],
-  ["a reference to an anchor", '{"properties":{"a":{"$ref":"#anchor"}}}'],
   ["a reference to another document", '{"$ref":"http://169.254.169.254/schema"}'],
   ["a prototype as property", '{"properties":{"__proto__":{"type":"null"}},"required":["__proto__"],"type":"object"}'],
   ["no schema", "5"],
@@ -68,23 +51,6 @@ const constrained = (schemaJson: string, strict: boolean): Partial<GenerateReque
   outputConstraint: { kind: { $case: "jsonSchema", value: { name: "x", schemaJson, strict } } },
   maxOutputTokens: 24,
   sampling: { temperature: 1, seed: 3, stop: [], logitBias: {} },
-});
-
-test.each(BOMBS)("become a grammar of a bounded size, or are refused: %s", (_name, schemaJson) => {
-  const kind = { $case: "jsonSchema" as const, value: { name: "x", schemaJson, strict: false } };
-  const tools = [{ name: "get", parametersJsonSchema: schemaJson, strict: false }];
-  const common = { maxCalls: 1, reasoning: "none", markers: HERMES_MARKERS } as const;
-  for (const wish of [
-    { ...common, tools: [], mustCall: false, constraint: { kind } },
-    { ...common, tools, mustCall: true, constraint: undefined },
-    { ...common, tools, mustCall: true, constraint: undefined, markers: markersOf("glm-4.7") },
-  ]) {
-    try {
-      expect(grammarOf(wish).text?.length).toBeLessThanOrEqual(256 * 1024);
-    } catch (error) {
-      expect(error).toMatchObject({ reason: "INVALID_SCHEMA" });
-    }
-  }
 });
 
 describe.skipIf(missing !== "")("hostile schemas", () => {

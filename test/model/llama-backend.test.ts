@@ -107,11 +107,6 @@ describe.skipIf(missing !== "")("the demonstration model in process", () => {
     expect(reply.events.at(-2)?.kind).toMatchObject({ $case: "blockEnded", value: { complete: false } });
   });
 
-  test("a prefilled answer is continued", async () => {
-    const reply = await ask(backend, request([user(COUNT), assistant(text("1, 2, 3, 4, 5,"))]));
-    expect(reply.text).toBe(" 6, 7, 8, 9, 10, 11, 12");
-  });
-
   test("reasoning is a separate block, counted, and ended by the budget", async () => {
     const think = (budgetTokens?: number) =>
       request("Who are you exactly?", { reasoning: { mode: ReasoningMode.ENABLED, effort: 0, budgetTokens } });
@@ -197,13 +192,6 @@ describe.skipIf(missing !== "")("the demonstration model in process", () => {
       expect(second.cached).toBe(inputTokens + outputTokens);
       expect(second.text).toContain("Wilhelmina");
     });
-  });
-
-  test("six requests on three slots are answered as if alone", async () => {
-    const replies = await Promise.all(Array.from({ length: 6 }, () => ask(backend, request(COUNT))));
-    expect(replies.map((reply) => reply.text)).toEqual(Array(6).fill(NUMBERS));
-    for (const reply of replies) expect(reply.events[0]?.kind?.$case).toBe("started");
-    idle();
   });
 });
 

@@ -1,6 +1,5 @@
 import { setImmediate as turn } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import * as z from "zod";
 import { LlamaBackend } from "../../engine/backends/llama/llama-backend.ts";
 import {
   type Event,
@@ -9,12 +8,12 @@ import {
   ReasoningMode,
   type Usage,
 } from "../../proto/gen/svc/inference/v1/inference_service.ts";
-import { Role, ToolChoiceMode } from "../../proto/gen/svc/inference/v1/messages.ts";
+import { ToolChoiceMode } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { missing, never, OPTIONS } from "../support/engine/demo-engine.ts";
 import { NodeClient, type Reading } from "../support/engine/node-client.ts";
 import { type RunningNode, startNode } from "../support/engine/start-node.ts";
 import { workHere } from "../support/engine/work-here.ts";
-import { generateRequest, textMessage, toolOf } from "../support/requests/generate-request.ts";
+import { generateRequest, toolOf } from "../support/requests/generate-request.ts";
 import { independentValidator } from "../support/schemas/independent-validator.ts";
 import { randomSchema } from "../support/schemas/random-schema.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
@@ -142,81 +141,6 @@ describe.skipIf(missing !== "")("the node", () => {
     await Promise.all(again.map((reading) => reading.seen("blockDelta")));
     for (const reading of again) expect((await reading.ended).code).toBe(OK);
     await idle();
-  });
-
-  test("a prefix of 2,000 tokens is cached for its sender only, with the same answer", async () => {
-    const messages = [
-      textMessage(Role.SYSTEM, "You count numbers and do nothing else. ".repeat(280)),
-      textMessage(Role.USER, "Count from 1 to 12."),
-    ];
-    const ask = async (tenant: string, isolationSalt: string) => {
-      const cache = { affinityKey: "", isolationSalt, ttl: undefined };
-      const fields = { messages, tenant, cache, maxOutputTokens: 40, sampling: sampling({ temperature: 0 }) };
-      const reading = client.generate(generateRequest(fields));
-      expect((await reading.ended).code).toBe(OK);
-      const { usage } = finishedOf(reading.events);
-      return { text: textOf(reading.events), cached: usage.cachedInputTokens, input: usage.inputTokens };
-    };
-    const first = await ask("a", "salt");
-    expect(first.input).toBeGreaterThan(2000);
-    expect(first).toMatchObject({ cached: 0 });
-    expect(await ask("a", "salt")).toEqual({ ...first, cached: first.input - 1 });
-    expect(await ask("b", "salt")).toEqual(first);
-    expect(await ask("a", "pepper")).toEqual(first);
-    expect(await ask("a", "salt")).toEqual({ ...first, cached: first.input - 1 });
-  });
-
-  test("all answers at temperature 1 satisfy a schema of difficult keywords", async () => {
-    const text = (maxLength: number) => ({ type: "string", maxLength });
-    const schema = {
-      type: "object",
-      properties: {
-        id: { type: "integer", minimum: -20, maximum: 500 },
-        groups: { type: "array", maxItems: 3, items: { type: "array", items: text(6), minItems: 1, maxItems: 2 } },
-        note: text(10),
-        owner: { anyOf: [{ type: "null" }, { $ref: "#/$defs/owner" }, { $ref: "#/$defs/team" }] },
-        level: { enum: ["low", "high"] },
-      },
-      required: ["id", "groups", "owner"],
-      additionalProperties: false,
-      $defs: {
-        owner: { type: "object", properties: { name: text(8) }, required: ["name"], additionalProperties: false },
-        team: {
-          type: "object",
-          properties: { city: text(8), size: { type: "integer", exclusiveMinimum: 7 } },
-          required: ["size"],
-          additionalProperties: false,
-        },
-      },
-    };
-    // The same schema in another library.
-    const characters = (most: number) => z.string().refine((value) => [...value].length <= most);
-    const owner = z.strictObject({ name: characters(8) });
-    const team = z.strictObject({ city: characters(8).optional(), size: z.int().gt(7) });
-    const expected = z.strictObject({
-      id: z.int().min(-20).max(500),
-      groups: z.array(z.array(characters(6)).min(1).max(2)).max(3),
-      note: characters(10).optional(),
-      owner: z.union([z.null(), owner, team]),
-      level: z.enum(["low", "high"]).optional(),
-    });
-    const answers = await Promise.all(
-      Array.from({ length: ANSWERS }, async (_, seed) => {
-        const plain = sampling({ temperature: 1, topK: 0, topP: 1, minP: 0, seed });
-        const fields = { outputConstraint: jsonSchema(schema), sampling: plain };
-        const reading = client.generate(generateRequest(fields, "Give me a JSON object with a color and a count."));
-        expect((await reading.ended).code).toBe(OK);
-        expect(finishedOf(reading.events).reason).toBe(FinishReason.STOP);
-        return textOf(reading.events);
-      }),
-    );
-    const wrong = answers.filter((answer) => !expected.safeParse(JSON.parse(answer)).success);
-    expect(wrong).toEqual([]);
-    process.stdout.write(`${answers.length} of ${ANSWERS} answers satisfy their schema\n`);
-    const objects = answers.map((answer) => expected.parse(JSON.parse(answer)));
-    // Optional members are present and absent, and more than one alternative occurred.
-    expect(new Set(objects.map(({ note }) => note === undefined)).size).toBe(2);
-    expect(new Set(objects.map(({ owner }) => Object.keys(owner ?? {})[0])).size).toBeGreaterThan(1);
   });
 
   const answerTo = async (schema: object, seed: number, maxOutputTokens: number) => {

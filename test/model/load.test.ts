@@ -47,21 +47,6 @@ describe.skipIf(missing !== "")("between tenants", () => {
     expect(served.length).toBe(FLOOD + 5);
     expect(backend.load()).toMatchObject({ busySlots: 0, waiting: 0 });
   }, 60_000);
-
-  test("a higher priority is served first", async () => {
-    const order: number[] = [];
-    const ask = async (priority: number) => {
-      for await (const { events } of backend.generate(request("Count from 1 to 5.", { priority }), never()))
-        if (events.some(({ kind }) => kind?.$case === "finished")) order.push(priority);
-    };
-    const holder = backend.generate(request("Count from 1 to 5."), never());
-    await holder.next();
-    const all = Promise.all([0, -5, 7, 0].map(ask));
-    await expect.poll(() => backend.load().waiting).toBe(4);
-    await holder.return();
-    await all;
-    expect(order).toEqual([7, 0, 0, -5]);
-  });
 });
 
 describe.skipIf(missing !== "")("concurrent prefills", () => {

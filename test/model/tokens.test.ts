@@ -101,14 +101,7 @@ describe.skipIf(missing !== "")("a conversation in the model's own tokens", () =
 
   describe("a caller's spelling of a mark never becomes that token", () => {
     const evil = SPELLINGS.join(" and ");
-    const schema = { type: "object", properties: { [evil]: { type: "string", enum: [evil] } } };
     const cases: readonly [name: string, build: (text: string) => Partial<Conversation>][] = [
-      ["user text", (x) => ({ messages: [user(x)] })],
-      ["system text", (x) => ({ messages: [system(x), user("Hi")] })],
-      ["tool result", (x) => ({ messages: [user("Hi"), assistant(call("f", "{}")), toolResult(x)] })],
-      ["tool description", (x) => ({ messages: [user("Hi")], tools: [tool("f", x)] })],
-      ["call arguments", (x) => ({ messages: [user("Hi"), assistant(call("f", JSON.stringify({ x }))), user("Hi")] })],
-      ["assistant text", (x) => ({ messages: [user("Hi"), assistant(text(x)), user("Hi")] })],
       ["the text to be continued", (x) => ({ messages: [user("Hi"), assistant(text(x))] })],
       ["a spelling in two parts", (x) => ({ messages: [user(`${x}<`), user("|im_end|>")] })],
       ["no text around it", (x) => ({ messages: [user(x === "calm" ? x : "<think>")] })],
@@ -116,11 +109,6 @@ describe.skipIf(missing !== "")("a conversation in the model's own tokens", () =
     ];
     test.each(cases)("%s", async (_name, build) => {
       expect(await marks(build(evil))).toEqual(await marks(build("calm")));
-    });
-
-    test("tool schema", async () => {
-      const hostile = await marks({ messages: [user("Hi")], tools: [tool("f", "", schema)] });
-      expect(hostile).toEqual(await marks({ messages: [user("Hi")], tools: [tool("f", "")] }));
     });
   });
 

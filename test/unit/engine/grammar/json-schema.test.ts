@@ -342,18 +342,6 @@ test.each(["anyOf", "oneOf"])("a list of too many alternatives is not visited: %
   expect(workOf(list(4_000))).toBeLessThan(4 * 4_000);
 });
 
-test("a schema with only one applicable mode may use all of the work", () => {
-  const properties = Object.fromEntries(times(300, (at) => [`p${at}`, { type: "integer", minimum: at }]));
-  const work = workOf({ properties });
-  const within = (schema: object) => () => toGrammar(schema, new GrammarRules(new WorkBudget(1.05 * work)));
-  expect(within({ properties })).not.toThrow();
-  // With a cheaper mode left, an attempt leaves some work for it.
-  const turned = { ...properties, p0: { not: { type: "string" } } };
-  expect(within({ properties: turned })).toThrowError(
-    expect.objectContaining({ facts: expect.objectContaining({ fault: "costly" }) }),
-  );
-});
-
 test("counting the members of an object is charged for each schema with a bound", () => {
   const value = Object.fromEntries(times(3_000, (at) => [`m${at}`, at]));
   const budget = new WorkBudget(Number.POSITIVE_INFINITY);

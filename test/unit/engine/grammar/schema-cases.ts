@@ -17,8 +17,6 @@ const ROUND = {
   properties: { kind: { const: "round" }, r: { type: "integer" } },
   required: ["kind", "r"],
 };
-/** The keyword as a constant: linters take an object literal with a `then` for a thenable. */
-const THEN = "then";
 const text = (inside: string) => JSON.stringify(inside);
 
 const ROWS: readonly Row[] = [
@@ -34,7 +32,6 @@ const ROWS: readonly Row[] = [
     ['"😀a"', '"😁b"', '"😀c"', '"😀\\""'],
     ['"😀b"', '"😁a"', '"😀"', '"\ud83d"'],
   ],
-  ["true", true, ["1", "{}"], ["", "undefined"]],
   [
     "a surrogate pair as escapes",
     { type: "string", maxLength: 1 },
@@ -50,7 +47,6 @@ const ROWS: readonly Row[] = [
     ["-12", "-9", "-1", "0", "9", "10", "99", "100", "105"],
     ["-13", "-20", "106", "110", "200", "1000", "-100", "007"],
   ],
-  ["integers with an exclusive minimum", { type: "integer", exclusiveMinimum: 0 }, ["1", "10", "999999"], ["0", "-1"]],
   [
     "integers with an old exclusive maximum",
     { type: "integer", maximum: 20, exclusiveMaximum: true },
@@ -72,38 +68,12 @@ const ROWS: readonly Row[] = [
   ],
   ["numbers", { type: "number" }, ["0", "-0.5", "12e-3", "1.25E+10"], [".5", "1.", "1e", "1e999", "NaN"]],
   [
-    "numbers in a range",
-    { type: "number", minimum: 0, maximum: 2 },
-    ["0", "0.25", "1", "1.999", "2", "2.0"],
-    ["-0.1", "2.1", "2.01", "3", "1e0", "10"],
-  ],
-  [
     "numbers between exclusive bounds",
     { type: "number", exclusiveMinimum: -1, exclusiveMaximum: 1 },
     ["0", "-0.99", "0.5", "-0"],
     ["1", "-1", "1.0", "-1.0"],
   ],
-  ["numbers below zero", { type: "number", maximum: -5 }, ["-5", "-5.5", "-100"], ["-4.9", "5", "0"]],
-  [
-    "numbers with fractions as bounds",
-    { type: "number", minimum: 0.5, exclusiveMaximum: 1.25 },
-    ["0.5", "0.50", "0.75", "1", "1.2499", "1.0"],
-    ["-1", "0", "0.4999", "0.05", "1.25", "1.250", "1.3", "2"],
-  ],
   ["whole numbers by multipleOf", { type: "number", multipleOf: 1 }, ["3"], ["3.5"]],
-  ["multiples of an integer", { type: "integer", multipleOf: 5 }, ["5", "0", "-15", "1230"], ["6", "a", "-0", "05"]],
-  [
-    "multiples with digits after the point",
-    { type: "number", multipleOf: 0.25, minimum: 0 },
-    ["0.25", "3", "1.5", "1.50", "0"],
-    ["0.3", "0.255", "-0.25"],
-  ],
-  [
-    "multiples between bounds",
-    { type: "integer", multipleOf: 7, minimum: -7, maximum: 20 },
-    ["-7", "0", "7", "14"],
-    ["-14", "1", "21"],
-  ],
   ["multiples of too large a number", { type: "integer", multipleOf: 1013 }, ["5"], ["a"], ["#/multipleOf"]],
   [
     "strings of some length",
@@ -117,7 +87,6 @@ const ROWS: readonly Row[] = [
     [40, 41, 255, 256, 257, 299, 300].map((n) => text("x".repeat(n))),
     [0, 39, 301, 400].map((n) => text("x".repeat(n))),
   ],
-  ["strings under an enormous bound", { type: "string", maxLength: 1e9 }, ['""', text("y".repeat(500))], ["1"]],
   [
     "an enum",
     { enum: ["red", "reddish", "green", 7, 1.5, null, true, 'q"\\\n'] },
@@ -161,21 +130,8 @@ const ROWS: readonly Row[] = [
       '{"b":1,"d":null}',
     ],
   ],
-  [
-    "optional properties only",
-    { type: "object", properties: { a: { type: "integer" }, b: { type: "integer" }, c: { type: "integer" } } },
-    ["{}", '{"a":1}', '{"b":1}', '{"c":1}', '{"a":1,"c":2}', '{"b":1,"c":2}', '{"a":1,"b":2,"c":3}'],
-    ['{"c":1,"a":1}', '{"a":1,}', '{,"a":1}', '{"x":1}', '{"a":1,"a":2}'],
-  ],
   ["empty properties", { type: "object", properties: {} }, ["{}", '{"a":1}'], ["[]"]],
-  ["an object without further keywords", { type: "object" }, ["{}", '{"a": 1, "b": []}'], ["[]", "1"]],
   ["no properties at all allowed", { type: "object", additionalProperties: false }, ["{}"], ['{"a":1}']],
-  [
-    "a map",
-    { type: "object", additionalProperties: { type: "integer" }, minProperties: 1, maxProperties: 2 },
-    ['{"a":1}', '{"x y": 1, "é":2}'],
-    ["{}", '{"a":"b"}', '{"a":1,"b":2,"c":3}'],
-  ],
   [
     "declared and other properties",
     {
@@ -207,18 +163,6 @@ const ROWS: readonly Row[] = [
     ['{"z":1}'],
   ],
   [
-    "names that are only strings",
-    { type: "object", propertyNames: { type: "string" }, additionalProperties: { type: "null" } },
-    ['{"a":null}'],
-    ['{"a":1}'],
-  ],
-  [
-    "properties by pattern",
-    { type: "object", patternProperties: { "^x_": { type: "integer" } }, additionalProperties: false },
-    ["{}", '{"x_a":1}'],
-    ['{"a":1}', '{"x_a":"b"}'],
-  ],
-  [
     "properties by pattern beside declared ones",
     {
       type: "object",
@@ -243,22 +187,10 @@ const ROWS: readonly Row[] = [
     [19, 51].map((n) => `[${Array(n).fill(1).join()}]`),
   ],
   [
-    "an enormous number of items",
-    { type: "array", items: { const: 1 }, maxItems: 1e9 },
-    ["[]", `[${Array(300).fill(1).join()}]`],
-    ["[2]"],
-  ],
-  [
     "tuples",
     { type: "array", prefixItems: [{ type: "integer" }, { type: "string" }], minItems: 1 },
     ["[1]", '[1, "a"]'],
     ["[]", '["a"]', '[1,"a",2]'],
-  ],
-  [
-    "tuples with more items",
-    { type: "array", prefixItems: [{ type: "integer" }], items: { type: "null" }, maxItems: 3 },
-    ["[]", "[1]", "[1,null,null]"],
-    ["[null]", "[1,1]", "[1,null,null,null]"],
   ],
   [
     "tuples in the old form",
@@ -284,12 +216,6 @@ const ROWS: readonly Row[] = [
     { oneOf: [SQUARE, ROUND] },
     ['{"kind": "square", "side": 1}', '{"kind":"round","r":2}'],
     ['{"kind":"round","side":1}', '{"kind":"square"}'],
-  ],
-  [
-    "oneOf with overlapping alternatives",
-    { oneOf: [{ type: "integer" }, { type: "number", minimum: 3 }] },
-    ["1", "3.5"],
-    ['"a"', "4", "2.5", "3"],
   ],
   [
     "oneOf distinguished by type, by bounds, and by closed objects",
@@ -340,20 +266,6 @@ const ROWS: readonly Row[] = [
     ['{"a":2}', "{}", '{"a":"x"}'],
   ],
   [
-    "allOf of simple schemas",
-    { allOf: [{ type: ["integer", "string"] }, { type: "number" }, { maximum: 5 }] },
-    ["5", "-1"],
-    ["6", '"a"', "1.5"],
-  ],
-  [
-    "allOf with a closed object",
-    {
-      allOf: [{ type: "object", properties: { a: {} }, additionalProperties: false }, { properties: { b: {} } }],
-    },
-    ["{}", '{"a":1}'],
-    ['{"b":1}'],
-  ],
-  [
     "allOf of anyOf",
     {
       allOf: [{ anyOf: [{ type: "integer" }, { type: "string" }] }, { anyOf: [{ type: "string" }, { type: "null" }] }],
@@ -367,7 +279,6 @@ const ROWS: readonly Row[] = [
     ['{"v":1}', '{"v": 1, "next": {"v":2,"next":{"v":3}}}'],
     ["{}", '{"v":1,"next":{}}', '{"v":1,"next":1}'],
   ],
-  ["recursion to the root", { type: "array", items: { $ref: "#" } }, ["[]", "[[],[[]]]"], ["[1]", "1"]],
   [
     "the old place of definitions",
     {
@@ -377,12 +288,6 @@ const ROWS: readonly Row[] = [
     },
     ['{"x":1}'],
     ['{"x":"a"}', "{}"],
-  ],
-  [
-    "a reference beside other keywords",
-    { $defs: { n: { type: "integer" } }, $ref: "#/$defs/n", minimum: 3 },
-    ["3"],
-    ["2"],
   ],
   [
     "recursion under allOf",
@@ -421,13 +326,6 @@ const ROWS: readonly Row[] = [
     ["#/properties/a/$ref"],
   ],
   [
-    "unenforced keywords",
-    { type: "array", items: { type: "integer" }, uniqueItems: true, not: { uniqueItems: true } },
-    ["[3,3]"],
-    ['"a"'],
-    ["#/not", "#/uniqueItems"],
-  ],
-  [
     "listed objects and lists with exclusions",
     { enum: [{ a: 1, b: [2] }, { a: 2 }, [1], [2], "x", 3, null], not: { enum: [{ b: [2], a: 1 }, [2], 3] } },
     ['{"a":2}', "[1]", '"x"', "null"],
@@ -447,12 +345,6 @@ const ROWS: readonly Row[] = [
     ['{"a":"x","b":1,"c":[1]}'],
     ["[]", '{"a":""}', '{"b":0}', '{"c":1}'],
   ],
-  [
-    "an anchored pattern",
-    { type: "string", pattern: "^[a-z]+-\\d{2,3}$" },
-    ['"ab-12"', '"x-123"'],
-    ['"ab-1"', '"ab-1234"', '"AB-12"', '" ab-12"'],
-  ],
   ["a pattern that is not anchored", { pattern: "b" }, ['"b"', '"abc"', '"\\nb\\""'], ['"ac"', '""', "1"]],
   ["a pattern anchored at one end", { type: "string", pattern: "^/" }, ['"/"', '"/a b"'], ['"a/"', '""']],
   [
@@ -467,13 +359,6 @@ const ROWS: readonly Row[] = [
     ['"eef"', '"abcabdeeff"', '"ceefgg"'],
     ['"ef"', '"abdeeefx"', '"aeef"'],
   ],
-  ["nested quantifiers", { type: "string", pattern: "^(a+)+$" }, ['"a"', '"aaaa"'], ['""', '"ab"']],
-  [
-    "quantifiers over possibly empty parts",
-    { type: "string", pattern: "^((a?b*)*|c{0})*x$" },
-    ['"x"', '"abbax"'],
-    ['"cx"', '""'],
-  ],
   [
     "classes of a pattern",
     { type: "string", pattern: "^[^\\s\"'a-c\\]]\\w\\S\\D.[\\n\\x41\\u00e9\\-]$" },
@@ -481,24 +366,6 @@ const ROWS: readonly Row[] = [
     [text("a_!x(A"), text('"_!x(A'), text("z_!1(A"), text("z_!x\nA"), text("z_!x(B")],
   ],
   ["a pattern of a control character", { type: "string", pattern: "^\\x01$" }, ['"\\u0001"'], ['"\\u0002"', '"a"']],
-  [
-    "a repeated class under a length",
-    { type: "string", pattern: "^[a-z]+$", maxLength: 3, minLength: 2 },
-    ['"ab"', '"abc"'],
-    ['"a"', '"abcd"', '"A"'],
-  ],
-  [
-    "a pattern that implies the length",
-    { type: "string", pattern: "^\\d{4}$", minLength: 1, maxLength: 10 },
-    ['"1234"'],
-    ['"123"'],
-  ],
-  [
-    "a pattern that leaves the length open",
-    { type: "string", pattern: "^ab", minLength: 3, maxLength: 4 },
-    ['"abc"', '"abcd"'],
-    ['"b"', '"ab"', '"abcde"'],
-  ],
   [
     "patterns outside the subset",
     {
@@ -527,12 +394,6 @@ const ROWS: readonly Row[] = [
     ['"24:00:00Z"', '"12:60:00Z"', '"12:00:00"'],
   ],
   [
-    "dates with times",
-    { format: "date-time", type: "string" },
-    ['"2025-01-31T10:20:30Z"'],
-    ['"2025-01-31"', '"2025-01-31 10:20:30Z"'],
-  ],
-  [
     "uuids",
     { format: "uuid", type: "string" },
     ['"123e4567-e89b-12d3-a456-426614174000"'],
@@ -543,38 +404,6 @@ const ROWS: readonly Row[] = [
     { type: "array", items: { anyOf: [{ format: "email" }, { format: "ipv4" }] } },
     ['["a.b+c@x-y.org","10.0.0.255"]'],
     ['["a@b"]', '["1.2.3.256"]', '["@x.org"]'],
-  ],
-  [
-    "a format under bounds that it keeps",
-    { type: "string", format: "date-time", minLength: 1, maxLength: 64 },
-    ['"2025-01-31T10:20:30.5+01:00"'],
-    ['"now"'],
-  ],
-  [
-    "a format beside a pattern and a bound",
-    {
-      type: "array",
-      items: {
-        anyOf: [
-          { type: "string", format: "uuid", pattern: "^0.*f$" },
-          { type: "string", format: "email", maxLength: 40 },
-        ],
-      },
-    },
-    ['["00000000-0000-0000-0000-00000000000f"]', '["a.b@example.org"]'],
-    ['["x1"]', '["10000000-0000-0000-0000-00000000000f"]', `["a@${"b".repeat(60)}.org"]`],
-  ],
-  [
-    "a format beside another schema's length",
-    { allOf: [{ type: "string", format: "uri" }, { maxLength: 30 }] },
-    ['"https://example.org/a"'],
-    ['"x"', '"https://example.org/abcdefghijklmn"'],
-  ],
-  [
-    "two formats at once",
-    { allOf: [{ format: "hostname" }, { format: "ipv4" }] },
-    ['"10.0.0.1"'],
-    ['"x"', '"10.0.0.256"'],
   ],
   [
     "a host without internationalised labels",
@@ -595,30 +424,6 @@ const ROWS: readonly Row[] = [
     },
     ['{"c":1}', '{"a":1,"c":1}', '{"b":1}', '{"b":1,"c":5}', '{"a":1,"b":2,"c":7}'],
     ["{}", '{"a":1}', '{"b":1,"c":4}', '{"a":1,"b":1}'],
-  ],
-  [
-    "conditions",
-    {
-      type: "object",
-      properties: { kind: { enum: ["a", "b"] }, n: { type: "integer" } },
-      required: ["kind", "n"],
-      if: { properties: { kind: { const: "a" } } },
-      [THEN]: { properties: { n: { minimum: 10 } } },
-      else: { properties: { n: { maximum: 9 } } },
-    },
-    ['{"kind":"a","n":10}', '{"kind":"b","n":9}'],
-    ['{"kind":"a","n":9}', '{"kind":"b","n":10}', '{"n":1}'],
-  ],
-  [
-    "names and members beside each other",
-    {
-      type: "object",
-      properties: { ab: {}, b: {} },
-      propertyNames: { pattern: "^a" },
-      additionalProperties: {},
-    },
-    ["{}", '{"ab":1}', '{"ab":1,"ac":2}'],
-    ['{"b":1}', '{"ab":1,"c":2}'],
   ],
   [
     "references by anchors and addresses",
@@ -645,7 +450,6 @@ const ROWS: readonly Row[] = [
     ['{"c":1}'],
     ["#/allOf/1/unevaluatedProperties"],
   ],
-  ["other formats", { type: "string", format: "toString" }, ['"x"'], ["1"]],
 ];
 
 export const SCHEMA_CASES = ROWS.map(([name, schema, accepts, rejects, unenforced]) => ({

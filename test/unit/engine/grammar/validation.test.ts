@@ -5,62 +5,53 @@ import { WorkBudget } from "../../../../engine/work-budget.ts";
 import type { GenerateRequest } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { tool } from "../../../support/engine/canonical.ts";
 import { blockEnd, delta, reasoningStart, textStart, toolCallStart } from "../../../support/events/events.ts";
+import { independentValidator } from "../../../support/schemas/independent-validator.ts";
 import { SCHEMA_CASES } from "./schema-cases.ts";
 
 const verdict = (schema: unknown, text: string) => new SchemaValidator(schema).check(JSON.parse(text));
+const isJson = (text: string) => {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+};
 const allows = (schema: unknown, text: string) => verdict(schema, text) !== "refused";
 
-describe("texts that a grammar matches are allowed", () => {
-  const exact = SCHEMA_CASES.filter(({ unenforced }) => unenforced === undefined);
-  test.each(exact)("$name", ({ schema, accepts }) => {
-    expect(accepts.filter((text) => !allows(schema, text))).toEqual([]);
-  });
+const exact = SCHEMA_CASES.filter(({ unenforced }) => unenforced === undefined);
+/** Ajv refuses these or recurses endlessly, allows hosts without a dot, or reads what this validator leaves out. */
+const NOT_FOR_AJV = ["a cyclic alternative", "unknown keywords", "addresses", "nothing unevaluated"];
+/** Forms of earlier drafts, and addresses. */
+const OLDER = /"(?:nullable|additionalItems|dependencies)"|"exclusiveM\w+":true|"items":\[|"pattern":"\(\?<|"\$id"/;
+
+test.each(exact)("texts that a grammar matches are allowed: $name", ({ schema, accepts }) => {
+  expect(accepts.filter((text) => !allows(schema, text))).toEqual([]);
 });
 
-const TREE = { type: "object", properties: { next: { $ref: "#" } }, required: ["id"], additionalProperties: false };
+test.each(exact.filter(({ name, schema }) => !NOT_FOR_AJV.includes(name) && !OLDER.test(JSON.stringify(schema))))(
+  "an independent validator allows the same: $name",
+  ({ schema, accepts, rejects }) => {
+    const isAllowed = independentValidator(schema);
+    for (const text of [...accepts, ...rejects].filter(isJson))
+      expect(allows(schema, text), text).toBe(isAllowed(JSON.parse(text)));
+  },
+);
 
 describe("keywords follow the specification", () => {
   const cases: readonly [schema: unknown, good: readonly string[], bad: readonly string[]][] = [
-    [{ type: "integer" }, ["1", "1.0"], ["1.5", '"1"', "null"]],
-    [{ type: ["string", "null"] }, ['"a"', "null"], ["1", "[]", "{}"]],
     [{ type: "string", nullable: true }, ["null"], ["1"]],
-    [{ const: { a: [1] } }, ['{"a":[1]}'], ['{"a":[2]}', '{"a":[1],"b":1}']],
-    [{ enum: [1, "x", null] }, ["1", "null"], ["2", '"y"', "false"]],
-    [{ minimum: 1, exclusiveMaximum: 3 }, ["1", "2.9"], ["0.9", "3"]],
     [{ minimum: 1, exclusiveMinimum: true, maximum: 3, exclusiveMaximum: true }, ["2"], ["1", "3"]],
     [{ multipleOf: 0.1 }, ["0.3", "7"], ["0.35"]],
-    [{ minLength: 2, maxLength: 3 }, ['"🎉🎉"', '"abc"'], ['"🎉"', '"abcd"']],
-    [{ items: { type: "null" }, minItems: 1, maxItems: 2 }, ["[null]"], ["[]", "[1]", "[null,null,null]"]],
-    [{ prefixItems: [{ type: "null" }], items: false }, ["[]", "[null]"], ["[1]", "[null,null]"]],
     [{ items: [{ type: "null" }], additionalItems: { type: "string" } }, ['[null,"a"]'], ["[null,1]"]],
     [{ uniqueItems: true }, ["[1,2]", "[[1],[2]]"], ["[1,1]", '[{"a":1},{"a":1}]']],
-    [{ required: ["a"], minProperties: 2 }, ['{"a":1,"b":2}'], ['{"b":1,"c":2}', '{"a":1}']],
-    [
-      { properties: { a: { type: "null" } }, additionalProperties: false },
-      ["{}", '{"a":null}'],
-      ['{"a":1}', '{"b":1}'],
-    ],
-    [{ additionalProperties: { type: "null" } }, ['{"x":null}'], ['{"x":1}']],
     [{ properties: { toString: { type: "null" } }, required: ["valueOf"] }, ['{"valueOf":1}'], ["{}"]],
-    [{ allOf: [{ minimum: 1 }, { maximum: 2 }] }, ["1"], ["0", "3"]],
-    [{ anyOf: [{ type: "null" }, { type: "string" }] }, ["null", '""'], ["1"]],
     [{ oneOf: [{ minimum: 1 }, { maximum: 2 }] }, ["0", "3"], ["1", "2"]],
-    [{ not: { type: "null" } }, ["1"], ["null"]],
-    [JSON.parse('{"if":{"type":"number"},"then":{"minimum":1},"else":{"type":"null"}}'), ["1", "null"], ["0", '""']],
-    [{ ...TREE, properties: { id: {}, ...TREE.properties } }, ['{"id":1,"next":{"id":2}}'], ['{"id":1,"next":{}}']],
-    [{ $defs: { a: { type: "null" } }, items: { $ref: "#/$defs/a" } }, ["[null]"], ["[1]"]],
-    [{ anyOf: [{ $ref: "#" }, { type: "null" }] }, ["null"], ["1"]],
     [false, [], ["1", "null"]],
-    [{ pattern: "^a+$" }, ['"aa"', "1"], ['"ab"', '""']],
-    [{ pattern: "b" }, ['"abc"'], ['"ac"']],
-    [{ pattern: "^(?:a|b$)|c$" }, ['"ax"', '"b"', '"xc"'], ['"bx"', '"cx"']],
     [{ pattern: "a^b|x{2,3}y" }, ['"xxy"', '"xxxxy"'], ['"xy"', '"ab"']],
     [{ pattern: "(?=a)" }, ['"b"'], []],
-    [{ format: "date" }, ['"2024-02-29"'], ['"2023-02-29"', '"2024-2-9"', '" 2024-02-29"']],
     [{ format: "date-time" }, ['"2024-02-29T23:59:60z"', '"2024-01-01t00:00:00.123456789012Z"'], ['"2024-01-01"']],
     [{ format: "email" }, ['"a!b@c.d"', '"\\"a b\\"@c"'], ['"a"', '"a@"', '"a b@c"']],
-    [{ format: "ipv4" }, ['"1.2.3.4"', "7"], ['"1.2.3.256"']],
-    [{ format: "date", pattern: "^2" }, ['"2025-01-31"'], ['"2"', '"1999-01-31"']],
     [{ contains: { const: 1 } }, ["[2,1]", "1"], ["[]", "[2]"]],
     [{ contains: { const: 1 }, minContains: 2, maxContains: 3 }, ["[1,1]"], ["[1]", "[1,1,1,1]"]],
     [
@@ -69,9 +60,6 @@ describe("keywords follow the specification", () => {
       ['{"xa":1}', '{"a":1}'],
     ],
     [{ patternProperties: { "(?=x)": { type: "null" } }, additionalProperties: false }, ['{"a":1}'], []],
-    [{ propertyNames: { maxLength: 1 } }, ['{"a":1}'], ['{"ab":1}']],
-    [{ dependentRequired: { a: ["b"] } }, ["{}", '{"b":1}', '{"a":1,"b":1}'], ['{"a":1}']],
-    [{ dependentSchemas: { a: { required: ["b"] } } }, ['{"b":1}'], ['{"a":1}']],
     [{ dependencies: { a: ["b"], c: { maxProperties: 1 } } }, ['{"c":1}'], ['{"a":1}', '{"c":1,"b":1}']],
     [{ unevaluatedProperties: false, $dynamicRef: "#x" }, ['{"a":1}'], []],
   ];
@@ -118,18 +106,13 @@ describe("checks beyond the budget are not made", () => {
   test.each<[name: string, schema: unknown, text: string]>([
     ["a constant beside a long answer", refs(60, { not: { const: 1 } }), long],
     ["a constant beside a wide answer", refs(60, { not: { const: {} } }), wide],
-    ["the length of a long answer", refs(50, { minLength: 60_000 }), long],
     ["members of a wide answer", refs(60, { properties: { a: { type: "null" } } }), wide],
-    ["names of a wide answer", refs(60, { propertyNames: { minLength: 1 } }), wide],
     ["members by pattern", refs(60, { patternProperties: { "^z": { type: "null" } } }), wide],
-    ["required members", refs(60, { required: Array.from({ length: 2000 }, (_, i) => `k${i}`) }), wide],
-    ["long lists of types", refs(60, { type: Array.from({ length: 4000 }, () => "string") }), long],
     [
       "keys that depend on others",
       refs(60, { dependentRequired: { k1: Array.from({ length: 2000 }, () => "k2") } }),
       wide,
     ],
-    ["a nested answer beside a constant", { not: { const: 1 } }, `${"[".repeat(5000)}${"]".repeat(5000)}`],
     [
       "an endless choice",
       { anyOf: Array.from({ length: 50 }, () => ({ items: { $ref: "#" }, minItems: 1 })) },

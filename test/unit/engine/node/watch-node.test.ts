@@ -68,15 +68,6 @@ function watched() {
   return { clock, backend, calls, state, begin, failures };
 }
 
-test("slow readers alone are not a stall, with complete or endless answers", async () => {
-  const { clock, backend, calls, state, begin } = watched();
-  await begin("whole");
-  await begin("endless");
-  expect([calls.paused, backend.load().steps?.inFlight]).toEqual([2, 0]);
-  await clock.advance(60_000);
-  expect(state.now).toBe("serving");
-});
-
 test.each(["whole", "endless"])("one stuck slot is detected beside a slow reader whose answer is %s", async (other) => {
   const { clock, calls, state, begin, failures } = watched();
   await begin(other);

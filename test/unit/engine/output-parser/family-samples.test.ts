@@ -13,13 +13,6 @@ const m3 = (inside: string) =>
   `]<]minimax[>[<tool_call>\n]<]minimax[>[<invoke name="search">${inside}]<]minimax[>[</invoke>\n]<]minimax[>[</tool_call>`;
 
 const SAMPLES: Readonly<Record<string, readonly Sample[]>> = {
-  "glm-4.5": [
-    [
-      "white space that is not the template's",
-      "<tool_call> search <arg_key>q</arg_key> <arg_value>a</arg_value> </tool_call>",
-      ["search", '{"q": "a"}'],
-    ],
-  ],
   "glm-4.7": [
     [
       "the exact text of a value, white space and all",
@@ -30,16 +23,6 @@ const SAMPLES: Readonly<Record<string, readonly Sample[]>> = {
       "a value that holds the tags of a call",
       "<tool_call>search<arg_key>q</arg_key><arg_value><tool_call></arg_value> x</tool_call></arg_value></tool_call>",
       ["search", '{"q": "<tool_call></arg_value> x</tool_call>"}'],
-    ],
-    [
-      "a string that looks like a number stays a string",
-      "<tool_call>search<arg_key>q</arg_key><arg_value>12</arg_value><arg_key>n</arg_key><arg_value>12</arg_value></tool_call>",
-      ["search", '{"q": "12", "n": 12}'],
-    ],
-    [
-      "a value that is not JSON of the type is a string",
-      "<tool_call>search<arg_key>n</arg_key><arg_value>many</arg_value></tool_call>",
-      ["search", '{"n": "many"}'],
     ],
     [
       "JSON of another type stays JSON",
@@ -56,59 +39,22 @@ const SAMPLES: Readonly<Record<string, readonly Sample[]>> = {
       "<tool_call>search<arg_key>q</arg_key></tool_call>",
       ["text", "<tool_call>search<arg_key>q</arg_key></tool_call>"],
     ],
-    [
-      "the mark of a call mentioned before one",
-      "I use <tool_call> soon: <tool_call>search<arg_key>q</arg_key><arg_value>a</arg_value></tool_call>",
-      ["text", "I use <tool_call> soon: ", "search", '{"q": "a"}'],
-    ],
   ],
   "qwen3-coder": [
-    [
-      "one newline at each end of a value is the template's",
-      "<tool_call>\n<function=search>\n<parameter=q>\n\n a\n\n</parameter>\n</function>\n</tool_call>",
-      ["search", '{"q": "\\n a\\n"}'],
-    ],
-    [
-      "a closing tag inside a value, where nothing of a call follows it",
-      "<tool_call><function=search><parameter=q>see </parameter> here</parameter></function></tool_call>",
-      ["search", '{"q": "see </parameter> here"}'],
-    ],
-    [
-      "booleans and nothing as Python prints them",
-      "<tool_call><function=search><parameter=deep>\nTrue\n</parameter><parameter=maybe>None</parameter><parameter=q>True</parameter></function></tool_call>",
-      ["search", '{"deep": true, "maybe": null, "q": "True"}'],
-    ],
-    [
-      "the text decides between several types",
-      "<tool_call><function=search><parameter=maybe>5</parameter><parameter=maybe>null</parameter></function></tool_call>",
-      ["search", '{"maybe": "5", "maybe": null}'],
-    ],
     [
       "a parameter that no schema names is JSON where it can be",
       '<tool_call><function=run><parameter=a>{"b": [1.50]}</parameter><parameter=c>{oops</parameter></function></tool_call>',
       ["run", '{"a": {"b": [1.50]}, "c": "{oops"}'],
     ],
     [
-      "the outer opening mark left out",
-      "Now.\n<function=run>\n</function>\n</tool_call>\nOk",
-      ["text", "Now.", "run", "{}", "text", "Ok"],
-    ],
-    [
       "the inner closing mark left out",
       "<tool_call><function=search><parameter=q>a</parameter></tool_call>",
       ["search", '{"q": "a"}'],
     ],
-    ["the outer closing mark left out", "<tool_call><function=run></function>\nOk", ["run", "{}", "text", "Ok"]],
     [
       "text between parameters ends the call",
       "<tool_call><function=search><parameter=q>a</parameter><parameter=n>1</parameter>oops",
       ["search…", '{"q": "a", "n": "1</parameter>oops'],
-    ],
-    [
-      "a truncated value is sent as far as it has come",
-      "<tool_call><function=search><parameter=q>a</parameter><parameter=tags>[1, ",
-      ["search…", '{"q": "a", "tags": [1, '],
-      { end: "cut" },
     ],
     [
       "a long value of unknown type that is not JSON is sent as a string",
@@ -131,27 +77,10 @@ const SAMPLES: Readonly<Record<string, readonly Sample[]>> = {
       ["search", '{"q": "a"}', "search", '{"q": "b"}'],
     ],
   ],
-  "deepseek-v3.2": [
-    [
-      "types marked by the parameters",
-      '<｜DSML｜function_calls>\n<｜DSML｜invoke name="run">\n<｜DSML｜parameter name="a" string="true">5</｜DSML｜parameter>\n<｜DSML｜parameter name="b" string="false">5</｜DSML｜parameter>\n<｜DSML｜parameter name="c">x</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>',
-      ["run", '{"a": "5", "b": 5, "c": "x"}'],
-    ],
-    [
-      "a number that is called a string where the schema allows none",
-      '<｜DSML｜function_calls>\n<｜DSML｜invoke name="search">\n<｜DSML｜parameter name="n" string="true">42</｜DSML｜parameter>\n<｜DSML｜parameter name="q" string="true">42</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>',
-      ["search", '{"n": 42, "q": "42"}'],
-    ],
-  ],
   "kimi-k2": [
     [
       "white space between the marks of a section",
       "<|tool_calls_section_begin|>\n<|tool_call_begin|>\nfunctions.run:3 <|tool_call_argument_begin|>\n{}\n<|tool_call_end|>\n<|tool_calls_section_end|>",
-      ["run", "{}"],
-    ],
-    [
-      "a section without its marks, and a bare name",
-      "<|tool_call_begin|>run<|tool_call_argument_begin|>{}<|tool_call_end|>",
       ["run", "{}"],
     ],
     [
@@ -160,31 +89,7 @@ const SAMPLES: Readonly<Record<string, readonly Sample[]>> = {
       ["text", "Ok.", "run", "{}", "text", "Done."],
     ],
   ],
-  "kimi-k2-thinking": [
-    [
-      "reasoning that a call ends",
-      "<think>So I call it.<|tool_calls_section_begin|><|tool_call_begin|>functions.run:0<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_calls_section_end|>",
-      ["reasoning", "So I call it.", "run", "{}"],
-    ],
-  ],
-  "qwen3.5": [
-    [
-      "reasoning that only mentions a call",
-      "<think>\nI write <tool_call>.\n</think>\n\nYes.",
-      ["reasoning", "I write <tool_call>.", "text", "Yes."],
-    ],
-    [
-      "a call inside reasoning that was not closed",
-      "<think>\nI look.\n<tool_call>\n<function=search>\n<parameter=q>\na\n</parameter>\n</function>\n</tool_call>",
-      ["reasoning", "I look.", "search", '{"q": "a"}'],
-    ],
-  ],
   hermes: [
-    [
-      "parameters for arguments",
-      '<tool_call>{"name": "search", "parameters": {"q": "x"}}</tool_call>',
-      ["search", '{"q": "x"}'],
-    ],
     [
       "arguments under an unknown key do not make a call without arguments",
       '<tool_call>{"name": "search", "params": {"q": "x"}}</tool_call>',
@@ -195,11 +100,6 @@ const SAMPLES: Readonly<Record<string, readonly Sample[]>> = {
       "<call>run",
       ["text", "<call>run"],
       { markers: { toolCall: { form: "engine-only", open: "<call>" } } },
-    ],
-    [
-      "quotation marks around values that may not, and that may, be strings",
-      '<tool_call>\n{"name": "search", "arguments": {"n": "12", "deep": "true", "tags": "[\\"a\\"]", "q": "12", "maybe": "1", "free": "2"}}\n</tool_call>',
-      ["search", '{"n": 12, "deep": true, "tags": ["a"], "q": "12", "maybe": "1", "free": "2"}'],
     ],
     [
       "quotation marks around text that is not JSON of the type",
@@ -214,67 +114,22 @@ const SAMPLES: Readonly<Record<string, readonly Sample[]>> = {
   ],
   mistral: [
     [
-      "parameters for arguments in a list",
-      '[TOOL_CALLS][{"name": "search", "parameters": {"q": "x"}}]',
-      ["search", '{"q": "x"}'],
-    ],
-    [
       "ids in a list, and white space around it",
       'Ok.[TOOL_CALLS] [{"name": "run", "arguments": {}, "id": "abc123def"} , {"name": "search", "arguments": {"q": "]"}}]',
       ["text", "Ok.", "run", "{}", "search", '{"q": "]"}'],
     ],
     ["a list that is not closed", '[TOOL_CALLS][{"name": "run", "arguments": {}}', ["run", "{}"]],
-    [
-      "a list cut inside a call",
-      '[TOOL_CALLS][{"name": "run", "arguments": {}}, {"name": "search", "arguments": {"q": "a',
-      ["run", "{}", "search…", '{"q": "a'],
-      { end: "cut" },
-    ],
-  ],
-  "deepseek-v3.1": [
-    [
-      "arguments that are not an object",
-      "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>run<｜tool▁sep｜>[]<｜tool▁call▁end｜>",
-      ["text", "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>run<｜tool▁sep｜>[]<｜tool▁call▁end｜>"],
-    ],
-    ["a section with nothing in it", "Well.<｜tool▁calls▁begin｜><｜tool▁calls▁end｜>", ["text", "Well."]],
   ],
   "llama-3": [
-    ["a mark at the start", '<|python_tag|>{"type": "function", "name": "run", "parameters": {}}', ["run", "{}"]],
-    [
-      "a mark after text",
-      'Look: <|python_tag|>{"name": "run", "arguments": {"a": 1}}',
-      ["text", "Look: ", "run", '{"a": 1}'],
-    ],
-    ["code for an interpreter", "<|python_tag|>print(1)", ["text", "<|python_tag|>print(1)"]],
-    ["an answer in JSON", '{"name": "search engine", "size": 3}', ["text", '{"name": "search engine", "size": 3}']],
-    [
-      "an answer in JSON that begins like a call",
-      '{"name": "search", "size": 3}',
-      ["text", '{"name": "search", "size": 3}'],
-    ],
     [
       "an object after text is no call",
       'So: {"name": "run", "parameters": {}}',
       ["text", 'So: {"name": "run", "parameters": {}}'],
     ],
     [
-      "one call per line",
-      '{"name": "run", "parameters": {}}\n{"name": "search", "parameters": {"q": "a"}}',
-      ["run", "{}", "search", '{"q": "a"}'],
-    ],
-    ["a semicolon that no call follows", '{"name": "run", "parameters": {}}; or so', ["run", "{}", "text", "; or so"]],
-    [
       "quotation marks around values of arguments before the name, in a string",
       '{"parameters": "{\\"n\\": \\"1\\"}", "name": "search"}',
       ["search", '{"n": 1}'],
-    ],
-  ],
-  magistral: [
-    [
-      "reasoning between marks of its own",
-      "[THINK]Hm.[/THINK]Yes.[TOOL_CALLS]run[ARGS]{}",
-      ["reasoning", "Hm.", "text", "Yes.", "run", "{}"],
     ],
   ],
   "mistral-args": [
@@ -316,16 +171,6 @@ const SAMPLES: Readonly<Record<string, readonly Sample[]>> = {
       ["search", '{"tags": ["x"], "free": {"a": [1]}}'],
     ],
     [
-      "a string that holds tags",
-      m3(m3Element("q", `${m3Element("b", "x")} </q> y`)),
-      ["search", `{"q": ${JSON.stringify(`${m3Element("b", "x")} </q> y`)}}`],
-    ],
-    [
-      "text beside elements is no value",
-      m3(m3Element("free", `text ${m3Element("a", "1")}`)),
-      ["search", `{"free": ${JSON.stringify(`text ${m3Element("a", "1")}`)}}`],
-    ],
-    [
       "a closing tag of another element",
       m3(m3Element("free", "]<]minimax[>[<a>1]<]minimax[>[</b>")),
       [
@@ -348,24 +193,6 @@ const SAMPLES: Readonly<Record<string, readonly Sample[]>> = {
   ],
   "kimi-k3": [
     [
-      "the channels of an answer",
-      "Hm.<|close|>think<|sep|><|open|>response<|sep|>Let me see.<|close|>response<|sep|><|open|>tools<|sep|>" +
-        '<|open|>call tool="search" index="1"<|sep|><|open|>argument key="q" type="string"<|sep|>12<|close|>argument<|sep|>' +
-        '<|open|>argument key="tags" type="array"<|sep|>["x"]<|close|>argument<|sep|><|close|>call<|sep|><|close|>tools<|sep|><|close|>message<|sep|>',
-      ["reasoning", "Hm.", "text", "Let me see.", "search", '{"q": "12", "tags": ["x"]}'],
-      { startsInReasoning: true },
-    ],
-    [
-      "an answer without a call, whose channel the prompt has opened",
-      "Yes.<|close|>response<|sep|><|close|>message<|sep|>",
-      ["text", "Yes."],
-    ],
-    [
-      "a key with escapes, and a call without a number",
-      '<|open|>tools<|sep|><|open|>call tool="run"<|sep|><|open|>argument key="a &quot;b&quot; &amp;amp;" type="number"<|sep|>1.50<|close|>argument<|sep|><|close|>call<|sep|><|close|>tools<|sep|>',
-      ["run", '{"a \\"b\\" &amp;": 1.50}'],
-    ],
-    [
       "an argument of an unknown type",
       '<|open|>tools<|sep|><|open|>call tool="search" index="1"<|sep|><|open|>argument key="n" type="integer"<|sep|>3<|close|>argument<|sep|><|close|>call<|sep|><|close|>tools<|sep|>',
       ["search", '{"n": 3}'],
@@ -374,11 +201,6 @@ const SAMPLES: Readonly<Record<string, readonly Sample[]>> = {
       "a call with a head of the maximum length",
       `<|open|>call tool="run"${" ".repeat(64)}<|sep|><|close|>call<|sep|>`,
       ["run", "{}"],
-    ],
-    [
-      "an argument without a type",
-      '<|open|>tools<|sep|><|open|>call tool="search" index="1"<|sep|><|open|>argument key="n"<|sep|>3<|close|>argument<|sep|><|close|>call<|sep|><|close|>tools<|sep|>',
-      ["search", '{"n": 3}'],
     ],
   ],
   "minimax-m2": [
@@ -396,13 +218,6 @@ const SAMPLES: Readonly<Record<string, readonly Sample[]>> = {
       "an unknown attribute after a key",
       '<invoke name="search"><parameter name="q" type="text">a</parameter></invoke>',
       ["search", '{"q": "a"}'],
-    ],
-  ],
-  "gpt-oss": [
-    [
-      "text that begins in unfinished reasoning",
-      "<|channel|>analysis<|message|>I weigh it.<|channel|>final<|message|>So it is.",
-      ["reasoning", "I weigh it.", "text", "So it is."],
     ],
   ],
 };

@@ -82,25 +82,6 @@ describe("a code fence", () => {
     expect(length).toBe(1);
   });
 
-  test.each([
-    ["``\n", false],
-    ["```\n", true],
-    ["```", true],
-    ["```js\n```\n", false],
-    ["```js\n```js\n", true],
-    ["```js\n  ```  \n", false],
-    ["```js\n    ```\n", true],
-    ["````\n```\n", true],
-    ["~~~\n```\n", true],
-    ["~~~ a`b\n", true],
-    ["``` a`b\n", false],
-    ["    ```\n", false],
-    ["x ```\n", false],
-  ])("is open or not after %j", (before, isOpen) => {
-    const found = read(`So:\n${before}${call}\nWell.`, options);
-    expect(found.length === 1).toBe(isOpen);
-  });
-
   test("ends with a call, and with reasoning", () => {
     const found = read(`So:\n\`\`\`\n${call}\n\`\`\`\n${call}\n${call}\nWell.`, options);
     expect(found.map((block) => String(block).slice(0, 4))).toEqual(["text", "sear", "sear", "text"]);

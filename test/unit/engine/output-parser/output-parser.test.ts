@@ -37,13 +37,6 @@ testSamples([
   ["leading white space stays", "  indented", ["text", "  indented"]],
   ["characters outside the basic plane", "a😀b<t😀", ["text", "a😀b<t😀"]],
   [
-    "reasoning that the prompt opened",
-    "First this.\nThen that.\n</think>\n\nThe answer.",
-    ["reasoning", "First this.\nThen that.", "text", "The answer."],
-    THINKING,
-  ],
-  ["reasoning that the model opens", "<think>\nHm.\n</think>\n\nYes.", ["reasoning", "Hm.", "text", "Yes."]],
-  [
     "more newlines than the template writes belong to the texts",
     "<think>\n\nHm.\n\n</think>\n\n\nYes.",
     ["reasoning", "\nHm.\n", "text", "\nYes."],
@@ -52,7 +45,6 @@ testSamples([
   ["reasoning without newlines", "<think>a</think>b", ["reasoning", "a", "text", "b"]],
   ["a reasoning mark inside a text is text", "The tag <think> x", ["text", "The tag <think> x"]],
   ["a stray closing mark is text", "a</think>b", ["text", "a</think>b"]],
-  ["reasoning that never ends", "Hm.\n", ["reasoning…", "Hm.\n"], THINKING],
   ["reasoning cut inside its closing mark", "Hm.\n</thi", ["reasoning…", "Hm.\n</thi"], { ...THINKING, ...CUT }],
   ["a cut right after the reasoning", "Hm.\n</think>\n", ["reasoning", "Hm."], { ...THINKING, ...CUT }],
   ["text cut", "Half a sent", ["text…", "Half a sent"], CUT],
@@ -133,29 +125,11 @@ describe("a fault of the parser itself", () => {
 });
 
 testSamples([
-  ["a call alone", call("search", '{"q": "x"}'), ["search", '{"q": "x"}']],
-  [
-    "text, then a call",
-    `Let me look.\n${call("search", '{"q": "x"}')}`,
-    ["text", "Let me look.", "search", '{"q": "x"}'],
-  ],
   [
     "only the template's newline before a call is removed",
     `Look.\n\n${call("run", "{}")}`,
     ["text", "Look.\n", "run", "{}"],
   ],
-  [
-    "reasoning, then a call",
-    `Search it.\n</think>\n\n${call("search", "{}")}`,
-    ["reasoning", "Search it.", "search", "{}"],
-    THINKING,
-  ],
-  [
-    "several calls",
-    `${call("search", '{"q": 1}')}\n${call("run", '{"a": [1, {"b": "}"}]}')}\n`,
-    ["search", '{"q": 1}', "run", '{"a": [1, {"b": "}"}]}'],
-  ],
-  ["text after a call", `${call("run", "{}")}\nDone.`, ["run", "{}", "text", "Done."]],
   [
     "white space beside calls is dropped",
     ` \n${call("run", "{}")}\n \n${call("run", "{}")}\n\n`,
@@ -166,16 +140,10 @@ testSamples([
     call("run", '{"a": "</tool_call><tool_call>\\n<think>"}'),
     ["run", '{"a": "</tool_call><tool_call>\\n<think>"}'],
   ],
-  ["a call without white space", '<tool_call>{"name":"run","arguments":{"a":1}}</tool_call>', ["run", '{"a":1}']],
   [
     "the exact text of the arguments is kept",
     '<tool_call>\n{"name": "run", "arguments":  {"a" :1.50,\n "b":[ ]}  }\n</tool_call>',
     ["run", '{"a" :1.50,\n "b":[ ]}'],
-  ],
-  [
-    "arguments before the name",
-    '<tool_call>\n{"arguments": {"a": 1}, "name": "run"}\n</tool_call>',
-    ["run", '{"a": 1}'],
   ],
   [
     "other keys are ignored",
@@ -192,15 +160,8 @@ testSamples([
     String.raw`<tool_call>{"name": "run", "arguments": "{\"a\": \"\ud83d!\"}"}</tool_call>`,
     ["run", String.raw`{"a": "\ud83d!"}`],
   ],
-  ["no arguments", '<tool_call>\n{"name": "run"}\n</tool_call>', ["run", "{}"]],
   ["null arguments", '<tool_call>{"name":"run","arguments":null}</tool_call>', ["run", "{}"]],
   ["an escaped name", String.raw`<tool_call>{"name":"r\u0075n","arguments":{}}</tool_call>`, ["run", "{}"]],
-  [
-    "a missing last brace",
-    '<tool_call>\n{"name": "run", "arguments": {}\n</tool_call>\nOk',
-    ["run", "{}", "text", "Ok"],
-  ],
-  ["a missing closing mark at the end", '<tool_call>\n{"name": "run", "arguments": {"a": 1}}', ["run", '{"a": 1}']],
   [
     "a closing mark cut short",
     '<tool_call>\n{"name": "run", "arguments": {"a": 1}}\n</tool_ca',
@@ -212,21 +173,13 @@ testSamples([
     `<tool_call>\n{"name": "run", "arguments": {}}\n${call("search", "{}")}`,
     ["run", "{}", "search", "{}"],
   ],
-  ["a cut inside the arguments", '<tool_call>\n{"name": "run", "arguments": {"a": "b', ["run…", '{"a": "b'], CUT],
   ["an end inside the arguments", '<tool_call>\n{"name": "run", "arguments": {"a": "b', ["run…", '{"a": "b']],
   ["a cut before the name is known", 'Ok\n<tool_call>\n{"na', ["text…", 'Ok\n<tool_call>\n{"na'], CUT],
-  ["an unknown tool", `A\n${call("rm", "{}")}\nB`, ["text", `A\n${call("rm", "{}")}\nB`]],
   [
     "an unknown tool whose arguments hold the markup of a known one",
     call("rm", '{"a": "<tool_call>{\\"name\\": \\"run\\"}</tool_call>"}'),
     ["text", call("rm", '{"a": "<tool_call>{\\"name\\": \\"run\\"}</tool_call>"}')],
   ],
-  [
-    "a call behind one of an unknown tool",
-    `${call("rm", "{}")}\n${call("run", "{}")}`,
-    ["text", call("rm", "{}"), "run", "{}"],
-  ],
-  ["markup that holds no JSON", "<tool_call>\nrun()\n</tool_call>", ["text", "<tool_call>\nrun()\n</tool_call>"]],
   ["arguments that are no object", call("run", "[1]"), ["text", call("run", "[1]")]],
   ["arguments that are a string without JSON", call("run", '"ls -l"'), ["text", call("run", '"ls -l"')]],
   [

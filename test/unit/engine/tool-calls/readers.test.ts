@@ -106,30 +106,6 @@ const VALUES = [
   '"\u{1f600}\u007f"',
 ];
 
-const BROKEN = [
-  ["{,", 1],
-  ['{"a"}', 4],
-  ['{"a":}', 5],
-  ['{"a":1,}', 7],
-  ["{a", 1],
-  ["[1,]", 3],
-  ["[1 2", 3],
-  ["[01", 2],
-  ["[-x", 2],
-  ["[1.]", 3],
-  ["[1e]", 3],
-  ["[1e+]", 4],
-  ["[.5", 1],
-  ["[+1", 1],
-  ["tru_", 3],
-  ["nan", 1],
-  ['"\\x', 2],
-  ['"\\u00g', 5],
-  ['"a\nb"', 2],
-  ["[}", 1],
-  ['{"a":1]', 6],
-] as const;
-
 describe("JsonScanner", () => {
   test.each(VALUES)("accepts %s in any two pieces, and nothing after it", (value) => {
     for (let at = 0; at < value.length; at += 1) {
@@ -140,13 +116,6 @@ describe("JsonScanner", () => {
       expect(scanner.isWhole).toBe(true);
       expect(scanner.push("1")).toEqual({ consumed: 0, state: "complete" });
     }
-  });
-
-  test.each(BROKEN)("stops in %s at the first invalid character", (text, at) => {
-    const scanner = new JsonScanner({ root: "any" });
-    expect(scanner.push(text)).toEqual({ consumed: at, state: "invalid" });
-    expect(scanner.push("1")).toEqual({ consumed: 0, state: "invalid" });
-    expect(scanner.isWhole).toBe(false);
   });
 
   test("ends a top-level number with the character after it", () => {
@@ -212,25 +181,14 @@ describe("Python's printed values become JSON", () => {
 });
 
 test.each([
-  ["a text", "'a'"],
   ["a number", "1"],
-  ["brackets around one value", "('a')"],
   ["text after the value", "[1] 2"],
   ["a truncated value", "{'a': [1, 2"],
-  ["a key that is not a text", "{1: 2}"],
-  ["a set", "{'a', 'b'}"],
-  ["two texts side by side", "['a' 'b']"],
   ["a text with a prefix", "[b'a']"],
-  ["a sum", "[1 + 2]"],
   ["a number that JSON does not write", "[007]"],
-  ["a number with an underscore", "[1_000]"],
-  ["an invalid number", "[1e999]"],
   ["a name", "[inf]"],
   ["a line break in a text", "['a\nb']"],
-  ["an escape with octal digits", "['\\0']"],
-  ["half an escape", "['\\x4']"],
   ["a call", "[open('x')]"],
-  ["two commas", "[1,,2]"],
   ["lists nested too deeply", `${"[".repeat(100)}${"]".repeat(100)}`],
 ])("%s is left unchanged", (_, text) => {
   expect(jsonOfPython(text)).toBeUndefined();
