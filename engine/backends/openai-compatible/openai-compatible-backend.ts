@@ -96,11 +96,12 @@ export class OpenAiCompatibleBackend implements Backend {
     const facts = await readEngineFacts(this.#http, this.#dialect, profile, wanted, signal);
     const { marks, note } = await readModelMarks(this.#http, this.#dialect, profile, this.#options.spellings, signal);
     this.#notes = note === undefined ? [] : [note];
+    const ask = asking(this.#http, this.#options.countTimeoutMs, signal);
     const settings: RequestSettings = {
       dialect: this.#dialect,
       servedModel: facts.servedModel,
       ...{ profile, turns: profile, marks, images, priorities, sharedCache },
-      defaults: facts.sampling,
+      defaults: (await this.#dialect.samplingDefaults?.(ask, facts.servedModel)) ?? {},
     };
     const parts: GenerationParts = {
       nodeId,
@@ -108,7 +109,7 @@ export class OpenAiCompatibleBackend implements Backend {
       watch: this.#watch,
       settings,
       facts,
-      markup: await readMarkup(asking(this.#http, this.#options.countTimeoutMs, signal), settings),
+      markup: await readMarkup(ask, settings),
       grammars: new AnswerGrammars(this.#options.work),
       tails: new LRUCache({ max: MAX_TAILS }),
       turns: new LoopTurns(),

@@ -238,6 +238,14 @@ test("an output limit beyond the window is lowered to what fits", async () => {
   expect(rig.engine.bodies.at(-1)?.sampling_params).toMatchObject({ max_tokens: 100 });
 });
 
+test("the sampling parameters of vLLM's model apply where a request has none", async () => {
+  const rig = await rigOf("vllm");
+  await ask(rig);
+  expect(rig.engine.bodies.at(-1)?.sampling_params).toMatchObject({ temperature: 0.6, top_k: 20 });
+  await ask(rig, { sampling: { temperature: 0, topK: 0, stop: [], logitBias: {} } });
+  expect(rig.engine.bodies.at(-1)?.sampling_params).toMatchObject({ temperature: 0, top_k: -1 });
+});
+
 test("a prompt that fills the window is refused before the engine is asked", async () => {
   let tokens = 0;
   const rig = await rigOf("sglang", { contextWindow: 10_000, tokens: () => tokens });

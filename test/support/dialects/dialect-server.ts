@@ -101,7 +101,11 @@ export async function startDialectServer(
   };
   const calls: Readonly<Record<string, (response: ServerResponse, body: Body) => unknown>> = {
     "/v1/chat/completions/render": (response, body) =>
-      render(response, body, (text) => ({ token_ids: toTokens(text), features: null })),
+      render(response, body, (text) => ({
+        token_ids: toTokens(text),
+        features: null,
+        sampling_params: { temperature: 0.6, top_k: 20, max_tokens: 1 },
+      })),
     "/apply-template": (response, body) => render(response, body, (prompt) => ({ prompt })),
     "/v1/tokenize": (response, body) =>
       body.messages === undefined

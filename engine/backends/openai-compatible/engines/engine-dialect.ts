@@ -116,6 +116,11 @@ export interface EngineDialect {
   readonly grammarReader: "xgrammar" | "llama.cpp";
   /** Renders a conversation with the engine's template and tokenizer. Throws `EngineError`. */
   render(ask: Ask, prompt: ChatPrompt): Promise<RenderedPrompt>;
+  /**
+   * Resolves to the sampling parameters of the model's own configuration, which a generation from tokens does not apply.
+   * Absent where the engine applies them.
+   */
+  samplingDefaults?(ask: Ask, model: string): Promise<Partial<TokenSampling>>;
   /** Resolves to the tokens of a text, special tokens included, without any at its beginning. */
   tokenize(ask: Ask, model: string, text: string): Promise<readonly number[]>;
   /** Resolves to the text of tokens, special tokens included; an incomplete character is U+FFFD. */

@@ -50,6 +50,19 @@ export const VLLM: EngineDialect = {
     });
     return { tokens: tokensOf(tokens), features: sameAgain(features) };
   },
+  async samplingDefaults(ask, model) {
+    const messages = [{ role: "user", content: "Hello." }];
+    const rendered = await ask("/v1/chat/completions/render", { model, messages, max_tokens: 1 });
+    const found = asFields(rendered.sampling_params);
+    const numberOf = (name: string) => (typeof found[name] === "number" ? found[name] : undefined);
+    return {
+      temperature: numberOf("temperature"),
+      topP: numberOf("top_p"),
+      topK: numberOf("top_k"),
+      minP: numberOf("min_p"),
+      repetitionPenalty: numberOf("repetition_penalty"),
+    };
+  },
   async tokenize(ask, model, text) {
     return tokensOf((await ask("/tokenize", { model, prompt: text, add_special_tokens: false })).tokens);
   },

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { EngineError } from "../../../errors.ts";
 import type { ModelProfile } from "../../../profiles/profile.ts";
-import type { EngineDialect, TokenSampling } from "../engines/engine-dialect.ts";
+import type { EngineDialect } from "../engines/engine-dialect.ts";
 import type { EngineHttp } from "../http/engine-http.ts";
 import { asCount, asFields, asList, asText, parseFields } from "../http/json-fields.ts";
 
@@ -14,8 +14,6 @@ export type EngineFacts = {
   readonly version: string;
   /** A digest of name, version, window and profile: nodes with equal digests are assumed to answer alike. */
   readonly revision: string;
-  /** The sampling parameters of the model's own configuration. */
-  readonly sampling: Partial<TokenSampling>;
 };
 
 const TIMEOUT_MS = 10_000;
@@ -57,7 +55,6 @@ export async function readEngineFacts(
     servedModel,
     contextWindow,
     version: engineVersion,
-    sampling: {},
     revision: createHash("sha256").update(identity).digest("hex").slice(0, 16),
   };
 }

@@ -1,13 +1,6 @@
 import { getEventListeners } from "node:events";
 import { expect, test } from "vitest";
-import {
-  linkAbort,
-  onAbort,
-  sharedAbort,
-  sleep,
-  untilAborted,
-  waitUnlessAborted,
-} from "../../../../../deploy/runtime/time/abort.ts";
+import { linkAbort, onAbort, sharedAbort, sleep, waitUnlessAborted } from "../../../../../deploy/runtime/time/abort.ts";
 import { VirtualClock } from "../../../../support/virtual-clock.ts";
 
 const listeners = (signal: AbortSignal) => getEventListeners(signal, "abort").length;
