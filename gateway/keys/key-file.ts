@@ -18,10 +18,7 @@ export type KeyFile = {
   readonly pepper: Pepper | undefined;
 };
 
-/**
- * Returns the path of the pepper, in the folder of the key file: 32 random bytes, mode 0600. Keys are only usable
- * together with their pepper.
- */
+/** Returns the path of the pepper, in the folder of the key file: 32 random bytes, mode 0600. */
 export function pepperFileOf(keyFile: string): string {
   return join(dirname(keyFile), "pepper");
 }
@@ -112,7 +109,6 @@ export class KeySetReader {
   }
 }
 
-/** Reads a pepper; undefined if there is none. Throws an error that `isKeyStoreError` accepts if it is unusable. */
 export async function readPepper(path: string): Promise<Pepper | undefined> {
   const bytes = await readPrivateFile(path);
   if (bytes === undefined) return undefined;
@@ -133,10 +129,7 @@ function assertPepperFits(keyFile: string, set: KeySet, pepper: Pepper | undefin
     throw new KeyStoreError("pepper_mismatch", `${path} is not the pepper that the keys of ${keyFile} were made with`);
 }
 
-/**
- * Reads the key file, by default with a new reader; undefined if there is none. `onRead` is called when the file system
- * is done. Throws an error that `isKeyStoreError` accepts if the file is unusable.
- */
+/** Reads the key file; undefined if there is none. `onRead` is called when the file system is done. */
 export async function readKeyFile(
   path: string,
   reader = new KeySetReader(),
@@ -164,7 +157,6 @@ export async function makePepperFile(path: string): Promise<Pepper> {
   return makePepper(bytes);
 }
 
-/** Runs `run` under the lock of the key file, after removing the temporary files of killed changes. */
 async function whileLocked<T>(path: string, run: () => Promise<T>, signal: AbortSignal): Promise<T> {
   return await withFileLock(
     `${path}.lock`,
@@ -176,10 +168,7 @@ async function whileLocked<T>(path: string, run: () => Promise<T>, signal: Abort
   );
 }
 
-/**
- * Resolves to the paths of temporary files that killed changes left beside the key file `path`. During a change, its
- * own file is among them.
- */
+/** Resolves to the temporary files of killed changes beside the key file; that of a running change is among them. */
 export async function unfinishedKeyWrites(path: string): Promise<readonly string[]> {
   return [...(await unfinishedWrites(path)), ...(await unfinishedWrites(pepperFileOf(path)))];
 }
@@ -213,9 +202,7 @@ async function writeSet(path: string, set: KeySet, addition: Omit<AuditAddition,
 
 /**
  * Replaces the keys of `path` by those of the file `from`, which may be `path` itself, as a new revision that running
- * gateways accept although the keys are old. The audit log continues and records the restore. Resolves to the written
- * set. Throws an error that `isKeyStoreError` accepts, with the fault `locked` if `signal` aborts while another process
- * holds the lock.
+ * gateways accept although the keys are old. The audit log records the restore. Resolves to the written set.
  */
 export async function restoreKeyFile(path: string, from: string, signal: AbortSignal): Promise<KeySet> {
   return await whileLocked(
@@ -241,10 +228,9 @@ export async function restoreKeyFile(path: string, from: string, signal: AbortSi
 }
 
 /**
- * Reads, changes and replaces the key file under its lock, `<path>.lock`, and logs the change in its audit log. With
- * `create` a missing folder, file and pepper are created. Throws an error that `isKeyStoreError` accepts, with the
- * fault `locked` if `signal` aborts while another process holds the lock, or an error of `change`; no file is written
- * then.
+ * Reads, changes and replaces the key file under its lock, `<path>.lock`, and logs the change. With `create` a missing
+ * folder, file and pepper are created. No file is written if `change` throws, or with the fault `locked` if `signal`
+ * aborts while another process holds the lock.
  */
 export async function updateKeyFile<T>(
   path: string,

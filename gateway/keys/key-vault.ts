@@ -14,19 +14,13 @@ export type KeyVault = {
   readonly isFile: boolean;
   readonly auditName: string;
   readonly pepperFile: string;
-  /**
-   * Reads all keys. Rejects with an error that `isKeyStoreError` accepts; its fault is `missing` if there are no keys.
-   */
+  /** All methods reject with an error that `isKeyStoreError` accepts; its fault is `missing` if there are no keys. */
   read(): Promise<VaultKeys>;
-  /**
-   * Changes keys and logs the change in their audit log. With `create` a missing store and pepper are created. Rejects
-   * with an error that `isKeyStoreError` accepts, or with an error of `change`; no key is changed then.
-   */
+  /** Changes keys and logs the change. With `create` a missing store and pepper are created. */
   update<T>(create: boolean, change: KeySetChanger<T>): Promise<T>;
   /**
    * Puts keys in force that gateways would refuse because they are older: those of the file `from`, or those in the
-   * store, without refused records; with `unverified` all records, signed or not. Rejects with an error that
-   * `isKeyStoreError` accepts.
+   * store, without refused records; with `unverified` all records, signed or not.
    */
   restore(from: string | undefined, unverified: boolean): Promise<KeySet>;
   readAudit(): Promise<Buffer | undefined>;

@@ -3,9 +3,8 @@ import { readPrivateFile, writePrivateFile } from "../../deploy/runtime/files/pr
 import { KeyStoreError } from "./key-store.ts";
 
 /*
- * Records the newest keys that were in use on this host, so that older keys are refused after a restart, too: keys that
- * were revoked since would be valid again. The file stands beside the key file or, for keys in a store, beside the
- * pepper.
+ * The newest keys that were in use on this host, beside the key file or the pepper of a store: older keys are refused
+ * after a restart, too, because keys that were revoked since would be valid again.
  */
 
 /** Milliseconds that a write waits for another one to finish. */
@@ -21,15 +20,11 @@ export type SeenHead = {
   readonly ts: string;
 };
 
-/** Returns the path of the file that holds the newest state of `file`, a key file or the pepper of a store. */
 export function seenFileOf(file: string): string {
   return `${file}.seen`;
 }
 
-/**
- * Resolves to the newest revision of a key file that was ever in use; 0 if none was recorded, as in a new folder.
- * Throws an error that `isKeyStoreError` accepts if the file cannot be read.
- */
+/** Resolves to the newest revision of a key file that was ever in use; 0 if none was recorded. */
 export async function readSeenRevision(keyFile: string): Promise<number> {
   const path = seenFileOf(keyFile);
   const text = (await readText(path)) ?? "0";
@@ -37,18 +32,12 @@ export async function readSeenRevision(keyFile: string): Promise<number> {
   return Number(text);
 }
 
-/**
- * Records that a revision is in use, if it is newer than the recorded one. Throws an error that `isKeyStoreError`
- * accepts.
- */
+/** Records that a revision is in use, if it is newer than the recorded one. */
 export async function noteSeenRevision(keyFile: string, revision: number): Promise<void> {
   if (revision > (await readSeenRevision(keyFile))) await writePrivateFile(seenFileOf(keyFile), `${revision}\n`);
 }
 
-/**
- * Resolves to the newest state of a store of keys that was in use with this pepper; undefined if none was recorded.
- * Throws an error that `isKeyStoreError` accepts if the file cannot be read.
- */
+/** Resolves to the newest state of a store of keys that was in use with this pepper; undefined if none was recorded. */
 export async function readSeenHead(pepperFile: string): Promise<SeenHead | undefined> {
   const path = seenFileOf(pepperFile);
   const text = await readText(path);
@@ -57,10 +46,7 @@ export async function readSeenHead(pepperFile: string): Promise<SeenHead | undef
   return head;
 }
 
-/**
- * Records the state of a store of keys, if it is newer than the recorded one or `isForked`: the store has lost that
- * one. Throws an error that `isKeyStoreError` accepts.
- */
+/** Records the state of a store, if it is newer than the recorded one or `isForked`: the store has lost that one. */
 export async function noteSeenHead(pepperFile: string, head: SeenHead, isForked = false): Promise<void> {
   const path = seenFileOf(pepperFile);
   const note = async () => {
@@ -89,10 +75,7 @@ async function readText(path: string): Promise<string | undefined> {
   return (await readPrivateFile(path))?.toString("utf8").trim();
 }
 
-/**
- * Throws KeyStoreError `revision_went_back` if a key file is older than a revision that was in use: keys that were
- * revoked since would be valid again.
- */
+/** Throws KeyStoreError `revision_went_back` if a key file is older than a revision that was in use. */
 export function assertNotOlder(keyFile: string, revision: number, seen: number): void {
   if (revision >= seen) return;
   throw new KeyStoreError(

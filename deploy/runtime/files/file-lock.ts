@@ -30,7 +30,7 @@ function parseOwner(text: string): Owner | undefined {
     : undefined;
 }
 
-/** Returns whether the owner of a lock has certainly exited; this can only be determined for processes of this host. */
+/** Whether the owner of a lock has certainly exited: known for processes of this host only. */
 function isGone(owner: Owner): boolean {
   if (owner.host !== hostname()) return false;
   try {
@@ -49,10 +49,7 @@ async function isStale(path: string, text: string): Promise<boolean> {
   return text.trim() === "" && found !== undefined && Date.now() - found.mtimeMs > NAMELESS_MS;
 }
 
-/**
- * Resolves to the state of the lock file `path`: not held, held by a process, or `stale`: held by an exited process,
- * and taken over by the next one.
- */
+/** `stale`: held by an exited process, and taken over by the next one. */
 export async function lockState(path: string): Promise<"free" | "held" | "stale"> {
   const text = await readLock(path);
   if (text === undefined) return "free";

@@ -6,10 +6,7 @@ import { sleep } from "../time/abort.ts";
 import type { Clock } from "../time/clock.ts";
 import { errnoOf, FileError, readPrivateFileSync } from "./private-file.ts";
 
-/**
- * Milliseconds between two polls: half of the second within which a change takes effect, because reading the file takes
- * time, too.
- */
+/** Milliseconds between two polls: half of the second within which a change takes effect. */
 const POLL_INTERVAL_MS = 500;
 
 /** Milliseconds until a read is abandoned: the file system does not answer, and may never again. */
@@ -120,10 +117,7 @@ export class FollowedFile {
   }
 }
 
-/**
- * Returns a text that changes with every replacement and every write of a file; for an inaccessible file, the code of
- * the error.
- */
+/** A text that changes with every replacement and write of a file, or the code of an error. */
 async function fingerprint(path: string): Promise<string> {
   try {
     const { dev, ino, size, mtimeNs, ctimeNs, mode } = await stat(path, { bigint: true });
@@ -133,9 +127,7 @@ async function fingerprint(path: string): Promise<string> {
   }
 }
 
-/**
- * Files of certificates or keys that cannot be read or do not match; the message names the key of the configuration.
- */
+/** Certificates or keys that cannot be read or do not match; the message names the key of the configuration. */
 export class PemError extends Error {
   override readonly name = "PemError";
 }

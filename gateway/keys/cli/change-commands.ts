@@ -108,11 +108,7 @@ export function addChangeCommands(program: Command, context: CliContext): void {
     .description(
       "put keys in force that gateways refuse otherwise: those of an older key file or of an export, or without a path those of the store as it stands; those made since are gone",
     )
-    .option(
-      "--unverified",
-      "all records of the store as they stand, signed or not, as an earlier release left them",
-      false,
-    )
+    .option("--unverified", "all records of the store as they stand, signed or not", false)
     .action((path: string | undefined, { unverified }: { unverified: boolean }) =>
       restoreCommand(context, path, unverified),
     );
@@ -205,10 +201,7 @@ async function restoreCommand(context: CliContext, path: string | undefined, unv
   );
 }
 
-/**
- * A change of a key's limits: the names in `clear` are removed first, then the new limits are set; others are
- * unchanged.
- */
+/** The names in `clear` are removed first, then the new limits are set; others are unchanged. */
 export type LimitChange = {
   readonly limits: KeyLimits;
   readonly quota: KeyQuota;
@@ -243,10 +236,7 @@ function pick<T extends object>(values: T, wanted: (name: string, value: unknown
 
 export type Imported = { readonly added: number; readonly present: number };
 
-/**
- * Imports keys that `export` wrote. Throws KeyAdminError `conflict`, and imports no key, if a key was made with another
- * pepper than `pepper`, or is present and differs.
- */
+/** Adds all keys of an export, or none: throws if one was made with another pepper, or is present and differs. */
 export function importKeys(set: KeySet, from: KeySet, pepper: Pepper): KeySetChange<Imported> {
   const known = new Map(set.keys.map((record) => [record.id, record]));
   const added = from.keys.filter((record) => {

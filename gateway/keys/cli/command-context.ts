@@ -52,17 +52,13 @@ export class CliContext {
     return this.#vault;
   }
 
-  /** Reads all keys and prints their faults. Throws an error that `isKeyStoreError` accepts. */
+  /** Reads all keys and prints their faults. */
   async read(): Promise<VaultKeys> {
     const found = await (await this.vault()).read();
     for (const text of found.amiss) this.#warn(text);
     return found;
   }
 
-  /**
-   * Changes keys. With `create` a missing store is created. Throws an error that `isKeyStoreError` accepts, and the
-   * errors of `by`.
-   */
   async update<T>(create: boolean, by: KeySetChanger<T>): Promise<T> {
     return await (await this.vault()).update(create, by);
   }
@@ -71,7 +67,6 @@ export class CliContext {
     (await this.#vault?.catch(() => undefined))?.close();
   }
 
-  /** Returns a signal that aborts after 5 s of waiting for the lock of the key file. */
   lockSignal(): AbortSignal {
     return AbortSignal.timeout(LOCK_WAIT_MS);
   }

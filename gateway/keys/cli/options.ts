@@ -35,23 +35,18 @@ export function parseNetworks(text: string): readonly string[] | "any" {
   return networks;
 }
 
-export function parseCount(text: string): number {
-  const value = /^[0-9]{1,15}$/.test(text) ? Number(text) : 0;
-  if (value < 1) throw new InvalidArgumentError("Expected a whole number of at least 1.");
-  return value;
-}
+const MOST = 10 ** 15 - 1;
 
-export function parseKept(text: string): number {
-  const value = text === "0" ? 0 : parseCount(text);
-  if (value > 15) throw new InvalidArgumentError("Expected a whole number of at most 15.");
-  return value;
-}
+const parseWhole = (least: number, most: number) => (text: string) => {
+  const value = /^[0-9]{1,15}$/.test(text) ? Number(text) : -1;
+  if (value >= least && value <= most) return value;
+  const bound = most < MOST ? ` and at most ${most}` : "";
+  throw new InvalidArgumentError(`Expected a whole number of at least ${least}${bound}.`);
+};
 
-export function parseWeight(text: string): number {
-  const value = parseCount(text);
-  if (value > 1000) throw new InvalidArgumentError("Expected a whole number of at most 1000.");
-  return value;
-}
+export const parseCount = parseWhole(1, MOST);
+export const parseKept = parseWhole(0, 15);
+export const parseWeight = parseWhole(1, 1_000);
 
 export function parseOverlapMs(text: string): number {
   const ms = parseDurationMs(text);
@@ -72,12 +67,7 @@ export function parseLabel(text: string): string {
   return text;
 }
 
-const UNIT_MS: Readonly<Record<string, number>> = {
-  s: 1000,
-  m: 60_000,
-  h: 3_600_000,
-  d: 86_400_000,
-};
+const UNIT_MS: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
 /** 100 years of 365 days. */
 const MAX_DURATION_MS = 100 * 365 * 86_400_000;
@@ -108,48 +98,36 @@ export async function readLine(input: AsyncIterable<string | Uint8Array>, maxLen
 
 type PerModel = NonNullable<KeyLimits["perModel"]>;
 
-/** The limits of a key as command options; options that were not given are absent. */
-export type LimitOptions = {
-  readonly rpm?: number;
-  readonly itpm?: number;
-  readonly otpm?: number;
-  readonly concurrency?: number;
-  readonly countConcurrency?: number;
-  readonly queued?: number;
-  readonly maxBodyBytes?: number;
-  readonly maxOutputTokens?: number;
-  readonly tokensPerDay?: number;
-  readonly perModel?: PerModel;
-};
-
 const RATES = ["rpm", "itpm", "otpm", "concurrency"];
 
-/** The names that `--clear` takes, by their fields in a record. */
-const CLEARABLE: Readonly<Record<string, string>> = {
-  rpm: "rpm",
-  itpm: "itpm",
-  otpm: "otpm",
-  concurrency: "concurrency",
-  "count-concurrency": "countConcurrency",
-  queued: "queued",
-  "max-body-bytes": "maxBodyBytes",
-  "max-output-tokens": "maxOutputTokens",
-  "tokens-per-day": "tokensPerDay",
-  "per-model": "perModel",
+/** The limits that are numbers, by their options, with help texts. */
+const COUNTS = {
+  rpm: "requests per minute",
+  itpm: "input tokens per minute",
+  otpm: "output tokens per minute",
+  concurrency: "generations at one time",
+  "count-concurrency": "token counts at one time",
+  queued: "requests that may wait at one time for one model",
+  "max-body-bytes": "largest request body",
+  "max-output-tokens": "longest answer",
+  "tokens-per-day": "quota of input and output tokens per day in UTC",
 };
 
+/** The limits of a key as command options; options that were not given are absent. */
+export type LimitOptions = KeyLimits & KeyQuota;
+
+const fieldOf = (option: string) => option.replace(/-(.)/g, (_, letter: string) => letter.toUpperCase());
+
+/** The names that `--clear` takes, by their fields in a record. */
+const CLEARABLE = new Map([...Object.keys(COUNTS), "per-model"].map((option) => [option, fieldOf(option)]));
+
 export function addLimitOptions(command: Command): Command {
-  return command
-    .option("--rpm <n>", "requests per minute", parseCount)
-    .option("--itpm <n>", "input tokens per minute", parseCount)
-    .option("--otpm <n>", "output tokens per minute", parseCount)
-    .option("--concurrency <n>", "generations at one time", parseCount)
-    .option("--count-concurrency <n>", "token counts at one time", parseCount)
-    .option("--queued <n>", "requests that may wait at one time for one model", parseCount)
-    .option("--max-body-bytes <n>", "largest request body", parseCount)
-    .option("--max-output-tokens <n>", "longest answer", parseCount)
-    .option("--tokens-per-day <n>", "quota of input and output tokens per day in UTC", parseCount)
-    .option("--per-model <model:limits>", "such as svc-qwen:rpm=10,otpm=500; may be repeated", parsePerModel);
+  for (const [name, help] of Object.entries(COUNTS)) command.option(`--${name} <n>`, help, parseCount);
+  return command.option(
+    "--per-model <model:limits>",
+    "such as svc-qwen:rpm=10,otpm=500; may be repeated",
+    parsePerModel,
+  );
 }
 
 export function limitsOf(options: LimitOptions): { limits: KeyLimits; quota: KeyQuota } {
@@ -169,9 +147,9 @@ export function parseClear(text: string): ReadonlySet<string> | "all" {
   if (text === "all") return "all";
   return new Set(
     text.split(",").map((name) => {
-      const known = Object.hasOwn(CLEARABLE, name) ? CLEARABLE[name] : parseModel(name);
+      const known = CLEARABLE.get(name) ?? parseModel(name);
       if (known !== undefined) return known;
-      throw new InvalidArgumentError(`Expected names of ${Object.keys(CLEARABLE).join(", ")}, model ids, or all.`);
+      throw new InvalidArgumentError(`Expected names of ${[...CLEARABLE.keys()].join(", ")}, model ids, or all.`);
     }),
   );
 }

@@ -1,5 +1,5 @@
 import { WorkTurns } from "../../../deploy/runtime/time/work-turns.ts";
-import { type KeyedEntry, lineCheck, NO_LINE } from "../audit-log.ts";
+import { type AuditEntry, lineCheck, NO_LINE } from "../audit-log.ts";
 import type { Pepper } from "../key-digest.ts";
 import { isKeyId } from "../key-format.ts";
 import type { KeyRecord } from "../key-record.ts";
@@ -54,9 +54,7 @@ type Walk = {
   head: ReadHead | undefined;
 };
 
-/**
- * Reads the keys in the store that gateways share. It accepts only records and lines that were signed with the pepper.
- */
+/** Reads the keys in the store that gateways share; records and lines have to be signed with the pepper. */
 export class KeysReader {
   readonly #stored: StoredKeys;
   readonly #pepper: Pepper;
@@ -115,7 +113,7 @@ export class KeysReader {
     if (base === undefined)
       throw new KeyStoreError(
         "not_signed",
-        "the stored keys are not signed, as an earlier release left them: 'keys restore --unverified' signs them as they stand",
+        "the stored keys have no history: 'keys restore --unverified' signs them as they stand",
       );
     const walk = begun(base, known);
     const found = new Map<string, SignedRecord | undefined>();
@@ -168,7 +166,7 @@ function begun(base: number, known: readonly SeenHead[]): Walk {
   return { base, known, met: new Set(), revisions: new Map(), ...nothing };
 }
 
-function step(walk: Walk, { action, keyId, revision, mac, ts }: KeyedEntry, last: string): void {
+function step(walk: Walk, { action, keyId, revision, mac, ts }: AuditEntry, last: string): void {
   const { head, base } = walk;
   if (action === "restore" && head) walk.isOver = true;
   else if (action === "restore") [walk.restored, walk.restoredAt] = [revision, ts];

@@ -11,10 +11,7 @@ import { knownHeads, noteSeenHead, readSeenHead, type SeenHead } from "../seen-r
 import { assertFollows, KeysReader, type ReadHead, type Reading } from "./keys-reader.ts";
 import { KEYS_CHANNEL, type StoredHead, StoredKeys } from "./stored-keys.ts";
 
-/**
- * Milliseconds between two reads of the revision, for lost messages: half of the second within which a change takes
- * effect.
- */
+/** Milliseconds between two reads of the revision, for lost messages. */
 const LOOK_MS = 500;
 /** Milliseconds after which a refused or partly refused store is read again although it is unchanged. */
 const AGAIN_MS = 60_000;
@@ -57,8 +54,8 @@ export class RedisKeyStore extends FollowedKeys {
   }
 
   /**
-   * Reads all records and follows their changes until `close`. Throws an error that `isKeyStoreError` accepts if there
-   * are none or they cannot be used. If the store does not answer, it is opened without keys: see `loaded`.
+   * Reads all records and follows their changes until `close`. Rejects if there are none or they cannot be used. If the
+   * store does not answer, it is opened without keys: see `loaded`.
    */
   static async open(options: RedisKeyStoreOptions): Promise<RedisKeyStore> {
     const { pepperFile } = options;
@@ -71,11 +68,7 @@ export class RedisKeyStore extends FollowedKeys {
     return store;
   }
 
-  /**
-   * Resolves when keys are loaded: at once, unless the store was unreachable when it was opened. Rejects with an error
-   * that `isKeyStoreError` accepts if the store is reachable again and its keys cannot be used. Also resolves after
-   * `close`.
-   */
+  /** Resolves when keys are loaded, or after `close`. Rejects if a store that was unreachable has unusable keys. */
   get loaded(): Promise<void> {
     return this.#loaded;
   }
@@ -224,10 +217,7 @@ export class RedisKeyStore extends FollowedKeys {
     this.loadedAtMs = this.clock.wallMs();
   }
 
-  /**
-   * Records the state in use for later starts, if all of it is in use. Keys are in force without the record, and no
-   * operation waits for it: a file system may hang.
-   */
+  /** Records the state in use for later starts. No operation waits for it: a file system may hang. */
   #note({ head, relation }: Reading): void {
     if (this.#refused.size > 0 || this.end.signal.aborted) return;
     this.#toNote = { head, isForked: relation === "forked" || this.#toNote?.isForked === true };

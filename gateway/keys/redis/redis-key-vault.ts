@@ -18,10 +18,7 @@ const BATCH = 500;
 /** Least time, in milliseconds, for which a command waits for an answer. */
 const PATIENCE_MS = 5_000;
 
-/**
- * Opens the keys in the store that gateways share. `warn` receives the faults of a completed change. Rejects with
- * `ConfigError` if a file of the settings cannot be used.
- */
+/** Opens the keys in the store that gateways share. `warn` receives the faults of a completed change. */
 export async function openRedisKeyVault(
   settings: RedisSettings,
   pepperFile: string,
@@ -138,10 +135,7 @@ class RedisKeyVault implements KeyVault {
     return knownHeads(await readSeenHead(this.pepperFile), await reader.held());
   }
 
-  /**
-   * Writes the changes. Resolves to the new state; undefined if another change came first. Many records take several
-   * steps, each of which is atomic.
-   */
+  /** Resolves to the new state; undefined if another change came first. Many records take several atomic steps. */
   async #write(
     changes: readonly KeyChange[],
     set: KeySet,
@@ -162,9 +156,6 @@ class RedisKeyVault implements KeyVault {
     return now;
   }
 
-  /**
-   * Writes records and their audit lines atomically. Resolves to the new state; undefined if another change came first.
-   */
   async #commit(
     { id, auditHead: prev, last }: From,
     { keys, ...addition }: Omit<AuditAddition, "head"> & { readonly keys: readonly KeyRecord[] },

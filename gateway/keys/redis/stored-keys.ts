@@ -21,8 +21,6 @@ import { KeyStoreError } from "../key-store.ts";
 const ENTRIES = ["{keys}:head", "{keys}:records", "{keys}:audit", "{keys}:held"] as const;
 const [HEAD, RECORDS, AUDIT, HELD] = ENTRIES;
 
-const FORMER = "{keys}:changes";
-
 export const KEYS_CHANNEL = "{keys}:changed";
 
 const PAGE = 500;
@@ -33,7 +31,7 @@ const UPDATE = new RedisScript(`
 local request = cjson.decode(ARGV[1])
 if (redis.call('LINDEX', KEYS[3], -1) or '') ~= request.last then return 0 end
 if request.begins then
-  redis.call('DEL', KEYS[2], KEYS[4], KEYS[5])
+  redis.call('DEL', KEYS[2], KEYS[4])
   redis.call('HSET', KEYS[1], 'base', redis.call('LLEN', KEYS[3]))
 end
 for _, record in ipairs(request.records) do redis.call('HSET', KEYS[2], record.id, record.text) end
@@ -45,7 +43,7 @@ return 1
 
 export type StoredHead = {
   readonly text: string;
-  /** Index of the line that began the history, from 0; undefined if an earlier release wrote the store. */
+  /** Index of the line that began the history, from 0; undefined if another program has removed it. */
   readonly base: number | undefined;
   readonly revision: number;
   readonly auditHead: string | undefined;
@@ -87,10 +85,7 @@ export class StoredKeys {
     };
   }
 
-  /**
-   * Reads the ids and texts of all records, in pages; a record that changes meanwhile may be old or new, or be returned
-   * twice.
-   */
+  /** Reads all records in pages; one that changes meanwhile may be old or new, or be returned twice. */
   async *all(): AsyncGenerator<readonly [id: string, text: string]> {
     const name = this.#state.nameOf(RECORDS);
     let cursor = "0";
@@ -126,16 +121,13 @@ export class StoredKeys {
   async change({ pepperId: pepper, ...change }: StoredChange): Promise<boolean> {
     const request = JSON.stringify({ ...change, pepper, channel: this.#state.nameOf(KEYS_CHANNEL) });
     try {
-      return (await this.#state.run(UPDATE, [...ENTRIES, FORMER], request)) === 1;
+      return (await this.#state.run(UPDATE, ENTRIES, request)) === 1;
     } catch (cause) {
       throw unreachable(cause);
     }
   }
 
-  /**
-   * Waits up to a second until a replica has the writes of this connection. Resolves to whether one has them; undefined
-   * if the store has no replicas.
-   */
+  /** Resolves to whether a replica has the writes of this connection within a second; undefined without replicas. */
   async replicated(): Promise<boolean | undefined> {
     return await this.#ask(async (client) => {
       if (!/^connected_slaves:[1-9]/m.test(await client.info("replication"))) return undefined;

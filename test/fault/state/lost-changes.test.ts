@@ -1,13 +1,11 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { run } from "../../../gateway/keys/cli/main.ts";
 import { becomes } from "../../support/becomes.ts";
 import { Fleet, show } from "../../support/processes/fleet.ts";
 import type { GatewayProcess } from "../../support/processes/gateway-process.ts";
 import { Forwarder } from "../../support/redis/forwarder.ts";
 import { HAS_REDIS, NO_REDIS, OPERATOR, RedisProcess, SERVERS } from "../../support/redis/redis-process.ts";
+import { sharedKeys } from "../../support/redis/shared-keys.ts";
 import { SHIPPED_USER } from "../../support/redis/shipped-store.ts";
 
 /* Keys of four gateways in a shipped store that loses a change, is emptied, or is written to without the pepper. */
@@ -30,8 +28,6 @@ type Status = {
 /** Four gateways without nodes, whose keys are in a store with a replica, and the command line. */
 async function setUp() {
   const [server = ""] = SERVERS;
-  const folder = mkdtempSync(join(tmpdir(), "svc-lost-changes-"));
-  fleet.onEnd(() => rmSync(folder, { recursive: true, force: true }));
   const master = await RedisProcess.shipped(server, PASSWORD, { operator: true });
   fleet.onEnd(() => master.end());
   const login = ["--masteruser", OPERATOR, "--masterauth", PASSWORD];
@@ -41,23 +37,9 @@ async function setUp() {
   fleet.onEnd(() => replica.end());
   const forwarder = await Forwarder.to(master.port);
   fleet.onEnd(() => forwarder.end());
-  const config = {
-    keys: { redis: { pepperFile: join(folder, "pepper") } },
-    state: { redis: { url: `redis://${SHIPPED_USER}:${PASSWORD}@${forwarder.address}` } },
-  };
-  const file = join(folder, "gateway.yaml");
-  writeFileSync(file, JSON.stringify({ listen: { port: 0 }, clusters: [], ...config }));
-  const keys = async (...args: readonly string[]) => {
-    let [out, said] = ["", ""];
-    const code = await run(["--config", file, ...args], {
-      ...{ stdin: process.stdin, env: {}, nowMs: Date.now },
-      out: (text) => (out += text),
-      err: (text) => (said += text),
-    });
-    return { code, out, said };
-  };
-  const create = async () =>
-    String(JSON.parse((await keys("create", "--json", "--name", "k", "--models", "all")).out).key);
+  const shared = sharedKeys(`redis://${SHIPPED_USER}:${PASSWORD}@${forwarder.address}`);
+  fleet.onEnd(shared.remove);
+  const { config, keys, create, folder } = shared;
   const made = [await create(), await create(), await create()];
   const caughtUp = async () => {
     const offset = /master_repl_offset:\d+/.exec(String(await master.ask("INFO", "replication")))?.[0] ?? "none";

@@ -1,12 +1,9 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { run } from "../../../gateway/keys/cli/main.ts";
 import { becomes } from "../../support/becomes.ts";
 import { Fleet, healthy, SHORT, show } from "../../support/processes/fleet.ts";
 import type { GatewayProcess } from "../../support/processes/gateway-process.ts";
 import { HAS_REDIS, MISSING_SERVERS, NO_REDIS, RedisProcess, SERVERS } from "../../support/redis/redis-process.ts";
+import { sharedKeys } from "../../support/redis/shared-keys.ts";
 import { SHIPPED_USER } from "../../support/redis/shipped-store.ts";
 
 /* The store with the shipped users and arguments (deploy/kubernetes/gateway), which is stopped under load. */
@@ -18,26 +15,10 @@ const PASSWORD = "b3BlbnNlc2FtZS9vcGVu+A==";
 if (MISSING_SERVERS.length > 0) show("not on this machine, and so not tried", { servers: MISSING_SERVERS });
 
 async function setUp(server: string) {
-  const folder = mkdtempSync(join(tmpdir(), "svc-restarted-"));
-  fleet.onEnd(() => rmSync(folder, { recursive: true, force: true }));
   const store = await RedisProcess.shipped(server, PASSWORD);
   fleet.onEnd(() => store.end());
-  const config = {
-    keys: { redis: { pepperFile: join(folder, "pepper") } },
-    state: { redis: { url: `redis://${SHIPPED_USER}:${PASSWORD}@${store.address}` } },
-  };
-  const file = join(folder, "gateway.yaml");
-  writeFileSync(file, JSON.stringify({ listen: { port: 0 }, clusters: [], ...config }));
-  const keys = async (...args: readonly string[]) => {
-    let said = "";
-    const say = (text: string) => (said += text);
-    const code = await run(["--config", file, ...args], {
-      ...{ stdin: process.stdin, env: {}, nowMs: Date.now },
-      ...{ out: say, err: args.includes("--json") ? () => {} : say },
-    });
-    expect([code, said]).toEqual([0, said]);
-    return said;
-  };
+  const { config, done: keys, remove } = sharedKeys(`redis://${SHIPPED_USER}:${PASSWORD}@${store.address}`);
+  fleet.onEnd(remove);
   const nodes = await Promise.all([fleet.engine("node0", SHORT), fleet.engine("node1", SHORT)]);
   const cluster = { endpoints: nodes.map(({ address }) => ({ address })) };
   return { store, config, cluster, keys, drained: nodes[1]?.address ?? "" };

@@ -1,14 +1,12 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { writeFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { run } from "../../../gateway/keys/cli/main.ts";
 import { becomes } from "../../support/becomes.ts";
 import { freePort } from "../../support/free-port.ts";
 import { readBody } from "../../support/http/read-until.ts";
 import { Fleet, show } from "../../support/processes/fleet.ts";
 import type { GatewayProcess } from "../../support/processes/gateway-process.ts";
 import { HAS_REDIS, NO_REDIS, RedisProcess } from "../../support/redis/redis-process.ts";
+import { sharedKeys } from "../../support/redis/shared-keys.ts";
 
 /* Gateways of several hosts whose keys are in one store. */
 
@@ -25,29 +23,16 @@ const ENDLESS = { answerTokens: { min: 100_000, max: 100_000 }, tokensPerSecond:
 
 /** A store with keys, and the command line with a gateway's configuration. */
 async function setUp(backend: object = {}) {
-  const folder = mkdtempSync(join(tmpdir(), "svc-shared-keys-"));
-  fleet.onEnd(() => rmSync(folder, { recursive: true, force: true }));
   const redis = await RedisProcess.start("--appendonly", "yes");
   fleet.onEnd(() => redis.end());
   const { address } = await fleet.engine("node", backend);
   const cluster = { endpoints: [{ address }] };
-  const config = {
-    keys: { redis: { pepperFile: join(folder, "pepper") } },
-    state: { redis: { url: `redis://${redis.address}` } },
-  };
-  const file = join(folder, "gateway.yaml");
-  writeFileSync(file, JSON.stringify({ listen: { port: 0 }, clusters: [], ...config }));
-  const keys = async (...args: readonly string[]) => {
-    let [out, errors] = ["", ""];
-    const io = { stdin: process.stdin, env: {}, nowMs: Date.now };
-    const said = { out: (text: string) => (out += text), err: (text: string) => (errors += text) };
-    const code = await run(["--config", file, ...args], { ...io, ...said });
-    if (code !== 0) throw new Error(`keys ${args[0]} ended with ${code}: ${errors}`);
-    return out;
-  };
-  const create = async () => JSON.parse(await keys("create", "--json", "--name", "shared", "--models", "all")).key;
+  const { config, done: keys, create, remove } = sharedKeys(`redis://${redis.address}`);
+  fleet.onEnd(remove);
   return { redis, cluster, config, keys, create };
 }
+
+const idOf = (key: string) => key.split("_")[2] ?? "";
 
 /** Resolves to the milliseconds until every gateway answered the key with this status. */
 async function knownAfterMs(gateways: readonly GatewayProcess[], key: string, status: number): Promise<number> {
@@ -64,11 +49,11 @@ describe.skipIf(!HAS_REDIS)(`keys that gateways share${HAS_REDIS ? "" : ` (${NO_
     const gateways = await Promise.all(Array.from({ length: GATEWAYS }, () => fleet.gateway(cluster, config)));
     const key = await create();
     const created = await knownAfterMs(gateways, key, 200);
-    await keys("disable", key.split("_")[2]);
+    await keys("disable", idOf(key));
     const disabled = await knownAfterMs(gateways, key, 401);
     // Messages of changes are lost with their connections.
     await redis.ask("CLIENT", "KILL", "TYPE", "pubsub");
-    await keys("enable", key.split("_")[2]);
+    await keys("enable", idOf(key));
     const enabled = await knownAfterMs(gateways, key, 200);
     show("a changed key is known everywhere after, in ms", { created, disabled, enabled });
     for (const tookMs of [created, disabled, enabled]) expect(tookMs).toBeLessThan(PROMISED_MS * PATIENCE);
@@ -80,7 +65,7 @@ describe.skipIf(!HAS_REDIS)(`keys that gateways share${HAS_REDIS ? "" : ` (${NO_
         return body;
       }),
     );
-    await keys("revoke", key.split("_")[2], "--kill");
+    await keys("revoke", idOf(key), "--kill");
     for (const body of running) expect(await body.toEnd()).toContain("revoked");
   });
 

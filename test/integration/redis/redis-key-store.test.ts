@@ -1,44 +1,22 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { systemClock } from "../../../deploy/runtime/time/clock.ts";
-import { run } from "../../../gateway/keys/cli/main.ts";
 import { RedisKeyStore } from "../../../gateway/keys/redis/redis-key-store.ts";
 import { becomes } from "../../support/becomes.ts";
 import { createKey } from "../../support/processes/key-command.ts";
 import { connectTo } from "../../support/redis/open-limits.ts";
 import { HAS_REDIS, NO_REDIS, RedisProcess } from "../../support/redis/redis-process.ts";
+import { sharedKeys } from "../../support/redis/shared-keys.ts";
 
 let redis: RedisProcess;
 let folder: string;
+let keys: ReturnType<typeof sharedKeys>["keys"];
+let create: ReturnType<typeof sharedKeys>["create"];
+let remove: () => void;
 let keyPrefix: string;
 let prefixes = 0;
 const closing: (() => Promise<void>)[] = [];
-
-/** Runs the command line with a gateway's configuration; `said` is its output, errors included. */
-async function keys(...args: readonly string[]): Promise<{ code: number; out: string; said: string }> {
-  let [out, said] = ["", ""];
-  const code = await run(["--config", join(folder, "gateway.yaml"), ...args], {
-    stdin: process.stdin,
-    out: (text) => {
-      out += text;
-      said += text;
-    },
-    err: (text) => {
-      said += text;
-    },
-    env: {},
-    nowMs: Date.now,
-  });
-  return { code, out, said };
-}
-
-async function create(name = "one"): Promise<string> {
-  const { code, out, said } = await keys("create", "--json", "--name", name, "--models", "all");
-  if (code !== 0) throw new Error(said);
-  return JSON.parse(out).key;
-}
 
 async function open(): Promise<RedisKeyStore> {
   const state = await connectTo(redis, { keyPrefix });
@@ -60,20 +38,14 @@ describe.skipIf(!HAS_REDIS)(`keys in Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`,
   });
 
   beforeEach(() => {
-    folder = mkdtempSync(join(tmpdir(), "svc-keys-"));
     prefixes += 1;
     keyPrefix = `test${prefixes}:`;
-    const config = {
-      listen: { port: 0 },
-      keys: { redis: { pepperFile: join(folder, "pepper") } },
-      state: { redis: { url: `redis://${redis.address}`, keyPrefix } },
-    };
-    writeFileSync(join(folder, "gateway.yaml"), JSON.stringify(config));
+    ({ folder, keys, create, remove } = sharedKeys(`redis://${redis.address}`, keyPrefix));
   });
 
   afterEach(async () => {
     for (const close of closing.splice(0)) await close();
-    rmSync(folder, { recursive: true, force: true });
+    remove();
   });
 
   afterAll(() => redis?.end());
@@ -240,18 +212,6 @@ describe.skipIf(!HAS_REDIS)(`keys in Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`,
       expect([store.find(key), store.find(next)]).toEqual([undefined, undefined]);
       expect(store.status()).toMatchObject({ fault: undefined, refused: [] });
     });
-
-    test("is refused at the start, until it is restored on purpose", async () => {
-      const key = await create();
-      await save();
-      await keys("revoke", idOf(key));
-      await putBack();
-      await expect(open()).rejects.toMatchObject({ fault: "revision_went_back" });
-      expect((await keys("doctor")).code).toBe(4);
-      expect((await keys("restore")).out).toBe("1 keys are in force again, as revision 3\n");
-      expect((await open()).find(key)).toBeDefined();
-      expect((await keys("doctor")).code).toBe(0);
-    });
   });
 
   describe("a record that was written by hand", () => {
@@ -356,23 +316,6 @@ describe.skipIf(!HAS_REDIS)(`keys in Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`,
       expect(store.find(key)).toBeUndefined();
       await expect(open()).rejects.toMatchObject({ fault: "store_replaced" });
     });
-  });
-
-  test("a store of an earlier release is migrated by one command, which reports it", async () => {
-    const key = await create();
-    const records = `${keyPrefix}{keys}:records`;
-    const text = String(await redis.ask("HGET", records, idOf(key)));
-    await redis.ask("HSET", records, idOf(key), text.slice(text.indexOf("{")));
-    await redis.ask("HDEL", `${keyPrefix}{keys}:head`, "base");
-    await redis.ask("ZADD", `${keyPrefix}{keys}:changes`, "1", idOf(key));
-    rmSync(join(folder, "pepper.seen"));
-    await expect(open()).rejects.toThrow("'keys restore --unverified' signs them as they stand");
-    expect((await keys("create", "--name", "new", "--models", "all")).said).toContain("--unverified");
-    expect((await keys("restore")).code).toBe(4);
-    expect((await keys("restore", "--unverified")).out).toBe("1 keys are in force again, as revision 2\n");
-    expect((await open()).find(key)).toBeDefined();
-    expect(await redis.ask("EXISTS", `${keyPrefix}{keys}:changes`)).toBe(0);
-    expect((await keys("audit", "verify")).code).toBe(0);
   });
 
   test("a change waits for a replica if there is one, and reports a missing confirmation", async () => {

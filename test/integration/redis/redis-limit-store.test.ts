@@ -75,19 +75,6 @@ describe.skipIf(!HAS_REDIS)(`a limit store in Redis${HAS_REDIS ? "" : ` (${NO_RE
     await becomes(async () => (await remainingIn(one)) === 987, "all is counted");
   });
 
-  test("a request takes one round trip, with its place and earlier refunds", async () => {
-    const [one] = await open();
-    if (!one) throw new Error("there is one");
-    await one.store.charge("k", [still(1)], { name: "c", limit: 1 });
-    const before = await commands("evalsha");
-    one.store.release("k", ["c"]);
-    one.store.settle("k", "otpm", 5);
-    const second = await one.store.charge("k", [still(1)], { name: "c", limit: 1 });
-    expect(second.ok).toBe(true);
-    // Other updates are not awaited. A heartbeat may have occurred in between.
-    expect((await commands("evalsha")) - before).toBeLessThanOrEqual(3);
-  });
-
   test("a generation of a key with all kinds of limits takes one round trip, and is refused as with two", async () => {
     const principal = principalWith({
       ...{ rpm: 240, itpm: 1_000_000, otpm: 1_000_000, concurrency: 30 },

@@ -1,23 +1,30 @@
 import { run } from "../../../gateway/keys/cli/main.ts";
 
+type Given = {
+  readonly stdin?: string;
+  readonly nowMs?: () => number;
+  readonly env?: Readonly<Record<string, string>>;
+};
+
+/** Runs the command line for keys; `said` is its output, errors included, in order. */
+export async function runKeys(args: readonly string[], { stdin = "", nowMs = Date.now, env = {} }: Given = {}) {
+  const told = { out: "", err: "", said: "" };
+  const say = (to: "out" | "err") => (text: string) => {
+    told[to] += text;
+    told.said += text;
+  };
+  const input = (async function* () {
+    yield Buffer.from(stdin);
+  })();
+  const code = await run(args, { stdin: input, out: say("out"), err: say("err"), env, nowMs });
+  return { code, ...told };
+}
+
 /** Runs the command line for keys on a key file; resolves to its output. Throws if it fails. */
 export async function keyCommand(file: string, ...args: readonly [string, ...string[]]): Promise<string> {
-  let out = "";
-  let errors = "";
-  const io = {
-    stdin: process.stdin,
-    out: (text: string) => {
-      out += text;
-    },
-    err: (text: string) => {
-      errors += text;
-    },
-    env: {},
-    nowMs: Date.now,
-  };
   const [command, ...rest] = args;
-  const code = await run([command, "--file", file, ...rest], io);
-  if (code !== 0) throw new Error(`keys ${command} ended with ${code}: ${errors}`);
+  const { code, out, err } = await runKeys([command, "--file", file, ...rest]);
+  if (code !== 0) throw new Error(`keys ${command} ended with ${code}: ${err}`);
   return out;
 }
 

@@ -3,7 +3,6 @@ import { describe, expect, test } from "vitest";
 import {
   createKey,
   disableKey,
-  enableKey,
   findKey,
   KeyAdminError,
   type KeyRequest,
@@ -16,22 +15,13 @@ import {
 import { makePepper } from "../../../../gateway/keys/key-digest.ts";
 import { indexKeys } from "../../../../gateway/keys/key-index.ts";
 import { EMPTY_KEY_SET, type KeySet, keySetSchema } from "../../../../gateway/keys/key-record.ts";
+import { keyRequest } from "../../../support/gateway/key-request.ts";
 
 const pepper = makePepper(Buffer.alloc(32, 1));
 const NOW = Date.parse("2026-03-01T00:00:00.000Z");
 const HOUR = 3_600_000;
 
-const plain: KeyRequest = {
-  name: "ci",
-  owner: null,
-  env: "live",
-  models: ["svc-qwen"],
-  limits: { rpm: 60 },
-  quota: {},
-  priority: "DEFAULT",
-  weight: 1,
-  expiresAtMs: null,
-};
+const plain = keyRequest({ models: ["svc-qwen"], limits: { rpm: 60 } });
 
 const at = (nowMs: number) => ({ pepper, nowMs, random: randomBytes });
 const outcome = (set: KeySet, key: string, nowMs: number) => {
@@ -49,12 +39,6 @@ describe("createKey", () => {
     const { set, key } = one();
     expect(keySetSchema.parse(set)).toEqual(set);
     expect(outcome(set, key, NOW)).toBe("accepted");
-  });
-
-  test("leaves the set it was given as it was and stores no secret", () => {
-    const { set, key } = one();
-    expect(EMPTY_KEY_SET.keys).toEqual([]);
-    expect(JSON.stringify(set)).not.toContain(key.slice(22, 65));
   });
 
   test("draws another id when one is taken", () => {
@@ -81,25 +65,6 @@ describe("createKey", () => {
 });
 
 describe("rotateKey", () => {
-  test("lets both secrets in during the overlap and the new one only after it", () => {
-    const { set, id, key } = one();
-    const rotated = rotateKey(set, id, 24 * HOUR, at(NOW));
-    const fresh = rotated.value.key;
-    expect(keySetSchema.parse(rotated.set)).toEqual(rotated.set);
-    expect(fresh).not.toBe(key);
-    expect(outcome(rotated.set, key, NOW + 24 * HOUR - 1)).toBe("accepted");
-    expect(outcome(rotated.set, fresh, NOW)).toBe("accepted");
-    expect(outcome(rotated.set, key, NOW + 24 * HOUR)).toBe("expired");
-    expect(outcome(rotated.set, fresh, NOW + 24 * HOUR)).toBe("accepted");
-  });
-
-  test("ends the old secret at once without an overlap", () => {
-    const { set, id, key } = one();
-    const rotated = rotateKey(set, id, 0, at(NOW));
-    expect(outcome(rotated.set, key, NOW)).toBe("unknown");
-    expect(outcome(rotated.set, rotated.value.key, NOW)).toBe("accepted");
-  });
-
   test("does not cut an overlap that it promised, unless asked to end all", () => {
     const { set, id, key } = one();
     const first = rotateKey(set, id, HOUR, at(NOW));
@@ -110,14 +75,6 @@ describe("rotateKey", () => {
     expect(outcome(ended.set, ended.value.key, NOW + 1)).toBe("accepted");
   });
 
-  test("continues after the overlap, with two secrets again", () => {
-    const { set, id } = one();
-    const first = rotateKey(set, id, HOUR, at(NOW));
-    const second = rotateKey(first.set, id, HOUR, at(NOW + HOUR));
-    expect(findKey(second.set, id).secrets).toHaveLength(2);
-    expect(outcome(second.set, first.value.key, NOW + HOUR)).toBe("accepted");
-  });
-
   test("is refused for a key that has ended", () => {
     const { set, id } = one({ expiresAtMs: NOW + 1 });
     expect(() => rotateKey(set, id, 0, at(NOW + 1))).toThrow(KeyAdminError);
@@ -126,29 +83,11 @@ describe("rotateKey", () => {
 });
 
 describe("status", () => {
-  test("disable can be undone, revoke cannot", () => {
-    const { set, id, key } = one();
-    const disabled = disableKey(set, id, NOW).set;
-    expect(outcome(disabled, key, NOW)).toBe("disabled");
-    expect(outcome(enableKey(disabled, id, NOW).set, key, NOW)).toBe("accepted");
-    const revoked = revokeKey(disabled, id, NOW).set;
-    expect(outcome(revoked, key, NOW)).toBe("revoked");
-    expect(() => enableKey(revoked, id, NOW)).toThrow(KeyAdminError);
-    expect(() => disableKey(revoked, id, NOW)).toThrow(KeyAdminError);
-  });
-
   test("a change counts up the record, no change writes nothing", () => {
     const { set, id } = one();
     const disabled = disableKey(set, id, NOW + 5);
     expect(disabled.value).toMatchObject({ revision: 2, updated: "2026-03-01T00:00:00.005Z" });
     expect(disableKey(disabled.set, id, NOW + 6).set).toBe(disabled.set);
-  });
-
-  test("an unknown id is distinguished from a state that forbids the change", () => {
-    for (const change of [revokeKey, disableKey, enableKey])
-      expect(() => change(EMPTY_KEY_SET, "nobodyhasit0", NOW)).toThrow(
-        expect.objectContaining({ reason: "not_found" }),
-      );
   });
 
   test("expiry shows only where nothing else keeps the key out", () => {

@@ -1,9 +1,8 @@
-import { randomBytes } from "node:crypto";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { createKey, revokeKey } from "../../../../gateway/keys/key-admin.ts";
+import { revokeKey } from "../../../../gateway/keys/key-admin.ts";
 import { readKeyFile, updateKeyFile } from "../../../../gateway/keys/key-file.ts";
 import { indexKeys } from "../../../../gateway/keys/key-index.ts";
 import { issueLocalKey } from "../../../../gateway/keys/local-key.ts";
@@ -40,32 +39,14 @@ test("uses the key of an earlier start again and then writes nothing", async () 
   expect(await readFile(file, "utf8")).toBe(before);
 });
 
-test("makes another key when the earlier one opens nothing any more", async () => {
+test("makes another key when the earlier one opens nothing any more, or some models only", async () => {
   const key = await issue();
   const id = key.split("_")[2] ?? "";
   await updateKeyFile(file, false, (set) => revokeKey(set, id, nowMs), patient);
-  for (const useless of [key, "", "nonsense\n"]) {
+  const narrow = await createByCommand(file, "--name", "narrow", "--models", "svc-qwen");
+  for (const useless of [key, narrow, "", "nonsense\n"]) {
     const fresh = await issue(useless);
     expect(fresh).not.toBe(useless);
     expect(await look(fresh)).toHaveProperty("principal");
   }
-});
-
-test("makes another key when the earlier one opens some models only", async () => {
-  const fields = { name: "narrow", owner: null, env: "live", models: ["svc-qwen"], limits: {}, quota: {} } as const;
-  const request = { ...fields, priority: "DEFAULT", weight: 1, expiresAtMs: null } as const;
-  const narrow = await updateKeyFile(
-    file,
-    true,
-    (set, pepper) => createKey(set, request, { pepper, nowMs, random: randomBytes }),
-    patient,
-  );
-  expect(await issue(narrow.key)).not.toBe(narrow.key);
-});
-
-test("coexists with keys of the command line, whichever came first", async () => {
-  const first = await createByCommand(file, "--name", "first", "--models", "all");
-  const local = await issue();
-  const last = await createByCommand(file, "--name", "last", "--models", "all");
-  for (const key of [first, local, last]) expect(await look(key)).toMatchObject({ principal: { models: "all" } });
 });

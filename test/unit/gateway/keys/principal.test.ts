@@ -4,6 +4,7 @@ import { createKey } from "../../../../gateway/keys/key-admin.ts";
 import { makePepper } from "../../../../gateway/keys/key-digest.ts";
 import { EMPTY_KEY_SET, type KeyRecord, type KeySet } from "../../../../gateway/keys/key-record.ts";
 import { makePrincipal, mayUse } from "../../../../gateway/keys/principal.ts";
+import { keyRequest } from "../../../support/gateway/key-request.ts";
 
 const pepper = makePepper(Buffer.alloc(32, 1));
 
@@ -11,23 +12,13 @@ function records(owners: readonly (string | null)[], models: readonly string[] |
   let set: KeySet = EMPTY_KEY_SET;
   const made: KeyRecord[] = [];
   for (const owner of owners) {
-    const rest = { quota: {}, priority: "HIGH", weight: 3, expiresAtMs: null } as const;
-    const request = { name: "ci", owner, env: "live", models, limits: { rpm: 6 }, ...rest } as const;
+    const request = keyRequest({ owner, models });
     const result = createKey(set, request, { pepper, nowMs: 0, random: randomBytes });
     set = result.set;
     made.push(result.value.record);
   }
   return made;
 }
-
-test("a principal has the rights of the record, in the form the gateway uses", () => {
-  const [record] = records(["team"]);
-  if (record === undefined) throw new Error("no record");
-  const principal = makePrincipal(record, pepper);
-  expect(principal).toMatchObject({ keyId: record.id, owner: "team", limits: { rpm: 6 }, priority: "HIGH", weight: 3 });
-  expect(principal.tenant).toMatch(/^[A-Za-z0-9_-]{32}$/);
-  expect(principal.cacheSalt).toMatch(/^[A-Za-z0-9_-]{43}$/);
-});
 
 test("keys of one owner are one tenant with one salt; all others are apart", () => {
   const made = records(["a", "a", "b", null, null]).map((record) => makePrincipal(record, pepper));

@@ -59,25 +59,6 @@ describe("a followed file", () => {
     await until(() => take.calls === 3, "its end is seen by itself");
   });
 
-  test("is taken again until it could be read", async () => {
-    const take = counted("again");
-    const followed = follow(take, { clock: new VirtualClock() });
-    for (let look = 1; look <= 3; look += 1) {
-      await followed.look();
-      expect(take.calls).toBe(look);
-    }
-  });
-
-  test("is taken with the others that belong to it", async () => {
-    const beside = join(folder, "beside");
-    const take = counted();
-    const followed = follow(take, { clock: new VirtualClock(), files: [file, beside] });
-    await followed.look();
-    await replace(beside, "changed");
-    await followed.look();
-    expect(take.calls).toBe(2);
-  });
-
   test("is found by looking where its folder comes later", async () => {
     const clock = new VirtualClock();
     const later = join(folder, "later");
@@ -117,18 +98,6 @@ describe("a followed file", () => {
     open();
     await Promise.all([first, second]);
     expect([calls, most]).toEqual([2, 1]);
-  });
-
-  test("is not read after close", async () => {
-    const clock = new VirtualClock();
-    const take = counted();
-    const followed = follow(take, { clock });
-    await followed.look();
-    followed.close();
-    await writeFile(file, "changed");
-    await clock.advance(5_000);
-    await followed.look();
-    expect(take.calls).toBe(1);
   });
 });
 

@@ -1,34 +1,17 @@
 import { expect, test } from "vitest";
 import { StopOrders } from "../../../../../deploy/runtime/process/stop-orders.ts";
 
-function ordered() {
-  const time = { nowMs: 1_000 };
-  const orders = new StopOrders(() => time.nowMs);
-  return { orders, time, told: () => [orders.stop.aborted, orders.stopNow.aborted] };
-}
-
-test("the first signal lets running work complete, and a simultaneous one has no effect", () => {
-  const { orders, time, told } = ordered();
-  expect(told()).toEqual([false, false]);
+test.each([
+  ["the first signal lets running work complete, and a simultaneous one has no effect", 500, false],
+  ["an order that comes half a second after the first ends all at once", 501, true],
+])("%s", (_what, laterMs, endsAll) => {
+  let nowMs = 1_000;
+  const orders = new StopOrders(() => nowMs);
+  const stopFirst: boolean[] = [];
+  orders.stopNow.addEventListener("abort", () => stopFirst.push(orders.stop.aborted));
   orders.order();
-  time.nowMs += 500;
+  expect([orders.stop.aborted, orders.stopNow.aborted]).toEqual([true, false]);
+  nowMs += laterMs;
   orders.order();
-  expect(told()).toEqual([true, false]);
-});
-
-test("an order that comes half a second after the first ends all at once", () => {
-  const { orders, time, told } = ordered();
-  orders.order();
-  time.nowMs += 501;
-  orders.order();
-  expect(told()).toEqual([true, true]);
-});
-
-test("stop is aborted before stopNow", () => {
-  const { orders, told } = ordered();
-  const seen: boolean[] = [];
-  orders.stopNow.addEventListener("abort", () => seen.push(orders.stop.aborted));
-  orders.orderNow();
-  expect(seen).toEqual([true]);
-  expect(told()).toEqual([true, true]);
+  expect([orders.stopNow.aborted, stopFirst]).toEqual([endsAll, endsAll ? [true] : []]);
 });

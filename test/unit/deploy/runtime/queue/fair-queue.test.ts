@@ -66,16 +66,6 @@ describe("the order of service", () => {
     expect(queue.size).toBe(6);
   });
 
-  test("only taken items of a pass are charged", () => {
-    const queue = queueOf(...named("a1 a2:40 a3 b1 b2"));
-    const pass = queue.order();
-    expect(pass.next().value?.name).toBe("b1");
-    const second = pass.next().value;
-    if (second) queue.take(second);
-    // Key b has paid nothing: it precedes a, which has paid 100 and owes 40 for its next item.
-    expect(namesOf(drain(queue))).toBe("b1 a2 b2 a3");
-  });
-
   test("cost is shared by weight", () => {
     const items = Array.from({ length: 60 }, () => [item("a"), item("b", { weight: 3 })]).flat();
     expect(countOf(drain(queueOf(...items), 40), "b")).toBe(30);
@@ -100,16 +90,6 @@ describe("the order of service", () => {
 });
 
 describe("a key that was idle saves no credit", () => {
-  test("it gets every second service beside a flood, and no more", () => {
-    const queue = queueOf(...Array.from({ length: 20 }, () => item("a")));
-    let served = "";
-    for (let index = 0; index < 10; index += 1) {
-      if (queue.itemsOf("b").length === 0) queue.push(item("b"));
-      served += namesOf(drain(queue, 1));
-    }
-    expect(served).toBe("bababababa");
-  });
-
   test("nor does the credit of a removed item go to another", () => {
     const queue = queueOf(...named("a1:10000 a20 a21 a22 a23 a24"));
     for (let index = 0; index < 50; index += 1) {

@@ -32,29 +32,3 @@ test("sleep ends at once when its signal is aborted, meanwhile or before", async
   await late.clock.advance(0);
   expect(late.awake).toBe(true);
 });
-
-test("sleep leaves neither a listener nor a timer behind", async () => {
-  const clock = new VirtualClock();
-  let listeners = 0;
-  const leave = new AbortController();
-  const { signal } = leave;
-  const add = signal.addEventListener.bind(signal);
-  const remove = signal.removeEventListener.bind(signal);
-  signal.addEventListener = (...args: Parameters<typeof add>) => {
-    listeners += 1;
-    add(...args);
-  };
-  signal.removeEventListener = (...args: Parameters<typeof remove>) => {
-    listeners -= 1;
-    remove(...args);
-  };
-  const slept = sleep(clock, 100, signal);
-  expect(listeners).toBe(1);
-  await clock.advance(100);
-  await slept;
-  expect(listeners).toBe(0);
-  const woken = sleep(clock, 100, signal);
-  leave.abort();
-  await woken;
-  clock.jump(1_000);
-});

@@ -18,6 +18,15 @@ test.each([
   expect(await readLine(chunks(list), 100)).toBe(line);
 });
 
+test.each([
+  ["svc-qwen, svc-glm53,svc-qwen, +own-model.v2", ["svc-qwen", "svc-glm53", "own-model.v2"]],
+  ["all", "all"],
+])("%j names models", (text, models) => expect(parseModels(text)).toEqual(models));
+
+test.each(["svc-qwne", "own-model", "+", "+a/b", ""])("%j names no model, so that a typo is reported", (text) => {
+  expect(() => parseModels(text)).toThrow("Not in the catalog.");
+});
+
 test("reads no further than it has to", async () => {
   const taken: (string | Uint8Array)[] = [];
   await readLine(chunks(["key\n", "more"], taken), 100);
@@ -45,16 +54,4 @@ test.each([
   ["999999999999d", undefined],
 ])("%j is %s ms", (text, ms) => {
   expect(parseDurationMs(text)).toBe(ms);
-});
-
-test.each([
-  ["svc-qwen,svc-glm53,svc-qwen", ["svc-qwen", "svc-glm53"]],
-  ["svc-qwen, +own-model.v2", ["svc-qwen", "own-model.v2"]],
-  ["all", "all"],
-])("%j names models", (text, models) => {
-  expect(parseModels(text)).toEqual(models);
-});
-
-test.each(["svc-qwne", "own-model", "+", "+a/b", ""])("%j names no model, so that a typo is reported", (text) => {
-  expect(() => parseModels(text)).toThrow("Not in the catalog.");
 });

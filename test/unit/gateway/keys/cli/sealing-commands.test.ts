@@ -3,9 +3,9 @@ import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { run } from "../../../../../gateway/keys/cli/main.ts";
 import { Sealing } from "../../../../../gateway/sealing/sealing.ts";
 import { parseSealingKeys } from "../../../../../gateway/sealing/sealing-key.ts";
+import { runKeys } from "../../../../support/processes/key-command.ts";
 
 let folder: string;
 let path: string;
@@ -18,19 +18,7 @@ beforeEach(async () => {
 afterEach(() => rm(folder, { recursive: true, force: true }));
 
 async function keys(...argv: readonly string[]) {
-  let out = "";
-  let err = "";
-  const code = await run(["--json", "sealing-key", ...argv], {
-    stdin: (async function* () {})(),
-    out: (text) => {
-      out += text;
-    },
-    err: (text) => {
-      err += text;
-    },
-    env: {},
-    nowMs: () => 0,
-  });
+  const { code, out, err } = await runKeys(["--json", "sealing-key", ...argv]);
   return { code, ids: out === "" ? [] : (JSON.parse(out) as string[]), err };
 }
 
