@@ -90,14 +90,3 @@ test("the health listener serves health and metrics only", async () => {
     "the admin port is open to other machines and has no admin.tokenFile",
   );
 });
-
-test("the admin's paths are not on the public port", async () => {
-  const gateway = await startProcess();
-  for (const path of ["/stats", "/clusters", "/config_dump", "/fleet", "/page/page.js", "/quitquitquit", "/ready"]) {
-    for (const method of ["GET", "POST"]) {
-      const response = await fetch(`${gateway.baseUrl}${path}`, { method });
-      expect([path, response.status]).toEqual([path, 404]);
-      await response.text();
-    }
-  }
-});

@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import type { Server } from "node:net";
 import type { Logger } from "pino";
+import { atMostEvery } from "../../../deploy/runtime/log/process-log.ts";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 
 /** Milliseconds between two log lines about refused connections. */
@@ -20,15 +21,12 @@ export type CapSinks = {
  */
 export function capConnections(server: Server, most: number, { log, clock, onRefused }: CapSinks): void {
   server.maxConnections = most;
-  let refused = 0;
-  let loggedMs = Number.NEGATIVE_INFINITY;
+  const say = atMostEvery(clock, LOG_INTERVAL_MS, (_: undefined, refused) =>
+    log.warn({ maxConnections: most, refused }, "connections are refused: the connection limit is reached"),
+  );
   server.on("drop", () => {
     onRefused();
-    refused += 1;
-    if (clock.nowMs() - loggedMs < LOG_INTERVAL_MS) return;
-    log.warn({ maxConnections: most, refused }, "connections are refused: the connection limit is reached");
-    loggedMs = clock.nowMs();
-    refused = 0;
+    say(undefined);
   });
 }
 

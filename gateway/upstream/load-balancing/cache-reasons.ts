@@ -1,6 +1,6 @@
 import { LRUCache } from "lru-cache";
 import { type Boundary, type PromptShape, promptBytes } from "./boundary-hashes.ts";
-import type { PrefilledPart, PrefixIndex } from "./prefix-index.ts";
+import type { PrefilledPart, PrefixIndex, SentPrompt } from "./prefix-index.ts";
 
 /**
  * Why fewer tokens of a prompt were cached than possible. `hit`: none were missing; `new`: the prompt begins a
@@ -44,6 +44,8 @@ export type ExplainedPrompt = {
   /** A digest of the caller, session or conversation that the request belongs to. */
   readonly affinityKey: string;
   readonly address: string;
+  /** The record of the prompt in the index; prefilled already for an engine that reports cached tokens at the end. */
+  readonly sent?: SentPrompt | undefined;
   /** The tokens of the prompt expected in the endpoint's cache. */
   readonly expectedTokens: number;
 };
@@ -88,7 +90,7 @@ export class CacheReasons {
     const bytes = promptBytes(shape);
     const tokensPerByte = bytes > 0 && inputTokens > 0 ? inputTokens / bytes : TOKENS_PER_BYTE;
     const tolerated = TOLERATED.tokens + TOLERATED.share * inputTokens;
-    const seen = this.#index.prefilled(shape);
+    const seen = this.#index.prefilled(shape, prompt.sent);
     const losses = this.#losses(prompt, seen, nowMs);
     this.#earlier.add(affinityKey, shape);
     // Where all turns are cached as they are, the change seen here was already prefilled through another gateway.

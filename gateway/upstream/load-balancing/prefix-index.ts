@@ -238,12 +238,15 @@ export class PrefixIndex {
     return { byAddress, upToDate: longest > 0 && longest >= (lastTurn ?? 0) };
   }
 
-  /** Returns the longest part of a prompt that some endpoint has prefilled before, whether it still holds it or not. */
-  prefilled({ boundaries }: PromptShape): PrefilledPart | undefined {
+  /**
+   * Returns the longest part of a prompt that some endpoint has prefilled before, whether it still holds it or not.
+   * `own` is the record of the prompt itself, which does not count.
+   */
+  prefilled({ boundaries }: PromptShape, own?: SentPrompt): PrefilledPart | undefined {
     const isKnown = this.#sent.has(boundaries[1]?.hash ?? "");
     for (let index = isKnown ? boundaries.length - 1 : 0; index >= 0; index -= 1) {
       const prompts = this.#sent.get(boundaries[index]?.hash ?? "");
-      const prompt = prompts?.find(({ state }) => state === "prefilled");
+      const prompt = prompts?.find((one) => one !== own && one.state === "prefilled");
       if (prompt) return { index, prompt };
     }
     return undefined;

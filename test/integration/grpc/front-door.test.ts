@@ -46,6 +46,17 @@ function callerWith(headers: Readonly<Record<string, string>>): NodeClient {
   return new NodeClient(service.gateway.grpcAddress, undefined, headers);
 }
 
+/** Has the engine hold its answer behind the first delta, until the returned function is called. */
+function holdAnswer(): () => void {
+  const { passed, open } = gate();
+  service.play(async function* () {
+    yield [started(), textStart(0), delta(0, "held ")];
+    await passed;
+    yield [blockEnd(0), finished()];
+  });
+  return open;
+}
+
 async function refusalOf(request: GenerateRequest, caller = client): Promise<Ended> {
   return caller.generate(request).ended;
 }
@@ -194,12 +205,7 @@ describe("keys", () => {
   });
 
   test("one that is ended takes its running answers with it", async () => {
-    const { passed, open } = gate();
-    service.play(async function* () {
-      yield [started(), textStart(0), delta(0, "held ")];
-      await passed;
-      yield [blockEnd(0), finished()];
-    });
+    const open = holdAnswer();
     const key = await service.createKey("--name", "ended", "--models", "all");
     const caller = callerWith({ authorization: `Bearer ${key}` });
     const reading = caller.generate(generateRequest());
@@ -228,37 +234,33 @@ const image = (fields: object) => ({
 });
 
 describe("requests that are refused", () => {
-  test.each<[string, object, string, number, string]>([
-    ["no model", { model: "" }, "model", 3, "INVALID_REQUEST"],
-    ["no messages", { messages: [] }, "messages", 3, "INVALID_REQUEST"],
-    ["a role that is none", { messages: [textMessage(0, "x")] }, "messages[0].role", 3, "INVALID_REQUEST"],
-    ["an image", { messages: [image({})] }, "messages[0].parts[0].image", 3, "UNSUPPORTED_FEATURE"],
-    ["no room for an answer", { maxOutputTokens: 0 }, "max_output_tokens", 3, "INVALID_REQUEST"],
+  test.each<[what: string, fields: object, field: string, reason?: string]>([
+    ["no model", { model: "" }, "model"],
+    ["no messages", { messages: [] }, "messages"],
+    ["a role that is none", { messages: [textMessage(0, "x")] }, "messages[0].role"],
+    ["an image", { messages: [image({})] }, "messages[0].parts[0].image", "UNSUPPORTED_FEATURE"],
+    ["no room for an answer", { maxOutputTokens: 0 }, "max_output_tokens"],
     [
       "a continuation",
       { continuation: { modelRevision: "", tokens: [], callIds: [] } },
       "continuation",
-      3,
       "UNSUPPORTED_FEATURE",
     ],
-    ["a temperature", { sampling: sampling({ temperature: 3 }) }, "sampling.temperature", 3, "INVALID_REQUEST"],
-    ["no number", { sampling: sampling({ topP: Number.NaN }) }, "sampling.top_p", 3, "INVALID_REQUEST"],
-    ["many stop strings", { sampling: sampling({ stop: Array(17).fill("x") }) }, "sampling.stop", 3, "INVALID_REQUEST"],
-    ["no tool's name", { tools: [toolOf("no name", {})] }, "tools[0].name", 3, "INVALID_REQUEST"],
-    ["a tool twice", { tools: [toolOf("a", {}), toolOf("a", {})] }, "tools[1].name", 3, "INVALID_REQUEST"],
+    ["a temperature", { sampling: sampling({ temperature: 3 }) }, "sampling.temperature"],
+    ["no number", { sampling: sampling({ topP: Number.NaN }) }, "sampling.top_p"],
+    ["many stop strings", { sampling: sampling({ stop: Array(17).fill("x") }) }, "sampling.stop"],
+    ["no tool's name", { tools: [toolOf("no name", {})] }, "tools[0].name"],
+    ["a tool twice", { tools: [toolOf("a", {}), toolOf("a", {})] }, "tools[1].name"],
     [
       "a choice of no tool",
       { tools: [toolOf("a", {})], toolChoice: choice({ mode: NAMED, name: "b" }) },
       "tool_choice.name",
-      3,
-      "INVALID_REQUEST",
     ],
-    ["a choice without tools", { toolChoice: choice({ mode: REQUIRED }) }, "tool_choice", 3, "INVALID_REQUEST"],
+    ["a choice without tools", { toolChoice: choice({ mode: REQUIRED }) }, "tool_choice"],
     [
       "a schema of a tool that is none",
       { tools: [{ ...toolOf("a", {}), parametersJsonSchema: "[" }] },
       "tools[0].parameters_json_schema",
-      3,
       "INVALID_SCHEMA",
     ],
     [
@@ -269,20 +271,17 @@ describe("requests that are refused", () => {
         },
       },
       "output_constraint.json_schema.schema_json",
-      3,
       "INVALID_SCHEMA",
     ],
-    ["a mode that is none", { reasoning: { mode: 9, effort: 0 } }, "reasoning.mode", 3, "INVALID_REQUEST"],
+    ["a mode that is none", { reasoning: { mode: 9, effort: 0 } }, "reasoning.mode"],
     [
       "a long retention",
       { cache: { affinityKey: "", isolationSalt: "", ttl: { seconds: 1e6, nanos: 0 } } },
       "cache.ttl",
-      3,
-      "INVALID_REQUEST",
     ],
-  ])("%s", async (_, fields, field, code, reason) => {
+  ])("%s", async (_, fields, field, reason = "INVALID_REQUEST") => {
     const ended = await refusalOf(generateRequest(fields as Partial<GenerateRequest>));
-    expect({ code: ended.code, reason: ended.info?.reason, field: fieldOf(ended) }).toEqual({ code, reason, field });
+    expect({ code: ended.code, reason: ended.info?.reason, field: fieldOf(ended) }).toEqual({ code: 3, reason, field });
   });
 
   test("G2 a message that is too large", async () => {
@@ -332,11 +331,7 @@ describe("failures of engines", () => {
 
 describe("callers that leave", () => {
   test("G6 by cancelling free the engine, and count as clients that closed", async () => {
-    const { passed, open } = gate();
-    service.play(async function* () {
-      yield [started(), textStart(0), delta(0, "held ")];
-      await passed;
-    });
+    const open = holdAnswer();
     const reading = client.generate(generateRequest());
     await reading.seen("blockDelta");
     reading.call.cancel();
@@ -346,11 +341,7 @@ describe("callers that leave", () => {
   });
 
   test("G6 at their deadline end with DEADLINE_EXCEEDED, and free the engine", async () => {
-    const { passed, open } = gate();
-    service.play(async function* () {
-      yield [started(), textStart(0), delta(0, "held ")];
-      await passed;
-    });
+    const open = holdAnswer();
     const reading = client.generate(generateRequest(), { deadline: Date.now() + 300 });
     expect(await reading.ended).toMatchObject({ code: 4 });
     await becomes(async () => service.engine.backend.load().busySlots === 0, "the engine is free");

@@ -119,12 +119,7 @@ describe("B: bodies", () => {
       { envelope, bytes: caller.post(path, "", [`content-length: ${MAX_BODY + 1}`]) },
       { envelope, bytes: caller.post(path, chunk + chunk, ["transfer-encoding: chunked"]) },
     ]);
-    const refused = uploads.map(async ({ envelope, bytes }) => {
-      const one = (await caller.connection()).write(bytes);
-      expectRefusal(await one.reply(), 413, envelope);
-      await one.untilClosed();
-    });
-    await Promise.all(refused);
+    await Promise.all(uploads.map(({ envelope, bytes }) => caller.refused(bytes, 413, envelope)));
   });
 
   test.each([
@@ -132,10 +127,8 @@ describe("B: bodies", () => {
     ["POST /v1/messages/evil HTTP/1.1", 404, "b"],
     ["PUT /v1/chat/completions HTTP/1.1", 405, "a"],
   ] as const)("B12 a body for %s, where nothing takes one, is not waited for", async (line, status, envelope) => {
-    const one = await caller.connection();
-    one.write(head(line, HOST, JSON_TYPE, `content-length: ${MAX_BODY}`)).write("x".repeat(1_000));
-    expectRefusal(await one.reply(), status, envelope);
-    await one.untilClosed();
+    const unfinished = head(line, HOST, JSON_TYPE, `content-length: ${MAX_BODY}`) + "x".repeat(1_000);
+    await caller.refused(unfinished, status, envelope);
     expect(caller.gateway.overload.bodies.bytes).toBe(0);
     expect((await caller.sent(`${head(line, HOST, JSON_TYPE, "content-length: 2")}{}`)).status).toBe(status);
   });
@@ -170,9 +163,7 @@ describe("B: bodies", () => {
       .write(caller.post("/v1/chat/completions", CHAT, ["content-length: 999"]))
       .endWriting();
     expectRefusal(await stops.reply(), 400);
-    const waits = (await caller.connection()).write(caller.post("/v1/messages", CHAT, ["content-length: 999"]));
-    expectRefusal(await waits.reply(), 408, "b");
-    await waits.untilClosed();
+    await caller.refused(caller.post("/v1/messages", CHAT, ["content-length: 999"]), 408, "b");
   });
 
   test("a stalled body is 408 in the log too, with the request id of the reply", async () => {

@@ -12,6 +12,7 @@ import { gate } from "../../support/gate.ts";
 import { CHAT, expectRefusal, HOST, JSON_TYPE, RawCaller } from "../../support/gateway/raw-caller.ts";
 import { startGateway } from "../../support/gateway/start-gateway.ts";
 import { head } from "../../support/http/raw-http.ts";
+import { readBody } from "../../support/http/read-until.ts";
 import { until } from "../../support/until.ts";
 
 /*
@@ -162,12 +163,10 @@ describe("E: running answers", () => {
       const [variant] = checked.variants;
       const reply = await gateway.post(pathOf(checked.format), variant.body);
       expect(reply.status).toBe(200);
-      const reader = reply.body?.pipeThrough(new TextDecoderStream()).getReader();
-      let text = "";
-      for (let piece = await reader?.read(); piece && !piece.done; piece = await reader?.read()) {
-        text += piece.value;
-        fail.open();
-      }
+      const body = readBody(reply);
+      await body.until((text) => text !== "");
+      fail.open();
+      const text = await body.toEnd();
       const taken = new Set<string>();
       const checker = variant.checker(taken);
       for (const frame of framesOf(text)) checker.take(frame);

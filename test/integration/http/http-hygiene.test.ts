@@ -38,10 +38,7 @@ describe("A: framing", () => {
       ["/v1/chat/completions", "a"],
       ["/v1/messages", "b"],
     ] as const) {
-      const one = await caller.connection();
-      one.write(caller.post(path, "0\r\n\r\n", [fields]));
-      expectRefusal(await one.reply(), 400, envelope);
-      await one.untilClosed();
+      await caller.refused(caller.post(path, "0\r\n\r\n", [fields]), 400, envelope);
     }
   });
 
@@ -51,10 +48,7 @@ describe("A: framing", () => {
     ["a line feed in an extension", "3;a=b\nc\r\nabc\r\n0\r\n\r\n"],
     ["an extension of 20 KiB", `3;a=${"x".repeat(20 * 1024)}\r\nabc\r\n0\r\n\r\n`],
   ])("A6 a chunk with %s is 400", async (_what, body) => {
-    const one = await caller.connection();
-    one.write(caller.post("/v1/chat/completions", body, ["transfer-encoding: chunked"]));
-    expectRefusal(await one.reply(), [400, 413]);
-    await one.untilClosed();
+    await caller.refused(caller.post("/v1/chat/completions", body, ["transfer-encoding: chunked"]), [400, 413]);
   });
 
   test("A7 trailers do not become header fields", async () => {
@@ -117,10 +111,7 @@ describe("A: framing", () => {
     ["a method in lower case", () => head("get /v1/models HTTP/1.1", HOST, caller.auth)],
     ["an unknown method", () => head("EVIL /v1/models HTTP/1.1", HOST, caller.auth)],
   ])("A10 %s is 400 and the end of the connection", async (_what, request) => {
-    const one = await caller.connection();
-    one.write(request());
-    expectRefusal(await one.reply(), 400);
-    await one.untilClosed();
+    await caller.refused(request(), 400);
   });
 
   test.each(["websocket", "h2c"])("A11 an upgrade to %s is answered as if it were not asked for", async (protocol) => {

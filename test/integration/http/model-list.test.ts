@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, test } from "vitest";
+import { becomes } from "../../support/becomes.ts";
 import { type RunningEngine, startEngine } from "../../support/engine/start-engine.ts";
 import { HELLO } from "../../support/gateway/scripted-service.ts";
 import { type RunningGateway, startGateway } from "../../support/gateway/start-gateway.ts";
@@ -78,7 +79,7 @@ describe("the figures of a model", () => {
     const gateway = await gatewayOf([await engine({ contextWindow: 4_096 })]);
     const key = await gateway.createKey("--name", "short", "--models", MODEL, "--max-output-tokens", "100");
     const headers = { authorization: `Bearer ${key}` };
-    await until2xx(gateway, headers);
+    await becomes(async () => (await gateway.get("/v1/models", headers)).ok, "the key is known");
     expect(await json(gateway, `/v1/models/${MODEL}`, headers)).toMatchObject({
       max_input_tokens: 4_096,
       max_tokens: 100,
@@ -92,16 +93,6 @@ describe("the figures of a model", () => {
     });
   });
 });
-
-/** Resolves once the gateway accepts the key of these headers. */
-async function until2xx(gateway: RunningGateway, headers: Record<string, string>): Promise<void> {
-  for (let tries = 0; tries < 200; tries += 1) {
-    const { ok } = await gateway.get("/v1/models", headers);
-    if (ok) return;
-    await new Promise((resolve) => setTimeout(resolve, 25));
-  }
-  throw new Error("the gateway does not know the key");
-}
 
 const idsOf = (list: unknown) => (valueAt(list, "data") as unknown[]).map((model) => valueAt(model, "id"));
 

@@ -66,17 +66,6 @@ test("every chunk of a stream has its announced length, and the last one ends it
   connection.destroy();
 });
 
-test("a connection takes the next request after a stream", async () => {
-  const connection = await RawConnection.open(service.gateway.port);
-  for (const _ of [1, 2]) {
-    connection.write(streamRequest("1.1"));
-    const { status, body } = await connection.reply();
-    expect(status).toBe(200);
-    expect(textOf(Buffer.from(body, "latin1").toString())).toBe(PIECES.join(""));
-  }
-  connection.destroy();
-});
-
 test("of two requests sent at once on a connection, the second answer stands whole behind the first", async () => {
   const connection = await RawConnection.open(service.gateway.port);
   const [secondRan, first] = [gate(), "first "];
@@ -103,13 +92,4 @@ test("of two requests sent at once on a connection, the second answer stands who
   expect(calls).toBe(2);
   service.play(inPieces);
   connection.destroy();
-});
-
-test("a caller of HTTP/1.0 gets the events without chunks", async () => {
-  const connection = await RawConnection.open(service.gateway.port);
-  connection.write(streamRequest("1.0"));
-  await connection.untilClosed();
-  const [fields = "", body = ""] = connection.unread.split(/\r\n\r\n(.*)/s);
-  expect(fields).not.toMatch(/transfer-encoding/i);
-  expect(textOf(Buffer.from(body, "latin1").toString())).toBe(PIECES.join(""));
 });

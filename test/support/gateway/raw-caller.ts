@@ -78,6 +78,14 @@ export class RawCaller {
     return (await this.connection()).write(bytes).reply();
   }
 
+  /** Sends these bytes on a new connection: they are refused, and the connection ends. */
+  async refused(bytes: string, status: number | readonly number[], envelope: "a" | "b" = "a"): Promise<void> {
+    const one = (await this.connection()).write(bytes);
+    expectRefusal(await one.reply(), status, envelope);
+    await one.untilClosed();
+  }
+
+  /** Returns a GET request with the key and these header fields. */
   get(path: string, ...fields: readonly string[]): string {
     return head(`GET ${path} HTTP/1.1`, HOST, this.auth, ...fields);
   }

@@ -78,27 +78,6 @@ describe("the budget of bodies", () => {
     expect([log, bodies.bytes]).toEqual([["first in", "left inflight_body_bytes", "third in"], 3 * MIB]);
   });
 
-  test("leaves room to other tenants, while the bodies of one wait for each other", async () => {
-    const { clock, log, announce } = budget(4 * MIB);
-    const first = announce("a1", "a", 2 * MIB);
-    announce("a2", "a", MIB);
-    announce("b1", "b", 2 * MIB);
-    await clock.advance(0);
-    expect(log).toEqual(["a1 in", "b1 in"]);
-    first.release();
-    await clock.advance(0);
-    expect(log.at(-1)).toBe("a2 in");
-  });
-
-  test("refuses a body that exceeds the share of its tenant as such", async () => {
-    const { clock, bodies, log, announce } = budget(4 * MIB);
-    const first = announce("a1", "a", 2 * MIB);
-    announce("a2", "a", MIB);
-    await clock.advance(WAIT_MS);
-    expect(log).toEqual(["a1 in", "a2 key_body_bytes"]);
-    expect([first.add(2 * MIB), first.add(1), bodies.bytes]).toEqual([undefined, "key_body_bytes", 2 * MIB]);
-  });
-
   test("has bytes for a third tenant beside any two, and for any single body", async () => {
     const { clock, bodies, log, announce } = budget(12 * MIB);
     for (let body = 0; body < 12; body += 1)

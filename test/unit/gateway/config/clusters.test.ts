@@ -1,66 +1,11 @@
 import { describe, expect, test } from "vitest";
 import { checkConfig } from "../../../../deploy/runtime/config/load-config.ts";
 import { gatewayConfigSchema } from "../../../../gateway/config.ts";
-import { timeoutsOf } from "../../../../gateway/upstream/call/timeouts.ts";
 
 const check = (clusters: readonly object[], more: object = {}) =>
   checkConfig(gatewayConfigSchema, { keys: { file: "keys.json" }, clusters, ...more }, "gateway.yaml");
 
 const STATIC = { model: "svc-qwen", endpoints: [{ address: "a:1" }] };
-
-describe("defaults", () => {
-  test("of a cluster is what the policies have by default", () => {
-    const [cluster] = check([STATIC]).clusters;
-    expect(cluster).toEqual({
-      type: "static",
-      model: "svc-qwen",
-      endpoints: [{ address: "a:1", loadBalancingWeight: 1 }],
-      lbPolicy: "prefix_affinity",
-      healthChecks: {
-        intervalMs: 5_000,
-        timeoutMs: 2_000,
-        unhealthyThreshold: 2,
-      },
-      outlierDetection: {
-        consecutiveGatewayFailure: 5,
-        baseEjectionTimeMs: 15_000,
-      },
-      circuitBreakers: {
-        maxPendingRequestsPerKey: 32,
-        noEndpointHoldMs: 120_000,
-        retryBudget: { budgetPercent: 20 },
-      },
-    });
-  });
-
-  test("of the time limits is what the policies have by default", () => {
-    expect(timeoutsOf(check([]).timeouts)).toEqual({
-      requestHeadersTimeoutMs: 10_000,
-      requestTimeoutMs: 120_000,
-      pendingMs: 30_000,
-      connectMs: 2_000,
-      acceptMs: 5_000,
-      acceptPerMiBMs: 1_000,
-      perTry: { baseMs: 30_000, perThousandTokensMs: 500, maxMs: 600_000 },
-      perTryIdleMs: 20_000,
-      interTokenMs: 60_000,
-      maxStreamDurationMs: 3_600_000,
-      maxRequestDurationMs: 900_000,
-      clientWriteStallMs: 30_000,
-      keepAliveIntervalMs: 10_000,
-      headerCommitMs: 8_000,
-    });
-  });
-
-  test("of the retries is what the policies have by default", () => {
-    expect(check([]).retry).toEqual({ numRetries: 2 });
-  });
-
-  test("of discovery by name is a lookup each second", () => {
-    const [cluster] = check([{ model: "svc-qwen", type: "strict_dns", address: "engines:50051" }]).clusters;
-    expect(cluster).toMatchObject({ type: "strict_dns", address: "engines:50051", dnsRefreshRateMs: 1_000 });
-  });
-});
 
 describe("accepted", () => {
   test.each([

@@ -109,11 +109,6 @@ test("clusters are printed as Envoy prints them, one value a line", () => {
   ]);
 });
 
-test("a cluster without endpoints is printed", () => {
-  const text = clustersText([{ model: "svc-qwen", lbPolicy: "random", endpoints: [] }]);
-  expect(text).toBe("svc-qwen::observability_name::svc-qwen\nsvc-qwen::lb_policy::random\n");
-});
-
 test("no canary in the place of a secret is printed, at any depth and in any spelling", () => {
   const canary = "canary-7f3a";
   const masked = maskSecrets({

@@ -158,18 +158,6 @@ async function recorded(pattern: string, fields: object): Promise<string> {
 }
 
 describe("a finished request", () => {
-  test("is counted under its route, format and outcome", async () => {
-    const text = await recorded("/v1/messages", { model: "svc-qwen" });
-    const labels = 'route="/v1/messages",format="messages",code="200",outcome="ok"';
-    expect(text).toContain(`svc_http_requests_total{${labels}} 1`);
-    const duration = 'operation="messages",model="svc-qwen",outcome="ok"';
-    expect(text).toContain(`svc_request_duration_seconds_sum{${duration}} 2`);
-  });
-
-  test("of an unknown path adds no series", async () => {
-    expect(await recorded("/v1/whatever", {})).toContain('{route="unknown",format="none",code="200",outcome="ok"} 1');
-  });
-
   test("gives the time between tokens from the first delta to the last event", async () => {
     const fields = { model: "svc-qwen", usage: usage(10, 0), firstDeltaMs: 500, finishedMs: 1_500 };
     const text = await recorded("/v1/responses", fields);

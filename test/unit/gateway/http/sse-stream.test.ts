@@ -79,32 +79,6 @@ test("every write of events but the first reports the gap since the previous one
   expect(gaps).toEqual([20, 1_000]);
 });
 
-test("texts of deltas are written as UTF-8, each in a chunk of its size in bytes", async () => {
-  const { wire, stream, flow } = streaming();
-  stream.events([textStart(0), delta(0, "x")], flow);
-  await nextTick();
-  for (const texts of [["plain"], ["\u00fc\u6f22"]]) {
-    stream.deltas(texts, flow);
-    await nextTick();
-  }
-  expect(wire.bytes).toBe("12\r\ndata: x\n\ndata: x\n\n\r\nd\r\ndata: plain\n\n\r\nd\r\ndata: \u00fc\u6f22\n\n\r\n");
-});
-
-test("a full socket pauses its engine once, and resumes it when drained", async () => {
-  const { wire, pauses, told, write } = streaming();
-  await write(0);
-  wire.full = true;
-  await write(10);
-  await write(20);
-  expect([told, pauses]).toEqual([["pause"], [true]]);
-  wire.full = false;
-  wire.emit("drain");
-  expect([told, pauses]).toEqual([
-    ["pause", "resume"],
-    [true, false],
-  ]);
-});
-
 test("a stream that ends while it is paused is no longer paused", async () => {
   const { wire, pauses, write } = streaming();
   wire.full = true;

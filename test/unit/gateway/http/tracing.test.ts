@@ -1,7 +1,7 @@
 import { status } from "@grpc/grpc-js";
 import { describe, expect, test } from "vitest";
 import type { ClosedRequest } from "../../../../gateway/http/record/request-record.ts";
-import { requestSpans, traceRequest } from "../../../../gateway/http/record/request-spans.ts";
+import { requestSpans } from "../../../../gateway/http/record/request-spans.ts";
 import {
   type HeadSampler,
   isSampled,
@@ -13,7 +13,6 @@ import type { Span } from "../../../../gateway/tracing/tracing.ts";
 import type { AttemptEnd } from "../../../../gateway/upstream/call/attempt.ts";
 import { fromGrpc, stalled } from "../../../../gateway/upstream/call/grpc-error.ts";
 import { FinishReason } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { principalWith } from "../../../support/gateway/principal-with.ts";
 import { closedRequest, newRecord } from "../../../support/requests/closed-request.ts";
 import { VirtualClock } from "../../../support/virtual-clock.ts";
 
@@ -192,19 +191,6 @@ describe("the spans of a request", () => {
     expect([server, chat, call].map((span) => span?.error)).toEqual([undefined, undefined, undefined]);
   });
 
-  test("that was refused: the request only", async () => {
-    const { spans } = await request({ detail: "invalid_value" });
-    expect(spans({ code: 400, outcome: "client_error" })).toMatchObject([
-      { name: "POST /v1/messages", error: undefined, attributes: { "http.response.status_code": 400 } },
-    ]);
-  });
-
-  test("of an unknown path are named by the method only", async () => {
-    const [span] = (await request({}, [], "/v1/secret")).spans({ code: 404, outcome: "client_error" });
-    expect(span?.name).toBe("POST");
-    expect(JSON.stringify(span)).not.toContain("secret");
-  });
-
   test("whose attempts all failed: an error in each, by its token", async () => {
     const { spans } = await request({ ...SENT, detail: "upstream_inter_token_timeout" }, [
       ["[::1]:1", 20, lost()],
@@ -235,49 +221,5 @@ describe("the spans of a request", () => {
     const [, chat, ...calls] = (await request({ ...SENT, detail: "no_healthy_upstream" })).spans(FAILED);
     expect(chat?.error).toBe("no_healthy_upstream");
     expect(calls).toEqual([]);
-  });
-
-  test("whose client disconnected during a call: it ends with the request, cancelled and without error", async () => {
-    const { record, spans } = await request({ ...SENT, endReason: "client_closed" });
-    record.generateSent("10.0.0.1:1");
-    const [server, , call] = spans({ code: 0, outcome: "client_closed" });
-    expect(call).toMatchObject({ error: undefined, attributes: { "rpc.response.status_code": "CANCELLED" } });
-    expect(call?.endMs).toBe(server?.endMs);
-    expect(server?.attributes["http.response.status_code"]).toBeUndefined();
-  });
-});
-
-describe("whether a request is exported", () => {
-  const cases: readonly (readonly [string, string, ClosedRequest["outcome"], boolean])[] = [
-    ["sampled and answered", "01", "ok", true],
-    ["sampled and refused", "01", "client_error", true],
-    ["not sampled and answered", "00", "ok", false],
-    ["not sampled and refused", "00", "client_error", false],
-    ["not sampled and over its limit", "00", "rate_limited", false],
-    ["not sampled and left by its client", "00", "client_closed", false],
-    ["not sampled and failed", "00", "server_error", true],
-  ];
-
-  test.each(cases)("%s", (_, flags, outcome, expected) => {
-    const trace = traceContextOf({ traceparent: `00-${"a".repeat(32)}-${"b".repeat(16)}-${flags}` });
-    const exported: Span[] = [];
-    const tracing = {
-      headSampler: () => false,
-      export: (spans: readonly Span[]) => exported.push(...spans),
-      close: async () => {},
-    };
-    const clock = new VirtualClock();
-    traceRequest(
-      tracing,
-      closedRequest({ outcome, principal: principalWith({}) }, newRecord({ trace })),
-      { method: "POST" },
-      clock,
-    );
-    expect(exported.length > 0).toBe(expected);
-    if (expected) expect(exported[0]?.parent).toEqual({ spanId: "b".repeat(16), remote: true });
-    traceRequest(tracing, closedRequest({ outcome }, newRecord({ trace })), { method: "POST" }, clock);
-    // Without a key no span is exported.
-    expect(exported.length > 0).toBe(expected);
-    expect(new Set(exported).size).toBe(expected ? 1 : 0);
   });
 });

@@ -24,43 +24,6 @@ const SPAN: Span = {
   error: undefined,
 };
 
-function exported(...spans: readonly Span[]) {
-  const exporter = new InMemorySpanExporter();
-  new SpanExport({ processor: new SimpleSpanProcessor({ exporter }), resource, samplingRatio: 0 }).export(spans);
-  return exporter.getFinishedSpans();
-}
-
-describe("a span", () => {
-  test("keeps the ids and times that it was given", () => {
-    const [span] = exported(SPAN);
-    expect(span?.spanContext()).toMatchObject({ traceId: SPAN.traceId, spanId: SPAN.spanId, traceFlags: 1 });
-    expect(span?.parentSpanContext).toBeUndefined();
-    expect([span?.startTime, span?.endTime]).toEqual([
-      [1_700_000_000, 500_000],
-      [1_700_000_000, 2_000_000],
-    ]);
-    expect(span?.events).toMatchObject([{ name: "retry", time: [1_700_000_000, 1_000_000] }]);
-    expect(span?.attributes).toEqual({ "http.route": "/v1/messages" });
-    expect(span?.status.code).toBe(0);
-  });
-
-  test("has the parent that it was given, of this process or of another", () => {
-    const [own, other] = exported(
-      { ...SPAN, parent: { spanId: "c".repeat(16), remote: false } },
-      { ...SPAN, parent: { spanId: "d".repeat(16), remote: true } },
-    );
-    expect(own?.parentSpanContext).toMatchObject({ traceId: SPAN.traceId, spanId: "c".repeat(16), isRemote: false });
-    expect(other?.parentSpanContext).toMatchObject({ spanId: "d".repeat(16), isRemote: true });
-    expect(own?.spanContext().spanId).toBe(SPAN.spanId);
-  });
-
-  test("that failed has the status of an error, and its token", () => {
-    const [span] = exported({ ...SPAN, error: "upstream_reset" });
-    expect(span?.status).toEqual({ code: 2 });
-    expect(span?.attributes["error.type"]).toBe("upstream_reset");
-  });
-});
-
 describe("sampling by id", () => {
   const share = (samplingRatio: number) => {
     const processor = new SimpleSpanProcessor({ exporter: new InMemorySpanExporter() });

@@ -148,7 +148,8 @@ class PrefixPlacement implements Placement {
     const onNote = this.#onNote;
     this.#onNote = undefined;
     const { shape, affinityKey } = this.#route;
-    const prompt = { shape, affinityKey, address: this.#address, expectedTokens: this.#prediction.cachedTokens };
+    const expectedTokens = this.#prediction.cachedTokens;
+    const prompt = { shape, affinityKey, address: this.#address, sent: this.#sent, expectedTokens };
     const { reasons, clock } = this.#parts;
     if (onNote) onNote(reasons.explain(prompt, inputTokens, cachedTokens, clock.nowMs()));
   }

@@ -163,7 +163,7 @@ describe("the cached tokens of a prompt", () => {
     placement.see([started({ inputTokens: 2_000 }), delta(0, "a")]);
     expect(notes).toHaveLength(0);
     placement.see([finished(undefined, USAGE)]);
-    expect(notes).toHaveLength(1);
+    expect(notes).toMatchObject([{ reason: "new", cachedTokens: 0, lostTokens: 0 }]);
   });
 });
 
