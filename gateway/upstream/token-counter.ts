@@ -13,9 +13,7 @@ export const MAX_COUNTS = 128;
 /** The timeout of a token count, in milliseconds. Counting is quick: a slower node is not healthy. */
 const COUNT_TIMEOUT_MS = 30_000;
 
-/** A prompt whose tokens an engine counts. */
 export type Counting = {
-  /** A CountTokens request in the bytes of the contract. */
   readonly request: RequestBuffer;
   readonly model: string;
   readonly record: CallRecord;

@@ -67,7 +67,6 @@ export class AttemptTimeouts {
     this.#sleep(this.#longestWaitMs(Math.min(timeouts.connectMs, this.#acceptMs)));
   }
 
-  /** The time since the endpoint's first message, in milliseconds; undefined before it. */
   get workedMs(): number | undefined {
     return this.#acceptedMs === undefined ? undefined : this.#clock.nowMs() - this.#acceptedMs;
   }

@@ -45,7 +45,6 @@ export type CallRecord = {
 
 export type Outcome = "ok" | "failed" | "cancelled" | "refused";
 
-/** An attempt that counts as running on its endpoint until it is ended. */
 export type RunningTry = {
   end(outcome: Outcome): void;
 };
@@ -64,7 +63,6 @@ export type AttemptOptions = {
   readonly place: AttemptPlace;
   /** The call, without the parts that follow from place and gate: the endpoint and the receivers of events. */
   readonly call: Omit<GenerateCallOptions, "endpoint" | "onEvents" | "onDeltas">;
-  /** Whether the attempt continues an answer that another endpoint began. */
   readonly continues: boolean;
   readonly answer: {
     /**

@@ -31,7 +31,6 @@ export class RetryBoundary {
     this.#onCommit = onCommit;
   }
 
-  /** Whether an event has been passed on that cannot be retracted. */
   get committed(): boolean {
     return this.#held === undefined && !this.#sink.restart;
   }
@@ -41,7 +40,6 @@ export class RetryBoundary {
     return this.#held === undefined && this.#sink.deltas !== undefined;
   }
 
-  /** Passes on deltas of the open block, where `takesDeltas`. Runs for nearly every delta. */
   passDeltas(deltas: Deltas, flow: Flow): void {
     this.#sink.deltas?.(deltas, flow);
   }
@@ -71,7 +69,6 @@ export class RetryBoundary {
     }
   }
 
-  /** Begins an attempt: the held events of an earlier one are discarded. */
   #begin(): void {
     this.#held = [];
     this.#sink.restart?.();

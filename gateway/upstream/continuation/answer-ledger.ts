@@ -14,7 +14,6 @@ class TextDigest {
   #b = 0;
   #length = 0;
 
-  /** The length of the text so far, in UTF-16 code units. */
   get length(): number {
     return this.#length;
   }
@@ -34,7 +33,6 @@ class TextDigest {
     this.#length += end;
   }
 
-  /** Returns whether both are digests of the same text. */
   equals(other: TextDigest): boolean {
     return this.#length === other.#length && this.#a === other.#a && this.#b === other.#b;
   }
@@ -53,7 +51,6 @@ class TokenLog {
     return this.#size;
   }
 
-  /** The memory of the log, in bytes. */
   get bytes(): number {
     return this.#tokens.byteLength;
   }
@@ -82,9 +79,7 @@ class TokenLog {
 /** The properties of a block of an answer that has been passed on, without its text. */
 export type PassedBlock = {
   readonly kind: "text" | "reasoning" | "toolCall";
-  /** Empty where the block is no tool call. */
   readonly callId: string;
-  /** The name of the called tool; empty where the block is no tool call. */
   readonly name: string;
   readonly digest: TextDigest;
   /** The number of tokens whose log probabilities have been passed on. */
@@ -116,7 +111,6 @@ export class AnswerLedger {
   #started: Started | undefined;
   #finished = false;
 
-  /** The first event of the engine that began the answer; undefined before it. */
   get started(): Started | undefined {
     return this.#started;
   }
@@ -130,7 +124,6 @@ export class AnswerLedger {
     return this.#finished;
   }
 
-  /** Adds the tokens of one message. Runs for every delta. */
   addTokens(tokens: readonly number[]): void {
     for (const token of tokens) this.tokens.push(token);
   }

@@ -1,6 +1,5 @@
 import * as z from "zod";
 
-/** The schema of the settings on continued answers. */
 export const continuationSchema = z
   .strictObject({
     maxBytes: z
@@ -34,7 +33,6 @@ export function continuationBytes(memoryBytes: number): number {
 }
 
 export type ContinuationRoomOptions = {
-  /** The most bytes of all answers together; 0 keeps none. */
   readonly maxBytes: number;
   /** Returns whether the process is overloaded, so that no further answer is kept. Default: never. */
   readonly inTrouble?: () => boolean;
@@ -66,7 +64,6 @@ export class ContinuationRoom {
     this.#options = options;
   }
 
-  /** Whether any answer may be kept at all. */
   get isOpen(): boolean {
     return this.#options.maxBytes > 0;
   }

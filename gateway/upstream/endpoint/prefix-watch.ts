@@ -52,7 +52,6 @@ export class PrefixWatch {
     this.#open();
   }
 
-  /** Stops, and removes the reported prefixes. */
   stop(): void {
     this.#follows = false;
     this.#cancelTimer();

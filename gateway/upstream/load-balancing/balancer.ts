@@ -13,11 +13,9 @@ const TOKENS_PER_BYTE = 0.25;
 /** The policy's pick, or the reason why there is none. */
 export type Choice = { readonly pick: PolicyPick } | { readonly none: NoPick };
 
-/** The part of a cluster that its balancer uses. */
 export type BalancedCluster = {
   readonly settings: { readonly lbPolicy: LbPolicy };
   readonly endpointSet: EndpointSet;
-  /** The prefixes on the members. */
   readonly prefixes: PrefixIndex;
 };
 

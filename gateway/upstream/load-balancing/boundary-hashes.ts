@@ -8,7 +8,6 @@ const KEY_BYTES = 32;
  * so that no digest can be extended; a key prefix is then sufficient, and HMAC's second hash is not needed.
  */
 const DIGEST_BYTES = 16;
-/** The bytes of text that an image counts as: about 1,500 tokens. */
 const IMAGE_BYTES = 6_000;
 
 /** A position in a prompt at which a later prompt may branch off or continue. */

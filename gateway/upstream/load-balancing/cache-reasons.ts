@@ -25,20 +25,14 @@ export type CacheReason =
 export type CacheNote = {
   /** The tokens of the prompt expected in the endpoint's cache. */
   readonly expectedTokens: number;
-  /** The tokens of the prompt found in the cache, as the engine measured. */
   readonly cachedTokens: number;
   /** The tokens that could have been cached and were not; 0 where nothing needs explaining. */
   readonly lostTokens: number;
   /** The single reason: that of the most lost tokens. */
   readonly reason: CacheReason;
-  /**
-   * The index of the first boundary that differs from the previous prompt: 0 is the tools and leading system messages,
-   * n the nth message behind them. Undefined unless the client caused the loss.
-   */
   readonly changedMessage: number | undefined;
 };
 
-/** A prompt on one endpoint. */
 export type ExplainedPrompt = {
   readonly shape: PromptShape;
   /** A digest of the caller, session or conversation that the request belongs to. */
@@ -50,7 +44,6 @@ export type ExplainedPrompt = {
 
 /** The loss below which nothing needs explaining, in tokens and as a share of the prompt. */
 const TOLERATED = { tokens: 64, share: 0.01 };
-/** The tokens per byte of an unmeasured prompt. */
 const TOKENS_PER_BYTE = 0.25;
 /** The most boundaries of earlier prompts that are stored, some 100 bytes each: those of 5,000 conversations. */
 const MAX_BOUNDARIES = 500_000;
@@ -208,7 +201,6 @@ function passedBy({ boundaries, lastTurn }: PromptShape, seenIndex = -1): Loss |
 
 /** The last prompts of each affinity key, as digests. */
 class EarlierPrompts {
-  /** The newest prompt first. */
   readonly #prompts = new LRUCache<string, readonly (readonly Boundary[])[]>({
     maxSize: MAX_BOUNDARIES,
     sizeCalculation: (prompts) => prompts.reduce((sum, { length }) => sum + length, 0),

@@ -24,9 +24,7 @@ export type Verdict = "allowed" | "denied" | { readonly laterMs: number };
 
 export type Death = {
   readonly address: string;
-  /** The moment of the death, in milliseconds of the monotonic clock. */
   readonly atMs: number;
-  /** The number of requests that the endpoint worked on, as counted so far. */
   requests: number;
 };
 

@@ -1,9 +1,7 @@
 import * as z from "zod";
 
-/** The number of concurrent retries that are always allowed. */
 const MIN_RETRY_CONCURRENCY = 16;
 
-/** The schema of the retry budget, Envoy's `retry_budget`. */
 export const retryBudgetSchema = z
   .strictObject({
     budgetPercent: z

@@ -2,7 +2,6 @@ import type { Metadata, ServiceError } from "@grpc/grpc-js";
 import * as z from "zod";
 import type { HandOver } from "./hand-over.ts";
 
-/** The schema of the settings on connections to engine nodes. */
 export const upstreamSchema = z
   .strictObject({
     wire: z
@@ -15,7 +14,6 @@ export const upstreamSchema = z
   .prefault({})
   .describe("How the gateway speaks to engine nodes.");
 
-/** The transport of Generate calls to the nodes. */
 export type WireKind = z.infer<typeof upstreamSchema>["wire"];
 
 /** The metadata sent with a call, by name in lower case: its trace context. */
@@ -40,7 +38,6 @@ export type WireEnd = {
 export type WireListener = {
   /** Takes a message, the bytes from `from` to before `to`. They are valid only during the call. */
   message(bytes: Buffer, from: number, to: number): void;
-  /** Takes the end of the call; on success after its last message. Called once. */
   ended(end: WireEnd): void;
 };
 
@@ -71,7 +68,6 @@ export interface GenerateWire {
    */
   warm(): void;
   open(request: WireRequest, listener: WireListener): WireCall;
-  /** Closes the connection: no call can be opened any more. */
   close(): void;
 }
 

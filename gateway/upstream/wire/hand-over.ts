@@ -10,7 +10,6 @@ export function isBigMessage(bytes: number): boolean {
 }
 
 export type HandOverOptions = {
-  /** The lane of the endpoint, which big messages share. */
   readonly lane: FairLane;
   /** The tenant of the message: the lane is fair between tenants. */
   readonly tenant: string;
@@ -51,7 +50,6 @@ export class HandOver {
     else start();
   }
 
-  /** Records that the connection has taken the whole message. */
   taken(): void {
     this.#leave();
     if (!this.#over) this.#options.onHandedOver?.();

@@ -14,17 +14,14 @@ import { failedCall, Http2Call } from "./http2-call.ts";
 const READ_ROOM = Buffer.allocUnsafeSlow(64 * 1024);
 /** The longest time for connecting, in milliseconds; calls have shorter limits of their own. */
 const CONNECT_MS = 20_000;
-/** The time after a failed connection before the next attempt, in milliseconds. */
 const RECONNECT_MS = 100;
 /** The time in which a doubtful connection has to answer, in milliseconds. */
 const PROBE_MS = 1_000;
-/** The largest number of milliseconds in the deadline header. */
 const MAX_TIMEOUT_MS = 99_999_999;
 
 const NO_CONNECTION = "No connection established";
 
 export type WireTls = {
-  /** Returns the certificates that new connections trust and present. */
   readonly pems: () => Pems;
   /** The name that the certificate of the endpoint must be for; undefined for the host of its address. */
   readonly serverName: string | undefined;
@@ -40,9 +37,7 @@ export type Http2WireOptions = {
    * clock, as with grpc-js: its peer does, too.
    */
   readonly clock?: Clock;
-  /** The interval between two pings, in milliseconds, which a node may ask to double. Default: 20 s. */
   readonly pingMs?: number;
-  /** The timeout of a ping, in milliseconds. Default: 10 s. */
   readonly pingTimeoutMs?: number;
 };
 
@@ -60,7 +55,6 @@ export class Http2Wire implements GenerateWire {
   readonly #pingTimeoutMs: number;
   readonly #sameHeaders: Buffer;
   #pingMs: number;
-  /** The connection for new calls; undefined where there is none. */
   #link: Link | undefined;
   /** The same once it is established: the node has answered in HTTP/2. */
   #standing: Link | undefined;
@@ -98,7 +92,6 @@ export class Http2Wire implements GenerateWire {
     return this.#standing !== undefined && this.#standing === this.#link && this.#standing.connection.usable;
   }
 
-  /** Opens a call, on a new connection where there is none. */
   open(request: WireRequest, listener: WireListener): WireCall {
     const connection = this.#usable();
     if (!connection) return failing(listener);
@@ -243,7 +236,6 @@ export class Http2Wire implements GenerateWire {
     };
   }
 
-  /** Connects to the node; `onBytes` receives the bytes read, which are valid only during the call. */
   #socket(onBytes: (bytes: Buffer) => void): Socket {
     const { address, tls } = this.#options;
     const colon = address.lastIndexOf(":");

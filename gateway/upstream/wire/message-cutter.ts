@@ -13,7 +13,6 @@ export class MessageCutter {
   readonly #held = new HeldBytes();
   #neededBytes = 0;
 
-  /** Accepts messages of at most `maxBytes` bytes, and passes each to `onMessage` in place. */
   constructor(maxBytes: number, onMessage: (bytes: Buffer, from: number, to: number) => void) {
     this.#maxBytes = maxBytes;
     this.#onMessage = onMessage;

@@ -21,7 +21,6 @@ import { Http2Stream, STREAM_WINDOW_BYTES, type StreamListener } from "./stream.
 
 /** The window of the connection, in bytes. It is replenished as bytes arrive, whether read or not. */
 const CONNECTION_WINDOW_BYTES = 4 * 1024 * 1024;
-/** The most bytes of headers in an answer, counted as HTTP/2 does. */
 const MAX_HEADER_LIST_BYTES = 64 * 1024;
 /**
  * The most GOAWAY frames of a connection, each of which is compared with all its streams: one is enough, two are usual.
@@ -115,7 +114,6 @@ export class Http2Connection {
     return this.#streams.size < this.#resets - SPARE_RESETS;
   }
 
-  /** Opens no new streams, and closes the connection after its last one has ended. */
   retire(): void {
     this.#goingAway = true;
     this.#closeWhenDone();
@@ -183,7 +181,6 @@ export class Http2Connection {
     this.#outbox.add(numberFrame(FrameType.RST_STREAM, streamId, code));
   }
 
-  /** Ends the connection after a violation of HTTP/2 by the peer. Returns false. */
   #fail(code: number): false {
     if (this.#closed) return false;
     // Before any further call: nothing behind this can be parsed.

@@ -4,14 +4,11 @@
  */
 
 export const FRAME_HEAD_BYTES = 9;
-/** The initial largest payload of either side, in bytes. */
 export const DEFAULT_MAX_FRAME_BYTES = 16_384;
-/** The initial window of streams and connections, in bytes. */
 export const DEFAULT_WINDOW_BYTES = 65_535;
 /** The largest window, in bytes, and the largest id of a stream. */
 export const MAX_31_BITS = 0x7fff_ffff;
 
-/** The client's connection preface, before its frames. */
 export const PREFACE = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "latin1");
 
 export const FrameType = {
@@ -30,7 +27,6 @@ export const FrameType = {
 /** The flags of frames, of which each type has its own. */
 export const Flag = { END_STREAM: 1, ACK: 1, END_HEADERS: 4, PADDED: 8, PRIORITY: 32 } as const;
 
-/** The parameters of a SETTINGS frame that are sent or applied here. */
 export const Setting = {
   ENABLE_PUSH: 2,
   MAX_CONCURRENT_STREAMS: 3,

@@ -48,7 +48,6 @@ export class HeaderReader {
   #tableBytes = 0;
   #maxTableBytes = TABLE_BYTES;
 
-  /** Accepts blocks with at most `maxListBytes` bytes of names and values, counted as HTTP/2 does. */
   constructor(maxListBytes: number) {
     this.#maxListBytes = maxListBytes;
   }

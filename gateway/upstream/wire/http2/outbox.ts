@@ -17,13 +17,11 @@ type Body = {
  * in turns of a frame, so that a big one delays no small one.
  */
 export class Outbox {
-  /** The size of the largest payload that the peer takes, in bytes. */
   maxFrameBytes = DEFAULT_MAX_FRAME_BYTES;
   readonly #socket: Socket;
   #pieces: Uint8Array[] = [];
   #onWritten: (() => void)[] = [];
   #scheduled = false;
-  /** The peer's remaining window of the connection, in bytes. */
   #window = DEFAULT_WINDOW_BYTES;
   #firstWindow = DEFAULT_WINDOW_BYTES;
   /**
@@ -41,7 +39,6 @@ export class Outbox {
     return this.#socket.writableLength;
   }
 
-  /** Sends a whole frame, with all others of this turn. */
   add(frame: Uint8Array): void {
     this.#pieces.push(frame);
     this.#schedule();

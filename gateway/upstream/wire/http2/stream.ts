@@ -19,7 +19,6 @@ export type StreamListener = {
   data(bytes: Buffer, from: number, to: number): void;
   /** Takes the trailers of the answer. They may be its only headers, and may come while the reader is paused. */
   trailers(headers: Headers): void;
-  /** Takes the end of an answer, after all its bytes. */
   ended(): void;
   /** Takes the end of a stream before that of its answer: reset with `code`, or `lost` with its connection. */
   broken(code: number, lost: boolean): void;
@@ -29,7 +28,6 @@ export type StreamListener = {
 export class Http2Stream {
   readonly #listener: StreamListener;
   readonly #outbox: Outbox;
-  /** Ends the stream on its connection, and resets it with this code. */
   readonly #leave: (stream: Http2Stream, code: number) => void;
   #id = 0;
   #message: { readonly pieces: readonly Uint8Array[]; readonly onTaken: () => void } | undefined;
@@ -48,7 +46,6 @@ export class Http2Stream {
     this.#leave = leave;
   }
 
-  /** 0 until the stream has begun on the connection. */
   get id(): number {
     return this.#id;
   }
@@ -75,12 +72,10 @@ export class Http2Stream {
     this.#leave(this, ErrorCode.CANCEL);
   }
 
-  /** Stops reading: the peer may fill the window of this one stream, and then has to wait. */
   pause(): void {
     this.#paused = true;
   }
 
-  /** Resumes reading in the next turn. */
   resume(): void {
     if (!this.#paused) return;
     this.#paused = false;
