@@ -54,10 +54,7 @@ export type Timeouts = {
   /** From the admission of a request until it is sent to an endpoint, in milliseconds. */
   readonly pendingMs: number;
   readonly connectMs: number;
-  /**
-   * On handing over a small request, and again on the wait for `Started` or a place in the engine's queue, in
-   * milliseconds.
-   */
+  /** On handing over a small request, and again on `Started` or a queue position, in milliseconds. */
   readonly acceptMs: number;
   /** The time that every MiB of the request adds to `acceptMs`, in milliseconds. */
   readonly acceptPerMiBMs: number;
@@ -111,10 +108,7 @@ export function timeoutsOf({
   };
 }
 
-/**
- * Returns the limit on handing over a request of about `bytes` bytes, in milliseconds, and again on the wait for the
- * engine's first message.
- */
+/** The limit on handing over a request, and again on the first message, in milliseconds. */
 export function acceptTimeoutMs(
   bytes: number,
   { acceptMs, acceptPerMiBMs }: Pick<Timeouts, "acceptMs" | "acceptPerMiBMs">,

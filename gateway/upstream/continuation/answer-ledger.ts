@@ -5,10 +5,7 @@ const FACTOR_A = 0x0100_0193;
 const FACTOR_B = 0x9e37_79b1;
 const OFFSET_A = 0x811c_9dc5 | 0;
 
-/**
- * A digest of 64 bits over a text, independent of its division into pieces. It distinguishes texts that differ by
- * accident, and is not collision resistant.
- */
+/** A 64-bit digest of a text in any pieces, against accidents; not collision resistant. */
 class TextDigest {
   #a = OFFSET_A;
   #b = 0;

@@ -23,10 +23,7 @@ export type EndpointPoolOptions = {
   readonly log: Logger;
 };
 
-/**
- * Holds all endpoints, each address once for each TLS setting: a node that serves several models is one endpoint with
- * one channel. An endpoint without a cluster keeps its channel until its last call has ended.
- */
+/** Holds endpoints, one channel per address and TLS setting, closed after the last cluster and call. */
 export class EndpointPool {
   readonly #options: EndpointPoolOptions;
   readonly #entries = new Map<Endpoint, Entry>();

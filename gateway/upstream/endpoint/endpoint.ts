@@ -59,10 +59,7 @@ export class Endpoint {
   #whenIdle: (() => void) | undefined;
   #active = 0;
 
-  /**
-   * Connects to `host:port`; without `tls` in plain text. Generate calls use the `wire`, by default `fast`, which
-   * measures their deadlines by `clock`, by default the system's.
-   */
+  /** Connects to `host:port`, without `tls` in plain text; `clock` measures deadlines. */
   constructor(address: string, tls?: EndpointTls, wire: WireKind = "fast", clock: Clock = systemClock) {
     this.address = address;
     this.#tls = tls;
@@ -145,10 +142,7 @@ export class Endpoint {
     });
   }
 
-  /**
-   * The wall-clock milliseconds at which the node's process began to serve, by its newest description: another value is
-   * another process, with an empty cache. 0 where not reported.
-   */
+  /** When the node's process began to serve, in wall-clock milliseconds, or 0: another value, an empty cache. */
   get startedAtMs(): number {
     return this.#startedAtMs;
   }

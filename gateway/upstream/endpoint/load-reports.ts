@@ -60,10 +60,7 @@ export function averageLoad(before: LoadAverage | undefined, requests: number, n
 /** The evictions of an LRU cache: see `retentionMs` and `evictedBeforeMs` of `EndpointLoad`. */
 export type Evictions = { readonly retentionMs: number; readonly usedBeforeMs: number };
 
-/**
- * Returns the evictions after a report that arrived at the monotonic time `atMs`; undefined where the node reports
- * none. A node that repeats a retention has evicted nothing more: the kept prefixes then outlive the evicted ones.
- */
+/** Returns the evictions after a report; a node that repeats a retention has evicted nothing more. */
 export function evictionsWith(
   before: Evictions | undefined,
   retentionMs: number | undefined,
@@ -159,10 +156,7 @@ function loadOf(report: OrcaLoadReport, model: string): Omit<EndpointLoad, "evic
   };
 }
 
-/**
- * Returns a report's value of `name` for the model, else for the node; without a model, and where the node has no
- * value, the sum over its models. 0 where none is reported.
- */
+/** Returns a value of the model, else of the node, else the sum over its models; 0 without. */
 function metric({ namedMetrics }: OrcaLoadReport, name: string, model?: string): number {
   const reported = amount(model && namedMetrics[`${name}/${model}`]) ?? amount(namedMetrics[name]);
   if (reported !== undefined) return reported;
@@ -183,10 +177,7 @@ export type LoadReportsOptions = {
   readonly nodes: () => number;
 };
 
-/**
- * Follows the load of a node by ORCA's out-of-band reports, twice a second, and less often beyond 250 nodes. Only the
- * quality of picks depends on them: a node without reports is as usable as any.
- */
+/** Follows a node's out-of-band ORCA reports; only the quality of picks depends on them. */
 export class LoadReports {
   readonly #options: LoadReportsOptions;
   #call: ClientReadableStream<OrcaLoadReport> | undefined;

@@ -91,10 +91,7 @@ type Host = {
   ejections: number;
 };
 
-/**
- * Ejects endpoints of one cluster after consecutive failed calls, each for a while. A passed health check ends no
- * ejection: health may be served while the GPU hangs.
- */
+/** Ejects endpoints that fail in a row; no passed check ends that, as health is served while a GPU hangs. */
 export class OutlierDetector {
   readonly #settings: OutlierSettings;
   readonly #onChange: (address: string) => void;
@@ -126,10 +123,7 @@ export class OutlierDetector {
     return found === undefined || ordered === undefined ? (found ?? ordered) : Math.max(found, ordered);
   }
 
-  /**
-   * Replaces the ejections that operators ordered: addresses, each with its end in monotonic milliseconds, of present
-   * endpoints and those that join later. The limit on the ejected share does not apply.
-   */
+  /** Replaces the ordered ejections: their ends by address. The limit on the share does not apply. */
   setOrdered(untilMs: ReadonlyMap<string, number>, nowMs: number): void {
     const before = this.#ordered;
     this.#ordered = new Map(untilMs);

@@ -32,18 +32,12 @@ export class Balancer {
     endpointSet.onLeave((address) => this.#policy.forget?.(address));
   }
 
-  /**
-   * Estimates the number of tokens of a prompt without its tokenizer: by the policy's measured ratio, else by the
-   * prompt's bytes.
-   */
+  /** Estimates a prompt's tokens by the policy's measured ratio, else by bytes. */
   expectedTokens(route: Route): number {
     return this.#policy.expectedTokens?.(route) ?? promptBytes(route.shape) * TOKENS_PER_BYTE;
   }
 
-  /**
-   * Picks an endpoint for one attempt of a request, or returns why there is none. `tried` holds the addresses of the
-   * endpoints already attempted.
-   */
+  /** Picks an endpoint outside `tried`, or returns why there is none. */
   pick(endpoints: EndpointSet, route: Route, tried: ReadonlySet<string>): Choice {
     return this.#pick(endpoints, endpoints.withRoom, route, tried);
   }

@@ -23,9 +23,7 @@ export type Boundary = {
 export type PromptShape = {
   /** The boundary after the tools and the leading system messages, then one after each message. Never empty. */
   readonly boundaries: readonly Boundary[];
-  /**
-   * The index of the last boundary that an earlier request of this conversation ended at; undefined for its first turn.
-   */
+  /** The last boundary that an earlier request ended at; undefined for a first turn. */
   readonly lastTurn: number | undefined;
 };
 

@@ -163,10 +163,7 @@ export class CacheReasons {
     return [{ ...loss, reason: nowMs < prompt.expiresAtMs ? "moved" : "belief_expired" }];
   }
 
-  /**
-   * Returns the longest part of a prompt, up to the boundary at `lastIndex`, that an endpoint other than the one at
-   * `address` announces; undefined where the one at `address` announces as much.
-   */
+  /** The longest part that another endpoint announces; undefined where this one announces as much. */
   #heldElsewhere(boundaries: readonly Boundary[], lastIndex: number, address: string): Loss | undefined {
     let upToBytes = boundaries[lastIndex]?.bytes ?? 0;
     for (let index = lastIndex; index >= 0; index -= 1) {
@@ -189,10 +186,7 @@ function isEmpty(list: Iterable<unknown>): boolean {
   return true;
 }
 
-/**
- * Returns the part of the last turn that this gateway did not see, of a prompt seen up to a boundary; undefined if
- * none.
- */
+/** The part of the last turn that this gateway did not see, if any. */
 function passedBy({ boundaries, lastTurn }: PromptShape, seenIndex = -1): Loss | undefined {
   if (lastTurn === undefined || seenIndex >= lastTurn) return undefined;
   const fromBytes = boundaries[seenIndex]?.bytes ?? 0;
@@ -206,10 +200,7 @@ class EarlierPrompts {
     sizeCalculation: (prompts) => prompts.reduce((sum, { length }) => sum + length, 0),
   });
 
-  /**
-   * Returns the prompt that a request continues or changes, as far as that can be determined. `isAlone`: no turn passed
-   * through another gateway.
-   */
+  /** The prompt that a request continues or changes; `isAlone`: no turn passed another gateway. */
   last(affinityKey: string, shape: PromptShape, isAlone: boolean): readonly Boundary[] | undefined {
     const prompts = this.#prompts.get(affinityKey) ?? [];
     const { prompt, same } = mostAlike(prompts, shape);

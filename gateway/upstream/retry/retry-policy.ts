@@ -131,10 +131,7 @@ export function lossOf(history: readonly FailedAttempt[]): FailedAttempt | undef
   return sinceLoss(history)[0];
 }
 
-/**
- * Returns the wait before retry number `retry`, counted from 1, in milliseconds; 0 before number 0. Envoy's fully
- * jittered back-off: uniform over `[0, (2^retry - 1) * base)`, and never above the longest interval.
- */
+/** The wait before a retry from 1 on, in milliseconds: Envoy's fully jittered back-off. */
 export function backOffMs(retry: number, jitter: number): number {
   return jitter * Math.min(MAX_INTERVAL_MS, (2 ** retry - 1) * BASE_INTERVAL_MS);
 }

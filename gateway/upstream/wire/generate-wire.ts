@@ -42,30 +42,18 @@ export type WireListener = {
 };
 
 export type WireCall = {
-  /**
-   * Whether the connection of the call is established, with TLS and HTTP/2 settings exchanged: it stays true for a
-   * connection that gets no new calls.
-   */
+  /** Whether the connection is established; stays true for one that gets no new calls. */
   readonly connected: boolean;
-  /**
-   * Cancels the call on the node as well. It ends at once, or soon. "silent" means that the call was silent, possibly
-   * because of its connection, which is then probed before it gets another call.
-   */
+  /** Cancels the call on the node as well; "silent": its connection is probed before it gets another call. */
   cancel(why?: "silent"): void;
   /** Stops reading this call, and no other: the node stops sending once a window is full. */
   pause(): void;
   resume(): void;
 };
 
-/**
- * The transport of Generate calls to one endpoint. All transports follow the contract alike; callers cannot distinguish
- * them.
- */
+/** Sends Generate calls to one endpoint. */
 export interface GenerateWire {
-  /**
-   * Connects where there is no connection, so that the next call finds one. Called at the first use of the endpoint,
-   * and after every passed health check.
-   */
+  /** Connects where there is no connection. Called at the first use, and after every passed health check. */
   warm(): void;
   open(request: WireRequest, listener: WireListener): WireCall;
   close(): void;

@@ -34,10 +34,7 @@ export class HandOver {
     this.#options = options;
   }
 
-  /**
-   * Calls `write` when it is the message's turn to be encoded and written: at once for a small one. Not called after
-   * the end of the call.
-   */
+  /** Calls `write` at the message's turn: at once for a small one, never after the end of the call. */
   begin(write: () => void): void {
     if (this.#over) return;
     const { lane, tenant, bytes, onBegun } = this.#options;
@@ -55,10 +52,7 @@ export class HandOver {
     if (!this.#over) this.#options.onHandedOver?.();
   }
 
-  /**
-   * The interceptor that delays the call until its turn, and reports that its message was written. It belongs to one
-   * call.
-   */
+  /** Delays one call until its turn, and reports that its message was written. */
   readonly interceptor: Interceptor = (options, nextCall) => {
     const requester = {
       sendMessage: (message: unknown, next: (message: unknown) => void) => {

@@ -32,10 +32,7 @@ export type Http2WireOptions = {
   readonly address: string;
   readonly tls: WireTls | undefined;
   readonly maxMessageBytes: number;
-  /**
-   * The clock of the calls' deadlines. Default: the system's. The timers of the connection itself use the system's
-   * clock, as with grpc-js: its peer does, too.
-   */
+  /** The clock of the calls' deadlines; the connection's own timers use the system's, as its peer does. */
   readonly clock?: Clock;
   readonly pingMs?: number;
   readonly pingTimeoutMs?: number;
@@ -103,10 +100,7 @@ export class Http2Wire implements GenerateWire {
     return call;
   }
 
-  /**
-   * Connects, so that the next call finds a connection: also right after a failed one, as the caller has newer
-   * information.
-   */
+  /** Connects also right after a failure, as the caller has newer information. */
   warm(): void {
     this.#failedMs = Number.NEGATIVE_INFINITY;
     this.#usable();
@@ -118,9 +112,7 @@ export class Http2Wire implements GenerateWire {
     for (const socket of this.#sockets) socket.destroy();
   }
 
-  /**
-   * Returns the connection for new calls, which may still be connecting; undefined during the delay after a failure.
-   */
+  /** The connection for new calls, perhaps still connecting; undefined during the delay after a failure. */
   #usable(): Http2Connection | undefined {
     const current = this.#link?.connection;
     if (current?.usable) {
@@ -180,10 +172,7 @@ export class Http2Wire implements GenerateWire {
     if (waiting.length > 0) this.#put(waiting, on());
   }
 
-  /**
-   * Begins calls on a connection, and those beyond its room on another one; they wait where it is not established, and
-   * end where there is none.
-   */
+  /** Begins calls where there is room; they wait for an unestablished connection, and fail without one. */
   #put(calls: readonly Http2Call[], connection: Http2Connection | undefined): void {
     let on = connection;
     for (const call of calls) {

@@ -22,9 +22,7 @@ import { Http2Stream, STREAM_WINDOW_BYTES, type StreamListener } from "./stream.
 /** The window of the connection, in bytes. It is replenished as bytes arrive, whether read or not. */
 const CONNECTION_WINDOW_BYTES = 4 * 1024 * 1024;
 const MAX_HEADER_LIST_BYTES = 64 * 1024;
-/**
- * The most GOAWAY frames of a connection, each of which is compared with all its streams: one is enough, two are usual.
- */
+/** The most GOAWAY frames of a connection, each compared with all its streams; two are usual. */
 const MAX_GOAWAYS = 16;
 /** The most unsent bytes when a frame requires an answer: beyond it the peer does not read answers. */
 const MAX_WAITING_BYTES = 1024 * 1024;
@@ -103,9 +101,7 @@ export class Http2Connection {
     return !this.#closed && !this.#goingAway && this.#nextId <= MAX_31_BITS;
   }
 
-  /**
-   * Whether one more stream can be opened such that all could be reset at once, and the peer would accept the resets.
-   */
+  /** Whether, with one more stream, the peer would accept the resets of all at once. */
   get hasRoom(): boolean {
     const nowMs = performance.now();
     const more = ((nowMs - this.#resetsAtMs) * RESETS_PER_SECOND) / 1_000;
@@ -391,10 +387,7 @@ export class Http2Connection {
 
 const SETTINGS_TAKEN = Buffer.from([0, 0, 0, FrameType.SETTINGS, Flag.ACK, 0, 0, 0, 0]);
 
-/**
- * Returns the number of padding bytes in a padded payload, including the length byte; undefined where that exceeds the
- * payload.
- */
+/** The padding bytes of a payload, with the length byte; undefined where they exceed the payload. */
 function paddingOf(bytes: Buffer, from: number, to: number): number | undefined {
   const length = (bytes[from] ?? 0) + 1;
   return from < to && length <= to - from ? length : undefined;

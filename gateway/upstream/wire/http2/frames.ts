@@ -102,10 +102,7 @@ export function headerFrames(block: Buffer, streamId: number, maxFrameBytes: num
   return Buffer.concat(pieces);
 }
 
-/**
- * Takes a frame, whose payload is the bytes from `from` to before `to`. They are valid only during the call. Returns
- * whether to continue.
- */
+/** Takes a frame; its bytes are valid only during the call. Returns whether to continue. */
 export type OnFrame = (
   type: number,
   flags: number,
@@ -154,10 +151,7 @@ export class FrameCutter {
     return true;
   }
 
-  /**
-   * Adds to the held frame, and delivers it once it is complete. Returns the end of the bytes read from `bytes`;
-   * undefined where the frame is too large.
-   */
+  /** Completes the held frame. Returns the end of the bytes read; undefined where it is too large. */
   #complete(bytes: Buffer, from: number): number | undefined {
     const held = this.#held as Buffer; // made before anything is held
     let at = this.#holdUpTo(FRAME_HEAD_BYTES, bytes, from);

@@ -12,10 +12,7 @@ type Body = {
   readonly onTaken: () => void;
 };
 
-/**
- * Sends a connection's frames: all of one turn of the event loop in one write, and messages within the peer's windows,
- * in turns of a frame, so that a big one delays no small one.
- */
+/** Sends frames, all of a turn in one write; messages take turns, so that a big one delays no small one. */
 export class Outbox {
   maxFrameBytes = DEFAULT_MAX_FRAME_BYTES;
   readonly #socket: Socket;
@@ -24,10 +21,7 @@ export class Outbox {
   #scheduled = false;
   #window = DEFAULT_WINDOW_BYTES;
   #firstWindow = DEFAULT_WINDOW_BYTES;
-  /**
-   * The difference between the window of each stream and the initial window, in bytes: a new initial window changes
-   * those of all streams at constant cost.
-   */
+  /** By stream, the window less the initial one, so that a new initial window costs the same for all. */
   readonly #windows = new Map<number, number>();
   readonly #bodies = new Map<number, Body>();
 

@@ -3,10 +3,7 @@ import { ErrorCode, FrameType, numberFrame } from "./frames.ts";
 import { type Headers, isWellFormed } from "./hpack.ts";
 import type { Outbox } from "./outbox.ts";
 
-/**
- * The window of each stream, in bytes: the data that the peer may send ahead of a slow reader. It is some thousand
- * deltas, all of which are buffered here.
- */
+/** The window of each stream, in bytes: what the peer may send ahead of a slow reader. */
 export const STREAM_WINDOW_BYTES = 64 * 1024;
 /** The most bytes of a paused reader's backlog delivered at once: it may pause again after any of them. */
 const READ_BYTES = 4 * 1024;
@@ -102,10 +99,7 @@ export class Http2Stream {
     return undefined;
   }
 
-  /**
-   * Takes bytes from the peer, which count as `counted`, padding included. Returns the error code; undefined where they
-   * are valid.
-   */
+  /** Takes bytes, which count as `counted` with padding. Returns the error code, if any. */
   dataCame(bytes: Buffer, from: number, to: number, counted: number): number | undefined {
     if (this.#over) return undefined;
     if (!this.#answered) return ErrorCode.PROTOCOL_ERROR;
