@@ -18,7 +18,7 @@ export type ResumableAnswerOptions = {
   readonly onGoesOn: () => void;
 };
 
-/** One answer that may outlive its engine: stores its state, and of a continuing engine passes what is new. */
+/** An answer that may outlive its engine: of one that continues it, only new events are passed on. */
 export class ResumableAnswer {
   readonly #options: ResumableAnswerOptions;
   /** The answer so far; undefined where it is not kept. */
