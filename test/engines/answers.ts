@@ -1,7 +1,14 @@
 import { describe, expect, test } from "vitest";
-import { FinishReason, ReasoningEffort, ReasoningMode } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import {
+  FinishReason,
+  type GenerateRequest,
+  ReasoningEffort,
+  ReasoningMode,
+} from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import { ToolChoiceMode } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { ModelState } from "../../proto/gen/svc/inference/v1/node_service.ts";
 import { assistant, text, user } from "../support/engine/canonical.ts";
+import { answerOf } from "../support/events/answer-of.ts";
 import { generateRequest } from "../support/requests/generate-request.ts";
 import { MODEL, type Rig } from "./rig.ts";
 
@@ -12,6 +19,29 @@ const THINK = { mode: ReasoningMode.ENABLED, effort: ReasoningEffort.UNSPECIFIED
 const COUNT = "Count from 1 to 12.";
 const NUMBERS = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12";
 const STORY = "Tell me about the sea and about the ships that sail on it. ";
+
+const WEATHER = {
+  name: "get_weather",
+  description: "Returns the weather of a city.",
+  parametersJsonSchema:
+    '{"type":"object","properties":{"city":{"type":"string"},"unit":{"enum":["celsius","fahrenheit"]}},"required":["city","unit"],"additionalProperties":false}',
+  strict: true,
+};
+const ASKED = { messages: [user("What is the weather in Paris?")], tools: [WEATHER] };
+const MUST = { mode: ToolChoiceMode.REQUIRED, name: "", disableParallelCalls: false, allowedNames: [] };
+const PERSON =
+  '{"type":"object","properties":{"name":{"type":"string","maxLength":20},"age":{"type":"integer","minimum":5,"maximum":14}},"required":["name","age"],"additionalProperties":false}';
+const FIXED = { kind: { $case: "jsonSchema", value: { name: "p", schemaJson: PERSON, strict: true } } } as const;
+
+/** Requests whose answers are cut and continued. */
+const CUT: Readonly<Record<string, Partial<GenerateRequest>>> = {
+  text: { messages: [user(COUNT)] },
+  reasoning: { messages: [user("What is 2+3?")], reasoning: THINK },
+  "a strict call": ASKED,
+  "a demanded call": { ...ASKED, toolChoice: MUST },
+  "a demanded call behind reasoning": { ...ASKED, toolChoice: MUST, reasoning: THINK },
+  "an answer by a schema": { messages: [user("Who is Ann?")], outputConstraint: FIXED, maxOutputTokens: 60 },
+};
 
 /** Registers the tests of text, reasoning and usage of answers. */
 export function answersBeside(rig: Rig): void {
@@ -73,7 +103,7 @@ export function answersBeside(rig: Rig): void {
     test("end for length, and a prompt that is too long is refused", async () => {
       const { finished } = await rig.ask({ messages: [user(COUNT)], maxOutputTokens: 3 });
       expect(finished).toMatchObject({ reason: FinishReason.MAX_OUTPUT_TOKENS, usage: { outputTokens: 3 } });
-      const { info } = await rig.begin({ messages: [user("word ".repeat(20_000))] }).ended;
+      const { info } = await rig.begin({ messages: [user("word ".repeat(6_000))] }).ended;
       expect(info?.reason).toBe("CONTEXT_WINDOW_EXCEEDED");
       expect(Number(info?.metadata.input_tokens)).toBeGreaterThan(Number(info?.metadata.context_window));
     });
@@ -97,6 +127,27 @@ export function answersBeside(rig: Rig): void {
       reading.call.cancel();
       expect((await reading.ended).code).toBe(1);
       await expect.poll(() => rig.running(), { timeout: 20_000 }).toBe(0);
+    });
+
+    test.each(Object.entries(CUT))("%s goes on from any cut as if it had not been cut", async (_name, fields) => {
+      const whole = rig.begin({ ...fields, resumable: true });
+      expect((await whole.ended).code).toBe(0);
+      const { started, finished } = answerOf(whole.events);
+      const texts = answerOf(whole.events).blocks.map(({ kind, text }) => [kind, text]);
+      for (let cut = 0; cut < whole.tokens.length; cut += 3) {
+        const continuation = {
+          modelRevision: started?.modelRevision ?? "",
+          tokens: whole.tokens.slice(0, cut),
+          callIds: [],
+        };
+        const rest = rig.begin({ ...fields, continuation, resumable: true });
+        expect((await rest.ended).code).toBe(0);
+        expect(rest.legal()).toBe(true);
+        expect(rest.tokens).toEqual(whole.tokens);
+        const again = answerOf(rest.events);
+        expect(again.blocks.map(({ kind, text }) => [kind, text])).toEqual(texts);
+        expect(again.finished?.usage?.outputTokens).toBe(finished?.usage?.outputTokens);
+      }
     });
 
     test("come by the dozen at once, each whole, and Node warns of nothing", async () => {

@@ -34,13 +34,7 @@ async function startVllm() {
   const args = [
     ...["-m", "vllm.entrypoints.openai.api_server", "--model", join(folder, "demo"), "--dtype", "float32"],
     ...["--host", "127.0.0.1", "--port", String(port), "--max-model-len", "4096", "--block-size", String(BLOCK_TOKENS)],
-    ...[
-      "--reasoning-parser",
-      "qwen3",
-      "--enable-prompt-tokens-details",
-      "--enforce-eager",
-      "--enable-tokenizer-info-endpoint",
-    ],
+    ...["--enable-scale-out", "--enable-prompt-tokens-details", "--enforce-eager", "--enable-tokenizer-info-endpoint"],
     ...["--kv-events-config", JSON.stringify(config)],
   ];
   const quiet = { HF_HUB_OFFLINE: "1", DO_NOT_TRACK: "1", OMP_NUM_THREADS: "1", CUDA_VISIBLE_DEVICES: "" };
