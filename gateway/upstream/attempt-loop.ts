@@ -56,7 +56,6 @@ export type AttemptLoopParts = {
   readonly numRetries: number;
   /** The memory for running answers that another endpoint could continue. */
   readonly room: ContinuationRoom;
-  /** Returns a random number uniform over [0, 1). */
   readonly random: () => number;
   readonly stats: UpstreamStats;
   readonly deaths: DeathCounter;

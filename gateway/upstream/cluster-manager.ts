@@ -14,7 +14,6 @@ import type { WireKind } from "./wire/generate-wire.ts";
 export type ClusterSurroundings = {
   /** Resolves a host to addresses. Default: the system's resolver. */
   readonly resolve?: Resolve;
-  /** Returns a random number uniform over [0, 1). Default: `Math.random`. */
   readonly random?: () => number;
   /** The transport of Generate calls. Default: `grpc`. */
   readonly wire?: WireKind;

@@ -28,7 +28,6 @@ export type ClusterMemberOptions = {
   /** Whether the endpoint was there at the start of the cluster: then its first healthy moment begins no slow start. */
   readonly initial: boolean;
   readonly clock: Clock;
-  /** Returns a random number uniform over [0, 1). */
   readonly random: () => number;
   /** Called when the member's health or compatibility changes, or is first determined. */
   readonly onHealth: (member: ClusterMember) => void;

@@ -56,7 +56,6 @@ const everyCluster = {
     ),
 };
 
-/** The schema of one cluster: its endpoints, and how requests are balanced over them. */
 const clusterSchema = z.discriminatedUnion("type", [
   z.strictObject({ ...everyCluster, ...discoveryShapes.static }),
   z.strictObject({ ...everyCluster, ...discoveryShapes.strictDns }),
@@ -96,7 +95,6 @@ function refuseUnequalTls(clusters: readonly ClusterConfig[], context: z.Refinem
   }
 }
 
-/** The schema of the list of all clusters: at most one for each model, and each address secured in one way only. */
 export const clustersSchema = z
   .array(clusterSchema)
   .superRefine(refuseSecondCluster)

@@ -8,14 +8,10 @@ import type { WorkLedger } from "./load-balancing/work-ledger.ts";
 import { RetryBudget } from "./retry/retry-budget.ts";
 import { LOSS_KNOWN_MS } from "./retry/retry-policy.ts";
 
-/** A cluster with the admission and retries of its requests. */
 export class ClusterTraffic {
   readonly cluster: Cluster;
-  /** Admits requests to the endpoints of the cluster, at once or after a wait in its queue. */
   readonly admission: AdmissionController;
-  /** The retry budget of the cluster's requests. */
   readonly budget: RetryBudget;
-  /** The number of running token counts, which take no slot. */
   runningCounts = 0;
   readonly #onEjection: (ejection: Ejection) => void;
 

@@ -15,34 +15,27 @@ import { Announcements, PrefixIndex } from "./load-balancing/prefix-index.ts";
 import type { WorkLedger } from "./load-balancing/work-ledger.ts";
 import type { PromptBound } from "./prompt-bound.ts";
 
-/** The parts of a cluster beside its settings. */
 export type ClusterParts = {
   readonly pool: EndpointPool;
-  /** The TLS of connections to the cluster's endpoints; undefined for plain text. */
   readonly tls: UpstreamTls | undefined;
   readonly work: WorkLedger;
   readonly clock: Clock;
-  /** Returns a random number uniform over [0, 1). */
   readonly random: () => number;
   readonly resolve: Resolve;
   readonly log: Logger;
 };
 
-/** The discovered endpoints of one model. */
 export class Cluster {
   readonly settings: ClusterSettings;
   /** Judges the members by the ends of their calls. The owner reports every call's end, and every elapsed interval. */
   readonly outliers: OutlierDetector;
   /** Whether the cluster can ever have an endpoint; false for an empty static configuration. */
   readonly mayHaveEndpoints: boolean;
-  /** The prefixes that the members announce. */
   readonly announcements = new Announcements();
-  /** The prefixes on the members, announced and believed. */
   readonly prefixes = new PrefixIndex(this.announcements, {
     lifeOf: (address) => this.member(address)?.endpoint.startedAtMs,
     viewOf: (address) => this.endpointSet.get(address),
   });
-  /** The members as picks see them, kept up to date. */
   readonly endpointSet: EndpointSet;
   readonly #parts: ClusterParts;
   readonly #tls: EndpointTls | undefined;
@@ -97,7 +90,6 @@ export class Cluster {
     return this.members.map(({ endpoint }) => endpoint);
   }
 
-  /** The endpoints that may receive requests now. */
   get healthyEndpoints(): readonly Endpoint[] {
     return this.#summed.up;
   }

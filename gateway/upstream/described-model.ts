@@ -2,7 +2,6 @@ import { Capability, Modality, type ModelDescription } from "../../proto/gen/svc
 import type { Endpoint } from "./endpoint/endpoint.ts";
 import { type PromptBound, promptBounds } from "./prompt-bound.ts";
 
-/** The capabilities of a model on every node that serves it. */
 export type DescribedModel = {
   /** The most tokens of prompt and answer together, on the node with the fewest. */
   readonly contextWindow: number;
@@ -10,7 +9,6 @@ export type DescribedModel = {
   readonly maxOutputTokens: number;
   /** Whether some node takes images: it receives the requests with images. */
   readonly acceptsImages: boolean;
-  /** The capabilities that all nodes have. */
   readonly capabilities: ReadonlySet<Capability>;
 };
 
@@ -33,9 +31,7 @@ export function describedModel(descriptions: readonly ModelDescription[]): Descr
   };
 }
 
-/** The endpoints of a cluster taken together. */
 export type ClusterSummary = {
-  /** The endpoints that may receive requests now. */
   readonly up: readonly Endpoint[];
   /** What all endpoints that are up have in common; undefined where none of them reports its window. */
   readonly described: DescribedModel | undefined;
@@ -45,7 +41,6 @@ export type ClusterSummary = {
   readonly promptBounds: readonly PromptBound[];
 };
 
-/** An endpoint, whether it may receive requests now, and its description of the model. */
 export type Summarized = {
   readonly endpoint: Endpoint;
   readonly available: boolean;

@@ -4,7 +4,6 @@ import { type Continuation, GenerateRequest } from "../../proto/gen/svc/inferenc
 import { type Boundary, type PromptShape, promptShape } from "./load-balancing/boundary-hashes.ts";
 import { type Beyond, beyondBounds, type PromptBound, userTextBytes } from "./prompt-bound.ts";
 
-/** The tag of the field `resumable` of a GenerateRequest: number 14, a varint. */
 const RESUMABLE_TAG = 14 << 3;
 /** The size of that field in bytes: one each for tag and value. */
 const RESUMABLE_BYTES = 2;
@@ -17,7 +16,6 @@ const KEPT_BYTES = 256 * 1024;
 
 let writer = new BinaryWriter();
 
-/** The most digests sent to an engine with a request, by the contract. */
 const MAX_DIGESTS = 64;
 /** The digests of the beginning of a prompt among them, which other conversations share. */
 const HEAD_DIGESTS = 2;

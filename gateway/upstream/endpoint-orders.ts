@@ -2,7 +2,6 @@ import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import type { RedisState } from "../state/redis-state.ts";
 import type { ClusterManager } from "./cluster-manager.ts";
 
-/** The name of the set of all drained addresses. */
 const DRAINED = "orders:drained";
 /** The name of the sorted set of all ejected addresses, each with its end by the store's own time. */
 const EJECTED = "orders:ejected";
@@ -11,7 +10,6 @@ const CHANNEL = "orders";
 /** The polling interval of the sets, as messages may be lost. */
 const POLL_MS = 1_000;
 
-/** An operator's order for the endpoints at an address, `host:port`. */
 export type EndpointOrder = { readonly address: string } & (
   | {
       /** `drain`: no new requests, until `undrain`; `uneject`: ends any ejection, ordered or by outlier detection. */
@@ -21,7 +19,6 @@ export type EndpointOrder = { readonly address: string } & (
   | { readonly order: "eject"; readonly forMs: number }
 );
 
-/** The part of the clusters that orders act on. */
 type OrderedClusters = Pick<ClusterManager, "clusters" | "drained" | "setDrained">;
 
 /** An ejection in force here: its end by the store's time, which identifies it, and in monotonic milliseconds. */
@@ -73,7 +70,6 @@ export class EndpointOrders {
     return orders;
   }
 
-  /** Gives an order. Resolves to false while the store is unavailable. */
   async give(given: EndpointOrder): Promise<boolean> {
     const { order, address } = given;
     if (await this.#store(given)) return true;
@@ -99,7 +95,6 @@ export class EndpointOrders {
     return this.#state === undefined;
   }
 
-  /** Stops following the orders of others. */
   close(): void {
     this.#closed = true;
     this.#cancelPoll();

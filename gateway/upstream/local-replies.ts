@@ -5,7 +5,6 @@ import type { AdmissionController } from "./admission/admission-controller.ts";
 import type { NotAdmitted } from "./admission/slot-request.ts";
 import { overloaded } from "./call/grpc-error.ts";
 
-/** The Retry-After without an estimate, in milliseconds. */
 const UNKNOWN_MS = 2_000;
 const LEAST_MS = 1_250;
 const MOST_MS = 50_000;
@@ -34,7 +33,6 @@ export class LocalReplies {
     this.#random = random;
   }
 
-  /** Returns the error of a token count beyond the limit on running ones. */
   countOverflow(): ApiError {
     return this.#overloaded("upstream_count_overflow");
   }

@@ -2,9 +2,7 @@ import { type Message, Role } from "../../proto/gen/svc/inference/v1/messages.ts
 import type { ModelDescription } from "../../proto/gen/svc/inference/v1/node_service.ts";
 
 export type Beyond = {
-  /** The least number of tokens of the prompt. */
   readonly tokens: number;
-  /** The largest context window, in tokens. */
   readonly window: number;
 };
 

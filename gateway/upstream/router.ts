@@ -16,7 +16,6 @@ export type RouterOptions = Omit<AttemptLoopParts, "deaths" | "replies"> & {
  * Otherwise the answer fails with its endpoint.
  */
 export class Router {
-  /** Counts the tokens of prompts on engines. */
   readonly tokenCounter: TokenCounter;
   readonly #parts: AttemptLoopParts;
   readonly #traffic: ReadonlyMap<string, ClusterTraffic>;
@@ -33,7 +32,6 @@ export class Router {
     this.tokenCounter = new TokenCounter(this.#traffic, this.#parts);
   }
 
-  /** The traffic of all clusters, for statistics. */
   get traffic(): readonly ClusterTraffic[] {
     return [...this.#traffic.values()];
   }

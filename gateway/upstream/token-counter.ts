@@ -13,9 +13,7 @@ export const MAX_COUNTS = 128;
 /** The timeout of a token count, in milliseconds. Counting is quick: a slower node is not healthy. */
 const COUNT_TIMEOUT_MS = 30_000;
 
-/** A prompt whose tokens an engine counts. */
 export type Counting = {
-  /** A CountTokens request in the bytes of the contract. */
   readonly request: RequestBuffer;
   readonly model: string;
   readonly record: CallRecord;
@@ -23,10 +21,7 @@ export type Counting = {
 
 export type TokenCounterParts = Pick<AttemptLoopParts, "clock" | "timeouts" | "numRetries" | "replies">;
 
-/**
- * Counts the tokens of prompts on engines. A count takes no slot, so that neither queue nor caps apply, but one of the
- * cluster's places for counts.
- */
+/** Counts tokens on engines: a count takes no slot, but one of `MAX_COUNTS`. */
 export class TokenCounter {
   readonly #traffic: ReadonlyMap<string, ClusterTraffic>;
   readonly #parts: TokenCounterParts;
@@ -36,10 +31,7 @@ export class TokenCounter {
     this.#parts = parts;
   }
 
-  /**
-   * Resolves to the number of tokens of the rendered prompt, as an engine counts them. Throws `ApiError`; aborting the
-   * signal ends the count.
-   */
+  /** Resolves to the tokens of the rendered prompt. Throws `ApiError`. */
   async count(counting: Counting, signal: AbortSignal): Promise<number> {
     const { replies } = this.#parts;
     const traffic = this.#traffic.get(counting.model);

@@ -42,7 +42,6 @@ export type GatePass = {
 export type PrefillGateParts = {
   readonly endpoints: EndpointSet;
   readonly clock: Pick<Clock, "nowMs">;
-  /** Returns a random number uniform over [0, 1). */
   readonly random: () => number;
 };
 

@@ -2,10 +2,7 @@ import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import type { Event, Progress } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { acceptTimeoutMs, perTryTimeoutMs, type Timeouts } from "./timeouts.ts";
 
-/**
- * The lateness of a timer, in milliseconds, from which this process counts as stalled: the node's messages may be
- * unread. They get as much time again to be read.
- */
+/** A timer later than this, in milliseconds, shows a stalled process: messages get as long again to be read. */
 const HELD_UP_MS = 50;
 
 export type Expired = "connect" | "hand_over" | "accept" | "per_try" | "idle" | "inter_token";
@@ -45,10 +42,7 @@ export class AttemptTimeouts {
   #graceOf: number | undefined;
   #cancel: () => void = () => {};
 
-  /**
-   * Begins to watch a call that is about to be sent. `connected` returns whether the connection of the call is
-   * established; grpc-js has no time limit for that.
-   */
+  /** Watches a call about to be sent; grpc-js has no time limit for `connected`. */
   constructor(
     clock: Clock,
     timeouts: Timeouts,
@@ -67,15 +61,11 @@ export class AttemptTimeouts {
     this.#sleep(this.#longestWaitMs(Math.min(timeouts.connectMs, this.#acceptMs)));
   }
 
-  /** The time since the endpoint's first message, in milliseconds; undefined before it. */
   get workedMs(): number | undefined {
     return this.#acceptedMs === undefined ? undefined : this.#clock.nowMs() - this.#acceptedMs;
   }
 
-  /**
-   * The time from the endpoint's first message to its latest, in milliseconds; undefined before the first. The request
-   * may have caused the silence that follows.
-   */
+  /** From the first message to the latest, in milliseconds: the request may have caused the silence since. */
   get aliveMs(): number | undefined {
     return this.#acceptedMs === undefined ? undefined : this.#lastSignMs - this.#acceptedMs;
   }
@@ -160,10 +150,7 @@ export class AttemptTimeouts {
     this.#sleep(Math.max(1, waitMs));
   }
 
-  /**
-   * Returns the timer's delay in milliseconds: at most until the earliest limit that could start meanwhile, as one
-   * shorter than the present one must not fire late.
-   */
+  /** The timer's delay in milliseconds, at most until the earliest limit that could start meanwhile. */
   #longestWaitMs(waitMs: number): number {
     const { perTryIdleMs, interTokenMs } = this.#timeouts;
     if (this.#lastDeltaMs !== undefined && !this.#held) return waitMs;

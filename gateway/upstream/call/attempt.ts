@@ -8,10 +8,7 @@ import type { Deltas } from "./delta-reader.ts";
 import { callGenerate, type Flow, type GenerateCallOptions } from "./generate-call.ts";
 import { otherAnswer, ourFault, type UpstreamFailure } from "./grpc-error.ts";
 
-/**
- * The end of one attempt of a request on one endpoint; `cancelled` where the client disconnected, or this gateway has
- * to stop.
- */
+/** The end of an attempt; `cancelled` also where this gateway has to stop. */
 export type AttemptEnd = UpstreamFailure | "answered" | "cancelled";
 
 export type AttemptTrace = {
@@ -20,32 +17,20 @@ export type AttemptTrace = {
 };
 
 export type CallRecord = {
-  /**
-   * Records that a Generate call is about to be sent to the endpoint at `address`, and returns its trace.
-   * `continuedTokens` is the number of tokens of an answer begun by another engine; undefined where the call begins the
-   * answer.
-   */
+  /** Records a Generate call about to be sent. `continuedTokens`: those of an answer begun elsewhere. */
   generateSent(address: string, continuedTokens?: number): AttemptTrace;
-  /**
-   * Records that a CountTokens call is about to be sent to the endpoint at `address`. Returns the headers sent with it.
-   */
+  /** Records a CountTokens call about to be sent. Returns its headers. */
   countSent(address: string): CallHeaders;
-  /**
-   * Records that the answer is not, or no longer, kept, so that no other engine could continue it; `why` is the reason.
-   */
+  /** Records why no other engine could continue the answer. */
   notKept(why: NotKept): void;
   overdue(): void;
   cached(note: CacheNote): void;
-  /**
-   * Records that a call has failed with the token `detail`. Another call may follow, whose end does not include this
-   * failure.
-   */
+  /** Records a failed call; another may follow, whose end does not include this failure. */
   tryFailed(detail: Detail): void;
 };
 
 export type Outcome = "ok" | "failed" | "cancelled" | "refused";
 
-/** An attempt that counts as running on its endpoint until it is ended. */
 export type RunningTry = {
   end(outcome: Outcome): void;
 };
@@ -64,13 +49,9 @@ export type AttemptOptions = {
   readonly place: AttemptPlace;
   /** The call, without the parts that follow from place and gate: the endpoint and the receivers of events. */
   readonly call: Omit<GenerateCallOptions, "endpoint" | "onEvents" | "onDeltas">;
-  /** Whether the attempt continues an answer that another endpoint began. */
   readonly continues: boolean;
   readonly answer: {
-    /**
-     * Returns the events of a message to pass on; undefined where the engine was to continue an answer and sends a
-     * different one.
-     */
+    /** The events to pass on; undefined where a continuing engine sends a different answer. */
     take(events: readonly Event[], tokens: readonly number[]): readonly Event[] | undefined;
     /** Accepts deltas; runs for nearly every delta. Returns false where `take` has to compare them. */
     takeDeltas(texts: readonly string[], tokens: readonly number[]): boolean;
@@ -84,10 +65,7 @@ export type AttemptOptions = {
   readonly onEnd: (end: AttemptEnd) => void;
 };
 
-/**
- * Makes one attempt of a request on one endpoint, including everything that begins and ends with it. Resolves at the
- * end of the attempt, with any result, and never rejects; aborting the signal cancels the call.
- */
+/** Makes one attempt. Never rejects; aborting the signal cancels the call. */
 export async function runAttempt(
   { answer, call, continues, gate, place, onEnd }: AttemptOptions,
   signal: AbortSignal,

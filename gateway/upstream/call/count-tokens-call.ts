@@ -16,10 +16,7 @@ export type CountTokensOptions = {
   readonly connectMs: number;
 };
 
-/**
- * Makes one CountTokens call with a request in the bytes of the contract, and resolves to the tokens or to the failure.
- * Never rejects; aborting the signal cancels the call.
- */
+/** Resolves to the tokens or the failure, never rejects; aborting the signal cancels. */
 export function callCountTokens(
   endpoint: Endpoint,
   request: RequestBuffer,

@@ -18,7 +18,6 @@ const NO_TOKENS: readonly number[] = [];
 const MAX_VARINT_BYTES = 5;
 
 export type Deltas = {
-  /** The texts of its deltas, in order; none is empty. */
   readonly texts: readonly string[];
   readonly tokens: readonly number[];
 };
@@ -107,7 +106,6 @@ export class DeltaReader implements Deltas {
     return true;
   }
 
-  /** Reads the length of a field. Returns the end of the field, at most `end`; -1 if malformed. */
   #length(end: number): number {
     const length = this.#varint(end);
     return length < 0 || this.#at + length > end ? -1 : this.#at + length;

@@ -6,17 +6,12 @@ type Position =
   | { readonly at: "in_block"; readonly index: number }
   | { readonly at: "end" };
 
-/**
- * Checks the order of events that the contract promises, so that no later stage has to. Each call has its own checker.
- */
+/** Checks the contract's order of events, for one call. */
 export class EventOrder {
   #position: Position = { at: "start" };
   #deltaSeen = false;
 
-  /**
-   * The index of the open block, from the first delta of the call on: another delta of it is allowed now. -1 where no
-   * block is open, and until that first delta.
-   */
+  /** The open block from the first delta of the call on; -1 without. */
   get deltaBlock(): number {
     return this.#deltaSeen && this.#position.at === "in_block" ? this.#position.index : -1;
   }

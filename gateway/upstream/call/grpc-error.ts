@@ -17,10 +17,7 @@ export type UpstreamFailure = {
   /** Whether another endpoint may succeed, as long as no delta has been passed on. */
   readonly retriable: boolean;
   readonly ending: CallEnding;
-  /**
-   * The time for which the endpoint had worked on the call, in milliseconds; undefined where it never did, or where
-   * that is not to blame.
-   */
+  /** How long the endpoint worked on the call, in milliseconds; undefined where that is not to blame. */
   readonly workedMs?: number | undefined;
   /** Whether the endpoint was to continue an answer and sent a different one. Default: false. */
   readonly otherAnswer?: boolean;

@@ -27,10 +27,7 @@ export class RequestBuffer {
     return this.#isTaken;
   }
 
-  /**
-   * Records that an engine has taken the message permanently, so that it no longer counts as in transit; it is held
-   * nevertheless, in case another engine has to continue. Idempotent.
-   */
+  /** Records that an engine has taken the message; it is held in case another has to continue. Idempotent. */
   taken(): void {
     if (this.#isTaken) return;
     this.#isTaken = true;

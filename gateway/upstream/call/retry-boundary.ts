@@ -4,15 +4,9 @@ import type { Flow } from "./generate-call.ts";
 
 export type EventSink = {
   events(events: readonly Event[], flow: Flow): void;
-  /**
-   * Takes deltas of the open block, after others of the answer; they are valid only during the call. Default: the same
-   * deltas come as events.
-   */
+  /** Takes deltas, valid only during the call. Default: they come as events. */
   deltas?(deltas: Deltas, flow: Flow): void;
-  /**
-   * Discards all events so far. A sink has it only where none of them has left the gateway; then an attempt may be
-   * repeated until the end.
-   */
+  /** Discards all events so far; only where none has left the gateway. */
   restart?(): void;
 };
 
@@ -31,7 +25,6 @@ export class RetryBoundary {
     this.#onCommit = onCommit;
   }
 
-  /** Whether an event has been passed on that cannot be retracted. */
   get committed(): boolean {
     return this.#held === undefined && !this.#sink.restart;
   }
@@ -41,15 +34,11 @@ export class RetryBoundary {
     return this.#held === undefined && this.#sink.deltas !== undefined;
   }
 
-  /** Passes on deltas of the open block, where `takesDeltas`. Runs for nearly every delta. */
   passDeltas(deltas: Deltas, flow: Flow): void {
     this.#sink.deltas?.(deltas, flow);
   }
 
-  /**
-   * Takes the next events of the running attempt, and passes on those that need no retraction; a `started` begins a new
-   * attempt.
-   */
+  /** Passes on events that need no retraction; a `started` begins a new attempt. */
   pass(events: readonly Event[], flow: Flow): void {
     if (this.committed) {
       this.#sink.events(events, flow);
@@ -71,7 +60,6 @@ export class RetryBoundary {
     }
   }
 
-  /** Begins an attempt: the held events of an earlier one are discarded. */
   #begin(): void {
     this.#held = [];
     this.#sink.restart?.();

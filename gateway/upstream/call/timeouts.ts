@@ -14,7 +14,6 @@ const ACCEPT_PER_MIB_MS = 1_000;
 const PER_TRY_MS = 30_000;
 /** The time that every thousand tokens of the prompt add to it, in milliseconds. */
 const PER_TRY_PER_THOUSAND_TOKENS_MS = 500;
-/** Its maximum, in milliseconds. */
 const MAX_PER_TRY_MS = 600_000;
 /** The least limit between two deltas of an endpoint, in milliseconds. */
 const INTER_TOKEN_MS = 60_000;
@@ -55,10 +54,7 @@ export type Timeouts = {
   /** From the admission of a request until it is sent to an endpoint, in milliseconds. */
   readonly pendingMs: number;
   readonly connectMs: number;
-  /**
-   * On handing over a small request, and again on the wait for `Started` or a place in the engine's queue, in
-   * milliseconds.
-   */
+  /** On handing over a small request, and again on `Started` or a queue position, in milliseconds. */
   readonly acceptMs: number;
   /** The time that every MiB of the request adds to `acceptMs`, in milliseconds. */
   readonly acceptPerMiBMs: number;
@@ -66,11 +62,9 @@ export type Timeouts = {
   readonly perTry: PerTryTimeout;
   /** Between any two signs of life of an engine, in milliseconds; progress counts only if its counter advanced. */
   readonly perTryIdleMs: number;
-  /** Between two deltas while decoding, in milliseconds. */
   readonly interTokenMs: number;
   readonly maxStreamDurationMs: number;
   readonly maxRequestDurationMs: number;
-  /** The time for which a client's socket may accept no data, in milliseconds. */
   readonly clientWriteStallMs: number;
   /** The silence on a stream after which the client receives a keep-alive, in milliseconds. */
   readonly keepAliveIntervalMs: number;
@@ -114,10 +108,7 @@ export function timeoutsOf({
   };
 }
 
-/**
- * Returns the limit on handing over a request of about `bytes` bytes, in milliseconds, and again on the wait for the
- * engine's first message.
- */
+/** The limit on handing over a request, and again on the first message, in milliseconds. */
 export function acceptTimeoutMs(
   bytes: number,
   { acceptMs, acceptPerMiBMs }: Pick<Timeouts, "acceptMs" | "acceptPerMiBMs">,

@@ -5,16 +5,12 @@ const FACTOR_A = 0x0100_0193;
 const FACTOR_B = 0x9e37_79b1;
 const OFFSET_A = 0x811c_9dc5 | 0;
 
-/**
- * A digest of 64 bits over a text, independent of its division into pieces. It distinguishes texts that differ by
- * accident, and is not collision resistant.
- */
+/** A 64-bit digest of a text in any pieces, against accidents; not collision resistant. */
 class TextDigest {
   #a = OFFSET_A;
   #b = 0;
   #length = 0;
 
-  /** The length of the text so far, in UTF-16 code units. */
   get length(): number {
     return this.#length;
   }
@@ -34,7 +30,6 @@ class TextDigest {
     this.#length += end;
   }
 
-  /** Returns whether both are digests of the same text. */
   equals(other: TextDigest): boolean {
     return this.#length === other.#length && this.#a === other.#a && this.#b === other.#b;
   }
@@ -53,7 +48,6 @@ class TokenLog {
     return this.#size;
   }
 
-  /** The memory of the log, in bytes. */
   get bytes(): number {
     return this.#tokens.byteLength;
   }
@@ -82,9 +76,7 @@ class TokenLog {
 /** The properties of a block of an answer that has been passed on, without its text. */
 export type PassedBlock = {
   readonly kind: "text" | "reasoning" | "toolCall";
-  /** Empty where the block is no tool call. */
   readonly callId: string;
-  /** The name of the called tool; empty where the block is no tool call. */
   readonly name: string;
   readonly digest: TextDigest;
   /** The number of tokens whose log probabilities have been passed on. */
@@ -116,7 +108,6 @@ export class AnswerLedger {
   #started: Started | undefined;
   #finished = false;
 
-  /** The first event of the engine that began the answer; undefined before it. */
   get started(): Started | undefined {
     return this.#started;
   }
@@ -130,7 +121,6 @@ export class AnswerLedger {
     return this.#finished;
   }
 
-  /** Adds the tokens of one message. Runs for every delta. */
   addTokens(tokens: readonly number[]): void {
     for (const token of tokens) this.tokens.push(token);
   }

@@ -1,6 +1,5 @@
 import * as z from "zod";
 
-/** The schema of the settings on continued answers. */
 export const continuationSchema = z
   .strictObject({
     maxBytes: z
@@ -16,10 +15,7 @@ export const continuationSchema = z
     "How answers are continued at another engine when theirs is lost, falls silent or drains, where both engines can: the client sees a pause. An answer is continued up to 16 times; one that loses two engines in a row without a new token is not, unless other requests or engines were lost with it.",
   );
 
-/**
- * The reason why an answer is not, or no longer, kept: no room for it, no room left to its tenant, an overloaded
- * process at its beginning (`overload`), or released for lack of memory (`released`).
- */
+/** Why an answer is not kept: no room (for all, or its tenant), overload at its start, or released for memory. */
 export type NotKept = "no_room" | "no_room_for_key" | "overload" | "released";
 
 /** The default share of the process' memory for kept answers, and its bound in bytes. */
@@ -34,7 +30,6 @@ export function continuationBytes(memoryBytes: number): number {
 }
 
 export type ContinuationRoomOptions = {
-  /** The most bytes of all answers together; 0 keeps none. */
   readonly maxBytes: number;
   /** Returns whether the process is overloaded, so that no further answer is kept. Default: never. */
   readonly inTrouble?: () => boolean;
@@ -66,7 +61,6 @@ export class ContinuationRoom {
     this.#options = options;
   }
 
-  /** Whether any answer may be kept at all. */
   get isOpen(): boolean {
     return this.#options.maxBytes > 0;
   }
@@ -83,10 +77,7 @@ export class ContinuationRoom {
     return this.#held.size;
   }
 
-  /**
-   * Takes room for an answer of a tenant, of `bytes` at first. Returns the reason where there is none. `letGo` is
-   * called when memory runs short: it must release the room, or return false where the answer is in use.
-   */
+  /** Takes room, or returns why there is none. `letGo` must release it, or return false while in use. */
   keep(tenant: string, bytes: number, letGo: () => boolean): KeptAnswer | NotKept {
     const lack = this.#options.inTrouble?.() ? "overload" : this.#lacks(tenant, bytes);
     if (lack) return lack;
@@ -107,10 +98,7 @@ export class ContinuationRoom {
     };
   }
 
-  /**
-   * Releases answers, the largest first, until `share` of the kept bytes has been freed, from 0 to 1. Returns the
-   * number of released answers.
-   */
+  /** Releases the largest answers until `share` (0 to 1) of the bytes is free. Returns their number. */
   letGoOf(share: number): number {
     const enough = (1 - share) * this.#bytes;
     let answers = 0;

@@ -8,11 +8,9 @@ import { type AnswerLedger, isSameBlock, newBlock, type PassedBlock } from "./an
  */
 export class Replay {
   readonly #ledger: AnswerLedger;
-  /** The number of tokens given to the engine. */
   readonly #given: number;
   /** The blocks that the caller has, of which the last may be open. */
   readonly #passed: readonly PassedBlock[];
-  /** The number of tokens that the engine has sent. */
   #received = 0;
   #blocks = 0;
   #block: PassedBlock | undefined;

@@ -18,10 +18,7 @@ export type ResumableAnswerOptions = {
   readonly onGoesOn: () => void;
 };
 
-/**
- * One answer that may outlive the engine that began it. It processes every event: it stores the state that another
- * engine needs to continue, and of that engine passes only the events that the caller does not have yet.
- */
+/** An answer that may outlive its engine: of one that continues it, only new events are passed on. */
 export class ResumableAnswer {
   readonly #options: ResumableAnswerOptions;
   /** The answer so far; undefined where it is not kept. */
@@ -78,10 +75,7 @@ export class ResumableAnswer {
     return this.#replay ? this.#replay.gotOn : this.tokens > this.#tokensBefore;
   }
 
-  /**
-   * Begins an attempt that continues the answer where `goOn` is set and an answer has begun, and restarts it otherwise.
-   * `canContinue`: the endpoint has the capability CONTINUATION. Returns the resumption to request.
-   */
+  /** Begins an attempt, which continues the answer if `goOn`. Returns the resumption to request. */
   begin(canContinue: boolean, goOn: boolean): Resumption {
     const ledger = this.#ledger;
     this.#tokensBefore = this.tokens;
@@ -100,10 +94,7 @@ export class ResumableAnswer {
     return "resumable";
   }
 
-  /**
-   * Takes the next message of the running attempt, for every delta. Returns the events to pass on; undefined where an
-   * engine that was to continue the answer sends a different one.
-   */
+  /** Returns the events to pass on; undefined where a continuing engine sends a different answer. */
   take(events: readonly Event[], tokens: readonly number[]): readonly Event[] | undefined {
     const ledger = this.#ledger;
     this.#workedOn = true;
@@ -116,10 +107,7 @@ export class ResumableAnswer {
     return events;
   }
 
-  /**
-   * Takes deltas of the open block by their texts, all of which are passed on, and the tokens behind them; runs for
-   * nearly every delta. Returns false, and takes nothing, where `take` has to compare them with the caller's part.
-   */
+  /** Takes deltas, for nearly every one. Returns false where `take` has to compare them. */
   takeDeltas(texts: readonly string[], tokens: readonly number[]): boolean {
     const ledger = this.#ledger;
     const replay = this.#replay;
@@ -176,10 +164,7 @@ export class ResumableAnswer {
     return typeof kept !== "string";
   }
 
-  /**
-   * Releases the answer, as memory is short. Returns false while another engine repeats it: without the caller's part,
-   * the new one could not be determined.
-   */
+  /** Releases the answer; false while an engine repeats it: its new part could not be determined. */
   #letGo(): boolean {
     if (this.#isBetween || (this.#replay && !this.#goesOn)) return false;
     this.forget();
@@ -201,10 +186,7 @@ export class ResumableAnswer {
   }
 }
 
-/**
- * Returns an event of a continuing engine as the first engine would have sent it: the cached tokens are those of the
- * first one.
- */
+/** The event as the first engine would have sent it: with its cached tokens. */
 function asOneAnswer(event: Event, { started }: AnswerLedger): Event {
   const cachedInputTokens = started?.cachedInputTokens;
   if (event.kind?.$case !== "finished" || cachedInputTokens === undefined) return event;

@@ -2,7 +2,6 @@ import * as z from "zod";
 import { hostPortSchema, milliseconds } from "../../../deploy/runtime/config/process-schema.ts";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 
-/** The schema of one endpoint of a cluster, in configuration and endpoint files. */
 export const endpointSchema = z.strictObject({
   address: hostPortSchema.describe("The host and port of an engine node's gRPC, as host:port."),
   loadBalancingWeight: z
@@ -13,7 +12,6 @@ export const endpointSchema = z.strictObject({
     .describe("The share of the requests that the endpoint gets beside others."),
 });
 
-/** The schema of a list of endpoints, each address once. */
 export const endpointsSchema = z
   .array(endpointSchema)
   .refine((all) => new Set(all.map(({ address }) => address)).size === all.length, "an address stands there twice");
@@ -83,7 +81,6 @@ export type Resolve = (host: string) => Promise<readonly string[]>;
 export type DiscoveryOptions = {
   /** The clock of the refreshes. */
   readonly clock: Clock;
-  /** Returns a random number uniform over [0, 1). */
   readonly random: () => number;
   readonly resolve: Resolve;
   /** Called with all endpoints when they are first discovered, and after every change. */

@@ -8,7 +8,6 @@ import { LoadReports } from "./load-reports.ts";
 type Entry = {
   readonly endpoint: Endpoint;
   readonly tls: EndpointTls | undefined;
-  /** The number of clusters that have the endpoint. */
   users: number;
   /** The endpoint's load reports, followed only while some cluster has it. */
   reports: LoadReports | undefined;
@@ -16,20 +15,15 @@ type Entry = {
 
 export type EndpointPoolOptions = {
   readonly clock: Clock;
-  /** Returns a random number uniform over [0, 1). */
   readonly random: () => number;
   /** The transport of Generate calls. Default: `grpc`. */
   readonly wire?: WireKind;
-  /** Called with the address of an endpoint that was closed. */
   readonly onGone: (address: string) => void;
   /** Receives one warning when an endpoint on another machine is connected in plain text. */
   readonly log: Logger;
 };
 
-/**
- * Holds all endpoints, each address once for each TLS setting: a node that serves several models is one endpoint with
- * one channel. An endpoint without a cluster keeps its channel until its last call has ended.
- */
+/** Holds endpoints, one channel per address and TLS setting, closed after the last cluster and call. */
 export class EndpointPool {
   readonly #options: EndpointPoolOptions;
   readonly #entries = new Map<Endpoint, Entry>();
@@ -81,7 +75,6 @@ export class EndpointPool {
     endpoint.whenIdle(() => this.#close(endpoint));
   }
 
-  /** Closes all endpoints, and ends their calls. */
   close(): void {
     for (const { endpoint, reports } of this.#entries.values()) {
       reports?.close();

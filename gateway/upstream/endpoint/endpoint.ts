@@ -20,23 +20,17 @@ const MAX_REQUEST_BYTES = 64 * 1024 * 1024;
 /** The size of the largest reply message, in bytes, far above any single message of a stream. */
 export const MAX_REPLY_BYTES = 8 * 1024 * 1024;
 
-/** The TLS of connections to an endpoint. */
 export type EndpointTls = {
-  /** The certificates to trust and to present. */
   readonly credentials: ChannelCredentials;
-  /** Returns the current PEM texts of these certificates, for new connections. */
   readonly pems: () => Pems;
   /** The name that the certificate of the endpoint must be for; undefined for the host of its address. */
   readonly serverName: string | undefined;
 };
 
-/** A call that counts as running on its endpoint until it is ended. */
 export type EndpointCall = {
-  /** Removes the call from the endpoint. Idempotent. */
   end(): void;
 };
 
-/** A node's answer to `DescribeNode`. */
 export type NodeAnswer =
   | {
       readonly kind: "described";
@@ -50,12 +44,9 @@ export type NodeAnswer =
 
 /** One engine node, shared by all clusters that have its address: its channel, description, load and running calls. */
 export class Endpoint {
-  /** `host:port`. */
   readonly address: string;
   readonly report = new LastReport(() => this.#notify());
-  /** Serializes big messages to the node. */
   readonly handOvers = new FairLane();
-  /** The transport of Generate calls. */
   readonly wire: GenerateWire;
   readonly #tls: EndpointTls | undefined;
   #client: Client | undefined;
@@ -68,10 +59,7 @@ export class Endpoint {
   #whenIdle: (() => void) | undefined;
   #active = 0;
 
-  /**
-   * Connects to `host:port`; without `tls` in plain text. Generate calls use the `wire`, by default `fast`, which
-   * measures their deadlines by `clock`, by default the system's.
-   */
+  /** Connects to `host:port`, without `tls` in plain text; `clock` measures deadlines. */
   constructor(address: string, tls?: EndpointTls, wire: WireKind = "fast", clock: Clock = systemClock) {
     this.address = address;
     this.#tls = tls;
@@ -120,7 +108,6 @@ export class Endpoint {
     return this.#client?.getChannel().getConnectivityState(false) === connectivityState.READY;
   }
 
-  /** This gateway's running calls on the endpoint, of all its models. */
   get activeRequests(): number {
     return this.#active;
   }
@@ -155,15 +142,11 @@ export class Endpoint {
     });
   }
 
-  /**
-   * The wall-clock milliseconds at which the node's process began to serve, by its newest description: another value is
-   * another process, with an empty cache. 0 where not reported.
-   */
+  /** When the node's process began to serve, in wall-clock milliseconds, or 0: another value, an empty cache. */
   get startedAtMs(): number {
     return this.#startedAtMs;
   }
 
-  /** Whether an operator drained the endpoint. */
   get drained(): boolean {
     return this.#drained;
   }
@@ -219,7 +202,6 @@ export class Endpoint {
     for (const listener of this.#newsListeners) listener();
   }
 
-  /** Closes the channel and the wire: no further call is possible. */
   close(): void {
     this.wire.close();
     this.#client?.close();

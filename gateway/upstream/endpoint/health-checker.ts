@@ -7,7 +7,6 @@ import type { Endpoint, NodeAnswer } from "./endpoint.ts";
 
 type HealthReply = ReturnType<typeof HealthService.watch.responseDeserialize>;
 
-/** The schema of active health checks, Envoy's `health_checks`. */
 export const healthCheckSchema = z
   .strictObject({
     intervalMs: milliseconds(
@@ -24,14 +23,12 @@ export const healthCheckSchema = z
   .prefault({})
   .describe("How the health of the model is checked on each endpoint.");
 
-/** The settings of a cluster's active health checks. */
 export type HealthCheckSettings = Readonly<z.infer<typeof healthCheckSchema>>;
 
 /** The number of passed checks in a row that make an endpoint healthy again. */
 const HEALTHY_THRESHOLD = 2;
 /** The longest time between two checks of an endpoint that is not well, or about which a check has raised doubt. */
 const MAX_UNHEALTHY_INTERVAL_MS = 1_000;
-/** The lifetime from which a broken watch is reopened at once. */
 const STEADY_WATCH_MS = 1_000;
 const MIN_REWATCH_MS = 100;
 const JITTER = 0.2;
@@ -65,14 +62,12 @@ export function healthFailure({ code, details }: { readonly code: status; readon
 export class HealthState {
   readonly #unhealthyThreshold: number;
   #status: "pending" | "healthy" | "unhealthy" = "pending";
-  /** The number of consecutive checks against the status. */
   #against = 0;
 
   constructor(unhealthyThreshold: number) {
     this.#unhealthyThreshold = unhealthyThreshold;
   }
 
-  /** False before the first check. */
   get healthy(): boolean {
     return this.#status === "healthy";
   }
@@ -111,13 +106,10 @@ export class HealthState {
 
 export type HealthCheckerOptions = {
   readonly endpoint: Endpoint;
-  /** The catalog id of the checked model. */
   readonly model: string;
   readonly settings: HealthCheckSettings;
   readonly clock: Clock;
-  /** Returns a random number uniform over [0, 1). */
   readonly random: () => number;
-  /** Called when health or compatibility may have changed. */
   readonly onResult: () => void;
 };
 
@@ -137,7 +129,6 @@ export class HealthChecker {
   #compatible: boolean | undefined;
   #mismatch = false;
   #failure: string | undefined;
-  /** The node's last reported status; undefined before any. */
   #lastStatus: HealthCheckResponse_ServingStatus | undefined;
   /** Whether the node answered the newest check, with any result. */
   #answers = false;
@@ -153,7 +144,6 @@ export class HealthChecker {
     this.#stopListening = options.endpoint.onFailHealthNow(() => this.#failNow("it wants no more calls"));
   }
 
-  /** Whether the model on the endpoint is healthy, by the thresholds. */
   get healthy(): boolean {
     return this.#state.healthy;
   }
@@ -168,12 +158,10 @@ export class HealthChecker {
     return this.#failure;
   }
 
-  /** Whether the node's last status was that it does not serve. */
   get refusing(): boolean {
     return this.#lastStatus !== undefined && this.#lastStatus !== HealthCheckResponse_ServingStatus.SERVING;
   }
 
-  /** Whether the node answered the newest check, with any result. */
   get answers(): boolean {
     return this.#answers;
   }
@@ -183,7 +171,6 @@ export class HealthChecker {
     this.#armCheck();
   }
 
-  /** Ends all checks; the last result stays. */
   close(): void {
     this.#closed = true;
     this.#epoch += 1;

@@ -4,7 +4,6 @@ import { toDuration } from "../../../deploy/runtime/time/clock.ts";
 import type { OrcaLoadReport } from "../../../proto/gen/xds/data/orca/v3/orca_load_report.ts";
 import { OpenRcaServiceService } from "../../../proto/gen/xds/service/orca/v3/orca.ts";
 
-/** The age at which a report expires. */
 const EXPIRY_MS = 10_000;
 /** The time constant of the mean load: long enough that gateways which measure at different moments agree. */
 const MEAN_TIME_CONSTANT_MS = 120_000;
@@ -21,16 +20,12 @@ const ASK_AGAIN_MS = 60_000;
 
 /** A node's reported load; a figure is 0 or undefined where the node does not report it. */
 export type EndpointLoad = {
-  /** The running calls of all gateways. */
   readonly running: number;
-  /** The calls of all gateways in the node's queue. */
   readonly waiting: number;
-  /** The share of the KV cache that running calls hold, 0 to 1. */
   readonly kvUse: number;
   /** The prompt tokens that are yet to be prefilled and are in no cache. */
   readonly queuedUncachedTokens: number;
   readonly prefillTokensPerSecond: number | undefined;
-  /** The decode speed of one generation. */
   readonly decodeTokensPerSecond: number | undefined;
   /** The number of gateways that follow the node's load, including this one. */
   readonly readers: number;
@@ -40,7 +35,6 @@ export type EndpointLoad = {
   readonly evictedBeforeMs: number | undefined;
 };
 
-/** The load of a node without a report. */
 export const UNKNOWN_LOAD: EndpointLoad = {
   running: 0,
   waiting: 0,
@@ -66,10 +60,7 @@ export function averageLoad(before: LoadAverage | undefined, requests: number, n
 /** The evictions of an LRU cache: see `retentionMs` and `evictedBeforeMs` of `EndpointLoad`. */
 export type Evictions = { readonly retentionMs: number; readonly usedBeforeMs: number };
 
-/**
- * Returns the evictions after a report that arrived at the monotonic time `atMs`; undefined where the node reports
- * none. A node that repeats a retention has evicted nothing more: the kept prefixes then outlive the evicted ones.
- */
+/** Returns the evictions after a report; a node that repeats a retention has evicted nothing more. */
 export function evictionsWith(
   before: Evictions | undefined,
   retentionMs: number | undefined,
@@ -95,7 +86,6 @@ export class LastReport {
     this.#onChange = onChange;
   }
 
-  /** Takes a report that arrived at the monotonic time `nowMs`. */
   set(report: OrcaLoadReport, nowMs: number): void {
     this.#report = report;
     this.#loads.clear();
@@ -166,10 +156,7 @@ function loadOf(report: OrcaLoadReport, model: string): Omit<EndpointLoad, "evic
   };
 }
 
-/**
- * Returns a report's value of `name` for the model, else for the node; without a model, and where the node has no
- * value, the sum over its models. 0 where none is reported.
- */
+/** Returns a value of the model, else of the node, else the sum over its models; 0 without. */
 function metric({ namedMetrics }: OrcaLoadReport, name: string, model?: string): number {
   const reported = amount(model && namedMetrics[`${name}/${model}`]) ?? amount(namedMetrics[name]);
   if (reported !== undefined) return reported;
@@ -184,19 +171,13 @@ function amount(value: number | string | undefined): number | undefined {
 }
 
 export type LoadReportsOptions = {
-  /** The endpoint that stores the newest report. */
   readonly endpoint: { readonly client: Client; readonly report: LastReport };
   readonly clock: Clock;
-  /** Returns a random number uniform over [0, 1). */
   readonly random: () => number;
-  /** Returns the number of followed nodes, including this one. */
   readonly nodes: () => number;
 };
 
-/**
- * Follows the load of a node by ORCA's out-of-band reports, twice a second, and less often beyond 250 nodes. Only the
- * quality of picks depends on them: a node without reports is as usable as any.
- */
+/** Follows a node's out-of-band ORCA reports; only the quality of picks depends on them. */
 export class LoadReports {
   readonly #options: LoadReportsOptions;
   #call: ClientReadableStream<OrcaLoadReport> | undefined;

@@ -2,14 +2,12 @@ import { status } from "@grpc/grpc-js";
 import * as z from "zod";
 import { milliseconds } from "../../../deploy/runtime/config/process-schema.ts";
 
-/** The length of the longest ejection. */
 export const MAX_EJECTION_MS = 300_000;
 /** The share of a cluster's endpoints that may be ejected at a time; one may be, whatever the share. */
 const MAX_EJECTION_PERCENT = 50;
 /** The time without an ejection after which the number of consecutive ejections decreases by one. */
 const FADE_MS = 5_000;
 
-/** The schema of Envoy's `outlier_detection`; for few, expensive nodes it ejects sooner and more of them than Envoy. */
 export const outlierSchema = z
   .strictObject({
     consecutiveGatewayFailure: z
@@ -79,7 +77,6 @@ export function outlierOutcome(ending: CallEnding): OutlierOutcome {
 }
 
 export type Ejection = {
-  /** The address of the endpoint, `host:port`. */
   readonly address: string;
   /** Whether the endpoint is ejected; false where too many are ejected already. */
   readonly enforced: boolean;
@@ -94,15 +91,11 @@ type Host = {
   ejections: number;
 };
 
-/**
- * Ejects endpoints of one cluster after consecutive failed calls, each for a while. A passed health check ends no
- * ejection: health may be served while the GPU hangs.
- */
+/** Ejects endpoints that fail in a row; no passed check ends that, as health is served while a GPU hangs. */
 export class OutlierDetector {
   readonly #settings: OutlierSettings;
   readonly #onChange: (address: string) => void;
   readonly #hosts = new Map<string, Host>();
-  /** The ends of the ordered ejections, in monotonic milliseconds, by address. */
   #ordered: ReadonlyMap<string, number> = new Map();
 
   /** `onChange` is called with the address of an endpoint that was ejected or restored, but not at an ejection's regular end. */
@@ -111,17 +104,14 @@ export class OutlierDetector {
     this.#onChange = onChange;
   }
 
-  /** Adds an endpoint that joined the cluster: it counts for the share that may be ejected. */
   add(address: string): void {
     if (!this.#hosts.has(address)) this.#hosts.set(address, newHost());
   }
 
-  /** Removes an endpoint that left the cluster. */
   forget(address: string): void {
     this.#hosts.delete(address);
   }
 
-  /** Returns whether the endpoint is ejected at the monotonic time `nowMs`. */
   isEjected(address: string, nowMs: number): boolean {
     return nowMs < (this.ejectedUntilMs(address) ?? nowMs);
   }
@@ -133,10 +123,7 @@ export class OutlierDetector {
     return found === undefined || ordered === undefined ? (found ?? ordered) : Math.max(found, ordered);
   }
 
-  /**
-   * Replaces the ejections that operators ordered: addresses, each with its end in monotonic milliseconds, of present
-   * endpoints and those that join later. The limit on the ejected share does not apply.
-   */
+  /** Replaces the ordered ejections: their ends by address. The limit on the share does not apply. */
   setOrdered(untilMs: ReadonlyMap<string, number>, nowMs: number): void {
     const before = this.#ordered;
     this.#ordered = new Map(untilMs);

@@ -11,10 +11,7 @@ const MIN_REWATCH_MS = 100;
 const MAX_REWATCH_MS = 10_000;
 /** The lifetime from which a watch is reopened without a longer backoff, in milliseconds. */
 const STEADY_MS = 5_000;
-/**
- * The time after which a node without the capability is asked again, in milliseconds: another node may have replaced
- * it.
- */
+/** When a node without the capability is asked again, in milliseconds: it may have been replaced. */
 const ASK_AGAIN_MS = 60_000;
 
 export type PrefixWatchOptions = {
@@ -28,10 +25,7 @@ export type PrefixWatchOptions = {
   readonly random: () => number;
 };
 
-/**
- * Follows the cached prefixes of a model on an endpoint, where the model has the capability. Reported prefixes are
- * removed with the stream that reported them: the next one may reach another node, or the same one with an empty cache.
- */
+/** Follows an endpoint's cached prefixes; they go with the stream that reported them. */
 export class PrefixWatch {
   readonly #options: PrefixWatchOptions;
   #call: ClientReadableStream<WatchPrefixesResponse> | undefined;
@@ -52,7 +46,6 @@ export class PrefixWatch {
     this.#open();
   }
 
-  /** Stops, and removes the reported prefixes. */
   stop(): void {
     this.#follows = false;
     this.#cancelTimer();

@@ -5,7 +5,6 @@ import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 
 const file = (text: string) => z.string().min(1).describe(text);
 
-/** The schema of a cluster's certificates, Envoy's `UpstreamTlsContext`. */
 export const tlsSchema = z
   .strictObject({
     caFile: file(
@@ -29,7 +28,6 @@ export const tlsSchema = z
   })
   .describe("How connections to the endpoints are secured; the files are followed while they change.");
 
-/** The certificates that a cluster trusts and presents: paths of PEM files. */
 export type TlsSettings = Readonly<z.infer<typeof tlsSchema>>;
 
 export type UpstreamTlsOptions = {
@@ -43,7 +41,6 @@ export type UpstreamTlsOptions = {
 
 /** Holds the certificates of connections to endpoints, and follows their files for new connections. */
 export class UpstreamTls {
-  /** The credentials for channels, whose certificates follow the files. */
   readonly credentials: ChannelCredentials;
   readonly #pems: FollowedPems;
   readonly #caListeners = new Set<experimental.CaCertificateUpdateListener>();
@@ -64,17 +61,14 @@ export class UpstreamTls {
     this.credentials = createCertificateProviderChannelCredentials(provider, certFile === undefined ? null : provider);
   }
 
-  /** The current PEM texts for new connections. */
   get pems(): Pems {
     return this.#pems.now;
   }
 
-  /** Stops watching the files; channels continue with the newest certificates. */
   close(): void {
     this.#pems.close();
   }
 
-  /** Returns the provider that grpc-js asks for certificates at every new connection. */
   #provider(): experimental.CertificateProvider {
     return {
       addCaCertificateListener: (listener) => {

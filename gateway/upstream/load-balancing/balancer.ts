@@ -13,11 +13,9 @@ const TOKENS_PER_BYTE = 0.25;
 /** The policy's pick, or the reason why there is none. */
 export type Choice = { readonly pick: PolicyPick } | { readonly none: NoPick };
 
-/** The part of a cluster that its balancer uses. */
 export type BalancedCluster = {
   readonly settings: { readonly lbPolicy: LbPolicy };
   readonly endpointSet: EndpointSet;
-  /** The prefixes on the members. */
   readonly prefixes: PrefixIndex;
 };
 
@@ -34,18 +32,12 @@ export class Balancer {
     endpointSet.onLeave((address) => this.#policy.forget?.(address));
   }
 
-  /**
-   * Estimates the number of tokens of a prompt without its tokenizer: by the policy's measured ratio, else by the
-   * prompt's bytes.
-   */
+  /** Estimates a prompt's tokens by the policy's measured ratio, else by bytes. */
   expectedTokens(route: Route): number {
     return this.#policy.expectedTokens?.(route) ?? promptBytes(route.shape) * TOKENS_PER_BYTE;
   }
 
-  /**
-   * Picks an endpoint for one attempt of a request, or returns why there is none. `tried` holds the addresses of the
-   * endpoints already attempted.
-   */
+  /** Picks an endpoint outside `tried`, or returns why there is none. */
   pick(endpoints: EndpointSet, route: Route, tried: ReadonlySet<string>): Choice {
     return this.#pick(endpoints, endpoints.withRoom, route, tried);
   }

@@ -8,7 +8,6 @@ const KEY_BYTES = 32;
  * so that no digest can be extended; a key prefix is then sufficient, and HMAC's second hash is not needed.
  */
 const DIGEST_BYTES = 16;
-/** The bytes of text that an image counts as: about 1,500 tokens. */
 const IMAGE_BYTES = 6_000;
 
 /** A position in a prompt at which a later prompt may branch off or continue. */
@@ -24,9 +23,7 @@ export type Boundary = {
 export type PromptShape = {
   /** The boundary after the tools and the leading system messages, then one after each message. Never empty. */
   readonly boundaries: readonly Boundary[];
-  /**
-   * The index of the last boundary that an earlier request of this conversation ended at; undefined for its first turn.
-   */
+  /** The last boundary that an earlier request ended at; undefined for a first turn. */
   readonly lastTurn: number | undefined;
 };
 

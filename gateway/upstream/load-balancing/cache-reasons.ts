@@ -25,20 +25,14 @@ export type CacheReason =
 export type CacheNote = {
   /** The tokens of the prompt expected in the endpoint's cache. */
   readonly expectedTokens: number;
-  /** The tokens of the prompt found in the cache, as the engine measured. */
   readonly cachedTokens: number;
   /** The tokens that could have been cached and were not; 0 where nothing needs explaining. */
   readonly lostTokens: number;
   /** The single reason: that of the most lost tokens. */
   readonly reason: CacheReason;
-  /**
-   * The index of the first boundary that differs from the previous prompt: 0 is the tools and leading system messages,
-   * n the nth message behind them. Undefined unless the client caused the loss.
-   */
   readonly changedMessage: number | undefined;
 };
 
-/** A prompt on one endpoint. */
 export type ExplainedPrompt = {
   readonly shape: PromptShape;
   /** A digest of the caller, session or conversation that the request belongs to. */
@@ -52,7 +46,6 @@ export type ExplainedPrompt = {
 
 /** The loss below which nothing needs explaining, in tokens and as a share of the prompt. */
 const TOLERATED = { tokens: 64, share: 0.01 };
-/** The tokens per byte of an unmeasured prompt. */
 const TOKENS_PER_BYTE = 0.25;
 /** The most boundaries of earlier prompts that are stored, some 100 bytes each: those of 5,000 conversations. */
 const MAX_BOUNDARIES = 500_000;
@@ -172,10 +165,7 @@ export class CacheReasons {
     return [{ ...loss, reason: nowMs < prompt.expiresAtMs ? "moved" : "belief_expired" }];
   }
 
-  /**
-   * Returns the longest part of a prompt, up to the boundary at `lastIndex`, that an endpoint other than the one at
-   * `address` announces; undefined where the one at `address` announces as much.
-   */
+  /** The longest part that another endpoint announces; undefined where this one announces as much. */
   #heldElsewhere(boundaries: readonly Boundary[], lastIndex: number, address: string): Loss | undefined {
     let upToBytes = boundaries[lastIndex]?.bytes ?? 0;
     for (let index = lastIndex; index >= 0; index -= 1) {
@@ -198,10 +188,7 @@ function isEmpty(list: Iterable<unknown>): boolean {
   return true;
 }
 
-/**
- * Returns the part of the last turn that this gateway did not see, of a prompt seen up to a boundary; undefined if
- * none.
- */
+/** The part of the last turn that this gateway did not see, if any. */
 function passedBy({ boundaries, lastTurn }: PromptShape, seenIndex = -1): Loss | undefined {
   if (lastTurn === undefined || seenIndex >= lastTurn) return undefined;
   const fromBytes = boundaries[seenIndex]?.bytes ?? 0;
@@ -210,16 +197,12 @@ function passedBy({ boundaries, lastTurn }: PromptShape, seenIndex = -1): Loss |
 
 /** The last prompts of each affinity key, as digests. */
 class EarlierPrompts {
-  /** The newest prompt first. */
   readonly #prompts = new LRUCache<string, readonly (readonly Boundary[])[]>({
     maxSize: MAX_BOUNDARIES,
     sizeCalculation: (prompts) => prompts.reduce((sum, { length }) => sum + length, 0),
   });
 
-  /**
-   * Returns the prompt that a request continues or changes, as far as that can be determined. `isAlone`: no turn passed
-   * through another gateway.
-   */
+  /** The prompt that a request continues or changes; `isAlone`: no turn passed another gateway. */
   last(affinityKey: string, shape: PromptShape, isAlone: boolean): readonly Boundary[] | undefined {
     const prompts = this.#prompts.get(affinityKey) ?? [];
     const { prompt, same } = mostAlike(prompts, shape);

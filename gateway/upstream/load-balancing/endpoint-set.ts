@@ -4,9 +4,7 @@ import { type EndpointView, isAvailable, isWithinCaps } from "./endpoint-view.ts
 /** The longest hold-back of an endpoint that announced to refuse requests. */
 const MAX_HOLD_BACK_MS = 60_000;
 
-/** The endpoints that one pick may choose from. */
 export type Candidates = {
-  /** In no particular order. */
   readonly all: readonly EndpointView[];
   /** Returns the candidate at an address, `host:port`; undefined where there is none. */
   get(address: string): EndpointView | undefined;
@@ -17,7 +15,6 @@ export class EndpointList implements Candidates {
   readonly #all: EndpointView[] = [];
   readonly #indices = new Map<string, number>();
 
-  /** `endpoints` have different addresses. */
   constructor(endpoints: readonly EndpointView[] = []) {
     for (const endpoint of endpoints) this.add(endpoint);
   }
@@ -35,7 +32,6 @@ export class EndpointList implements Candidates {
     return index === undefined ? undefined : this.#all[index];
   }
 
-  /** Adds an endpoint, replacing one at the same address. */
   add(endpoint: EndpointView): void {
     const index = this.#indices.get(endpoint.address) ?? this.#all.length;
     this.#indices.set(endpoint.address, index);
@@ -60,7 +56,6 @@ export type NoPick = "no_endpoints" | "none_available" | "all_tried" | "all_full
 export type EndpointSetOptions = {
   /** The most concurrent requests per endpoint; undefined for as many as it has slots. */
   readonly maxRequestsPerEndpoint?: number | undefined;
-  /** The clock of hold-backs. */
   readonly clock: Pick<Clock, "after">;
 };
 
@@ -88,7 +83,6 @@ export class EndpointSet {
     this.#options = options;
   }
 
-  /** The number of endpoints, available or not. */
   get size(): number {
     return this.#all.size;
   }
@@ -97,7 +91,6 @@ export class EndpointSet {
     return this.#all.get(address)?.view;
   }
 
-  /** In the order in which the endpoints joined. */
   *[Symbol.iterator](): Iterator<EndpointView> {
     for (const { view } of this.#all.values()) yield view;
   }
@@ -117,7 +110,6 @@ export class EndpointSet {
     return this.#capacity;
   }
 
-  /** The number of running requests on all endpoints. */
   get running(): number {
     return this.#running;
   }
@@ -153,7 +145,6 @@ export class EndpointSet {
     this.#reconsider(address);
   }
 
-  /** Removes the endpoint at an address, if present. */
   delete(address: string): void {
     const before = this.#all.get(address);
     if (!before) return;
@@ -201,7 +192,6 @@ export class EndpointSet {
     return this.#available.all.some(({ address }) => !tried.has(address)) ? "all_full" : "all_tried";
   }
 
-  /** Stops all timers. */
   close(): void {
     for (const cancel of this.#heldBack.values()) cancel();
   }

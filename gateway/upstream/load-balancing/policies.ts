@@ -3,10 +3,8 @@ import { type EndpointView, requestsOn, slowStartShare } from "./endpoint-view.t
 import { prefixAffinity } from "./policies/prefix-affinity/prefix-affinity.ts";
 import type { Policy, PolicyParts, PolicyRow } from "./policy.ts";
 
-/** Returns the current weight of an endpoint, slow start included. */
 type WeightOf = (endpoint: EndpointView) => number;
 
-/** Returns the weights of endpoints at the monotonic time `nowMs`. */
 export function slowStartWeights(nowMs: number): WeightOf {
   return (endpoint) => endpoint.weight * slowStartShare(endpoint, nowMs);
 }
@@ -53,7 +51,6 @@ export class RoundRobin {
     return best.endpoint;
   }
 
-  /** Removes the credit of an endpoint that has left the cluster. */
   forget(address: string): void {
     this.#credit.delete(address);
   }
@@ -83,7 +80,6 @@ const roundRobin: PolicyRow = {
   },
 };
 
-/** The names of all policies. */
 export const LB_POLICIES = ["prefix_affinity", "least_request", "round_robin"] as const;
 
 export type LbPolicy = (typeof LB_POLICIES)[number];

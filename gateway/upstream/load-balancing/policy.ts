@@ -9,12 +9,10 @@ import type { WorkLedger } from "./work-ledger.ts";
 
 /** The parts of a cluster and of the gateway that a policy uses. */
 export type PolicyParts = {
-  /** The prefixes on the endpoints of the cluster. */
   readonly prefixes: PrefixIndex;
   /** The prefill work on all endpoints, of all clusters: a node prefills for all its models in one queue. */
   readonly work: WorkLedger;
   readonly clock: Clock;
-  /** Returns a random number uniform over [0, 1). */
   readonly random: () => number;
 };
 

@@ -24,9 +24,7 @@ export type Verdict = "allowed" | "denied" | { readonly laterMs: number };
 
 export type Death = {
   readonly address: string;
-  /** The moment of the death, in milliseconds of the monotonic clock. */
   readonly atMs: number;
-  /** The number of requests that the endpoint worked on, as counted so far. */
   requests: number;
 };
 
@@ -44,10 +42,7 @@ export class DeathCounter {
     this.#clock = clock;
   }
 
-  /**
-   * Counts the death of an endpoint that had worked on a request for `workedMs` milliseconds. Resolves when the
-   * endpoint's other requests are counted, too: with `silent`, where each reaches its own time limit, a second later.
-   */
+  /** Counts a death. Resolves when the endpoint's other requests are counted, too (`silent`: a second later). */
   async died(digest: string, address: string, workedMs: number, silent: boolean, signal: AbortSignal): Promise<Death> {
     const death = this.#deathOf(address, this.#clock.nowMs());
     death.requests += 1;

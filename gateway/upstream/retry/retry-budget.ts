@@ -1,9 +1,7 @@
 import * as z from "zod";
 
-/** The number of concurrent retries that are always allowed. */
 const MIN_RETRY_CONCURRENCY = 16;
 
-/** The schema of the retry budget, Envoy's `retry_budget`. */
 export const retryBudgetSchema = z
   .strictObject({
     budgetPercent: z
@@ -49,10 +47,7 @@ export class RetryBudget {
     return this.#overflows;
   }
 
-  /**
-   * Takes a share, which `free` returns. Returns false where the budget has none. `activeAndPending` is the number of
-   * the cluster's running and pending requests, retries included.
-   */
+  /** Takes a share until `free`; false where there is none. `activeAndPending` includes retries. */
   take(share: RetryShare, activeAndPending: number): boolean {
     const most = Math.max(MIN_RETRY_CONCURRENCY, Math.floor((this.#percent * activeAndPending) / 100));
     if (share === "budget" && this.#active.budget >= most) {

@@ -8,7 +8,6 @@ import type { RetryShare } from "./retry-budget.ts";
 
 /** The longest wait before the first retry, in milliseconds; before each further one it more than doubles. */
 const BASE_INTERVAL_MS = 50;
-/** The longest wait before any retry, in milliseconds. */
 const MAX_INTERVAL_MS = 500;
 /** The number of endpoints that one request may lose and still be retried or continued. */
 const MOST_LOSSES = 16;
@@ -16,7 +15,6 @@ const MOST_LOSSES = 16;
 /** The time in which health checks detect a lost endpoint, in milliseconds: a failed one is retried only after it. */
 export const LOSS_KNOWN_MS = 250;
 
-/** The schema of retries, Envoy's `retry_policy` as far as generation allows one. */
 export const retrySchema = z
   .strictObject({
     numRetries: z
@@ -37,10 +35,8 @@ const NONE: ReadonlySet<string> = new Set();
 export type FailedAttempt = {
   readonly address: string;
   readonly failure: UpstreamFailure;
-  /** The moment of its end, in milliseconds of the monotonic clock. */
   readonly endedMs: number;
   readonly committed: boolean;
-  /** Whether the attempt was to continue the answer of an earlier one. */
   readonly continued: boolean;
   /** Whether the attempt was to continue an answer, and sent more of it than the client had. */
   readonly wentOn: boolean;
@@ -74,7 +70,6 @@ export type RetryRules = {
   readonly mayHold: boolean;
   /** The time for which a request that has lost an endpoint is retried, in milliseconds. */
   readonly holdMs: number;
-  /** The longest wait for an endpoint while others are available, in milliseconds. */
   readonly pendingMs: number;
 };
 
@@ -136,10 +131,7 @@ export function lossOf(history: readonly FailedAttempt[]): FailedAttempt | undef
   return sinceLoss(history)[0];
 }
 
-/**
- * Returns the wait before retry number `retry`, counted from 1, in milliseconds; 0 before number 0. Envoy's fully
- * jittered back-off: uniform over `[0, (2^retry - 1) * base)`, and never above the longest interval.
- */
+/** The wait before a retry from 1 on, in milliseconds: Envoy's fully jittered back-off. */
 export function backOffMs(retry: number, jitter: number): number {
   return jitter * Math.min(MAX_INTERVAL_MS, (2 ** retry - 1) * BASE_INTERVAL_MS);
 }

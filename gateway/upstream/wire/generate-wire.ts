@@ -2,7 +2,6 @@ import type { Metadata, ServiceError } from "@grpc/grpc-js";
 import * as z from "zod";
 import type { HandOver } from "./hand-over.ts";
 
-/** The schema of the settings on connections to engine nodes. */
 export const upstreamSchema = z
   .strictObject({
     wire: z
@@ -15,7 +14,6 @@ export const upstreamSchema = z
   .prefault({})
   .describe("How the gateway speaks to engine nodes.");
 
-/** The transport of Generate calls to the nodes. */
 export type WireKind = z.infer<typeof upstreamSchema>["wire"];
 
 /** The metadata sent with a call, by name in lower case: its trace context. */
@@ -40,38 +38,24 @@ export type WireEnd = {
 export type WireListener = {
   /** Takes a message, the bytes from `from` to before `to`. They are valid only during the call. */
   message(bytes: Buffer, from: number, to: number): void;
-  /** Takes the end of the call; on success after its last message. Called once. */
   ended(end: WireEnd): void;
 };
 
 export type WireCall = {
-  /**
-   * Whether the connection of the call is established, with TLS and HTTP/2 settings exchanged: it stays true for a
-   * connection that gets no new calls.
-   */
+  /** Whether the connection is established; stays true for one that gets no new calls. */
   readonly connected: boolean;
-  /**
-   * Cancels the call on the node as well. It ends at once, or soon. "silent" means that the call was silent, possibly
-   * because of its connection, which is then probed before it gets another call.
-   */
+  /** Cancels the call on the node as well; "silent": its connection is probed before it gets another call. */
   cancel(why?: "silent"): void;
   /** Stops reading this call, and no other: the node stops sending once a window is full. */
   pause(): void;
   resume(): void;
 };
 
-/**
- * The transport of Generate calls to one endpoint. All transports follow the contract alike; callers cannot distinguish
- * them.
- */
+/** Sends Generate calls to one endpoint. */
 export interface GenerateWire {
-  /**
-   * Connects where there is no connection, so that the next call finds one. Called at the first use of the endpoint,
-   * and after every passed health check.
-   */
+  /** Connects where there is no connection. Called at the first use, and after every passed health check. */
   warm(): void;
   open(request: WireRequest, listener: WireListener): WireCall;
-  /** Closes the connection: no call can be opened any more. */
   close(): void;
 }
 

@@ -10,7 +10,6 @@ export function isBigMessage(bytes: number): boolean {
 }
 
 export type HandOverOptions = {
-  /** The lane of the endpoint, which big messages share. */
   readonly lane: FairLane;
   /** The tenant of the message: the lane is fair between tenants. */
   readonly tenant: string;
@@ -35,10 +34,7 @@ export class HandOver {
     this.#options = options;
   }
 
-  /**
-   * Calls `write` when it is the message's turn to be encoded and written: at once for a small one. Not called after
-   * the end of the call.
-   */
+  /** Calls `write` at the message's turn: at once for a small one, never after the end of the call. */
   begin(write: () => void): void {
     if (this.#over) return;
     const { lane, tenant, bytes, onBegun } = this.#options;
@@ -51,16 +47,12 @@ export class HandOver {
     else start();
   }
 
-  /** Records that the connection has taken the whole message. */
   taken(): void {
     this.#leave();
     if (!this.#over) this.#options.onHandedOver?.();
   }
 
-  /**
-   * The interceptor that delays the call until its turn, and reports that its message was written. It belongs to one
-   * call.
-   */
+  /** Delays one call until its turn, and reports that its message was written. */
   readonly interceptor: Interceptor = (options, nextCall) => {
     const requester = {
       sendMessage: (message: unknown, next: (message: unknown) => void) => {

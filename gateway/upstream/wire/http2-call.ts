@@ -9,7 +9,6 @@ import { framed, MessageCutter, prefixOf } from "./message-cutter.ts";
 
 /** The size, in bytes, up to which a message is copied behind its prefix: one write is cheaper than two. */
 const COPIED_BYTES = 64 * 1024;
-/** The longest delay of a timer, in milliseconds. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
 export type Http2CallOptions = {
@@ -17,7 +16,6 @@ export type Http2CallOptions = {
   readonly listener: WireListener;
   readonly maxMessageBytes: number;
   readonly clock: Clock;
-  /** Called with the connection of the call when it is cancelled for silence. */
   readonly onSilent: (connection: Http2Connection) => void;
 };
 
@@ -30,17 +28,14 @@ export class Http2Call implements WireCall, StreamListener {
   readonly #stopDeadline: () => void;
   /** The request to send; released with the message, to which this is the only reference. */
   #request: WireRequest | undefined;
-  /** The stream of the call; undefined while the call waits for its connection. */
   #stream: Http2Stream | undefined;
   #connection: Http2Connection | undefined;
   #paused = false;
-  /** The HTTP status; undefined before the headers. */
   #httpStatus: number | undefined;
   /** The end by the trailers, while messages may wait behind a paused stream; undefined before the trailers. */
   #told: WireEnd | undefined;
   #over = false;
 
-  /** The deadline counts from now on. */
   constructor(options: Http2CallOptions) {
     const { request, listener, maxMessageBytes, clock } = options;
     this.#request = request;
@@ -82,7 +77,6 @@ export class Http2Call implements WireCall, StreamListener {
     this.#end({ error: failedCall(code, details), trailers: this.#told?.trailers ?? new Metadata() });
   }
 
-  /** Stops reading: the node may fill the window of this one stream, and then has to wait. */
   pause(): void {
     this.#paused = true;
     this.#stream?.pause();

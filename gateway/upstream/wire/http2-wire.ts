@@ -14,17 +14,14 @@ import { failedCall, Http2Call } from "./http2-call.ts";
 const READ_ROOM = Buffer.allocUnsafeSlow(64 * 1024);
 /** The longest time for connecting, in milliseconds; calls have shorter limits of their own. */
 const CONNECT_MS = 20_000;
-/** The time after a failed connection before the next attempt, in milliseconds. */
 const RECONNECT_MS = 100;
 /** The time in which a doubtful connection has to answer, in milliseconds. */
 const PROBE_MS = 1_000;
-/** The largest number of milliseconds in the deadline header. */
 const MAX_TIMEOUT_MS = 99_999_999;
 
 const NO_CONNECTION = "No connection established";
 
 export type WireTls = {
-  /** Returns the certificates that new connections trust and present. */
   readonly pems: () => Pems;
   /** The name that the certificate of the endpoint must be for; undefined for the host of its address. */
   readonly serverName: string | undefined;
@@ -35,14 +32,9 @@ export type Http2WireOptions = {
   readonly address: string;
   readonly tls: WireTls | undefined;
   readonly maxMessageBytes: number;
-  /**
-   * The clock of the calls' deadlines. Default: the system's. The timers of the connection itself use the system's
-   * clock, as with grpc-js: its peer does, too.
-   */
+  /** The clock of the calls' deadlines; the connection's own timers use the system's, as its peer does. */
   readonly clock?: Clock;
-  /** The interval between two pings, in milliseconds, which a node may ask to double. Default: 20 s. */
   readonly pingMs?: number;
-  /** The timeout of a ping, in milliseconds. Default: 10 s. */
   readonly pingTimeoutMs?: number;
 };
 
@@ -60,7 +52,6 @@ export class Http2Wire implements GenerateWire {
   readonly #pingTimeoutMs: number;
   readonly #sameHeaders: Buffer;
   #pingMs: number;
-  /** The connection for new calls; undefined where there is none. */
   #link: Link | undefined;
   /** The same once it is established: the node has answered in HTTP/2. */
   #standing: Link | undefined;
@@ -98,7 +89,6 @@ export class Http2Wire implements GenerateWire {
     return this.#standing !== undefined && this.#standing === this.#link && this.#standing.connection.usable;
   }
 
-  /** Opens a call, on a new connection where there is none. */
   open(request: WireRequest, listener: WireListener): WireCall {
     const connection = this.#usable();
     if (!connection) return failing(listener);
@@ -110,10 +100,7 @@ export class Http2Wire implements GenerateWire {
     return call;
   }
 
-  /**
-   * Connects, so that the next call finds a connection: also right after a failed one, as the caller has newer
-   * information.
-   */
+  /** Connects also right after a failure, as the caller has newer information. */
   warm(): void {
     this.#failedMs = Number.NEGATIVE_INFINITY;
     this.#usable();
@@ -125,9 +112,7 @@ export class Http2Wire implements GenerateWire {
     for (const socket of this.#sockets) socket.destroy();
   }
 
-  /**
-   * Returns the connection for new calls, which may still be connecting; undefined during the delay after a failure.
-   */
+  /** The connection for new calls, perhaps still connecting; undefined during the delay after a failure. */
   #usable(): Http2Connection | undefined {
     const current = this.#link?.connection;
     if (current?.usable) {
@@ -187,10 +172,7 @@ export class Http2Wire implements GenerateWire {
     if (waiting.length > 0) this.#put(waiting, on());
   }
 
-  /**
-   * Begins calls on a connection, and those beyond its room on another one; they wait where it is not established, and
-   * end where there is none.
-   */
+  /** Begins calls where there is room; they wait for an unestablished connection, and fail without one. */
   #put(calls: readonly Http2Call[], connection: Http2Connection | undefined): void {
     let on = connection;
     for (const call of calls) {
@@ -243,7 +225,6 @@ export class Http2Wire implements GenerateWire {
     };
   }
 
-  /** Connects to the node; `onBytes` receives the bytes read, which are valid only during the call. */
   #socket(onBytes: (bytes: Buffer) => void): Socket {
     const { address, tls } = this.#options;
     const colon = address.lastIndexOf(":");

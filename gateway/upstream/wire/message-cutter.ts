@@ -13,7 +13,6 @@ export class MessageCutter {
   readonly #held = new HeldBytes();
   #neededBytes = 0;
 
-  /** Accepts messages of at most `maxBytes` bytes, and passes each to `onMessage` in place. */
   constructor(maxBytes: number, onMessage: (bytes: Buffer, from: number, to: number) => void) {
     this.#maxBytes = maxBytes;
     this.#onMessage = onMessage;
@@ -76,10 +75,7 @@ export class HeldBytes {
     return this.#to - this.#from;
   }
 
-  /**
-   * Adds a copy of the bytes of `piece` from `from` to before `to`. The buffer is at most twice as large as the bytes,
-   * and no larger than `expected`, the total number of bytes to come, unless more have come.
-   */
+  /** Copies bytes in. The buffer is at most twice their size, and at most `expected` bytes to come. */
   add(piece: Buffer, from: number, to: number, expected = Number.POSITIVE_INFINITY): void {
     const length = this.length + to - from;
     if (this.#to + to - from > this.#room.length) {

@@ -39,36 +39,6 @@ async function oneNode() {
   return { rig, prefills, waits, begun, engine };
 }
 
-test("long prefills reach a node one after the other, and all are answered", async () => {
-  const { rig, prefills, waits, begun } = await oneNode();
-  const sent = ["a", "b", "c"].map((name) => rig.send(long(name), { mayHold: true }));
-  await waits(2);
-  for (let count = 1; count <= sent.length; count += 1) {
-    await rig.clock.advance(200);
-    await begun(count);
-    await waits(sent.length - count);
-    prefills.at(-1)?.();
-    const answered = () => sent.filter(({ events }) => events.some(({ kind }) => kind?.$case === "finished")).length;
-    await until(() => answered() === count, `${count} are answered`);
-  }
-  expect(await Promise.all(sent.map(({ outcome }) => outcome))).toEqual(["ok", "ok", "ok"]);
-});
-
-test("a request whose caller disconnects while waiting is never sent", async () => {
-  const { rig, prefills, waits, begun, engine } = await oneNode();
-  const first = rig.send(long("a"), { mayHold: true });
-  await begun(1);
-  const second = rig.send(long("b"), { mayHold: true });
-  await waits(1);
-  second.leave();
-  expect(await second.outcome).toBe("downstream_remote_disconnect");
-  await waits(0);
-  prefills[0]?.();
-  expect(await first.outcome).toBe("ok");
-  await rig.clock.advance(1_000);
-  expect(engine.backend.requests.length).toBe(1);
-});
-
 test("a request that reached its longest wait precedes new ones, and is counted", async () => {
   const { rig, prefills, waits, begun } = await oneNode();
   const first = rig.send(long("a"), { mayHold: true });

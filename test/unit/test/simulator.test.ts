@@ -66,11 +66,3 @@ test("a continuation at any token is the answer of the first node", async () => 
     expect([await rest.failure, rest.tokens]).toEqual([undefined, whole.tokens]);
   }
 });
-
-test("an injected failure breaks the stream off after that many new tokens", async () => {
-  const node = simulator({ failAfterTokens: 3 });
-  const { timesOf, failure } = play(node, generateRequest());
-  await node.clock.advance(60_000);
-  expect(await failure).toMatchObject({ reason: "ENGINE_STREAM_TRUNCATED" });
-  expect(timesOf("blockDelta")).toHaveLength(3);
-});

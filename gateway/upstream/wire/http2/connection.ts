@@ -21,11 +21,8 @@ import { Http2Stream, STREAM_WINDOW_BYTES, type StreamListener } from "./stream.
 
 /** The window of the connection, in bytes. It is replenished as bytes arrive, whether read or not. */
 const CONNECTION_WINDOW_BYTES = 4 * 1024 * 1024;
-/** The most bytes of headers in an answer, counted as HTTP/2 does. */
 const MAX_HEADER_LIST_BYTES = 64 * 1024;
-/**
- * The most GOAWAY frames of a connection, each of which is compared with all its streams: one is enough, two are usual.
- */
+/** The most GOAWAY frames of a connection, each compared with all its streams; two are usual. */
 const MAX_GOAWAYS = 16;
 /** The most unsent bytes when a frame requires an answer: beyond it the peer does not read answers. */
 const MAX_WAITING_BYTES = 1024 * 1024;
@@ -104,9 +101,7 @@ export class Http2Connection {
     return !this.#closed && !this.#goingAway && this.#nextId <= MAX_31_BITS;
   }
 
-  /**
-   * Whether one more stream can be opened such that all could be reset at once, and the peer would accept the resets.
-   */
+  /** Whether, with one more stream, the peer would accept the resets of all at once. */
   get hasRoom(): boolean {
     const nowMs = performance.now();
     const more = ((nowMs - this.#resetsAtMs) * RESETS_PER_SECOND) / 1_000;
@@ -115,7 +110,6 @@ export class Http2Connection {
     return this.#streams.size < this.#resets - SPARE_RESETS;
   }
 
-  /** Opens no new streams, and closes the connection after its last one has ended. */
   retire(): void {
     this.#goingAway = true;
     this.#closeWhenDone();
@@ -183,7 +177,6 @@ export class Http2Connection {
     this.#outbox.add(numberFrame(FrameType.RST_STREAM, streamId, code));
   }
 
-  /** Ends the connection after a violation of HTTP/2 by the peer. Returns false. */
   #fail(code: number): false {
     if (this.#closed) return false;
     // Before any further call: nothing behind this can be parsed.
@@ -394,10 +387,7 @@ export class Http2Connection {
 
 const SETTINGS_TAKEN = Buffer.from([0, 0, 0, FrameType.SETTINGS, Flag.ACK, 0, 0, 0, 0]);
 
-/**
- * Returns the number of padding bytes in a padded payload, including the length byte; undefined where that exceeds the
- * payload.
- */
+/** The padding bytes of a payload, with the length byte; undefined where they exceed the payload. */
 function paddingOf(bytes: Buffer, from: number, to: number): number | undefined {
   const length = (bytes[from] ?? 0) + 1;
   return from < to && length <= to - from ? length : undefined;

@@ -4,14 +4,11 @@
  */
 
 export const FRAME_HEAD_BYTES = 9;
-/** The initial largest payload of either side, in bytes. */
 export const DEFAULT_MAX_FRAME_BYTES = 16_384;
-/** The initial window of streams and connections, in bytes. */
 export const DEFAULT_WINDOW_BYTES = 65_535;
 /** The largest window, in bytes, and the largest id of a stream. */
 export const MAX_31_BITS = 0x7fff_ffff;
 
-/** The client's connection preface, before its frames. */
 export const PREFACE = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "latin1");
 
 export const FrameType = {
@@ -30,7 +27,6 @@ export const FrameType = {
 /** The flags of frames, of which each type has its own. */
 export const Flag = { END_STREAM: 1, ACK: 1, END_HEADERS: 4, PADDED: 8, PRIORITY: 32 } as const;
 
-/** The parameters of a SETTINGS frame that are sent or applied here. */
 export const Setting = {
   ENABLE_PUSH: 2,
   MAX_CONCURRENT_STREAMS: 3,
@@ -106,10 +102,7 @@ export function headerFrames(block: Buffer, streamId: number, maxFrameBytes: num
   return Buffer.concat(pieces);
 }
 
-/**
- * Takes a frame, whose payload is the bytes from `from` to before `to`. They are valid only during the call. Returns
- * whether to continue.
- */
+/** Takes a frame; its bytes are valid only during the call. Returns whether to continue. */
 export type OnFrame = (
   type: number,
   flags: number,
@@ -158,10 +151,7 @@ export class FrameCutter {
     return true;
   }
 
-  /**
-   * Adds to the held frame, and delivers it once it is complete. Returns the end of the bytes read from `bytes`;
-   * undefined where the frame is too large.
-   */
+  /** Completes the held frame. Returns the end of the bytes read; undefined where it is too large. */
   #complete(bytes: Buffer, from: number): number | undefined {
     const held = this.#held as Buffer; // made before anything is held
     let at = this.#holdUpTo(FRAME_HEAD_BYTES, bytes, from);

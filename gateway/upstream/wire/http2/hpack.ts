@@ -48,15 +48,11 @@ export class HeaderReader {
   #tableBytes = 0;
   #maxTableBytes = TABLE_BYTES;
 
-  /** Accepts blocks with at most `maxListBytes` bytes of names and values, counted as HTTP/2 does. */
   constructor(maxListBytes: number) {
     this.#maxListBytes = maxListBytes;
   }
 
-  /**
-   * Returns the fields of a block, the bytes from `from` to before `to`; undefined for one that is malformed or too
-   * large. No later block can be read then.
-   */
+  /** Returns the fields of a block; undefined for a bad one, behind which no block can be read. */
   read(bytes: Buffer, from: number, to: number): Headers | undefined {
     const headers: Record<string, string> = Object.create(null);
     const block: Block = { bytes, at: from, to };
@@ -216,10 +212,7 @@ function lengthsOf(): readonly Length[] {
   return lengths;
 }
 
-/**
- * Returns the text, as Latin-1, of the Huffman codes from `from` to before `to` (RFC 7541, section 5.2); undefined for
- * malformed codes.
- */
+/** Decodes Huffman codes (RFC 7541, section 5.2) to Latin-1; undefined for malformed ones. */
 function huffmanText(bytes: Buffer, from: number, to: number): string | undefined {
   const symbols: number[] = [];
   let code = 0;

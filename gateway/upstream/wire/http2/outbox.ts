@@ -12,24 +12,16 @@ type Body = {
   readonly onTaken: () => void;
 };
 
-/**
- * Sends a connection's frames: all of one turn of the event loop in one write, and messages within the peer's windows,
- * in turns of a frame, so that a big one delays no small one.
- */
+/** Sends frames, all of a turn in one write; messages take turns, so that a big one delays no small one. */
 export class Outbox {
-  /** The size of the largest payload that the peer takes, in bytes. */
   maxFrameBytes = DEFAULT_MAX_FRAME_BYTES;
   readonly #socket: Socket;
   #pieces: Uint8Array[] = [];
   #onWritten: (() => void)[] = [];
   #scheduled = false;
-  /** The peer's remaining window of the connection, in bytes. */
   #window = DEFAULT_WINDOW_BYTES;
   #firstWindow = DEFAULT_WINDOW_BYTES;
-  /**
-   * The difference between the window of each stream and the initial window, in bytes: a new initial window changes
-   * those of all streams at constant cost.
-   */
+  /** By stream, the window less the initial one, so that a new initial window costs the same for all. */
   readonly #windows = new Map<number, number>();
   readonly #bodies = new Map<number, Body>();
 
@@ -41,7 +33,6 @@ export class Outbox {
     return this.#socket.writableLength;
   }
 
-  /** Sends a whole frame, with all others of this turn. */
   add(frame: Uint8Array): void {
     this.#pieces.push(frame);
     this.#schedule();

@@ -3,10 +3,7 @@ import { ErrorCode, FrameType, numberFrame } from "./frames.ts";
 import { type Headers, isWellFormed } from "./hpack.ts";
 import type { Outbox } from "./outbox.ts";
 
-/**
- * The window of each stream, in bytes: the data that the peer may send ahead of a slow reader. It is some thousand
- * deltas, all of which are buffered here.
- */
+/** The window of each stream, in bytes: what the peer may send ahead of a slow reader. */
 export const STREAM_WINDOW_BYTES = 64 * 1024;
 /** The most bytes of a paused reader's backlog delivered at once: it may pause again after any of them. */
 const READ_BYTES = 4 * 1024;
@@ -19,7 +16,6 @@ export type StreamListener = {
   data(bytes: Buffer, from: number, to: number): void;
   /** Takes the trailers of the answer. They may be its only headers, and may come while the reader is paused. */
   trailers(headers: Headers): void;
-  /** Takes the end of an answer, after all its bytes. */
   ended(): void;
   /** Takes the end of a stream before that of its answer: reset with `code`, or `lost` with its connection. */
   broken(code: number, lost: boolean): void;
@@ -29,7 +25,6 @@ export type StreamListener = {
 export class Http2Stream {
   readonly #listener: StreamListener;
   readonly #outbox: Outbox;
-  /** Ends the stream on its connection, and resets it with this code. */
   readonly #leave: (stream: Http2Stream, code: number) => void;
   #id = 0;
   #message: { readonly pieces: readonly Uint8Array[]; readonly onTaken: () => void } | undefined;
@@ -48,7 +43,6 @@ export class Http2Stream {
     this.#leave = leave;
   }
 
-  /** 0 until the stream has begun on the connection. */
   get id(): number {
     return this.#id;
   }
@@ -75,12 +69,10 @@ export class Http2Stream {
     this.#leave(this, ErrorCode.CANCEL);
   }
 
-  /** Stops reading: the peer may fill the window of this one stream, and then has to wait. */
   pause(): void {
     this.#paused = true;
   }
 
-  /** Resumes reading in the next turn. */
   resume(): void {
     if (!this.#paused) return;
     this.#paused = false;
@@ -107,10 +99,7 @@ export class Http2Stream {
     return undefined;
   }
 
-  /**
-   * Takes bytes from the peer, which count as `counted`, padding included. Returns the error code; undefined where they
-   * are valid.
-   */
+  /** Takes bytes, which count as `counted` with padding. Returns the error code, if any. */
   dataCame(bytes: Buffer, from: number, to: number, counted: number): number | undefined {
     if (this.#over) return undefined;
     if (!this.#answered) return ErrorCode.PROTOCOL_ERROR;

@@ -22,7 +22,6 @@ const MAX_CONVERSATIONS = 50_000;
 
 export class PrefixLearning {
   readonly workingSets = new WorkingSets();
-  /** The mean tokens per byte of prompt; above 0. */
   tokensPerByte = INITIAL_TOKENS_PER_BYTE;
   answerTokens = INITIAL_ANSWER_TOKENS;
   #ownRequests = 0;
@@ -65,7 +64,6 @@ type Use = { readonly address: string; readonly tokens: number; readonly atMs: n
  * tokens can be evicted without loss. One of several gateways counts only the turns that it placed.
  */
 export class WorkingSets {
-  /** The last use of each conversation. */
   readonly #uses = new LRUCache<string, Use>({
     max: MAX_CONVERSATIONS,
     // Also called when a conversation is replaced.

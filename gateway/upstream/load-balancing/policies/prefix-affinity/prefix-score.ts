@@ -22,7 +22,6 @@ const MAX_CROWD = 1.25;
 const SCORE_ALL_UP_TO = 8;
 /** The number of candidates taken from the holders of the longest part of the prompt. */
 const HOLDER_CANDIDATES = 2;
-/** The number of candidates drawn at random. */
 const RANDOM_CANDIDATES = 4;
 /** The number of candidates taken from the conversation's owners by rendezvous hashing. */
 const OWNER_CANDIDATES = 2;

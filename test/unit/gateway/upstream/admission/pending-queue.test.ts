@@ -48,13 +48,6 @@ describe("bounds", () => {
   });
 });
 
-test("answers under way precede all new requests of any class, and are fair among themselves", () => {
-  const high = request("a", { priorityClass: "high" });
-  const [first, second, third] = ["b", "b", "c"].map((key) => request(key, { underWay: true }));
-  if (!first || !second || !third) throw new Error("there are three");
-  expect([...queueOf(high, first, second, third).order()]).toEqual([third, first, second, high]);
-});
-
 describe("the estimated time until one more request is served", () => {
   /** Serves one request at each of the moments; `waiting` requests remain. */
   function servedAt(momentsMs: readonly number[], waiting: number) {

@@ -1,7 +1,7 @@
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { DeltaReader } from "../../../../../gateway/upstream/call/delta-reader.ts";
 import { type Event, GenerateResponse } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { blockEnd, delta, finished, started, textStart } from "../../../../support/events/events.ts";
+import { blockEnd, delta, started, textStart } from "../../../../support/events/events.ts";
 
 const encode = (events: readonly Event[], tokens: readonly number[] = []) =>
   Buffer.from(GenerateResponse.encode({ events, tokens }).finish());
@@ -28,6 +28,17 @@ function byDecoder(bytes: Buffer, index: number) {
   return texts.length > 0 && !texts.includes(undefined) ? { texts, tokens } : undefined;
 }
 
+const withLogprobs: Event = {
+  kind: {
+    $case: "blockDelta",
+    value: {
+      index: 0,
+      text: "a",
+      logprobs: [{ token: "a", tokenBytes: Buffer.from("a"), logprob: -1, alternatives: [] }],
+    },
+  },
+};
+
 const LONG = "x".repeat(70_000);
 
 test.each([
@@ -49,45 +60,12 @@ test("an index of 0 may be written, too", () => {
   expect(read(Buffer.from([0x0a, 7, 0x1a, 5, 0x08, 0, 0x12, 1, 0x61]), 0)).toEqual({ texts: ["a"], tokens: [] });
 });
 
-describe("left to the decoder:", () => {
-  const withLogprobs: Event = {
-    kind: {
-      $case: "blockDelta",
-      value: {
-        index: 0,
-        text: "a",
-        logprobs: [{ token: "a", tokenBytes: Buffer.from("a"), logprob: -1, alternatives: [] }],
-      },
-    },
-  };
-  const plain = encode([delta(0, "a")], [5]);
-  test.each<readonly [string, Buffer]>([
-    ["an empty message", Buffer.alloc(0)],
-    ["a message of tokens alone", encode([], [1, 2])],
-    ["an empty text", encode([delta(0, "")])],
-    ["a delta with log probabilities", encode([withLogprobs])],
-    ["the end of the block", encode([blockEnd(0)])],
-    ["the end of the block behind a delta", encode([delta(0, "a"), blockEnd(0)])],
-    ["a delta behind the block's start", encode([started(), textStart(0), delta(0, "a")])],
-    ["the end of the answer", encode([finished()])],
-    ["a field that this version does not know", Buffer.concat([plain, Buffer.from([0x18, 1])])],
-    ["an event of a kind that this version does not know", Buffer.from([0x0a, 2, 0x3a, 0])],
-    ["text that is no UTF-8", Buffer.from([0x0a, 5, 0x1a, 3, 0x12, 1, 0xff])],
-    ["tokens that are not packed", Buffer.concat([encode([delta(0, "a")]), Buffer.from([0x10, 5])])],
-    [
-      "a token of more than 32 bits",
-      Buffer.concat([encode([delta(0, "a")]), Buffer.from([0x12, 5, 255, 255, 255, 255, 31])]),
-    ],
-  ])("%s", (_what, bytes) => {
-    expect(read(bytes, 0)).toBeUndefined();
-  });
-});
-
 test("whatever byte is cut off or changed, it reads the same as the decoder or nothing", () => {
   const messages = [
     encode([delta(0, "Hé")], [300]),
     encode([delta(2, "ab"), delta(2, "c")], [1, 2]),
-    encode([started(), textStart(0)]),
+    encode([started(), textStart(0), delta(0, "a"), blockEnd(0)]),
+    encode([withLogprobs]),
   ];
   let taken = 0;
   for (const message of messages) {

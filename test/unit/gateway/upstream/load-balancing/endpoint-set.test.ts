@@ -61,18 +61,6 @@ test("an endpoint takes as many requests as it has slots, or as the limit says; 
 });
 
 describe("an endpoint that announced when it has room again", () => {
-  test.each([
-    ["until then; the newest announcement counts", [1_000, 5_000], 5_000],
-    ["for a minute at most", [86_400_000], 60_000],
-  ])("has none %s", async (_, announced, untilMs) => {
-    const { clock, set } = setOf(endpoints(2));
-    for (const ms of announced) set.holdBack("e0", ms);
-    await clock.advance(untilMs - 1);
-    expect(addresses(set.withRoom.all)).toEqual(["e1"]);
-    await clock.advance(1);
-    expect(addresses(set.withRoom.all)).toEqual(["e0", "e1"]);
-  });
-
   test("has room when it comes back after it left, but for its running requests", () => {
     const { set } = setOf([endpointWith({ address: "e", slots: 1 })]);
     const left: string[] = [];

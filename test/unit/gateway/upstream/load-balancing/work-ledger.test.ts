@@ -34,10 +34,6 @@ describe("outstanding work", () => {
 });
 
 describe("the speed of an endpoint", () => {
-  test("is unknown until a measurement", () => {
-    expect(new WorkLedger().speed("a")).toBeUndefined();
-  });
-
   test("follows measurements slowly", () => {
     const ledger = new WorkLedger();
     ledger.measured("a", 10_000, 1_000);

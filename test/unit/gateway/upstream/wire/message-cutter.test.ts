@@ -4,44 +4,19 @@ import { framed, MessageCutter, prefixOf } from "../../../../../gateway/upstream
 const MESSAGES = ["", "a", "bc".repeat(40), "", "d".repeat(300)];
 const BYTES = Buffer.concat(MESSAGES.map((text) => framed(Buffer.from(text))));
 
-function cutting(maxBytes = 1_000) {
+function cutting(maxBytes: number) {
   const found: string[] = [];
   const cutter = new MessageCutter(maxBytes, (bytes, from, to) => found.push(bytes.toString("latin1", from, to)));
   return { cutter, found };
 }
 
-test.each([1, 2, 3, 4, 5, 6, 7, 50, BYTES.length])("pieces of %i bytes are cut into the same messages", (size) => {
-  const { cutter, found } = cutting();
-  for (let at = 0; at < BYTES.length; at += size) {
-    // The reader's memory is reused.
-    const piece = Buffer.from(BYTES.subarray(at, at + size));
-    expect(cutter.take(piece, 0, piece.length)).toBeUndefined();
-    piece.fill(0xff);
-  }
-  expect(found).toEqual(MESSAGES);
-});
-
 test("two pieces are cut into the same messages wherever they are split", () => {
   for (let at = 0; at <= BYTES.length; at += 1) {
-    const { cutter, found } = cutting();
+    const { cutter, found } = cutting(1_000);
     cutter.take(BYTES, 0, at);
     cutter.take(BYTES, at, BYTES.length);
     expect(found).toEqual(MESSAGES);
   }
-});
-
-test("an incomplete message is reported as begun", () => {
-  const { cutter, found } = cutting();
-  cutter.take(BYTES, 0, BYTES.length - 1);
-  expect(found).toHaveLength(MESSAGES.length - 1);
-});
-
-test("an oversized or compressed message is rejected at its head, after the good ones", () => {
-  const { cutter, found } = cutting(10);
-  const bytes = Buffer.concat([framed(Buffer.from("well")), prefixOf(11)]);
-  expect(cutter.take(bytes, 0, bytes.length)).toEqual({ kind: "too_large", bytes: 11 });
-  expect(found).toEqual(["well"]);
-  expect(cutting().cutter.take(Buffer.from([1, 0, 0, 0, 0]), 0, 5)).toEqual({ kind: "compressed" });
 });
 
 test("a message in pieces of a byte uses little more than its bytes", () => {
