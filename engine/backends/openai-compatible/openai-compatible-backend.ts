@@ -101,7 +101,7 @@ export class OpenAiCompatibleBackend implements Backend {
       dialect: this.#dialect,
       servedModel: facts.servedModel,
       ...{ profile, turns: profile, marks, images, priorities, sharedCache },
-      defaults: (await this.#dialect.samplingDefaults?.(ask, facts.servedModel)) ?? {},
+      defaults: {},
     };
     const parts: GenerationParts = {
       nodeId,
@@ -122,7 +122,8 @@ export class OpenAiCompatibleBackend implements Backend {
     this.#watch.start();
     await this.#cache?.open(settings);
     const found = await probe(parts, signal);
-    const tried = { ...settings, turns: found.turns, images: found.images };
+    const { turns, images: takesImages, defaults } = found;
+    const tried = { ...settings, turns, images: takesImages, defaults };
     this.#running = await this.#withEvents({ parts: { ...parts, settings: tried }, found }, signal);
   }
 

@@ -10,7 +10,7 @@ import { ImageDetail, type Message, type Part, Role } from "../../../../proto/ge
 import { Capability } from "../../../../proto/gen/svc/inference/v1/node_service.ts";
 import { ANY_ORDER, type PromptCount, type TurnRules, turnRulesOfCounts } from "../../../conversation/turn-rules.ts";
 import { EngineError, type ErrorReason } from "../../../errors.ts";
-import type { RenderedPrompt } from "../engines/engine-dialect.ts";
+import type { RenderedPrompt, TokenSampling } from "../engines/engine-dialect.ts";
 import { generate } from "../generation/generation.ts";
 import { asking, type GenerationParts } from "../generation/generation-parts.ts";
 import { type RequestSettings, toChatPrompt } from "../request/request.ts";
@@ -18,6 +18,8 @@ import { type RequestSettings, toChatPrompt } from "../request/request.ts";
 export type ProbeResult = {
   readonly capabilities: readonly Capability[];
   readonly turns: TurnRules;
+  /** The sampling parameters of the model's own configuration. */
+  readonly defaults: Partial<TokenSampling>;
   /** Whether the engine accepts images; false if not probed. */
   readonly images: boolean;
 };
@@ -56,11 +58,14 @@ export async function probe(parts: GenerationParts, signal: AbortSignal): Promis
   await render(parts, messages, signal).catch((error: unknown) => {
     throw explained(error, "it does not render a conversation to tokens", parts.settings);
   });
+  const ask = asking(parts.http, parts.countTimeoutMs, signal);
+  const defaults = (await dialect.samplingDefaults?.(ask, parts.settings.servedModel)) ?? {};
   const holdsGrammars = await probeGrammar(parts, messages, signal);
   const turns = await turnRulesOfCounts((trial) => sizeOf(parts, trial, signal), profile);
   const alwaysThinks = profile.thinking !== undefined && profile.thinking.off === undefined;
   return {
     turns,
+    defaults,
     images: dialect.takesImages && parts.settings.images && (await probeImage(parts, signal)),
     capabilities: [
       ...(profile.toolCall ? WITH_TOOLS.slice(0, holdsGrammars ? undefined : 2) : []),
