@@ -1,4 +1,4 @@
-import { createHmac } from "node:crypto";
+import { createHash, createHmac } from "node:crypto";
 import { constants } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { hostname } from "node:os";
@@ -11,9 +11,11 @@ import type { KeyRecord, KeySet } from "./key-record.ts";
 import { KeyStoreError } from "./key-store.ts";
 
 /*
- * The audit log of key changes, as JSON lines. Each line holds the MAC of the line before and ends with its own, under a
- * key derived from the pepper; the key set holds the MAC of the last line. A line that was forged, altered, removed or
- * cut off is therefore detected. The log holds names of fields, never a secret or a value.
+ * The audit log of key changes, as JSON lines. Each line ends with its MAC under a key derived from the pepper, and
+ * holds the MAC of the line before; the key set holds the MAC of the last line, the head of the chain. A line that was
+ * forged, altered, removed or cut off is therefore detected with the pepper, and the log cannot be rewritten without
+ * it. Lines from before the log was keyed hold the plain digest of the line before; the first keyed line vouches for
+ * them in the state of that time. The log never holds a secret, a digest of one, or a value: only the names of fields.
  */
 
 const hex32 = z.string().regex(/^[0-9a-f]{64}$/);
@@ -27,10 +29,12 @@ const entry = z.object({
   keyId: z.string(),
   fields: z.array(z.string()),
   revision: z.int(),
-  /** MAC of the line before; zeros for the first line. */
+  /**
+   * Link to the line before: its MAC, or the SHA-256 of the line if it has no MAC, in hex; zeros for the first line.
+   */
   prev: hex32,
-  /** HMAC-SHA256 of this line without this field, in hex. */
-  mac: hex32,
+  /** HMAC-SHA256 of this line without this field, in hex; absent in lines from before the log was keyed. */
+  mac: hex32.optional(),
 });
 
 export type AuditEntry = Readonly<z.infer<typeof entry>>;
@@ -42,11 +46,17 @@ export type AuditLog = {
 };
 
 export const NO_LINE = "0".repeat(64);
-/** Marks the earlier lines of the same revision as a change that was interrupted before it took effect. */
+/**
+ * Marks earlier lines with the same revision as a change that was interrupted before it took effect. The change that
+ * finally makes the revision writes this line.
+ */
 const BROKEN_OFF: KeyChange = { action: "broken-off", keyId: "*", fields: [] };
-/** Far more bytes than one line can have. */
+/** Bytes that are read to find the last line: far more than one line can have. */
 const TAIL_BYTES = 65_536;
-/** A symbolic link is refused: an attacker may have placed it. */
+/**
+ * Flags with which the log is opened. A symbolic link is refused: an attacker may have placed it, or it leads to an
+ * unintended file.
+ */
 const APPEND = constants.O_APPEND | constants.O_CREAT | constants.O_RDWR | (constants.O_NOFOLLOW ?? 0);
 
 export function auditFileOf(keyFile: string): string {
@@ -55,28 +65,36 @@ export function auditFileOf(keyFile: string): string {
 
 /** Reads the text of an audit log that was keyed with `pepper`. Entries after a broken line are omitted. */
 export function readAudit(text: string, pepper: Pepper | undefined): AuditLog {
-  const check = pepper && lineCheck(pepper);
+  const key = pepper && auditKey(pepper);
   const entries: AuditEntry[] = [];
   let prev = NO_LINE;
+  let keyed = false;
   const lines = text.split("\n");
   // The text ends with a line break.
   if (lines.at(-1) === "") lines.pop();
   for (const [at, line] of lines.entries()) {
-    const found = check?.(line, prev);
-    if (!found) return { entries, brokenAt: at + 1 };
+    const found = parseLine(line);
+    keyed ||= found?.mac !== undefined;
+    const genuine = !keyed || (key !== undefined && found?.mac !== undefined && found.mac === macOf(line, key));
+    if (found?.prev !== prev || !genuine) return { entries, brokenAt: at + 1 };
     entries.push(found);
-    prev = found.mac;
+    prev = found.mac ?? sha256(line);
   }
   return { entries, brokenAt: undefined };
 }
 
-/** Makes a check that returns the entry of an unaltered line that links to `prev`, or to any line without `prev`. */
-export function lineCheck(pepper: Pepper): (line: string, prev: string | undefined) => AuditEntry | undefined {
+export type KeyedEntry = AuditEntry & { readonly mac: string };
+
+/**
+ * Makes a check of single lines that were keyed with `pepper`. The check returns the entry of an unaltered line that
+ * links to the MAC `prev`, or to any line if `prev` is undefined; undefined for every other line.
+ */
+export function lineCheck(pepper: Pepper): (line: string, prev: string | undefined) => KeyedEntry | undefined {
   const key = auditKey(pepper);
   return (line, prev) => {
     const found = parseLine(line);
-    const isGenuine = found !== undefined && found.mac === macOf(line, key);
-    return isGenuine && (prev === undefined || found.prev === prev) ? found : undefined;
+    if (found?.mac === undefined || found.mac !== macOf(line, key)) return undefined;
+    return prev === undefined || found.prev === prev ? { ...found, mac: found.mac } : undefined;
   };
 }
 
@@ -102,7 +120,7 @@ export function auditLines(
   const actor = { uid: process.getuid?.() ?? null, host: hostname(), program: basename(process.argv[1] ?? "") };
   let head = prev;
   const lines = changes.map((change) => {
-    const body = JSON.stringify({ ts, actor, ...change, revision, prev: head } satisfies Omit<AuditEntry, "mac">);
+    const body = JSON.stringify({ ts, actor, ...change, revision, prev: head } satisfies AuditEntry);
     head = hmac(body, key);
     return `${body.slice(0, -1)},"mac":"${head}"}`;
   });
@@ -143,13 +161,19 @@ type Link = { readonly prev: string; readonly brokenOff: boolean };
  * interrupted change.
  */
 async function linkOf(handle: FileHandle, last: string, { head, revision, pepper }: AuditAddition): Promise<Link> {
+  const found = parseLine(last);
+  const to = (prev: string): Link => ({ prev, brokenOff: false });
+  if (found?.mac !== undefined && found.mac === head) return to(head);
+  const key = auditKey(pepper);
+  const isLeftOver = found?.mac !== undefined && found.mac === macOf(last, key) && found.revision === revision;
+  if (isLeftOver) {
+    const { entries, brokenAt } = readAudit((await wholeText(handle)).toString("utf8"), pepper);
+    const isBehind = head === undefined || (brokenAt === undefined && entries.some(({ mac }) => mac === head));
+    return isBehind ? { prev: found.mac, brokenOff: true } : to(head);
+  }
+  if (head !== undefined) return to(head);
   // A key set without a head must not repair a log that was cut.
-  const unchanged = { prev: head ?? NO_LINE, brokenOff: false };
-  const found = lineCheck(pepper)(last, undefined);
-  if (found?.revision !== revision || found.mac === head) return unchanged;
-  const { entries, brokenAt } = readAudit((await wholeText(handle)).toString("utf8"), pepper);
-  const isBehind = head === undefined || (brokenAt === undefined && entries.some(({ mac }) => mac === head));
-  return isBehind ? { prev: found.mac, brokenOff: true } : unchanged;
+  return to(last === "" || found?.mac !== undefined ? NO_LINE : sha256(last));
 }
 
 async function lastLine(handle: FileHandle): Promise<{ text: string; whole: boolean }> {
@@ -188,6 +212,10 @@ function macOf(line: string, key: Buffer): string | undefined {
 
 function hmac(text: string, key: Buffer): string {
   return createHmac("sha256", key).update(text).digest("hex");
+}
+
+function sha256(text: string): string {
+  return createHash("sha256").update(text).digest("hex");
 }
 
 /** The difference of one key between two sets. */

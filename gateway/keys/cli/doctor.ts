@@ -81,7 +81,10 @@ async function examineAudit(vault: KeyVault, { set, pepper }: KeyFile): Promise<
   return set.revision === 0 ? [] : [warning(`there is no audit log at ${file}`)];
 }
 
-/** Checks that the audit log is unaltered and reaches the revision of the key set. */
+/**
+ * Checks that the audit log is unaltered and reaches the revision of the key set. A line that was forged, altered or
+ * cut off without the pepper is an error; a log from before logs were keyed is a warning, because it proves nothing.
+ */
 export function auditFinding(file: string, bytes: Buffer, set: KeySet, pepper: Pepper | undefined): Finding {
   const { revision, auditHead } = set;
   const { entries, brokenAt } = readAudit(bytes.toString("utf8"), pepper);
@@ -96,7 +99,13 @@ export function auditFinding(file: string, bytes: Buffer, set: KeySet, pepper: P
       `${file} ends at revision ${last?.revision ?? 0}, and not as the keys of revision ${revision} say: ${why}`,
     );
   }
-  return ok(`${file} is as it was written: ${entries.length} lines`);
+  const plain = entries.filter(({ mac }) => mac === undefined).length;
+  if (plain === 0) return ok(`${file} is as it was written: ${entries.length} lines`);
+  if (plain < entries.length)
+    return ok(`${file} is as it was written: ${entries.length} lines; the log is keyed from line ${plain + 1} on`);
+  return warning(
+    `${file} holds together: ${plain} lines, but none is keyed yet, so that anybody could have written them`,
+  );
 }
 
 function examineKeys({ keys }: KeySet, nowMs: number): Finding[] {

@@ -1,5 +1,5 @@
 import { WorkTurns } from "../../../deploy/runtime/time/work-turns.ts";
-import { type AuditEntry, lineCheck, NO_LINE } from "../audit-log.ts";
+import { type KeyedEntry, lineCheck, NO_LINE } from "../audit-log.ts";
 import type { Pepper } from "../key-digest.ts";
 import { isKeyId } from "../key-format.ts";
 import type { KeyRecord } from "../key-record.ts";
@@ -166,7 +166,7 @@ function begun(base: number, known: readonly SeenHead[]): Walk {
   return { base, known, met: new Set(), revisions: new Map(), ...nothing };
 }
 
-function step(walk: Walk, { action, keyId, revision, mac, ts }: AuditEntry, last: string): void {
+function step(walk: Walk, { action, keyId, revision, mac, ts }: KeyedEntry, last: string): void {
   const { head, base } = walk;
   if (action === "restore" && head) walk.isOver = true;
   else if (action === "restore") [walk.restored, walk.restoredAt] = [revision, ts];
