@@ -117,7 +117,8 @@ export class WastedCalls {
     this.#refused(keyId);
     stream.on("error", () => {});
     stream.respond(REFUSED, { endStream: true });
-    if (!connection.shared) session.close();
+    // Not at once: Node 20 has corrupted its heap where a session ended inside the callback for one of its frames.
+    if (!connection.shared) setImmediate(() => session.close());
     return false;
   }
 
