@@ -141,13 +141,14 @@ test("a hanging read is abandoned and repeated, and its late result is not used"
 test("a read is not abandoned while its file is parsed", async () => {
   await writeFile(file, "one");
   const clock = new VirtualClock();
-  const parsed = gate();
+  const [read, parsed] = [gate(), gate()];
   let hung = 0;
   const followed = new FollowedFile({
     files: [file],
     clock,
     async take(_signal, onRead) {
       onRead();
+      read.open();
       await parsed.passed;
       return "taken";
     },
@@ -157,6 +158,7 @@ test("a read is not abandoned while its file is parsed", async () => {
   });
   onTestFinished(() => followed.close());
   const looked = followed.look();
+  await read.passed;
   await clock.advance(60_000);
   parsed.open();
   await looked;
