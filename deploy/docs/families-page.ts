@@ -66,8 +66,7 @@ const otherTests = z.record(
 /** Tests of each engine without cases, by reason. */
 export type OtherTests = z.output<typeof otherTests>;
 export type CaseBlock = z.output<typeof block>;
-export type FamilyCase = z.output<typeof familyCase>;
-export type FamilyCases = z.output<typeof familyCases>;
+type FamilyCases = z.output<typeof familyCases>;
 
 export function readFamilyCases(): readonly FamilyCases[] {
   return readdirSync(FOLDER)

@@ -118,7 +118,7 @@ export class WastedCalls {
     stream.on("error", () => {});
     stream.respond(REFUSED, { endStream: true });
     // Not at once: Node 20 has corrupted its heap where a session ended inside the callback for one of its frames.
-    if (!connection.shared) setImmediate(() => session.close());
+    if (!connection.shared && !session.closed) setImmediate(() => session.close());
     return false;
   }
 

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { GrammarCache } from "../../engine/backends/llama/grammar-cache.ts";
+import { GrammarCache } from "../../engine/backends/grammar-cache.ts";
+import { grammarCompiler } from "../../engine/backends/llama/grammar-gate.ts";
 import type { LlamaBackend } from "../../engine/backends/llama/llama-backend.ts";
 import { loadLibrary } from "../../engine/backends/llama/runtime/llama-runtime.ts";
 import { EngineError } from "../../engine/errors.ts";
@@ -137,7 +138,7 @@ test.skipIf(missing !== "")(
     const MAX_BYTES = 64 * 1024;
     const { getLlama } = await loadLibrary();
     const llama = await getLlama({ gpu: false, build: "never", skipDownload: true, progressLogs: false });
-    const cache = new GrammarCache(llama, workHere, new VirtualClock(), MAX_BYTES);
+    const cache = new GrammarCache(grammarCompiler(llama), workHere, new VirtualClock(), MAX_BYTES);
     const get = (title: number, tenant: string) => {
       const schemaJson = JSON.stringify({
         title: String(title),

@@ -14,11 +14,12 @@ import type { OutputMarkers } from "../../output-parser/markers.ts";
 import { HeldPrefixes, type KvTokens } from "../../prefixes/held-prefixes.ts";
 import { chooseProfile, loadProfile, type ModelProfile, usableMarkers } from "../../profiles/profile.ts";
 import { planConversation } from "../answer-plan.ts";
+import { GrammarCache } from "../grammar-cache.ts";
 import { type DescribedModel, describeModel, modelRevision } from "./describe.ts";
 import { generate } from "./generation/generation.ts";
 import type { EngineParts, Waiting } from "./generation/prepared-generation.ts";
 import { Sampler, samplingDefaults } from "./generation/sampling.ts";
-import { GrammarCache, grammarStates } from "./grammar-cache.ts";
+import { grammarCompiler, grammarStates } from "./grammar-gate.ts";
 import type { LlamaOptions } from "./llama-options.ts";
 import { Queue } from "./queue.ts";
 import { type LlamaRuntime, loadRuntime } from "./runtime/llama-runtime.ts";
@@ -200,7 +201,7 @@ export class LlamaBackend implements Backend {
       markTokens: marks,
       texts: new TokenTexts(model, marks),
       prompts: newEncoder({ model, vocabulary, format, contextWindow, work: this.#work }),
-      grammars: new GrammarCache(llama, this.#work, this.#clock),
+      grammars: new GrammarCache(grammarCompiler(llama), this.#work, this.#clock),
       undeclared: this.#options.undeclaredProperties ? "any" : "declared",
       grammarStates: grammarStates(runtime.library, llama, model),
       work: this.#work,

@@ -17,10 +17,10 @@ import { keepMs } from "../../conversation/cache-breakpoints.ts";
 import { EngineError } from "../../errors.ts";
 import type { HeldPrefixes } from "../../prefixes/held-prefixes.ts";
 import { throwIfLeft } from "../caller-left.ts";
+import { GrammarCache } from "../grammar-cache.ts";
 import { LoopTurns } from "../loop-turns.ts";
 import { DIALECTS } from "./engines/dialects.ts";
 import type { EngineDialect } from "./engines/engine-dialect.ts";
-import { AnswerGrammars } from "./generation/answer-grammars.ts";
 import { generate } from "./generation/generation.ts";
 import { asking, type GenerationParts, readMarkup } from "./generation/generation-parts.ts";
 import { EngineHttp } from "./http/engine-http.ts";
@@ -110,7 +110,7 @@ export class OpenAiCompatibleBackend implements Backend {
       settings,
       facts,
       markup: await readMarkup(ask, settings),
-      grammars: new AnswerGrammars(this.#options.work),
+      grammars: new GrammarCache(async (text) => text, this.#options.work, this.#clock),
       tails: new LRUCache({ max: MAX_TAILS }),
       turns: new LoopTurns(),
       silenceMs: this.#options.silenceTimeoutMs,

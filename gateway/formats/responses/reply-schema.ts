@@ -26,8 +26,6 @@ const outputText = named("OutputText", "The part of a message.", {
   logprobs,
 });
 
-export type TextPart = Written<typeof outputText>;
-
 const reasoningText = named("OutputReasoningText", "Reasoning as text.", {
   type: tag("reasoning_text"),
   text: z.string().describe("The reasoning."),

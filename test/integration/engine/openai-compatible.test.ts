@@ -143,6 +143,13 @@ describe.each(DIALECTS)("a node in front of %s", (dialect) => {
     );
   });
 
+  test("refuses a fixed form for an answer that the caller has begun", async () => {
+    const rig = await rigOf(dialect);
+    const messages = [textMessage(Role.USER, "go"), textMessage(Role.ASSISTANT, '{"a"')];
+    const outputConstraint = { kind: { $case: "jsonObject", value: {} } } as const;
+    expect((await ask(rig, { messages, outputConstraint })).reason).toBe("UNSUPPORTED_FEATURE");
+  });
+
   test("closes a reasoning whose budget is spent, and continues behind it", async () => {
     const rig = await rigOf(dialect);
     rig.engine.next(

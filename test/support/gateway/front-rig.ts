@@ -14,7 +14,7 @@ import { ClusterManager } from "../../../gateway/upstream/cluster-manager.ts";
 import { ContinuationRoom, type NotKept } from "../../../gateway/upstream/continuation/continuation-room.ts";
 import { encodeRequest, type PromptFacts } from "../../../gateway/upstream/encoded-request.ts";
 import type { CacheNote } from "../../../gateway/upstream/load-balancing/cache-reasons.ts";
-import { type Route, type RoutingHints, routeOf } from "../../../gateway/upstream/load-balancing/route.ts";
+import type { RoutingHints } from "../../../gateway/upstream/load-balancing/route.ts";
 import { Router, type RouterOptions } from "../../../gateway/upstream/router.ts";
 import type { CallHeaders, WireKind } from "../../../gateway/upstream/wire/generate-wire.ts";
 import {
@@ -44,10 +44,6 @@ const PREFIX_KEY = Buffer.alloc(32, 1);
 export function encoded(request: GenerateRequest): { readonly request: RequestBuffer; readonly facts: PromptFacts } {
   const { bytes, facts } = encodeRequest(request, PREFIX_KEY);
   return { request: new RequestBuffer(bytes, request.tenant), facts };
-}
-
-export function routeFor(request: GenerateRequest, hints: RoutingHints = HINTS): Route {
-  return routeOf(encoded(request).facts, hints);
 }
 
 /** Returns a count in the bytes of the contract, held as the gateway holds one. */

@@ -8,7 +8,7 @@ import { notOfThisAnswer } from "../../../errors.ts";
 import type { OutputParser } from "../../../output-parser/output-parser.ts";
 import { JsonScanner } from "../../../tool-calls/json-scanner.ts";
 import type { OutputLimit } from "../../request-plan.ts";
-import type { GrammarGate } from "../grammar-cache.ts";
+import type { GrammarGate } from "../grammar-gate.ts";
 import type { Utf8Holder } from "../tokens/vocabulary.ts";
 
 type AnswerOptions = {

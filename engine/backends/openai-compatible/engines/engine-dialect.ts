@@ -171,3 +171,19 @@ function readToken(value: unknown): { token: string; tokenBytes: Buffer; logprob
     logprob: typeof logprob === "number" ? logprob : 0,
   };
 }
+
+/** Returns the sampling parameters that vLLM and SGLang name alike. */
+export function sharedSampling({ topK, logitBias, ...request }: TokenRequest): Record<string, JsonValue> {
+  return {
+    temperature: request.temperature,
+    top_p: request.topP,
+    top_k: topK === 0 ? -1 : topK,
+    min_p: request.minP,
+    frequency_penalty: request.frequencyPenalty,
+    presence_penalty: request.presencePenalty,
+    repetition_penalty: request.repetitionPenalty,
+    logit_bias: Object.keys(logitBias).length > 0 ? logitBias : undefined,
+    skip_special_tokens: false,
+    spaces_between_special_tokens: false,
+  };
+}

@@ -1,7 +1,14 @@
 import { EngineKind } from "../../../../proto/gen/svc/inference/v1/node_service.ts";
 import { readFault } from "../http/http-error.ts";
 import { asCount, asFields, asList, asText, type JsonFields } from "../http/json-fields.ts";
-import { type EngineDialect, eventTokens, type TokenChunk, tokenList, tokensOf } from "./engine-dialect.ts";
+import {
+  type EngineDialect,
+  eventTokens,
+  sharedSampling,
+  type TokenChunk,
+  tokenList,
+  tokensOf,
+} from "./engine-dialect.ts";
 
 /**
  * SGLang: `/v1/tokenize` with messages, and the native `/generate` with `input_ids`
@@ -47,7 +54,7 @@ export const SGLANG: EngineDialect = {
     return asText((await ask("/v1/detokenize", body)).text);
   },
   generateBody(request) {
-    const { topK, topLogprobs, grammar, logitBias } = request;
+    const { topLogprobs, grammar } = request;
     return {
       rid: request.requestId,
       input_ids: tokenList(request.tokens),
@@ -59,18 +66,9 @@ export const SGLANG: EngineDialect = {
       top_logprobs_num: topLogprobs,
       return_text_in_logprobs: topLogprobs === undefined ? undefined : true,
       sampling_params: {
-        temperature: request.temperature,
-        top_p: request.topP,
-        top_k: topK === 0 ? -1 : topK,
-        min_p: request.minP,
-        frequency_penalty: request.frequencyPenalty,
-        presence_penalty: request.presencePenalty,
-        repetition_penalty: request.repetitionPenalty,
+        ...sharedSampling(request),
         sampling_seed: request.seed,
-        logit_bias: Object.keys(logitBias).length > 0 ? logitBias : undefined,
         max_new_tokens: request.maxTokens,
-        skip_special_tokens: false,
-        spaces_between_special_tokens: false,
         ebnf: grammar,
       },
     };

@@ -6,6 +6,7 @@ import {
   eventTokens,
   readLogprob,
   sameAgain,
+  sharedSampling,
   type TokenChunk,
   tokenList,
   tokensOf,
@@ -70,7 +71,7 @@ export const VLLM: EngineDialect = {
     return asText((await ask("/detokenize", { model, tokens: tokenList(tokens) })).prompt);
   },
   generateBody(request) {
-    const { topK, topLogprobs, grammar, logitBias } = request;
+    const { topLogprobs, grammar } = request;
     return {
       model: request.model,
       token_ids: tokenList(request.tokens),
@@ -84,19 +85,10 @@ export const VLLM: EngineDialect = {
       reasoning_ended: true,
       stream_options: { include_usage: true },
       sampling_params: {
-        temperature: request.temperature,
-        top_p: request.topP,
-        top_k: topK === 0 ? -1 : topK,
-        min_p: request.minP,
-        frequency_penalty: request.frequencyPenalty,
-        presence_penalty: request.presencePenalty,
-        repetition_penalty: request.repetitionPenalty,
+        ...sharedSampling(request),
         seed: request.seed,
         logprobs: topLogprobs,
-        logit_bias: Object.keys(logitBias).length > 0 ? logitBias : undefined,
         max_tokens: request.maxTokens,
-        skip_special_tokens: false,
-        spaces_between_special_tokens: false,
         structured_outputs: grammar === undefined ? undefined : { grammar },
       },
     };

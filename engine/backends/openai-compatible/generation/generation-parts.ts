@@ -2,6 +2,7 @@ import type { LRUCache } from "lru-cache";
 import { EngineError } from "../../../errors.ts";
 import type { OutputMarkers } from "../../../output-parser/markers.ts";
 import { formOf } from "../../../tool-calls/forms.ts";
+import type { GrammarCache } from "../../grammar-cache.ts";
 import type { LoopTurns } from "../../loop-turns.ts";
 import type { Ask } from "../engines/engine-dialect.ts";
 import type { EngineHttp } from "../http/engine-http.ts";
@@ -12,7 +13,6 @@ import type { EngineCache } from "../kv-events/engine-cache.ts";
 import type { RequestSettings } from "../request/request.ts";
 import type { EngineFacts } from "../watch/engine-facts.ts";
 import type { EngineWatch } from "../watch/engine-watch.ts";
-import type { AnswerGrammars } from "./answer-grammars.ts";
 
 export type GenerationParts = {
   readonly nodeId: string;
@@ -21,7 +21,8 @@ export type GenerationParts = {
   readonly settings: RequestSettings;
   readonly facts: EngineFacts;
   readonly markup: ModelMarkup;
-  readonly grammars: AnswerGrammars;
+  /** The texts of grammars. */
+  readonly grammars: GrammarCache<string>;
   /** The texts of the ends of prompts, by their tokens. */
   readonly tails: LRUCache<string, string>;
   /** Schedules the writing of large requests on the event loop. */

@@ -131,9 +131,11 @@ class Generation {
         const events: Event[] = [];
         const tokens: number[] = [];
         for (const datum of data) {
-          const chunk = await this.#withinBudget(readEvent(datum, read));
-          this.#cachedInputTokens ??= chunk.cachedInputTokens;
+          const whole = readEvent(datum, read);
+          this.#cachedInputTokens ??= whole.cachedInputTokens;
           if (end) continue;
+          const room = this.#prepared.answer.reasoningRoom;
+          const chunk = whole.tokens.length > room ? await this.#shortened(whole, room) : whole;
           if (chunk.prefilledTokens !== undefined && this.#firstMs === undefined)
             events.push(progress(0, chunk.prefilledTokens, watch.moves));
           events.push(...this.#take(chunk));
@@ -150,10 +152,11 @@ class Generation {
     }
   }
 
-  /** Returns a chunk without the tokens beyond the reasoning budget: engines join several tokens in one event. */
-  async #withinBudget(chunk: TokenChunk): Promise<TokenChunk> {
-    const room = this.#prepared.answer.reasoningRoom;
-    if (chunk.tokens.length <= room) return chunk;
+  /**
+   * Returns a chunk without the tokens beyond the `room` of the reasoning budget: engines join several tokens in one
+   * event.
+   */
+  async #shortened(chunk: TokenChunk, room: number): Promise<TokenChunk> {
     const { http, countTimeoutMs, settings } = this.#parts;
     const ask = asking(http, countTimeoutMs, this.#signal);
     const textOf = (tokens: readonly number[]) => settings.dialect.detokenize(ask, settings.servedModel, tokens);
@@ -169,12 +172,11 @@ class Generation {
       this.#firstMs ??= this.#parts.nowMs();
       this.#tokens.push(...tokens);
     }
-    const most = this.#prepared.sampling.topLogprobs ?? 0;
-    return this.#prepared.answer.push(
-      tokens.length,
-      text,
-      logprobs.map((one) => ({ ...one, alternatives: one.alternatives.slice(0, most) })),
-    );
+    const { answer, sampling } = this.#prepared;
+    if (logprobs.length === 0) return answer.push(tokens.length, text);
+    const most = sampling.topLogprobs ?? 0;
+    const asked = logprobs.map((one) => ({ ...one, alternatives: one.alternatives.slice(0, most) }));
+    return answer.push(tokens.length, text, asked);
   }
 
   #endOf({ finish }: TokenChunk): LegEnd | undefined {

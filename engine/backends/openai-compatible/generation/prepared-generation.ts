@@ -50,10 +50,13 @@ export async function prepareGeneration(
   const sampling = toSampling(request.sampling, settings, banned);
   if (plan.mustCall && !markup.markers.toolCall)
     throw new EngineError("UNSUPPORTED_FEATURE", "tool_choice: this model calls no tools.");
+  const chat = toChatPrompt(request, settings);
+  if ((plan.mustCall || plan.json !== undefined) && chat.continues)
+    throw new EngineError("UNSUPPORTED_FEATURE", "messages: an answer of a fixed form cannot be begun by the caller.");
   if (continued) refuseContinuation(sampling);
   const turn = () => parts.turns.nextUnlessLeft(request.tenant, order.signal);
   const ask = asking(http, countTimeoutMs, order.signal, turn);
-  const prompt = await dialect.render(ask, toChatPrompt(request, settings));
+  const prompt = await dialect.render(ask, chat);
   const limit = limitOutput(request, prompt.tokens.length, facts.contextWindow || ANY_WINDOW);
   const opened = await startsInReasoning(parts, ask, prompt.tokens);
   const { thinking } = profile;
@@ -78,9 +81,10 @@ export async function prepareGeneration(
   const isolation = JSON.stringify([request.tenant, request.cache?.isolationSalt ?? ""]);
   const input = { ...plan.fixed, markers: markup.markers, reader: dialect.grammarReader };
   const reasoning = opened ? "opened" : plan.conversation.reasoning ? "may-open" : "none";
-  const grammar = await parts.grammars.get({ ...input, reasoning, behind: text }, isolation, order);
+  const grammarOrder = { ...order, isolation };
+  const grammar = await parts.grammars.get({ ...input, reasoning, behind: text }, grammarOrder);
   const replayed = given.length === 0 ? [] : answer.push(given.length, text);
-  const behindReasoning = () => parts.grammars.get({ ...input, reasoning: "none" }, isolation, order);
+  const behindReasoning = () => parts.grammars.get({ ...input, reasoning: "none" }, grammarOrder);
   return { prompt, salt, limit, sampling, grammar, behindReasoning, answer, given, replayed };
 }
 

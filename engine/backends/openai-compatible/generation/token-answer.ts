@@ -98,31 +98,33 @@ export class TokenAnswer {
   }
 
   #said(events: readonly Event[]): readonly Event[] {
-    return events.flatMap((event) => this.#mended(event));
+    const said: Event[] = [];
+    for (const event of events) this.#say(event, said);
+    return said;
   }
 
-  /** Restores broken spellings, drops hidden reasoning, and looks for the end of a JSON text. */
-  #mended(event: Event): readonly Event[] {
+  /** Adds an event to `said`: restores broken spellings, drops hidden reasoning, and looks for the end of a JSON text. */
+  #say(event: Event, said: Event[]): void {
     const { kind } = event;
     if (kind?.$case === "blockStarted") {
       const block = kind.value.block?.$case;
       this.#inText = block === "text";
       this.#inHidden = this.#options.hideReasoning && block === "reasoning";
       if (this.#inHidden) this.#hidden += 1;
-      return this.#inHidden ? [] : [this.#moved(event)];
     }
-    if (this.#inHidden) return [];
+    if (this.#inHidden) return;
     if (kind?.$case === "blockDelta") {
       if (this.#inText && this.#json?.push(kind.value.text).state === "complete") this.#jsonIsWhole = true;
       const text = this.#mending.push(kind.value.text);
-      return text === "" && kind.value.logprobs.length === 0 ? [] : [this.#moved(withText(event, text))];
+      if (text !== "" || kind.value.logprobs.length > 0) said.push(this.#moved(withText(event, text)));
+      return;
     }
-    if (kind?.$case !== "blockEnded") return [event];
-    const rest = this.#mending.end();
-    const { index } = kind.value;
-    const last: readonly Event[] =
-      rest === "" ? [] : [{ kind: { $case: "blockDelta", value: { index, text: rest, logprobs: [] } } }];
-    return [...last, event].map((one) => this.#moved(one));
+    const rest = kind?.$case === "blockEnded" ? this.#mending.end() : "";
+    if (kind?.$case === "blockEnded" && rest !== "") {
+      const value = { index: kind.value.index, text: rest, logprobs: [] };
+      said.push(this.#moved({ kind: { $case: "blockDelta", value } }));
+    }
+    said.push(this.#moved(event));
   }
 
   /** Returns an event with the index that its block has without the dropped ones. */

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { ByteBoundedCache } from "../../../../../engine/backends/llama/grammar-cache.ts";
-import { VirtualClock } from "../../../../support/virtual-clock.ts";
+import { ByteBoundedCache } from "../../../../engine/backends/grammar-cache.ts";
+import { VirtualClock } from "../../../support/virtual-clock.ts";
 
 const cacheOf = (maxBytes: number, maxBytesOfOwner = maxBytes, clock = new VirtualClock()) =>
   new ByteBoundedCache<number>({ maxBytes, maxBytesOfOwner, maxUnusedMs: 100 }, clock);
