@@ -82,10 +82,9 @@ test.each(FORMS)("beside %s prefix reports match the tokens that the engine reus
   const first = [SYSTEM, QUESTION];
   const text = await asked(rig, requestOf(first));
   await vi.waitFor(() => expect(told(watched, first)).toBeGreaterThan(SYSTEM.parts.length));
-  // The head's position is found by a request to the engine.
   const turn = `<|im_start|>system\n${"You are terse. ".repeat(20)}<|im_end|>\n<|im_start|>user\n`;
   const head = Math.floor(toTokens(turn).length / BLOCK) * BLOCK;
-  await vi.waitFor(() => expect(known(watched, [SYSTEM])).toEqual({ tokens: head, tailTokens: 0 }));
+  expect(known(watched, [SYSTEM])).toEqual({ tokens: 0, tailTokens: 0 });
 
   const second = [...first, says(Role.ASSISTANT, text), says(Role.USER, "And then?")];
   const before = told(watched, first);
@@ -95,6 +94,8 @@ test.each(FORMS)("beside %s prefix reports match the tokens that the engine reus
   const other = [SYSTEM, says(Role.USER, "Something else.")];
   await asked(rig, requestOf(other));
   expect(cache.cached()).toBe(head);
+  // The head's position is where its two conversations part.
+  await vi.waitFor(() => expect(known(watched, [SYSTEM])).toEqual({ tokens: head, tailTokens: 0 }));
   if (form === "vllm") expect(watched.kv.total).toBe(16_000);
   expect(watched.kv.used % BLOCK).toBe(0);
 });

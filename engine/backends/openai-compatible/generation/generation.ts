@@ -15,6 +15,7 @@ import { EventStream, type StreamStep } from "../http/event-stream.ts";
 import { faultOfReply, toEngineFault } from "../http/http-error.ts";
 import { type JsonFields, parseFields } from "../http/json-fields.ts";
 import { toJsonBytes } from "../http/raw-json.ts";
+import type { RankedPrompt } from "../kv-events/rank-loads.ts";
 import { sessionId } from "../request/request.ts";
 import { asking, type GenerationParts } from "./generation-parts.ts";
 import { CHARACTER_TOKENS, type PreparedGeneration, prepareGeneration } from "./prepared-generation.ts";
@@ -39,12 +40,14 @@ export async function* generate(
   const { watch } = parts;
   const life = new SignsOfLife(() => progress(Math.max(0, watch.load?.waiting ?? 0), 0, watch.moves));
   const unwatch = watch.onMove(() => life.tell());
+  let ranked: RankedPrompt | undefined;
   try {
     const order = { tenant: request.tenant, signal: link.signal, onMove: () => life.tell() };
     const prepared = yield* life.during(prepareGeneration(parts, request, order));
-    parts.cache?.follow(request, prepared.salt, prepared.prompt.tokens);
-    yield* new Generation(parts, request, prepared, life, link.signal).run();
+    ranked = parts.cache?.follow(request, prepared.salt, prepared.prompt.tokens);
+    yield* new Generation(parts, request, { ...prepared, ranked }, life, link.signal).run();
   } finally {
+    ranked?.end();
     unwatch();
     link.release();
     // A consumer that stops iterating also stops the engine, at any point.
@@ -52,13 +55,16 @@ export async function* generate(
   }
 }
 
+/** `ranked` is the rank of all legs; undefined where the engine picks it. */
+type PlacedGeneration = PreparedGeneration & { readonly ranked: RankedPrompt | undefined };
+
 const REASONED: LegEnd = { by: "reasoning", cut: false };
 
 /** One answer, over one or several calls of the engine: closing the reasoning begins another. */
 class Generation {
   readonly #parts: GenerationParts;
   readonly #request: GenerateRequest;
-  readonly #prepared: PreparedGeneration;
+  readonly #prepared: PlacedGeneration;
   readonly #life: SignsOfLife;
   readonly #signal: AbortSignal;
   /** The tokens of the answer so far. */
@@ -72,7 +78,7 @@ class Generation {
   constructor(
     parts: GenerationParts,
     request: GenerateRequest,
-    prepared: PreparedGeneration,
+    prepared: PlacedGeneration,
     life: SignsOfLife,
     signal: AbortSignal,
   ) {
@@ -170,6 +176,7 @@ class Generation {
   #take({ tokens, text, logprobs }: TokenChunk): readonly Event[] {
     if (tokens.length > 0) {
       this.#firstMs ??= this.#parts.nowMs();
+      this.#prepared.ranked?.prefilled();
       this.#tokens.push(...tokens);
     }
     const { answer, sampling } = this.#prepared;
@@ -194,11 +201,13 @@ class Generation {
   async #open(room: number): Promise<EventStream> {
     const { http, settings, silenceMs, turns } = this.#parts;
     const { dialect } = settings;
-    const body = dialect.generateBody(this.#body(room));
+    const request = this.#body(room);
+    const body = dialect.generateBody(request);
     const turn = () => turns.nextUnlessLeft(this.#request.tenant, this.#signal);
     const call = {
       ...({ method: "POST", path: dialect.paths.generate, timeoutMs: silenceMs } as const),
       body: await toJsonBytes(body, turn),
+      headers: dialect.generateHeaders?.(request),
       onSent: () => this.#life.tell(),
     };
     const { status, stream } = await http.open(call, this.#signal);
@@ -228,6 +237,7 @@ class Generation {
       sessionId: sessionId(this.#request),
       priority: priorities && priority !== 0 ? dialect.prioritySign * priority : undefined,
       requestId: engineRequestId(this.#request),
+      rank: this.#prepared.ranked?.rank,
     };
   }
 
