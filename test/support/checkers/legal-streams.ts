@@ -8,8 +8,8 @@ import { begun, type Frame, isObjectText, must, mustBeIds, mustMatch, type Steps
 
 /*
  * The rules of the formats' streams (formats/README.md, whose numbers the messages name), written independently of the
- * encoders: the order of frames as a regular expression, and what has to agree between them. The schemas of the published
- * document have the fields of each frame.
+ * encoders: the order of frames as a regular expression, and the agreement of fields between frames. The schemas of the
+ * published document have the fields of each frame.
  */
 
 /** A kind of body that changes the contents of its stream. */
