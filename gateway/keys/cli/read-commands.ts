@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { writePrivateFile } from "../../../deploy/runtime/files/private-file.ts";
 import { readAudit } from "../audit-log.ts";
-import { findKey, listKeys } from "../key-admin.ts";
+import { findKey, summarize } from "../key-admin.ts";
 import { readPepper } from "../key-file.ts";
 import { MAX_KEY_LENGTH, parseKey } from "../key-format.ts";
 import { indexKeys } from "../key-index.ts";
@@ -16,7 +16,8 @@ export function addReadCommands(program: Command, context: CliContext): void {
     .command("list")
     .description("all keys")
     .action(async () => {
-      const keys = listKeys((await context.read()).set, context.io.nowMs());
+      const nowMs = context.io.nowMs();
+      const keys = (await context.read()).set.keys.map((record) => summarize(record, nowMs));
       context.print(keys, () => listText(keys));
     });
 

@@ -1,15 +1,13 @@
-import { randomBytes } from "node:crypto";
 import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import type { Clock } from "../../../../deploy/runtime/time/clock.ts";
 import { FileKeyStore } from "../../../../gateway/keys/file-key-store.ts";
-import { createKey, disableKey, enableKey, revokeKey } from "../../../../gateway/keys/key-admin.ts";
+import { createKey, setStatus } from "../../../../gateway/keys/key-admin.ts";
 import { type KeySetChange, pepperFileOf, restoreKeyFile, updateKeyFile } from "../../../../gateway/keys/key-file.ts";
 import type { KeySet } from "../../../../gateway/keys/key-record.ts";
 import type { KeyStoreStatus } from "../../../../gateway/keys/key-store.ts";
-import { keyRequest } from "../../../support/gateway/key-request.ts";
 
 const NOW = Date.parse("2026-03-01T00:00:00.000Z");
 const LOADED = {
@@ -83,7 +81,7 @@ async function addKey(env: "live" | "test" = "live") {
   const made = await updateKeyFile(
     file,
     true,
-    (set, pepper) => createKey(set, keyRequest({ env }), { pepper, nowMs: NOW, random: randomBytes }),
+    (set, pepper) => createKey(set, { name: "ci", env }, pepper, NOW),
     patient,
   );
   return { id: made.record.id, key: made.key };
@@ -130,14 +128,14 @@ describe("a change of the file", () => {
   test("revokes, disables and enables a key in a running store", async () => {
     const { id, key } = await addKey();
     const store = await openStore();
-    for (const [by, accepted] of [
-      [disableKey, false],
-      [enableKey, true],
-      [revokeKey, false],
+    for (const [status, accepted] of [
+      ["disabled", false],
+      ["active", true],
+      ["revoked", false],
     ] as const) {
       const { revision } = store.status();
       const loaded = nextStatus(store, (status) => status.revision > revision);
-      await change((set) => by(set, id, NOW));
+      await change((set) => setStatus(set, id, status, NOW));
       await loaded;
       expect(store.find(key) !== undefined).toBe(accepted);
     }
@@ -205,7 +203,7 @@ describe("after a restart", () => {
   async function usedTwice() {
     const { id, key } = await addKey();
     const old = await readFile(file, "utf8");
-    await change((set) => revokeKey(set, id, NOW));
+    await change((set) => setStatus(set, id, "revoked", NOW));
     await (await openStore()).close();
     return { old, key };
   }
