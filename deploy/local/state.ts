@@ -42,7 +42,7 @@ export async function localKey({ keyFile, localKeyFile }: State, signal: AbortSi
   const existing = (await readPrivateFile(localKeyFile))?.toString("utf8").trim() ?? "";
   const nowMs = Date.now();
   const issue: KeySetChanger<string> = (set, pepper) => {
-    const found = indexKeys(set, pepper, "live").look(existing, nowMs);
+    const found = indexKeys(set, pepper).look(existing, nowMs);
     if ("principal" in found && found.principal.models === "all") return { set, value: existing };
     const made = createKey(set, { name: "local" }, pepper, nowMs);
     return { set: made.set, value: made.value.key };

@@ -20,14 +20,23 @@ export class KeyAdminError extends Error {
   }
 }
 
-type MadeFields = "v" | "id" | "status" | "endRunning" | "secrets" | "cacheSalt" | "created" | "updated" | "revision";
+type MadeFields =
+  | "v"
+  | "id"
+  | "env"
+  | "status"
+  | "endRunning"
+  | "secrets"
+  | "cacheSalt"
+  | "created"
+  | "updated"
+  | "revision";
 
 export type KeyRequest = Pick<KeyRecord, "name"> & Partial<Omit<KeyRecord, MadeFields | "name">>;
 
-/** A live key of all models without limits. */
+/** A key of all models without limits. */
 const DEFAULTS = {
-  ...{ owner: null, env: "live", models: ["*"], priority: "DEFAULT", weight: 1, limits: {}, quota: {} },
-  expiresAt: null,
+  ...{ owner: null, models: ["*"], priority: "DEFAULT", weight: 1, limits: {}, quota: {}, expiresAt: null },
 } satisfies Omit<KeyRequest, "name">;
 
 /** A new or changed record with the text of its key, which is shown once and never stored. */
@@ -58,14 +67,15 @@ export function findKey(set: KeySet, id: string): KeyRecord {
 /** Adds an active key. It shares cached prefixes with other keys of the same owner. */
 export function createKey(set: KeySet, request: KeyRequest, pepper: Pepper, nowMs: number): KeySetChange<MintedKey> {
   const chosen = { ...DEFAULTS, ...request };
-  const { owner, env } = chosen;
+  const { owner } = chosen;
   const id = generateKeyId();
-  const key = generateKey(env, id);
+  const key = generateKey(id);
   const sibling = owner === null ? undefined : set.keys.findLast((other) => other.owner === owner);
   const record: KeyRecord = {
     v: 1,
     id,
     ...chosen,
+    env: "live",
     status: "active",
     secrets: [makeSecret(pepper, key, nowMs)],
     cacheSalt: sibling?.cacheSalt ?? randomBytes(SALT_BYTES).toString("base64url"),
@@ -96,7 +106,7 @@ export function rotateKey(
     const end = working.find(({ notAfter }) => notAfter !== null)?.notAfter;
     throw new KeyAdminError("conflict", `an earlier secret of the key works until ${end}; an overlap of 0 ends it now`);
   }
-  const key = generateKey(record.env, id);
+  const key = generateKey(id);
   const old = overlapMs > 0 ? working.map((secret) => ({ ...secret, notAfter: instant(nowMs + overlapMs) })) : [];
   const next = replaced(set, record, { secrets: [...old, makeSecret(pepper, key, nowMs)] }, nowMs);
   return { set: next.set, value: { record: next.value, key } };

@@ -7,24 +7,11 @@ import { crc32 } from "node:zlib";
  * without a look-up.
  */
 
-/**
- * The kind of deployment that accepts a key: a test key is unknown to a live deployment, and a live key to a test
- * deployment.
- */
-export type KeyEnv = "live" | "test";
-
-export const KEY_ENVS = ["live", "test"] as const satisfies readonly KeyEnv[];
-
 /** The form of a key as a regular expression without anchors, for secret scanners. */
-export const KEY_PATTERN = "svc_(live|test)_([0-9A-Za-z]{12})_([0-9A-Za-z]{43})_([0-9A-Za-z]{6})";
+export const KEY_PATTERN = "svc_live_([0-9A-Za-z]{12})_([0-9A-Za-z]{43})_([0-9A-Za-z]{6})";
 
 /** Longer keys, in characters, are refused unread. */
 export const MAX_KEY_LENGTH = 128;
-
-export type ParsedKey = {
-  readonly env: KeyEnv;
-  readonly id: string;
-};
 
 const ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const ID_LENGTH = 12;
@@ -60,20 +47,13 @@ export function isKeyId(text: string): boolean {
 }
 
 /** Makes the text of a key with 256 random bits for the given id. It is shown once to its holder and never stored. */
-export function generateKey(env: KeyEnv, id: string): string {
-  const body = `svc_${env}_${id}_${randomBase62(32, SECRET_LENGTH)}`;
+export function generateKey(id: string): string {
+  const body = `svc_live_${id}_${randomBase62(32, SECRET_LENGTH)}`;
   return `${body}_${checkSum(body)}`;
 }
 
-/**
- * Parses the public parts of a key; undefined if its form or its checksum is wrong. It takes text of any size and
- * content.
- */
-export function parseKey(text: string): ParsedKey | undefined {
-  if (text.length > MAX_KEY_LENGTH) return undefined;
-  const match = WHOLE_KEY.exec(text);
-  const id = match?.[2];
-  if (id === undefined) return undefined;
-  if (checkSum(text.slice(0, -CHECK_LENGTH - 1)) !== match?.[4]) return undefined;
-  return { env: match[1] === "test" ? "test" : "live", id };
+/** Returns the id in a key; undefined if its form or its checksum is wrong. It takes text of any size and content. */
+export function idOfKey(text: string): string | undefined {
+  const match = text.length > MAX_KEY_LENGTH ? undefined : WHOLE_KEY.exec(text);
+  return match && checkSum(text.slice(0, -CHECK_LENGTH - 1)) === match[3] ? match[1] : undefined;
 }

@@ -12,7 +12,6 @@ import {
 } from "../key-admin.ts";
 import type { Pepper } from "../key-digest.ts";
 import { type KeySetChange, parseKeySet } from "../key-file.ts";
-import { KEY_ENVS } from "../key-format.ts";
 import type { KeyRecord, KeySet } from "../key-record.ts";
 import { KeyStoreError } from "../key-store.ts";
 import type { CliContext } from "./command-context.ts";
@@ -32,7 +31,7 @@ import {
 } from "./options.ts";
 
 type CreateOptions = LimitOptions &
-  Required<Pick<KeyRequest, "name" | "models" | "env" | "priority" | "weight">> &
+  Required<Pick<KeyRequest, "name" | "models" | "priority" | "weight">> &
   Pick<KeyRequest, "owner"> & {
     readonly allowIps?: string[] | null;
     readonly expires?: number;
@@ -58,8 +57,7 @@ export function addChangeCommands(program: Command, context: CliContext): void {
     .option(...QUIET)
     .addOption(
       new Option("--priority <class>", "while requests wait").choices(["HIGH", "DEFAULT", "LOW"]).default("DEFAULT"),
-    )
-    .addOption(new Option("--env <env>", "which gateways take the key").choices(KEY_ENVS).default("live"));
+    );
   addLimitOptions(create).action((options: CreateOptions) => createCommand(context, options));
 
   program
@@ -140,10 +138,10 @@ function addStatusCommands(program: Command, context: CliContext): void {
 }
 
 function createCommand(context: CliContext, options: CreateOptions): Promise<void> {
-  const { name, owner = null, env, models, allowIps, priority, weight, expires, quiet } = options;
+  const { name, owner = null, models, allowIps, priority, weight, expires, quiet } = options;
   return mint(context, { create: true, quiet }, (set, pepper, nowMs) => {
     const expiresAt = expires === undefined ? null : new Date(nowMs + expires).toISOString();
-    const who = { name, owner, env, models, allowIps: allowIps ?? undefined, priority, weight, expiresAt };
+    const who = { name, owner, models, allowIps: allowIps ?? undefined, priority, weight, expiresAt };
     return createKey(set, { ...who, ...limitsOf(options) }, pepper, nowMs);
   });
 }

@@ -89,7 +89,7 @@ export async function startGateway(
   );
   const stats = new Stats();
   const sealing = new Sealing();
-  const keys = await FileKeyStore.open({ file: keyFile, clock: systemClock });
+  const keys = await FileKeyStore.open(keyFile, systemClock);
   const { jwt } = config.auth;
   const tokens = jwt && (await TokenVerifier.open({ settings: jwt, keys, clock: systemClock, onReload: () => {} }));
   const clusters = new ClusterManager(config.clusters, systemClock, log, { ...config.upstream, ...surroundings });

@@ -122,7 +122,7 @@ test("the local key opens every model and is used again, until it opens less", a
   const issue = () => localKey(state, new AbortController().signal);
   const look = async (key: string) => {
     const stored = await readKeyFile(state.keyFile);
-    return stored && indexKeys(stored.set, stored.pepper, "live").look(key, Date.now());
+    return stored && indexKeys(stored.set, stored.pepper).look(key, Date.now());
   };
   const key = await issue();
   expect(await look(key)).toMatchObject({ principal: { models: "all", limits: {} } });
