@@ -126,7 +126,7 @@ export class RedisKeyStore extends FollowedKeys {
     } while (this.#askedAgain && !this.end.signal.aborted);
   }
 
-  /** Reads what has changed and reports it; resolves to the failure, if any. */
+  /** Reads new changes and reports them; resolves to the failure, if any. */
   async #lookOnce(): Promise<unknown> {
     const before = this.#fault;
     let isNew = false;

@@ -121,7 +121,7 @@ describe("principals", () => {
  */
 const ZERO_KEY = "svc_live_000000000000_0000000000000000000000000000000000000000000_26TtYu";
 
-test("a key tells its id, as those that were issued before do", () => {
+test("the id is read from a new key, and from one that was issued before", () => {
   const id = generateKeyId();
   const key = generateKey(id);
   expect(key).toMatch(new RegExp(`^${KEY_PATTERN}$`));
