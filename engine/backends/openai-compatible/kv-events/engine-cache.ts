@@ -123,12 +123,16 @@ export class EngineCache {
     return why;
   }
 
-  /** Tracks a request before it is sent: maps its digests to the tokens of its prompt. */
-  follow(request: GenerateRequest, salt: string, tokens: readonly number[]): void {
+  /**
+   * Tracks a request before it is sent: maps its digests to the tokens of its prompt. Returns the tokens that the engine
+   * holds of it; undefined if that is not known.
+   */
+  follow(request: GenerateRequest, salt: string, tokens: readonly number[]): number | undefined {
     const marks = prefixMarks(request);
     // Tokens do not identify an image.
-    if (marks.length === 0 || request.messages.some(hasImage)) return;
-    if (this.#confirming || this.#isConfirmed) this.#read(request, marks, salt, Uint32Array.from(tokens));
+    if (marks.length === 0 || request.messages.some(hasImage)) return undefined;
+    if (!this.#confirming && !this.#isConfirmed) return undefined;
+    return this.#read(request, marks, salt, Uint32Array.from(tokens));
   }
 
   close(): void {
@@ -139,14 +143,15 @@ export class EngineCache {
     for (const rank of this.#feeds.keys()) this.#blocks?.forget(rank);
   }
 
-  #read(request: GenerateRequest, marks: readonly PrefixMark[], salt: string, tokens: Uint32Array): void {
+  #read(request: GenerateRequest, marks: readonly PrefixMark[], salt: string, tokens: Uint32Array): number | undefined {
     if (this.#confirming) Object.assign(this.#confirming, { tokens, salt });
     const blocks = this.#blocks;
-    if (!blocks || blocks.blockTokens === 0 || !this.#isConfirmed || blocks.isMixed) return;
+    if (!blocks || blocks.blockTokens === 0 || !this.#isConfirmed || blocks.isMixed) return undefined;
     const { blockTokens } = blocks;
     const hashes = chainHashes(tokens, blockTokens, this.#isSalted ? salt : "");
     const prompt: ReadPrompt = { model: request.model, marks, tokens, hashes, blockTokens };
     blocks.used({ tokens, hashes });
+    const heldTokens = blocks.tokensOf(hashes);
     const found = new Map<string, number>();
     const tie = () => {
       const ties = tiesOf(prompt, (digest) => blocks.tieOf(digest), found);
@@ -154,12 +159,13 @@ export class EngineCache {
       return marks.filter(({ digest }) => !ties.get(digest)?.isExact);
     };
     const unknown = tie();
-    if (unknown.length === 0) return;
+    if (unknown.length === 0) return heldTokens;
     const onFound = ({ digest }: PrefixMark, count: number) => {
       found.set(digest, count);
       tie();
     };
     this.#places?.find({ request, tokens, onFound }, unknown);
+    return heldTokens;
   }
 
   async #render(request: GenerateRequest, settings: RequestSettings): Promise<ArrayLike<number>> {
