@@ -7,6 +7,7 @@ import type {
   GenerateResponse,
 } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { EngineError } from "../../../errors.ts";
+import { type PrefixMark, prefixMarks } from "../../../prefixes/prefix-marks.ts";
 import { SignsOfLife } from "../../signs-of-life.ts";
 import { finished, progress, started, stepOf, timings } from "../../stream-events.ts";
 import type { TokenChunk, TokenRequest, TokenSampling } from "../engines/engine-dialect.ts";
@@ -15,8 +16,9 @@ import { EventStream, type StreamStep } from "../http/event-stream.ts";
 import { faultOfReply, toEngineFault } from "../http/http-error.ts";
 import { type JsonFields, parseFields } from "../http/json-fields.ts";
 import { toJsonBytes } from "../http/raw-json.ts";
-import type { RankedPrompt } from "../kv-events/rank-loads.ts";
+import { pickRank } from "../kv-events/rank-pick.ts";
 import { sessionId } from "../request/request.ts";
+import type { LedgerPrompt } from "../watch/prompt-ledger.ts";
 import { asking, type GenerationParts } from "./generation-parts.ts";
 import { CHARACTER_TOKENS, type PreparedGeneration, prepareGeneration } from "./prepared-generation.ts";
 
@@ -38,25 +40,47 @@ export async function* generate(
 ): AsyncGenerator<GenerateResponse, void, void> {
   const link = linkAbort(signal);
   const { watch } = parts;
-  const life = new SignsOfLife(() => progress(Math.max(0, watch.load?.waiting ?? 0), 0, watch.moves));
+  let reading: LedgerPrompt | undefined;
+  const life = new SignsOfLife(() => progress(reading?.position ?? 0, reading?.readTokens ?? 0, watch.moves));
   const unwatch = watch.onMove(() => life.tell());
-  let ranked: RankedPrompt | undefined;
   try {
     const order = { tenant: request.tenant, signal: link.signal, onMove: () => life.tell() };
     const prepared = yield* life.during(prepareGeneration(parts, request, order));
-    ranked = parts.cache?.follow(request, prepared.salt, prepared.prompt.tokens);
-    yield* new Generation(parts, request, { ...prepared, ranked }, life, link.signal).run();
+    const marks = prefixMarks(request);
+    reading = sentPrompt(parts, request, prepared, marks);
+    yield* new Generation(parts, request, { ...prepared, marks, reading }, life, link.signal).run();
   } finally {
-    ranked?.end();
     unwatch();
+    reading?.gone();
     link.release();
     // A consumer that stops iterating also stops the engine, at any point.
     link.abort(new EngineError("CANCELLED", "The caller has left."));
   }
 }
 
-/** `ranked` is the rank of all legs; undefined where the engine picks it. */
-type PlacedGeneration = PreparedGeneration & { readonly ranked: RankedPrompt | undefined };
+/**
+ * Adds a prompt to the ledger, with what the node knows of the engine's cache. Of an engine with several ranks, picks the
+ * one that gets all calls of the answer.
+ */
+function sentPrompt(
+  { cache, ledger, lastTurns }: GenerationParts,
+  request: GenerateRequest,
+  { prompt, given, salt }: PreparedGeneration,
+  marks: readonly PrefixMark[],
+): LedgerPrompt {
+  const tokens = prompt.tokens.length + given.length;
+  const ranks = cache?.follow({ ...request, marks, salt, tokens: prompt.tokens }) ?? [];
+  const loads = ranks.map((cached, rank) => ({ ...ledger.loadOf(rank), cached }));
+  const rank = ranks.length > 1 ? pickRank(loads, tokens) : undefined;
+  const cachedTokens = ranks[rank ?? 0]?.tokens ?? lastTurns.cachedTokens(salt, marks) ?? 0;
+  return ledger.sent({ tokens, cachedTokens: Math.min(tokens, cachedTokens), rank });
+}
+
+/** A request whose prompt is in the ledger. */
+type SentGeneration = PreparedGeneration & {
+  readonly marks: readonly PrefixMark[];
+  readonly reading: LedgerPrompt;
+};
 
 const REASONED: LegEnd = { by: "reasoning", cut: false };
 
@@ -64,12 +88,11 @@ const REASONED: LegEnd = { by: "reasoning", cut: false };
 class Generation {
   readonly #parts: GenerationParts;
   readonly #request: GenerateRequest;
-  readonly #prepared: PlacedGeneration;
+  readonly #prepared: SentGeneration;
   readonly #life: SignsOfLife;
   readonly #signal: AbortSignal;
   /** The tokens of the answer so far. */
   readonly #tokens: number[];
-  readonly #sentMs: number;
   #grammar: string | undefined;
   #isStarted = false;
   #firstMs: number | undefined;
@@ -78,7 +101,7 @@ class Generation {
   constructor(
     parts: GenerationParts,
     request: GenerateRequest,
-    prepared: PlacedGeneration,
+    prepared: SentGeneration,
     life: SignsOfLife,
     signal: AbortSignal,
   ) {
@@ -88,7 +111,6 @@ class Generation {
     this.#life = life;
     this.#signal = signal;
     this.#tokens = [...prepared.given];
-    this.#sentMs = parts.nowMs();
     this.#grammar = prepared.grammar;
   }
 
@@ -142,8 +164,10 @@ class Generation {
           if (end) continue;
           const room = this.#prepared.answer.reasoningRoom;
           const chunk = whole.tokens.length > room ? await this.#shortened(whole, room) : whole;
-          if (chunk.prefilledTokens !== undefined && this.#firstMs === undefined)
+          if (chunk.prefilledTokens !== undefined && this.#firstMs === undefined) {
+            this.#prepared.reading.reported(chunk.prefilledTokens);
             events.push(progress(0, chunk.prefilledTokens, watch.moves));
+          }
           events.push(...this.#take(chunk));
           tokens.push(...chunk.tokens);
           end = this.#endOf(chunk);
@@ -176,7 +200,7 @@ class Generation {
   #take({ tokens, text, logprobs }: TokenChunk): readonly Event[] {
     if (tokens.length > 0) {
       this.#firstMs ??= this.#parts.nowMs();
-      this.#prepared.ranked?.prefilled();
+      this.#prepared.reading.read();
       this.#tokens.push(...tokens);
     }
     const { answer, sampling } = this.#prepared;
@@ -237,7 +261,7 @@ class Generation {
       sessionId: sessionId(this.#request),
       priority: priorities && priority !== 0 ? dialect.prioritySign * priority : undefined,
       requestId: engineRequestId(this.#request),
-      rank: this.#prepared.ranked?.rank,
+      rank: this.#prepared.reading.rank,
     };
   }
 
@@ -267,9 +291,10 @@ class Generation {
   }
 
   #closing(cut: FinishReason | undefined): GenerateResponse {
-    const { answer, prompt } = this.#prepared;
+    const { answer, prompt, reading } = this.#prepared;
     const endMs = this.#parts.nowMs();
     const firstMs = this.#firstMs ?? endMs;
+    if (this.#cachedInputTokens !== undefined) this.#learn(this.#cachedInputTokens);
     const held = answer.end(cut !== undefined);
     const last = finished({
       reason: answer.finishReason(cut),
@@ -281,9 +306,16 @@ class Generation {
         outputTokens: answer.outputTokens,
         reasoningTokens: this.#reasoningTokens(),
       },
-      timings: timings({ prefillMs: firstMs - this.#sentMs, decodeMs: endMs - firstMs }),
+      timings: timings({ ...reading.times, decodeMs: endMs - firstMs }),
     });
     return this.#step([...held, last], []);
+  }
+
+  /** Records what the engine found cached of the prompt. */
+  #learn(cachedTokens: number): void {
+    const { salt, marks, prompt, reading } = this.#prepared;
+    reading.measured(cachedTokens);
+    this.#parts.lastTurns.answered(salt, marks, prompt.tokens.length, cachedTokens);
   }
 }
 

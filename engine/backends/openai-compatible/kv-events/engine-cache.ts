@@ -5,13 +5,13 @@ import { GenerateRequest } from "../../../../proto/gen/svc/inference/v1/inferenc
 import { type Message, Role } from "../../../../proto/gen/svc/inference/v1/messages.ts";
 import { EngineError } from "../../../errors.ts";
 import { HeldPrefixes, type KvTokens } from "../../../prefixes/held-prefixes.ts";
-import { prefixMarks } from "../../../prefixes/prefix-marks.ts";
+import type { PrefixMark } from "../../../prefixes/prefix-marks.ts";
 import { throwIfLeft } from "../../caller-left.ts";
 import type { RequestSettings } from "../request/request.ts";
+import type { CachedPart } from "./block-tree.ts";
 import { EngineBlocks } from "./engine-blocks.ts";
 import { EventFeed, loadZmq } from "./event-feed.ts";
 import { tiesOf } from "./prompt-ties.ts";
-import { type RankedPrompt, RankLoads } from "./rank-loads.ts";
 import { chainHashes } from "./token-chain.ts";
 
 /** The longest wait for the events of the test request, in milliseconds. */
@@ -41,13 +41,18 @@ export type EngineCacheParts = {
   readonly kvTokens: () => KvTokens;
 };
 
+export type SentPrompt = Pick<GenerateRequest, "model" | "messages"> & {
+  readonly marks: readonly PrefixMark[];
+  readonly salt: string;
+  readonly tokens: readonly number[];
+};
+
 /**
  * Tracks the prefix cache of the engine beside the node through the engine's KV events, and maps it to the digests of
  * requests.
  */
 export class EngineCache {
   readonly #parts: EngineCacheParts;
-  readonly #loads: RankLoads;
   #blocks: EngineBlocks | undefined;
   #feeds: readonly EventFeed[] = [];
   /** Whether the engine's events contain salts, so that prompts of different tenants are distinct. */
@@ -58,7 +63,6 @@ export class EngineCache {
 
   constructor(parts: EngineCacheParts) {
     this.#parts = parts;
-    this.#loads = new RankLoads(parts.options.ranks);
     this.held = new HeldPrefixes(() => {
       const { used, total } = parts.kvTokens();
       return { used: Math.max(used, this.#blocks?.tokens ?? 0), total };
@@ -120,23 +124,22 @@ export class EngineCache {
   }
 
   /**
-   * Tracks a request before it is sent: maps its digests to the tokens of its prompt, and picks its rank. Returns
-   * undefined for an engine with one rank, or whose events cannot be used.
+   * Tracks a request before it is sent: maps its digests to the tokens of its prompt. Returns what each rank holds of it;
+   * undefined if that is not known.
    */
-  follow(request: GenerateRequest, salt: string, prompt: readonly number[]): RankedPrompt | undefined {
-    const marks = prefixMarks(request);
+  follow({ model, messages, marks, salt, tokens: prompt }: SentPrompt): readonly CachedPart[] | undefined {
     if (this.#confirming) Object.assign(this.#confirming, { tokens: prompt, salt });
     const blocks = this.#blocks;
     if (!blocks || !this.#isConfirmed) return undefined;
     const { blockTokens } = blocks;
     const tokens = Uint32Array.from(prompt);
     const hashes = chainHashes(tokens, blockTokens, this.#isSalted ? salt : "");
-    const ranked = this.#parts.options.ranks > 1 ? this.#loads.begin(blocks.cached(hashes), tokens.length) : undefined;
     // Tokens do not identify an image.
-    if (marks.length === 0 || request.messages.some(hasImage)) return ranked;
-    blocks.used({ tokens, hashes });
-    blocks.tie(tiesOf({ model: request.model, marks, tokens, hashes, blockTokens }, blocks));
-    return ranked;
+    if (marks.length > 0 && !messages.some(hasImage)) {
+      blocks.used({ tokens, hashes });
+      blocks.tie(tiesOf({ model, marks, tokens, hashes, blockTokens }, blocks));
+    }
+    return blocks.cached(hashes);
   }
 
   close(): void {

@@ -11,7 +11,7 @@ const REQUEST_TOKENS = 4_000;
 export type RankState = {
   readonly cached: CachedPart;
   /** The tokens that it has yet to prefill. */
-  readonly queuedTokens: number;
+  readonly unreadTokens: number;
   readonly requests: number;
 };
 
@@ -20,8 +20,8 @@ export function pickRank(ranks: readonly RankState[], promptTokens: number): num
   const missing = ranks.map(({ cached }) => promptTokens - cached.tokens + LOAD_SHARE * cached.lowerTokens);
   const least = Math.min(...missing);
   const costs = ranks.map(
-    ({ queuedTokens, requests }, rank) =>
-      queuedTokens + (1 + COPY_WEIGHT) * ((missing[rank] ?? 0) - least) + REQUEST_TOKENS * requests,
+    ({ unreadTokens, requests }, rank) =>
+      unreadTokens + (1 + COPY_WEIGHT) * ((missing[rank] ?? 0) - least) + REQUEST_TOKENS * requests,
   );
   return costs.indexOf(Math.min(...costs));
 }

@@ -128,9 +128,13 @@ class PrefixPlacement implements Placement {
         this.#measured(inputTokens, cachedInputTokens);
         return;
       }
-      case "progress":
-        if (this.#inputTokens > 0) this.#work?.remain(this.#inputTokens - kind.value.prefilledTokens);
+      case "progress": {
+        const { prefilledTokens } = kind.value;
+        // Nodes beside another engine estimate it before the engine says anything; 0 while the prompt waits.
+        const tokens = this.#inputTokens || (prefilledTokens > 0 ? this.#prediction.tokens : 0);
+        if (tokens > 0) this.#work?.remain(tokens - prefilledTokens);
         return;
+      }
       case "blockStarted":
       case "blockDelta":
       case "finished":
