@@ -75,8 +75,8 @@ export class OpenAiCompatibleBackend implements Backend {
       used: this.#watch.load?.kvTokensUsed ?? 0,
       total: this.#watch.load?.kvTokensTotal ?? 0,
     });
-    const { kvEvents, countTimeoutMs } = options;
-    this.#cache = kvEvents && new EngineCache({ options: kvEvents, http: this.#http, countTimeoutMs, clock, kvTokens });
+    const { kvEvents } = options;
+    this.#cache = kvEvents && new EngineCache({ options: kvEvents, clock, kvTokens });
   }
 
   /** The engine's cached prefixes, if it is configured to publish KV events. */
@@ -199,7 +199,7 @@ export class OpenAiCompatibleBackend implements Backend {
   async #withEvents({ parts, found }: Running, signal: AbortSignal): Promise<Running> {
     const cache = this.#cache;
     if (!cache) return { parts, found };
-    const why = await cache.confirm(parts.settings, (request) => askEngine(parts, request, signal), signal);
+    const why = await cache.confirm(parts.facts.contextWindow, (request) => askEngine(parts, request, signal), signal);
     if (why === undefined) {
       const capabilities = [...found.capabilities, Capability.PREFIX_EVENTS];
       return { parts, found: { ...found, capabilities } };

@@ -1,11 +1,11 @@
 import { copyFileSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { issueLocalKey } from "../../../gateway/keys/local-key.ts";
 import { Certificates } from "../certificates.ts";
 import { freePort } from "../free-port.ts";
 import { EngineProcess } from "../processes/engine-process.ts";
 import { FleetProcess } from "../processes/fleet-process.ts";
+import { createKey } from "../processes/key-command.ts";
 import type { Edge } from "./edge-caller.ts";
 import { EnvoyProcess } from "./envoy-process.ts";
 
@@ -64,8 +64,7 @@ export class EdgeRig {
   static async start(backend: object, more: object = {}): Promise<EdgeRig> {
     const folder = mkdtempSync(join(tmpdir(), "svc-behind-"));
     const keyFile = join(folder, "keys.json");
-    const never = new AbortController().signal;
-    const key = await issueLocalKey({ file: keyFile, existing: undefined, nowMs: Date.now() }, never);
+    const key = await createKey(keyFile);
     const certificates = edgeCertificates();
     const grpcTls = { certFile: certificates.file("gateway.pem"), keyFile: certificates.file("gateway.key") };
     const engine = await EngineProcess.start("behind", backend);
