@@ -74,7 +74,7 @@ export async function replayBench({ replay: settings }: BenchSettings): Promise<
 function reportsNote({ nodesLike, eventsStopAt }: BenchSettings["replay"]): string {
   const reports =
     nodesLike === "vllm"
-      ? "The nodes report what is known beside vLLM: polled counts, their own ledger and speed, no retention"
+      ? "The nodes report what is known beside vLLM: polled counts, their own ledger and speed, and what KV events show"
       : "The nodes report all, as with llama.cpp in process, but no speed of their own";
   return eventsStopAt === undefined ? `${reports}.` : `${reports}. KV events stop at minute ${eventsStopAt}.`;
 }

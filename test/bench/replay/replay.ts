@@ -143,14 +143,21 @@ export async function replay(scenario: Scenario): Promise<ReplayResult> {
       }),
   );
   let held: HeldPieces = caches;
+  let retentionOf = (node: number) => caches.retentionMs(node);
   if (eventsStopMs !== undefined)
     time.after(eventsStopMs, () => {
       held = caches.snapshot();
+      const retentions = nodes.map((_, node) => caches.retentionMs(node));
+      retentionOf = (node) => retentions[node];
     });
+  const eventsOf = (node: number) =>
+    policy === "prefix_affinity_exact"
+      ? { cachedTokens: ({ last }: Prompt) => held.cached(node, last), retentionMs: () => retentionOf(node) }
+      : undefined;
   const besideVllm =
     nodesLike === "llama" || pooled
       ? []
-      : nodes.map((engine, node) => new VllmNode({ time, engine, announced: ({ last }) => held.cached(node, last) }));
+      : nodes.map((engine, node) => new VllmNode({ time, engine, events: eventsOf(node) }));
   const announced = { held: () => held, isAnnounced: (node: number) => besideVllm[node]?.isAnnounced ?? true };
   const random = seededRandom(seed + 2_000);
   const judge = new ReasonJudge(store, caches);

@@ -1,3 +1,4 @@
+import { LastTurns } from "../../../engine/backends/openai-compatible/watch/last-turns.ts";
 import { PromptLedger } from "../../../engine/backends/openai-compatible/watch/prompt-ledger.ts";
 import { PrefillSpeed } from "../../../engine/backends/prefill-speed.ts";
 import { AnnouncementCheck } from "../../../engine/prefixes/announcement-check.ts";
@@ -16,20 +17,21 @@ const BLOCK_TOKENS = 16;
 export type VllmNodeParts = {
   readonly time: EventQueue;
   readonly engine: ReplayNode;
-  /** Returns the tokens that the node believes cached of a prompt, by its engine's events; undefined without them. */
-  readonly announced: (prompt: Prompt) => number | undefined;
+  /** The engine's KV events; undefined without them. */
+  readonly events: { cachedTokens(prompt: Prompt): number; retentionMs(): number | undefined } | undefined;
 };
 
 /**
  * A node beside vLLM, in virtual time: its reports are the engine's counts, polled, and the product's own ledger and
- * measurements. It does not know when the engine begins a prompt, how far that is, what was cached before the answer
- * ends, nor how long the cache keeps what is unused.
+ * measurements. It does not know when the engine begins a prompt, how much of it is read, nor before the answer ends
+ * how much of it was cached.
  */
 export class VllmNode {
   readonly #parts: VllmNodeParts;
   readonly #ledger: PromptLedger;
   readonly #speed = new PrefillSpeed();
   readonly #check = new AnnouncementCheck();
+  readonly #turns = new LastTurns();
   #polled: Pick<NodeReport, "running" | "waiting" | "kvUse">;
 
   constructor(parts: VllmNodeParts) {
@@ -43,7 +45,7 @@ export class VllmNode {
     return {
       ...this.#polled,
       queuedUncachedTokens: this.#ledger.unreadTokens,
-      retentionMs: undefined,
+      retentionMs: this.#parts.events?.retentionMs(),
       prefillTokensPerSecond: this.#speed.tokensPerSecond,
       decodeTokensPerSecond: DECODE_TOKENS_PER_SECOND,
     };
@@ -56,13 +58,13 @@ export class VllmNode {
 
   /** Returns a job whose follower gets what such a node says, and whose finding is held against the events. */
   followed(job: Job, follower: Follower | undefined): Job {
-    const { time, announced } = this.#parts;
+    const { time, events } = this.#parts;
     const { prompt } = job;
-    const before = announced(prompt);
-    const reading = this.#ledger.sent({
-      tokens: prompt.tokens,
-      cachedTokens: this.isAnnounced ? (before ?? 0) : 0,
-    });
+    const { tokens } = prompt;
+    const before = events?.cachedTokens(prompt);
+    const marks = prompt.shape.boundaries.map(({ hash: digest }, messages) => ({ digest, messages }));
+    const heldTokens = (this.isAnnounced ? before : undefined) ?? this.#turns.cachedTokens("", marks) ?? 0;
+    const reading = this.#ledger.sent({ tokens, cachedTokens: Math.min(tokens, heldTokens) });
     let found = 0;
     const tell = () => {
       if (isRead) return;
@@ -89,13 +91,15 @@ export class VllmNode {
         const { queueMs, prefillMs: measuredMs } = reading.times;
         reading.measured(found);
         this.#speed.add({
-          uncachedTokens: prompt.tokens - found,
+          uncachedTokens: tokens - found,
           seconds: (measuredMs + BESIDE_MS) / 1_000,
           queueSeconds: queueMs === undefined ? undefined : queueMs / 1_000,
         });
-        const after = announced(prompt);
-        if (before !== undefined && after !== undefined)
+        this.#turns.answered("", marks, tokens, found);
+        if (events && before !== undefined) {
+          const after = events.cachedTokens(prompt);
           this.#check.take({ before, after, found, isAlone: reading.isAlone, blockTokens: BLOCK_TOKENS });
+        }
         follower?.finished(measuredMs + BESIDE_MS, { queueMs, cachedTokens: found });
         job.onFinished(prefillMs);
       },

@@ -80,6 +80,12 @@ export class EngineCache {
     });
   }
 
+  /** The idle time of recently evicted blocks, in seconds; undefined if it is not known. */
+  get retentionSeconds(): number | undefined {
+    const { retentionMs } = this.#blocks ?? {};
+    return this.#isConfirmed && retentionMs !== undefined ? retentionMs / 1_000 : undefined;
+  }
+
   /** Whether events have arrived and match the engine's prompts. */
   get isConfirmed(): boolean {
     return this.#isConfirmed;
@@ -92,7 +98,8 @@ export class EngineCache {
   async open({ dialect }: Pick<RequestSettings, "dialect">): Promise<void> {
     const { options } = this.#parts;
     const zmq = await loadZmq();
-    const blocks = new EngineBlocks(this.held, { counts: dialect.countsBlockCopies, ranks: options.ranks });
+    const nowMs = () => this.#parts.clock.nowMs();
+    const blocks = new EngineBlocks(this.held, { counts: dialect.countsBlockCopies, ranks: options.ranks, nowMs });
     this.#blocks = blocks;
     this.#feeds = Array.from({ length: options.ranks }, (_, rank) => {
       const endpoint = endpointOf(options.endpoint, rank);
