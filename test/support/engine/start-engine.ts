@@ -6,19 +6,13 @@ import { freePort } from "../free-port.ts";
 import { type Script, ScriptedBackend, type ScriptedOptions } from "./scripted-backend.ts";
 import { workHere } from "./work-here.ts";
 
-export type RunningEngine = {
-  readonly address: string;
-  readonly backend: ScriptedBackend;
-  readonly metrics: EngineMetrics;
-  readonly server: EngineServer;
-  stop(): Promise<void>;
-};
+export type RunningEngine = Awaited<ReturnType<typeof startEngine>>;
 
 /** Starts a scripted engine node over real gRPC, on a free port or on `port`, of `host` or of 127.0.0.1. */
 export async function startEngine(
   script: Script,
   options: Partial<ScriptedOptions> & { readonly port?: number; readonly host?: string } = {},
-): Promise<RunningEngine> {
+) {
   const nodeId = options.nodeId ?? "scripted";
   const models = options.models ?? CATALOG.map((model) => model.id);
   const backend = new ScriptedBackend({ slots: 1_000, ...options, nodeId, models, script });

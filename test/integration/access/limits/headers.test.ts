@@ -1,13 +1,10 @@
-import { afterEach, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { fixedSentence } from "../../../support/engine/scripted-backend.ts";
 import { keyWith, limitHeaders } from "../../../support/gateway/limited-key.ts";
-import { OwnServices } from "../../../support/gateway/own-services.ts";
+import { ownService } from "../../../support/gateway/own-services.ts";
 import { MINIMAL, POST_PATHS } from "../../../support/requests/minimal-bodies.ts";
 
 /* Response headers with the remaining limits of a key. */
-
-const services = new OwnServices();
-afterEach(() => services.stop());
 
 describe("the headers", () => {
   const A = {
@@ -37,7 +34,7 @@ describe("the headers", () => {
     ["/v1/responses", A],
     ["/v1/messages", B],
   ] as const)("stand on every answer of %s, in its family's syntax", async (path, expected) => {
-    const { gateway } = await services.start(fixedSentence);
+    const { gateway } = await ownService(fixedSentence);
     for (const stream of [true, false]) {
       const auth = await keyWith(gateway, { rpm: 60, itpm: 90_000, otpm: 5_000 });
       const response = await gateway.post(path, { ...MINIMAL[path], stream }, auth);
@@ -52,7 +49,7 @@ describe("the headers", () => {
   });
 
   test("stand on the models and on a count, which take nothing from generating", async () => {
-    const { gateway } = await services.start(fixedSentence);
+    const { gateway } = await ownService(fixedSentence);
     const auth = await keyWith(gateway, { rpm: 60, otpm: 5_000 });
     const models = await gateway.get("/v1/models", auth);
     expect(limitHeaders(models)).toEqual({
@@ -71,7 +68,7 @@ describe("the headers", () => {
   });
 
   test("are absent for a key without limits, and have the prefix that is set", async () => {
-    const { gateway } = await services.start(fixedSentence, { limits: { headerPrefix: "vendor" } });
+    const { gateway } = await ownService(fixedSentence, { limits: { headerPrefix: "vendor" } });
     for (const path of POST_PATHS) {
       const response = await gateway.post(path, MINIMAL[path]);
       expect(response.status).toBe(200);

@@ -1,9 +1,9 @@
-import { afterEach, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { fixedSentence } from "../../../support/engine/scripted-backend.ts";
 import { blockEnd, delta, finished, started, textStart } from "../../../support/events/events.ts";
 import { gate } from "../../../support/gate.ts";
 import { keyWith, limitHeaders, setLimits } from "../../../support/gateway/limited-key.ts";
-import { OwnServices } from "../../../support/gateway/own-services.ts";
+import { ownService } from "../../../support/gateway/own-services.ts";
 import { expectErrorA, expectErrorB } from "../../../support/http/error-reply.ts";
 import { readBody } from "../../../support/http/read-until.ts";
 import { statusOf } from "../../../support/http/status-of.ts";
@@ -12,16 +12,13 @@ import { until } from "../../../support/until.ts";
 
 /* Rates and quotas of a key: requests and tokens per minute, tokens per day. */
 
-const services = new OwnServices();
-afterEach(() => services.stop());
-
 const isB = (path: PostPath) => path.startsWith("/v1/messages");
 
 const counted = finished(undefined, { inputTokens: 90 });
 
 describe("a key over its requests per minute", () => {
   test.each(POST_PATHS)("is refused on %s with the time to come back; another key is not", async (path) => {
-    const { engine, gateway } = await services.start(fixedSentence);
+    const { engine, gateway } = await ownService(fixedSentence);
     const auth = await keyWith(gateway, { rpm: 1 });
     expect(await statusOf(gateway.post(path, MINIMAL[path], auth))).toBe(200);
     const seen = engine.backend.requests.length;
@@ -41,7 +38,7 @@ describe("a key over its requests per minute", () => {
   });
 
   test("may still count tokens and list models, and the log has the reason of the refusal", async () => {
-    const { gateway } = await services.start(fixedSentence);
+    const { gateway } = await ownService(fixedSentence);
     const auth = await keyWith(gateway, { rpm: 1 });
     const chat = () => statusOf(gateway.post("/v1/chat/completions", MINIMAL["/v1/chat/completions"], auth));
     expect([await chat(), await chat()]).toEqual([200, 429]);
@@ -55,7 +52,7 @@ describe("a key over its requests per minute", () => {
   });
 
   test("is refused before its body is understood", async () => {
-    const { gateway } = await services.start(fixedSentence);
+    const { gateway } = await ownService(fixedSentence);
     const auth = await keyWith(gateway, { rpm: 1 });
     expect(await statusOf(gateway.post("/v1/responses", "not json", auth))).toBe(400);
     expect(await statusOf(gateway.post("/v1/responses", "not json", auth))).toBe(429);
@@ -64,7 +61,7 @@ describe("a key over its requests per minute", () => {
 
 describe("uncounted requests", () => {
   test("the one refusal that opens an agent's session", async () => {
-    const { gateway } = await services.start(fixedSentence);
+    const { gateway } = await ownService(fixedSentence);
     const auth = await keyWith(gateway, { rpm: 1 });
     const body = MINIMAL["/v1/messages"];
     const messages = [{ role: "system", content: "x" }, ...body.messages];
@@ -76,7 +73,7 @@ describe("uncounted requests", () => {
 
   test("a request that is refused for its tokens", async () => {
     const script = () => [[started({ inputTokens: 90 }), textStart(0), delta(0, "x"), blockEnd(0), counted]];
-    const { gateway } = await services.start(script);
+    const { gateway } = await ownService(script);
     const auth = await keyWith(gateway, { rpm: 12, itpm: 100 });
     const big = { model: "svc-qwen", input: "x".repeat(3_000) };
     expect(await statusOf(gateway.post("/v1/responses", big, auth))).toBe(200);
@@ -93,7 +90,7 @@ describe("tokens", () => {
   test("a stream that goes over the limit is not cut; the next request waits", async () => {
     const pieces = Array.from({ length: 3_000 }, (_, i) => `${i} `);
     const half = gate();
-    const { gateway } = await services.start(async function* () {
+    const { gateway } = await ownService(async function* () {
       yield [started(), textStart(0), ...pieces.slice(0, 2_000).map((piece) => delta(0, piece))];
       await half.passed;
       yield [
@@ -119,7 +116,7 @@ describe("tokens", () => {
   });
 
   test("a quota that is used up is final for the client", async () => {
-    const { gateway } = await services.start(fixedSentence);
+    const { gateway } = await ownService(fixedSentence);
     const auth = await keyWith(gateway, {}, { tokensPerDay: 14 });
     for (const path of ["/v1/chat/completions", "/v1/responses", "/v1/messages"] as const) {
       await setLimits(gateway, auth, {}, { tokensPerDay: 1_000_000 });
@@ -135,7 +132,7 @@ describe("tokens", () => {
 });
 
 test("a change of the record holds from the next request on", async () => {
-  const { gateway } = await services.start(fixedSentence);
+  const { gateway } = await ownService(fixedSentence);
   const auth = await keyWith(gateway, { rpm: 6 });
   const post = () => statusOf(gateway.post("/v1/responses", MINIMAL["/v1/responses"], auth));
   expect([await post(), await post()]).toEqual([200, 429]);
