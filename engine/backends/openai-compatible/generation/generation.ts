@@ -7,7 +7,7 @@ import type {
   GenerateResponse,
 } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { EngineError } from "../../../errors.ts";
-import { type PrefixMark, prefixMarks } from "../../../prefixes/prefix-marks.ts";
+import { prefixMarks } from "../../../prefixes/prefix-marks.ts";
 import { SignsOfLife } from "../../signs-of-life.ts";
 import { finished, progress, started, stepOf, timings } from "../../stream-events.ts";
 import type { TokenChunk, TokenRequest, TokenSampling } from "../engines/engine-dialect.ts";
@@ -45,9 +45,9 @@ export async function* generate(
   try {
     const order = { tenant: request.tenant, signal: link.signal, onMove: () => life.tell() };
     const prepared = yield* life.during(prepareGeneration(parts, request, order));
-    const marks = prefixMarks(request);
-    reading = sentPrompt(parts, request, prepared, marks);
-    yield* new Generation(parts, request, { ...prepared, marks, reading }, life, link.signal).run();
+    const sent = sentGeneration(parts, request, prepared);
+    reading = sent.reading;
+    yield* new Generation(parts, request, sent, life, link.signal).run();
   } finally {
     unwatch();
     reading?.gone();
@@ -57,24 +57,33 @@ export async function* generate(
   }
 }
 
-/** Adds a prompt to the ledger, with what the node knows of the engine's cache. */
-function sentPrompt(
-  { cache, ledger, lastTurns }: GenerationParts,
-  request: GenerateRequest,
-  { prompt, given, salt }: PreparedGeneration,
-  marks: readonly PrefixMark[],
-): LedgerPrompt {
-  const tokens = prompt.tokens.length + given.length;
-  const held = cache?.follow(request, salt, prompt.tokens);
-  const cachedTokens = Math.min(tokens, held ?? lastTurns.cachedTokens(salt, marks) ?? 0);
-  return ledger.sent({ tokens, cachedTokens });
-}
-
 /** A request whose prompt is in the ledger. */
 type SentGeneration = PreparedGeneration & {
-  readonly marks: readonly PrefixMark[];
   readonly reading: LedgerPrompt;
+  /** Records what the engine found cached of the prompt. */
+  readonly learn: (foundTokens: number) => void;
 };
+
+/** Adds a prompt to the ledger, with what the node knows of the engine's cache. */
+function sentGeneration(
+  { cache, ledger, lastTurns }: GenerationParts,
+  request: GenerateRequest,
+  prepared: PreparedGeneration,
+): SentGeneration {
+  const { prompt, given, salt } = prepared;
+  const marks = prefixMarks(request);
+  const tokens = prompt.tokens.length + given.length;
+  const followed = cache?.follow(request, salt, prompt.tokens);
+  const cachedTokens = followed?.cachedTokens ?? lastTurns.cachedTokens(salt, marks) ?? 0;
+  const reading = ledger.sent({ tokens, cachedTokens: Math.min(tokens, cachedTokens) });
+  const learn = (foundTokens: number) => {
+    reading.measured(foundTokens);
+    lastTurns.answered(salt, marks, prompt.tokens.length, foundTokens);
+    // The tokens of a begun answer may be cached, too.
+    if (given.length === 0) followed?.answered(foundTokens, reading.isAlone);
+  };
+  return { ...prepared, reading, learn };
+}
 
 const REASONED: LegEnd = { by: "reasoning", cut: false };
 
@@ -282,10 +291,10 @@ class Generation {
   }
 
   #closing(cut: FinishReason | undefined): GenerateResponse {
-    const { answer, prompt, reading } = this.#prepared;
+    const { answer, prompt, reading, learn } = this.#prepared;
     const endMs = this.#parts.nowMs();
     const firstMs = this.#firstMs ?? endMs;
-    if (this.#cachedInputTokens !== undefined) this.#learn(this.#cachedInputTokens);
+    if (this.#cachedInputTokens !== undefined) learn(this.#cachedInputTokens);
     const held = answer.end(cut !== undefined);
     const last = finished({
       reason: answer.finishReason(cut),
@@ -300,13 +309,6 @@ class Generation {
       timings: timings({ ...reading.times, decodeMs: endMs - firstMs }),
     });
     return this.#step([...held, last], []);
-  }
-
-  /** Records what the engine found cached of the prompt. */
-  #learn(cachedTokens: number): void {
-    const { salt, marks, prompt, reading } = this.#prepared;
-    reading.measured(cachedTokens);
-    this.#parts.lastTurns.answered(salt, marks, prompt.tokens.length, cachedTokens);
   }
 }
 
