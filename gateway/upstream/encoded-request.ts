@@ -37,8 +37,6 @@ export type PromptFacts = {
    * not set it.
    */
   readonly ttlMs: number | undefined;
-  /** The least number of bytes in the users' texts, by which a prompt is refused that fits no window. */
-  readonly userTextBytes: number;
   /** Why no endpoint could take the prompt when it was encoded; undefined where one may. */
   readonly beyond: Beyond | undefined;
 };
@@ -61,8 +59,7 @@ export function encodeRequest(
   bounds: readonly PromptBound[] = [],
 ): EncodedRequest {
   const { model, tenant, cache, messages } = request;
-  const textBytes = userTextBytes(messages);
-  const beyond = beyondBounds(textBytes, bounds);
+  const beyond = beyondBounds(userTextBytes(messages), bounds);
   const shape = beyond ? NO_SHAPE : promptShape(request, prefixKey);
   const facts = {
     model,
@@ -70,7 +67,6 @@ export function encodeRequest(
     shape,
     cacheKey: cache?.affinityKey ?? "",
     ttlMs: cache?.ttl && durationMs(cache.ttl),
-    userTextBytes: textBytes,
     beyond,
   };
   if (beyond) return { bytes: new Uint8Array(), facts };

@@ -12,7 +12,7 @@ import {
   type RequestOutcome,
 } from "../../outcome.ts";
 import type { RouteSpec } from "../../routes.ts";
-import type { AttemptEnd, AttemptTrace, CallRecord } from "../../upstream/call/attempt.ts";
+import type { AttemptEnd, CallRecord } from "../../upstream/call/call-record.ts";
 import type { NotKept } from "../../upstream/continuation/continuation-room.ts";
 import type { CacheNote } from "../../upstream/load-balancing/cache-reasons.ts";
 import type { CallHeaders } from "../../upstream/wire/generate-wire.ts";
@@ -207,24 +207,21 @@ export class RequestRecord implements CallRecord {
     this.#facts.sentMs = this.#sinceStart();
   }
 
-  generateSent(endpoint: string, continuedTokens?: number): AttemptTrace {
+  generateSent(endpoint: string, continuedTokens?: number): CallHeaders {
     this.#called(endpoint);
     if (continuedTokens !== undefined) this.#facts.continuations += 1;
     const { trace } = this.#facts;
     const { clock, traced } = this.#options;
-    if (!traced) return { headers: traceHeaders(trace), ended() {} };
+    if (!traced) return traceHeaders(trace);
     const child = underSpan(trace);
-    const tried: TracedTry = {
-      ...{ endpoint, spanId: child.spanId, continuedTokens },
-      ...{ startedMs: clock.nowMs(), end: undefined },
-    };
-    this.#tries.push(tried);
-    return {
-      headers: traceHeaders(child),
-      ended: (how) => {
-        tried.end = { atMs: clock.nowMs(), how };
-      },
-    };
+    const startedMs = clock.nowMs();
+    this.#tries.push({ endpoint, spanId: child.spanId, continuedTokens, startedMs, end: undefined });
+    return traceHeaders(child);
+  }
+
+  generateEnded(how: AttemptEnd): void {
+    const tried = this.#tries.at(-1);
+    if (tried) tried.end = { atMs: this.#options.clock.nowMs(), how };
   }
 
   countSent(address: string): CallHeaders {

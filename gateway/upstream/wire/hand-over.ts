@@ -14,10 +14,14 @@ export type HandOverOptions = {
   /** The tenant of the message: the lane is fair between tenants. */
   readonly tenant: string;
   readonly bytes: number;
+  readonly watch?: HandOverWatch;
+};
+
+export type HandOverWatch = {
   /** Called when encoding and writing of the message begins: a big one may have waited for others. */
-  readonly onBegun?: () => void;
-  /** Called when the connection has taken the whole message; also when the call ends before that. */
-  readonly onHandedOver?: () => void;
+  handOverBegun(): void;
+  /** Called when the connection has taken the whole message. */
+  handedOver(): void;
 };
 
 /**
@@ -27,7 +31,7 @@ export type HandOverOptions = {
  */
 export class HandOver {
   readonly #options: HandOverOptions;
-  #leaveLane = () => {};
+  #leaveLane: (() => void) | undefined;
   #over = false;
 
   constructor(options: HandOverOptions) {
@@ -36,20 +40,20 @@ export class HandOver {
 
   /** Calls `write` at the message's turn: at once for a small one, never after the end of the call. */
   begin(write: () => void): void {
+    const { lane, tenant, bytes } = this.#options;
+    if (!isBigMessage(bytes) || this.#over) this.#start(write);
+    else this.#leaveLane = lane.enter({ key: tenant, cost: bytes }, () => this.#start(write));
+  }
+
+  #start(write: () => void): void {
     if (this.#over) return;
-    const { lane, tenant, bytes, onBegun } = this.#options;
-    const start = () => {
-      if (this.#over) return;
-      onBegun?.();
-      write();
-    };
-    if (isBigMessage(bytes)) this.#leaveLane = lane.enter({ key: tenant, cost: bytes }, start);
-    else start();
+    this.#options.watch?.handOverBegun();
+    write();
   }
 
   taken(): void {
     this.#leave();
-    if (!this.#over) this.#options.onHandedOver?.();
+    if (!this.#over) this.#options.watch?.handedOver();
   }
 
   /** Delays one call until its turn, and reports that its message was written. */
@@ -71,8 +75,8 @@ export class HandOver {
   #leave(): void {
     const leaveLane = this.#leaveLane;
     // The closure retains the message, and the call outlives that by far.
-    this.#leaveLane = () => {};
-    leaveLane();
+    this.#leaveLane = undefined;
+    leaveLane?.();
   }
 }
 
