@@ -6,7 +6,7 @@ import { ANSWER_PATHS, type AnswerPath, endOf, hasDelta } from "../support/http/
 import { type Comparable, comparable, textsOf } from "../support/http/comparable-answer.ts";
 import { readBody } from "../support/http/read-until.ts";
 import { metricSum } from "../support/metric-text.ts";
-import { EngineProcess } from "../support/processes/engine-process.ts";
+import type { EngineProcess } from "../support/processes/engine-process.ts";
 import { Fleet, healthy, nothingOpen, show, size } from "../support/processes/fleet.ts";
 import type { GatewayProcess } from "../support/processes/gateway-process.ts";
 import { ANSWER_KINDS, type AnswerKind, requestFor } from "../support/requests/kinds-of-answers.ts";
@@ -64,10 +64,8 @@ const NODES = {
   },
 } as const;
 
-async function llama(name: string, slots: number): Promise<EngineProcess> {
-  const node = await EngineProcess.startLlama(name, DEMO_MODEL, slots);
-  fleet.onEnd(() => node.kill());
-  return node;
+function llama(name: string, slots: number): Promise<EngineProcess> {
+  return fleet.engine(name, { kind: "llama", modelPath: DEMO_MODEL, gpu: false, threads: 1, slots });
 }
 
 type NodeKind = keyof typeof NODES;

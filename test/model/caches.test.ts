@@ -85,14 +85,6 @@ describe.skipIf(missing !== "")("slots", () => {
     expect((await use(prompt(1, 2, 3, 4))).cached).toBe(42);
   });
 
-  test("all but the last token of a cached prompt is reused", async () => {
-    fresh();
-    expect((await use(prompt(1, 2, 3, 4))).cached).toBe(0);
-    expect((await use(prompt(1, 2, 3, 4))).cached).toBe(42);
-    expect((await use(prompt(1, 2, 3, 4, 5, 6))).cached).toBe(43);
-    expect((await use(prompt(1, 2, 3, 9))).cached).toBe(42);
-  });
-
   test("another isolation domain never sees a cache, even with equal tokens", async () => {
     fresh();
     await use(prompt(1, 2, 3, 4), "a");
@@ -204,16 +196,6 @@ describe.skipIf(missing !== "")("slots", () => {
     expect(slots.tokensInUse).toBe(0);
   });
 
-  test("of equally recent caches the smallest is evicted", async () => {
-    fresh();
-    const [one, two] = [take(prompt(1)), take(prompt(2))];
-    await runtime.decoder.read(one.sequence, prompt(1, 2, 3, 4));
-    await runtime.decoder.read(two.sequence, prompt(2));
-    for (const slot of [one, two]) slots.release(slot, LONG_MS);
-    take(prompt(3));
-    expect([one.empty, two.empty]).toEqual([false, true]);
-  });
-
   describe("an empty slot is kept ready", () => {
     test("for successive new requests, while as many caches stay as there are request slots", async () => {
       fresh();
@@ -257,25 +239,6 @@ describe.skipIf(missing !== "")("slots", () => {
       slots.release(newcomer, LONG_MS);
       expect(take(prompt(12))).toBe(first.slot);
     });
-  });
-
-  test("with all slots busy there is none, and a release is announced", async () => {
-    fresh();
-    const [one, two] = [take(prompt(1)), take(prompt(2))];
-    expect(slots.busy).toBe(2);
-    expect(slots.take({ prompt: prompt(1), isolation: "a", affinityKey: "" })).toBeUndefined();
-    slots.release(one, LONG_MS);
-    expect([slots.busy, freed]).toEqual([1, 1]);
-    await slots.discard(two);
-    expect([slots.busy, freed]).toEqual([0, 2]);
-  });
-
-  test("a discarded cache is gone", async () => {
-    fresh();
-    const { slot } = await use(prompt(1, 2, 3, 4));
-    await slots.discard(slot);
-    expect(slot.empty).toBe(true);
-    expect((await use(prompt(1, 2, 3, 4))).cached).toBe(0);
   });
 
   test("a cache is cleared when its lifetime ends, and not before", async () => {

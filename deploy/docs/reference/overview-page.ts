@@ -119,6 +119,7 @@ const LIMITS = [
   "An operator may set the first of these and the JSON limits otherwise. The limit on values is met before that on messages: a message",
   "is three values at least. A key may have limits of its own: requests, input tokens and output tokens per minute, tokens per day,",
   "generations at once, all of them for single models too (429), the size of bodies (413) and the length of answers (which is cut).",
+  "A generation counts against all of these, a count of tokens against as many counts a minute as the key may have requests.",
 ].join("\n");
 
 const RETENTION = [
@@ -144,12 +145,12 @@ const STRUCTURED = [
 ].join("\n");
 
 function endpoints(): string {
-  const rows = ROUTES.flatMap(({ path, methods, operation }) =>
-    operation === "probe"
-      ? []
-      : [[methods.map((method) => code(`${method} ${path}`)).join(", "), OPERATIONS[operation].summary, pageOf(path)]],
-  );
-  return table(["endpoint", "does", "fields"], rows);
+  const rows = ROUTES.flatMap(({ path, methods, operation, use }) => {
+    if (operation === "probe") return [];
+    const endpoint = methods.map((method) => code(`${method} ${path}`)).join(", ");
+    return [[endpoint, OPERATIONS[operation].summary, use === "none" ? "" : use, pageOf(path)]];
+  });
+  return table(["endpoint", "does", "counts as", "fields"], rows);
 }
 
 function pageOf(path: string): string {

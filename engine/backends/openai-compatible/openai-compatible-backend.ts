@@ -32,6 +32,8 @@ import { CacheSessions } from "./request/cache-sessions.ts";
 import { type RequestSettings, sessionId, toChatPrompt } from "./request/request.ts";
 import { readEngineFacts } from "./watch/engine-facts.ts";
 import { EngineWatch } from "./watch/engine-watch.ts";
+import { LastTurns } from "./watch/last-turns.ts";
+import { PromptLedger } from "./watch/prompt-ledger.ts";
 
 /** The interval of health checks while the engine starts, in milliseconds. */
 const HEALTH_INTERVAL_MS = 500;
@@ -39,13 +41,7 @@ const HEALTH_TIMEOUT_MS = 5_000;
 const CLOSE_SESSION_TIMEOUT_MS = 5_000;
 
 /** The fields of the engine's load report that are passed on unchanged. */
-const REPORTED_LOADS = [
-  "kvUse",
-  "kvTokensUsed",
-  "kvTokensTotal",
-  "queuedUncachedTokens",
-  "observedRetentionSeconds",
-] as const;
+const REPORTED_LOADS = ["kvUse", "kvTokensUsed", "kvTokensTotal", "observedRetentionSeconds"] as const;
 
 /** The most ends of prompts whose texts are kept. */
 const MAX_TAILS = 256;
@@ -59,6 +55,7 @@ export class OpenAiCompatibleBackend implements Backend {
   readonly #http: EngineHttp;
   readonly #clock: Clock;
   readonly #watch: EngineWatch;
+  readonly #ledger: PromptLedger;
   readonly #sessions: CacheSessions;
   readonly #cache: EngineCache | undefined;
   readonly #closing = sharedAbort();
@@ -72,6 +69,7 @@ export class OpenAiCompatibleBackend implements Backend {
     this.#http = new EngineHttp(options.baseUrl, options.apiKey);
     this.#clock = clock;
     this.#watch = new EngineWatch(this.#http, this.#dialect, options, clock);
+    this.#ledger = new PromptLedger(() => clock.nowMs());
     this.#sessions = new CacheSessions(clock, (id) => this.#closeSession(id));
     const kvTokens = () => ({
       used: this.#watch.load?.kvTokensUsed ?? 0,
@@ -117,6 +115,8 @@ export class OpenAiCompatibleBackend implements Backend {
       countTimeoutMs: this.#options.countTimeoutMs,
       onFault: this.#options.onFault ?? (() => {}),
       cache: this.#cache,
+      ledger: this.#ledger,
+      lastTurns: new LastTurns(),
       nowMs: () => this.#clock.nowMs(),
     };
     this.#watch.start();
@@ -153,6 +153,7 @@ export class OpenAiCompatibleBackend implements Backend {
       slots: this.#options.slots,
       busySlots: this.#busy - waiting,
       waiting,
+      queuedUncachedTokens: this.#ledger.unreadTokens,
       ...told,
       ...(steps && { steps }),
     };

@@ -9,10 +9,21 @@ import { run } from "../../../gateway/keys/cli/main.ts";
 import { becomes } from "../../support/becomes.ts";
 import { Certificates } from "../../support/certificates.ts";
 import { DnsServer, whyNoOwnResolver } from "../../support/dns-server.ts";
-import { type EdgeUpstream, EnvoyProcess, HAS_ENVOY, NO_ENVOY } from "../../support/edge/envoy-process.ts";
+import {
+  type EdgeUpstream,
+  type EnvoyProcess,
+  HAS_ENVOY,
+  NO_ENVOY,
+  startEnvoy,
+} from "../../support/edge/envoy-process.ts";
 import { ANSWER_PATHS, bodyFor } from "../../support/http/answer-check.ts";
 import { alertRules } from "../../support/monitoring/alert-rules.ts";
-import { HAS_PROMETHEUS, NO_PROMETHEUS, PrometheusProcess } from "../../support/monitoring/prometheus-process.ts";
+import {
+  HAS_PROMETHEUS,
+  NO_PROMETHEUS,
+  type PrometheusProcess,
+  startPrometheus,
+} from "../../support/monitoring/prometheus-process.ts";
 import { show, size } from "../../support/processes/fleet.ts";
 import { FleetProcess } from "../../support/processes/fleet-process.ts";
 import { createKey } from "../../support/processes/key-command.ts";
@@ -124,12 +135,12 @@ async function startAll(): Promise<void> {
   dns.answers.set("engine", ENGINE_HOSTS).set("gateway", GATEWAY_HOSTS);
   const started = await Promise.all(GATEWAY_HOSTS.map((host) => startGateway(host, folder, redis.address)));
   gateways = started.map(({ process }) => process);
-  envoy = await EnvoyProcess.start(
+  envoy = await startEnvoy(
     started.map(({ upstream }) => upstream),
     certificates,
   );
   closing.push(() => envoy.end());
-  prometheus = await PrometheusProcess.start({
+  prometheus = await startPrometheus({
     ...{ faster: FASTER, through: dns.through },
     targets: ENGINES + GATEWAYS,
   });

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { connect } from "node:http2";
 import { Client, credentials } from "@grpc/grpc-js";
-import { afterEach, describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import {
   HealthService,
   HealthCheckResponse_ServingStatus as Serving,
@@ -12,25 +12,21 @@ import { Certificates, HAS_OPENSSL, NO_OPENSSL } from "../../support/certificate
 import { NodeClient } from "../../support/engine/node-client.ts";
 import { blockEnd, delta, finished, started, textStart } from "../../support/events/events.ts";
 import { gate } from "../../support/gate.ts";
+import { gatewayOf } from "../../support/gateway/own-services.ts";
 import { HELLO, type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
 import { generateRequest } from "../../support/requests/generate-request.ts";
 
 /* The listener: connections, drain, and callers that do not read. */
 
-const ends: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const end of ends.splice(0).reverse()) await end();
-});
-
 async function start(grpc: object = {}, gateway: object = {}): Promise<ScriptedService> {
   const service = await startScriptedService({ gateway: { grpc: { port: 0, ...grpc }, ...gateway } });
-  ends.push(() => service.stop());
+  onTestFinished(() => service.stop());
   return service;
 }
 
 function callerOf({ gateway }: ScriptedService, channel = credentials.createInsecure()): NodeClient {
   const client = new NodeClient(gateway.grpcAddress, channel, { authorization: `Bearer ${gateway.key}` });
-  ends.push(() => client.close());
+  onTestFinished(() => client.close());
   return client;
 }
 
@@ -127,15 +123,13 @@ test("G3 too many wrong keys get the same error, and lose the connection each ti
 });
 
 test("without a room of its own nothing listens for gRPC", async () => {
-  const service = await startScriptedService();
-  ends.push(() => service.stop());
-  expect(service.gateway.grpc).toBeUndefined();
+  expect((await gatewayOf([])).grpc).toBeUndefined();
 });
 
 describe.skipIf(!HAS_OPENSSL)(`TLS${HAS_OPENSSL ? "" : `: ${NO_OPENSSL}`}`, () => {
   test("serves clients that trust its authority and have a key, over TLS only", async () => {
     const certificates = new Certificates();
-    ends.push(() => certificates.remove());
+    onTestFinished(() => certificates.remove());
     certificates.authority("authority");
     certificates.signed("gateway", "authority", "DNS:localhost,IP:127.0.0.1");
     const service = await start({

@@ -1,24 +1,17 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { newSealingKey } from "../../../gateway/sealing/sealing-key.ts";
 import { blockEnd, delta, finished, reasoningStart, started, textStart } from "../../support/events/events.ts";
-import { type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
+import { serviceOfFile } from "../../support/gateway/scripted-service.ts";
 
 /* Sealed reasoning that callers carry from one request to the next. */
 
 const THOUGHT = "The sky is blue.";
 const ASKED = { role: "user", content: "Why?" };
 
-let service: ScriptedService;
-
-beforeAll(async () => {
-  service = await startScriptedService();
-  service.play(() => [
-    [started(), reasoningStart(0), delta(0, THOUGHT), blockEnd(0)],
-    [textStart(1), delta(1, "Because."), blockEnd(1), finished()],
-  ]);
-});
-
-afterAll(() => service.stop());
+const service = serviceOfFile({}, () => [
+  [started(), reasoningStart(0), delta(0, THOUGHT), blockEnd(0)],
+  [textStart(1), delta(1, "Because."), blockEnd(1), finished()],
+]);
 
 /** The reasoning that the model received in the newest request. */
 const givenBack = () =>

@@ -116,11 +116,8 @@ describe("the line of a request", () => {
   test("has the flag of a key that used up its limit", async () => {
     const key = await gateway.createKey("--name", "slow", "--models", "*", "--rpm", "1");
     const ask = () => gateway.post(CHAT, MINIMAL[CHAT], { authorization: `Bearer ${key}` });
-    let line: Line = { code: 401 };
-    // The store loads a new key a moment later; until then requests are refused.
-    while (line.code === 401) line = await lineOf(await ask());
-    expect(line.code).toBe(200);
-    line = await lineOf(await ask());
+    expect((await lineOf(await ask())).code).toBe(200);
+    const line = await lineOf(await ask());
     expect(line).toMatchObject({ code: 429, detail: "key_rpm_exceeded", response_flags: "RL" });
   });
 });

@@ -5,6 +5,7 @@ import { type LlamaOptions, llamaSchema } from "../../../engine/backends/llama/l
 import { loadLibrary } from "../../../engine/backends/llama/runtime/llama-runtime.ts";
 import { type Event, type Finished, GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Message } from "../../../proto/gen/svc/inference/v1/messages.ts";
+import { answerOf } from "../events/answer-of.ts";
 import { user } from "./canonical.ts";
 import { workHere } from "./work-here.ts";
 
@@ -90,29 +91,18 @@ export function never(): AbortSignal {
 }
 
 function toReply(events: readonly Event[]): Reply {
-  const blocks = new Map<number, { kind: string; name: string; text: string }>();
-  let finished: Finished | undefined;
-  for (const { kind } of events) {
-    if (kind?.$case === "blockStarted") {
-      const { index, block } = kind.value;
-      blocks.set(index, {
-        kind: block?.$case ?? "",
-        name: block?.$case === "toolCall" ? block.value.name : "",
-        text: "",
-      });
-    } else if (kind?.$case === "blockDelta") {
-      const block = blocks.get(kind.value.index);
-      if (block) block.text += kind.value.text;
-    } else if (kind?.$case === "finished") finished = kind.value;
-  }
+  const { blocks, finished } = answerOf(events);
   if (!finished) throw new Error("the stream has no end");
-  const all = [...blocks.values()];
-  const textOf = (kind: string) => all.flatMap((block) => (block.kind === kind ? [block.text] : [])).join("");
+  const of = (kind: string) => blocks.filter((block) => block.kind === kind);
+  const textOf = (kind: string) =>
+    of(kind)
+      .map(({ text }) => text)
+      .join("");
   return {
     events,
     text: textOf("text"),
     reasoning: textOf("reasoning"),
-    calls: all.flatMap(({ kind, name, text }) => (kind === "toolCall" ? [{ name, arguments: text }] : [])),
+    calls: of("toolCall").map(({ name = "", text }) => ({ name, arguments: text })),
     finished,
     cached: finished.usage?.cachedInputTokens ?? -1,
   };

@@ -28,34 +28,9 @@ import {
 import type { OrcaLoadReport } from "../../../proto/gen/xds/data/orca/v3/orca_load_report.ts";
 import { OpenRcaServiceService } from "../../../proto/gen/xds/service/orca/v3/orca.ts";
 
-export type Ended = {
-  readonly code: number;
-  readonly details: string;
-  readonly metadata: Metadata;
-  readonly info: ErrorInfo | undefined;
-};
-
-export type Reading = {
-  readonly call: ClientReadableStream<GenerateResponse>;
-  readonly messages: readonly (readonly Event[])[];
-  readonly events: readonly Event[];
-  readonly tokens: readonly number[];
-  /** Returns whether all events so far are legal. */
-  legal(): boolean;
-  finished(): boolean;
-  readonly ended: Promise<Ended>;
-  seen(kind: string): Promise<void>;
-};
-
-export type WatchedPrefixes = {
-  readonly call: ClientReadableStream<WatchPrefixesResponse>;
-  /** The currently held prefixes, by digest in hex. */
-  readonly held: ReadonlyMap<string, { readonly tokens: number; readonly tailTokens: number }>;
-  /** The KV tokens of the last message. */
-  readonly kv: { readonly used: number; readonly total: number };
-  readonly resets: number;
-  readonly ended: Promise<StatusObject>;
-};
+export type Reading = ReturnType<typeof read>;
+export type Ended = Awaited<Reading["ended"]>;
+export type WatchedPrefixes = ReturnType<NodeClient["watchPrefixes"]>;
 
 export class NodeClient {
   readonly #client: Client;
@@ -99,10 +74,12 @@ export class NodeClient {
     return this.#unary(NodeServiceService.drainNode, request);
   }
 
-  watchPrefixes(model: string): WatchedPrefixes {
+  watchPrefixes(model: string) {
     const { path, requestSerialize, responseDeserialize } = NodeServiceService.watchPrefixes;
     const call = this.#client.makeServerStreamRequest(path, requestSerialize, responseDeserialize, { model });
+    /** The currently held prefixes, by digest in hex. */
     const held = new Map<string, { readonly tokens: number; readonly tailTokens: number }>();
+    /** `kv` has the KV tokens of the last message. */
     const watched = { call, held, kv: { used: 0, total: 0 }, resets: 0 };
     call.on("data", (message: WatchPrefixesResponse) => {
       if (message.reset) {
@@ -157,7 +134,7 @@ export function errorInfo({ metadata }: Pick<ServiceError, "metadata">): ErrorIn
   return found && ErrorInfo.decode(found.value);
 }
 
-function read(call: ClientReadableStream<GenerateResponse>): Reading {
+function read(call: ClientReadableStream<GenerateResponse>) {
   const messages: (readonly Event[])[] = [];
   const events: Event[] = [];
   const tokens: number[] = [];
@@ -175,7 +152,8 @@ function read(call: ClientReadableStream<GenerateResponse>): Reading {
   });
   // The status has the error; without a listener it would be thrown.
   call.on("error", () => {});
-  const ended = new Promise<Ended>((resolve) => {
+  type End = Pick<StatusObject, "code" | "details" | "metadata"> & { readonly info: ErrorInfo | undefined };
+  const ended = new Promise<End>((resolve) => {
     call.on("status", (status: StatusObject) => {
       const { code, details, metadata } = status;
       const tell = () => resolve({ code, details, metadata, info: errorInfo({ metadata }) });
@@ -189,11 +167,12 @@ function read(call: ClientReadableStream<GenerateResponse>): Reading {
     messages,
     events,
     tokens,
+    /** Returns whether all events so far are legal. */
     legal: () => legal,
     finished: () => order.finished,
     ended,
-    seen: (kind) =>
-      new Promise((resolve) => {
+    seen: (kind: string) =>
+      new Promise<void>((resolve) => {
         look = () => {
           if (events.some((event) => event.kind?.$case === kind)) resolve();
         };

@@ -21,6 +21,7 @@ import {
   type ModelDescription,
   ModelState,
 } from "../../../proto/gen/svc/inference/v1/node_service.ts";
+import { blockEnd, delta, finished, started, textStart } from "../events/events.ts";
 
 /** A step of a script: events of which each delta is one token, or events with explicit tokens. */
 export type ScriptStep = readonly Event[] | GenerateResponse;
@@ -208,33 +209,9 @@ export function playTranscript(events: readonly Event[]): Script {
   return () => events.map((event) => [event]);
 }
 
-const block = (index: number, text: string): Event[] => [
-  { kind: { $case: "blockStarted", value: { index, block: { $case: "text", value: {} } } } },
-  { kind: { $case: "blockDelta", value: { index, text, logprobs: [] } } },
-  { kind: { $case: "blockEnded", value: { index, complete: true } } },
-];
-
 /** The script of a node without a transcript: every answer is the same sentence. */
 export const fixedSentence: Script = () => [
-  [
-    {
-      kind: {
-        $case: "started",
-        value: { nodeId: "scripted", modelRevision: "scripted", inputTokens: 8, sampling: undefined },
-      },
-    },
-  ],
-  block(0, "This is a scripted answer."),
-  [
-    {
-      kind: {
-        $case: "finished",
-        value: {
-          reason: FinishReason.STOP,
-          usage: { inputTokens: 8, cachedInputTokens: 0, cacheWriteTokens: 0, outputTokens: 6, reasoningTokens: 0 },
-          timings: undefined,
-        },
-      },
-    },
-  ],
+  [started({ inputTokens: 8 })],
+  [textStart(0), delta(0, "This is a scripted answer."), blockEnd(0)],
+  [finished(FinishReason.STOP, { inputTokens: 8, outputTokens: 6 })],
 ];

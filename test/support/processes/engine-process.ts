@@ -12,6 +12,8 @@ export type EnginePlace = {
   readonly port?: number;
   /** TLS of the node's gRPC. Default: none. */
   readonly tls?: object;
+  /** Further settings of the node. Default: none. */
+  readonly settings?: object;
   readonly metricsHost?: string;
   /** Command prefix that runs the node elsewhere, as in `FleetProcess`. */
   readonly through?: readonly string[];
@@ -49,23 +51,9 @@ export class EngineProcess {
     place: EnginePlace = {},
   ): Promise<EngineProcess> {
     const settings = "kind" in backend ? backend : { ...FAST, ...backend };
-    return EngineProcess.#startWith(nodeId, settings, models, place);
-  }
-
-  static startLlama(nodeId: string, modelPath: string, slots: number): Promise<EngineProcess> {
-    const llama = { kind: "llama", modelPath, gpu: false, threads: 1, slots };
-    return EngineProcess.#startWith(nodeId, llama, ["svc-qwen"], {});
-  }
-
-  static async #startWith(
-    nodeId: string,
-    backend: object,
-    models: readonly string[],
-    place: EnginePlace,
-  ): Promise<EngineProcess> {
     const metrics = { host: place.metricsHost ?? LOOPBACK, port: 0 };
-    const secured = place.tls && { tls: place.tls };
-    const config = { nodeId, models, metrics, log: { level: "warn" }, backend, ...secured };
+    const own = { metrics, log: { level: "warn" }, ...(place.tls && { tls: place.tls }), ...place.settings };
+    const config = { nodeId, models, backend: settings, ...own };
     const { process, ready } = await startOn(config, place);
     return new EngineProcess(config, place, process, ready);
   }
@@ -73,6 +61,10 @@ export class EngineProcess {
   /** `host:port` of the node's gRPC, which stays the same after a restart. */
   get address(): string {
     return this.#ready.address;
+  }
+
+  get log(): FleetProcess["log"] {
+    return this.#process.log;
   }
 
   get running(): boolean {
@@ -105,8 +97,12 @@ export class EngineProcess {
   }
 
   async metrics(): Promise<string> {
-    const host = this.#place.metricsHost ?? LOOPBACK;
-    return (await fetch(`http://${host}:${this.#ready.metricsPort}/metrics`)).text();
+    return (await this.metricsPort("/metrics")).text();
+  }
+
+  /** Requests a path of the node's metrics port. */
+  metricsPort(path: string): Promise<Response> {
+    return fetch(`http://${this.#place.metricsHost ?? LOOPBACK}:${this.#ready.metricsPort}${path}`);
   }
 
   async busy(): Promise<number> {

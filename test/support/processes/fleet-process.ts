@@ -72,3 +72,10 @@ export class FleetProcess {
     return this.log.map((line) => JSON.stringify(line)).join("\n");
   }
 }
+
+/** Kills a process, and resolves when it has ended. */
+export async function killed(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  child.kill("SIGKILL");
+  await once(child, "close");
+}

@@ -39,19 +39,6 @@ test("probes report whether the process lives, and whether the node accepts call
   ]);
 });
 
-test("the engine probe fails if the engine hangs, and no other does", async () => {
-  server = await serveMetrics(new Registry(), node, { host: "127.0.0.1", port: 0 });
-  const said: unknown[] = [];
-  for (node.engineHung of [false, true]) {
-    const engine = await get("/livez/engine");
-    said.push([(await get("/healthz")).status, engine.status, await engine.text()]);
-  }
-  expect(said).toEqual([
-    [200, 200, "ok\n"],
-    [200, 503, "hung\n"],
-  ]);
-});
-
 test("other paths return 404", async () => {
   server = await serveMetrics(new Registry(), node, { host: "127.0.0.1", port: 0 });
   expect((await get("/metrics")).headers.get("content-type")).toMatch(/^text\/plain/);

@@ -86,6 +86,17 @@ export class EngineBlocks {
     return hash !== undefined && this.#blocks.get(hash)?.held === true;
   }
 
+  /** Returns the tokens of the blocks that the engine holds of a prompt, from its beginning. */
+  tokensOf(hashes: readonly number[]): number {
+    let low = 0;
+    for (let high = hashes.length; low < high; ) {
+      const middle = Math.ceil((low + high) / 2);
+      if (this.holds(hashes[middle - 1])) low = middle;
+      else high = middle - 1;
+    }
+    return low * this.#blockTokens;
+  }
+
   tieOf(digest: string): Tie | undefined {
     return this.#ties.get(digest);
   }

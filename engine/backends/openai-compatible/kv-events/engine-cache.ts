@@ -33,6 +33,14 @@ export type KvEventsOptions = {
   readonly ranks: number;
 };
 
+/** A prompt in the engine's blocks. */
+export type FollowedPrompt = {
+  /** The tokens that the engine holds of it; undefined while the engine contradicts its events. */
+  readonly cachedTokens: number | undefined;
+  /** Compares what the engine found of it with its events. `isAlone`: it had no other prompt to read. */
+  answered(foundTokens: number, isAlone: boolean): void;
+};
+
 export type EngineCacheParts = {
   readonly options: KvEventsOptions;
   readonly http: EngineHttp;
@@ -123,12 +131,16 @@ export class EngineCache {
     return why;
   }
 
-  /** Tracks a request before it is sent: maps its digests to the tokens of its prompt. */
-  follow(request: GenerateRequest, salt: string, tokens: readonly number[]): void {
+  /**
+   * Tracks a request before it is sent: maps its digests to the tokens of its prompt. Returns what the engine holds of
+   * it; undefined if that is not known.
+   */
+  follow(request: GenerateRequest, salt: string, tokens: readonly number[]): FollowedPrompt | undefined {
     const marks = prefixMarks(request);
     // Tokens do not identify an image.
-    if (marks.length === 0 || request.messages.some(hasImage)) return;
-    if (this.#confirming || this.#isConfirmed) this.#read(request, marks, salt, Uint32Array.from(tokens));
+    if (marks.length === 0 || request.messages.some(hasImage)) return undefined;
+    if (!this.#confirming && !this.#isConfirmed) return undefined;
+    return this.#read(request, marks, salt, Uint32Array.from(tokens));
   }
 
   close(): void {
@@ -139,14 +151,25 @@ export class EngineCache {
     for (const rank of this.#feeds.keys()) this.#blocks?.forget(rank);
   }
 
-  #read(request: GenerateRequest, marks: readonly PrefixMark[], salt: string, tokens: Uint32Array): void {
+  #read(
+    request: GenerateRequest,
+    marks: readonly PrefixMark[],
+    salt: string,
+    tokens: Uint32Array,
+  ): FollowedPrompt | undefined {
     if (this.#confirming) Object.assign(this.#confirming, { tokens, salt });
     const blocks = this.#blocks;
-    if (!blocks || blocks.blockTokens === 0 || !this.#isConfirmed || blocks.isMixed) return;
+    if (!blocks || blocks.blockTokens === 0 || !this.#isConfirmed || blocks.isMixed) return undefined;
     const { blockTokens } = blocks;
     const hashes = chainHashes(tokens, blockTokens, this.#isSalted ? salt : "");
     const prompt: ReadPrompt = { model: request.model, marks, tokens, hashes, blockTokens };
     blocks.used({ tokens, hashes });
+    const before = blocks.tokensOf(hashes);
+    const followed: FollowedPrompt = {
+      cachedTokens: this.held.isAnnounced ? before : undefined,
+      answered: (found, isAlone) =>
+        this.held.found({ before, after: blocks.tokensOf(hashes), found, isAlone, blockTokens }),
+    };
     const found = new Map<string, number>();
     const tie = () => {
       const ties = tiesOf(prompt, (digest) => blocks.tieOf(digest), found);
@@ -154,12 +177,13 @@ export class EngineCache {
       return marks.filter(({ digest }) => !ties.get(digest)?.isExact);
     };
     const unknown = tie();
-    if (unknown.length === 0) return;
+    if (unknown.length === 0) return followed;
     const onFound = ({ digest }: PrefixMark, count: number) => {
       found.set(digest, count);
       tie();
     };
     this.#places?.find({ request, tokens, onFound }, unknown);
+    return followed;
   }
 
   async #render(request: GenerateRequest, settings: RequestSettings): Promise<ArrayLike<number>> {

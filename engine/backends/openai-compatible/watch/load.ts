@@ -11,7 +11,6 @@ export type EngineLoad = {
   readonly kvUse: number | undefined;
   readonly kvTokensUsed: number | undefined;
   readonly kvTokensTotal: number | undefined;
-  readonly queuedUncachedTokens: number | undefined;
   /** The idle time before eviction that nine of ten cached blocks reached, in seconds, since the engine started. */
   readonly observedRetentionSeconds: number | undefined;
   /** The engine's progress counters as one text, of which only a change has meaning; undefined if it reports none. */
@@ -29,7 +28,6 @@ const METRICS: Readonly<Record<LoadField, readonly string[]>> = {
   kvUse: ["vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc", "sglang:token_usage"],
   kvTokensUsed: ["sglang:num_used_tokens"],
   kvTokensTotal: ["sglang:max_total_num_tokens"],
-  queuedUncachedTokens: [],
 };
 
 /** The labels with the size of the KV cache: blocks, and tokens per block. */
@@ -49,7 +47,6 @@ const LOADS: Readonly<Record<LoadField, readonly string[]>> = {
   kvUse: ["token_usage"],
   kvTokensUsed: ["num_used_tokens", "num_tokens"],
   kvTokensTotal: ["max_total_num_tokens"],
-  queuedUncachedTokens: ["num_waiting_uncached_tokens"],
 };
 
 /** Samples that change only when the engine has worked. */
@@ -137,6 +134,5 @@ function collect(
     kvUse: read("kvUse"),
     kvTokensUsed: read("kvTokensUsed"),
     kvTokensTotal: read("kvTokensTotal"),
-    queuedUncachedTokens: read("queuedUncachedTokens"),
   };
 }

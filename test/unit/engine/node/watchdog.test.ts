@@ -24,16 +24,6 @@ function watched() {
   return { clock, engine, seen, watchdog, step };
 }
 
-test("running work without a step for the whole time is a stall, reported once", async () => {
-  const { clock, engine, seen, watchdog } = watched();
-  engine.inFlight = 1;
-  await clock.advance(999);
-  expect(seen).toEqual([]);
-  await clock.advance(5_000);
-  expect(seen).toEqual(["stall"]);
-  expect(watchdog.stepAgeMs).toBeGreaterThanOrEqual(1_000);
-});
-
 test("a single step restarts the time", async () => {
   const { clock, engine, seen, step } = watched();
   engine.inFlight = 1;
@@ -42,50 +32,6 @@ test("a single step restarts the time", async () => {
     step();
   }
   expect(seen).toEqual([]);
-});
-
-test("an idle engine is not a stall", async () => {
-  const { clock, seen, watchdog } = watched();
-  await clock.advance(60_000);
-  expect(seen).toEqual([]);
-  expect(watchdog.stepAgeMs).toBe(0);
-});
-
-test("an engine that does not count its steps is never reported", async () => {
-  const { clock, engine, seen } = watched();
-  engine.counts = false;
-  engine.inFlight = 1;
-  await clock.advance(60_000);
-  expect(seen).toEqual([]);
-});
-
-test("after a stall the first step restores service, and an idle engine is probed", async () => {
-  const { clock, engine, seen, step } = watched();
-  engine.inFlight = 1;
-  await clock.advance(1_000);
-  engine.inFlight = 0;
-  await clock.advance(250);
-  engine.inFlight = 1;
-  await clock.advance(5_000);
-  step();
-  await clock.advance(250);
-  expect(seen).toEqual(["stall", "probe", "recover"]);
-  await clock.advance(1_000);
-  expect(seen.slice(3)).toEqual(["stall"]);
-});
-
-test("a stalled engine hangs after its time, probed or not, until it makes a step", async () => {
-  const { clock, engine, seen, watchdog, step } = watched();
-  engine.inFlight = 1;
-  await clock.advance(1_000);
-  engine.inFlight = 0;
-  await clock.advance(8_500);
-  expect([watchdog.hung, seen[0]]).toEqual([false, "stall"]);
-  await clock.advance(1_000);
-  expect(watchdog.hung).toBe(true);
-  step();
-  await clock.advance(250);
-  expect([watchdog.hung, watchdog.stepAgeMs, seen.at(-1)]).toEqual([false, 0, "recover"]);
 });
 
 test("departing and arriving callers do not count as steps", async () => {
@@ -150,14 +96,6 @@ test("a suspended process does not blame the engine", async () => {
   late.wakeAfter(3_600_000);
   expect(seen).toEqual([]);
   expect(watchdog.stepAgeMs).toBe(500);
-});
-
-test("a stopped watchdog does not check", async () => {
-  const { clock, engine, seen, watchdog } = watched();
-  engine.inFlight = 1;
-  watchdog.stop();
-  await clock.advance(60_000);
-  expect(seen).toEqual([]);
 });
 
 /** The clock of a process that was suspended over its timer. */

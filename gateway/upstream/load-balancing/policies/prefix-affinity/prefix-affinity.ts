@@ -112,7 +112,10 @@ class PrefixPlacement implements Placement {
         this.#remain(inputTokens - (cachedInputTokens ?? 0));
         this.#measured(inputTokens, cachedInputTokens, notes);
       } else if (kind?.$case === "progress") {
-        if (this.#inputTokens > 0) this.#remain(this.#inputTokens - kind.value.prefilledTokens);
+        const { prefilledTokens } = kind.value;
+        // Nodes beside another engine estimate it before the engine says anything; 0 while the prompt waits.
+        const tokens = this.#inputTokens || (prefilledTokens > 0 ? this.#prediction.tokens : 0);
+        if (tokens > 0) this.#remain(tokens - prefilledTokens);
       } else if (kind?.$case === "blockStarted" || kind?.$case === "blockDelta") this.#settle();
     }
   }

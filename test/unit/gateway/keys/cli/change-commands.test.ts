@@ -199,7 +199,7 @@ describe("fields of a newer release", () => {
     for (const command of [["list"], ["revoke", id], ["create", "--name", "b", "--models", "all"]])
       expect(await failing(...command)).toEqual([4, expect.stringMatching(why)]);
     expect(await readFile(file, "utf8")).toBe(text);
-    await expect(FileKeyStore.open({ file, clock: systemClock })).rejects.toThrow(why);
+    await expect(FileKeyStore.open(file, systemClock)).rejects.toThrow(why);
   });
 });
 

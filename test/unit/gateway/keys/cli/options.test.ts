@@ -20,7 +20,7 @@ test.each([
 
 test.each([
   ["svc-qwen, svc-glm53,svc-qwen, +own-model.v2", ["svc-qwen", "svc-glm53", "own-model.v2"]],
-  ["all", "all"],
+  ["all", ["*"]],
 ])("%j names models", (text, models) => expect(parseModels(text)).toEqual(models));
 
 test.each(["svc-qwne", "own-model", "+", "+a/b", ""])("%j names no model, so that a typo is reported", (text) => {

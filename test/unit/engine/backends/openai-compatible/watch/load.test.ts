@@ -52,14 +52,13 @@ test.each([
 });
 
 test("sums the ranks of SGLang's loads, and averages their fractions", () => {
-  const rank = { num_running_reqs: 2, num_waiting_reqs: 1, token_usage: 0.5, num_waiting_uncached_tokens: 100 };
+  const rank = { num_running_reqs: 2, num_waiting_reqs: 1, token_usage: 0.5 };
   const loads = [rank, { ...rank, token_usage: 0.1, max_total_num_tokens: 1_000 }];
   expect(told(loadOfLoads(JSON.stringify({ loads })))).toEqual({
     running: 4,
     waiting: 2,
     kvUse: 0.3,
     kvTokensTotal: 1_000,
-    queuedUncachedTokens: 200,
   });
 });
 

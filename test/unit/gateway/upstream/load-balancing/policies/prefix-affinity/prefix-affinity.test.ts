@@ -66,6 +66,17 @@ describe("work that is outstanding on an endpoint", () => {
     expect(work.outstanding(ADDRESS)).toBe(0);
   });
 
+  test("follows the progress that a node estimates before the engine says anything, once the prompt is begun", () => {
+    const { send, work } = gateway();
+    const { placement } = send("one");
+    const outstanding = [progress(0), progress(1_500), started({ inputTokens: 900 }), progress(600)].map((event) => {
+      placement.see([event]);
+      return work.outstanding(ADDRESS);
+    });
+    expect(outstanding).toEqual([2_000, 500, 900, 300]);
+    placement.end();
+  });
+
   test("is returned once when an attempt ends in the middle of its prefill", () => {
     const { send, work } = gateway();
     const { placement } = send("one");
