@@ -28,9 +28,7 @@ export type AgentHabits = {
 };
 
 export type Turn = {
-  /** The send time of the request, in monotonic milliseconds. */
   readonly sentAtMs: number;
-  /** The time from sending the request to the first text of its answer, in milliseconds. */
   readonly firstTokenMs: number;
   readonly promptTokens: number;
   readonly cachedTokens: number;
@@ -170,7 +168,6 @@ type Measured = {
   readonly agreed: number;
 };
 
-/** Runs agents against a fleet of simulated nodes, and measures the time to the first token by policy. */
 export async function fleetBench(settings: BenchSettings): Promise<BenchResult> {
   const policies = settings.quick ? QUICK : Object.keys(FLEETS);
   const rounds: Rounds<Measured> = await measureAll(policies, settings);
@@ -266,7 +263,6 @@ async function measure(policy: string, lengthMs: number, folder: string): Promis
   }
 }
 
-/** Returns whether as many tokens were cached as expected, within the tolerance. */
 function isAsExpected({ expectedTokens, cachedTokens, promptTokens }: Turn): boolean {
   return Math.abs(cachedTokens - expectedTokens) <= TOLERATED.tokens + TOLERATED.share * promptTokens;
 }

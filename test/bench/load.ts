@@ -6,7 +6,6 @@ import { cpuOf, percentile, residentOf } from "./report.ts";
 export type Target = {
   readonly name: string;
   readonly port: number;
-  /** The measured process; undefined for none. */
   readonly pid: number | undefined;
   request(directive: Directive): string;
 };
@@ -134,20 +133,18 @@ export const SETTLE_MS = 500;
 /** The time until all processes have detected that the streams are closed, in milliseconds. */
 const LEAVE_MS = 200;
 
-export type Load = Omit<Directive, "events" | "id"> & { readonly streams: number };
+export type Load = Omit<Directive, "events"> & { readonly streams: number };
 
 /** One measurement of a target; numbers of the process are NaN if there is none in the middle. */
 export type Window = {
   readonly events: number;
   readonly frames: number;
-  /** CPU time of the process in the middle, in microseconds. */
   readonly cpuUs: number;
   readonly delayP50Ms: number;
   readonly delayP99Ms: number;
   readonly firstByteP50Ms: number;
   /** The 99th percentile of the time between two events of a stream, in milliseconds. */
   readonly gapP99Ms: number;
-  /** The maximum of these times, in milliseconds. */
   readonly gapMostMs: number;
   readonly residentMb: number;
 };

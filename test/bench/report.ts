@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { cpus, loadavg } from "node:os";
+import { memoryOf } from "../support/processes/processes-with.ts";
 
 /** A row of a result, with unrounded numbers; NaN for missing measurements. */
 export type Row = Readonly<Record<string, number | string>>;
@@ -45,14 +46,8 @@ export function medianOf<M>(rounds: Rounds<M>, name: string, value: (measured: M
   return median(rounds.map((round) => measuredValue(round, name, value)));
 }
 
-/** Returns the median over the rounds of a target's `value` divided by another's in the same round. */
 export function medianRatio<M>(rounds: Rounds<M>, name: string, to: string, value: (measured: M) => number): number {
   return median(rounds.map((round) => measuredValue(round, name, value) / measuredValue(round, to, value)));
-}
-
-/** Returns the median over the rounds of a target's `value` minus another's in the same round. */
-export function medianAdded<M>(rounds: Rounds<M>, name: string, to: string, value: (measured: M) => number): number {
-  return median(rounds.map((round) => measuredValue(round, name, value) - measuredValue(round, to, value)));
 }
 
 function measuredValue<M>(round: ReadonlyMap<string, M>, name: string, value: (measured: M) => number): number {
@@ -106,13 +101,7 @@ export function cpuOf({ pid }: Process): number {
 
 /** Returns the resident memory of a target's process, in MB; NaN without process. */
 export function residentOf({ pid }: Process): number {
-  return pid === undefined ? Number.NaN : residentMb(pid);
-}
-
-/** Returns the resident memory of a process, in MB. Throws if there is no such process. */
-export function residentMb(pid: number): number {
-  const kilobytes = /^VmRSS:\s*(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1];
-  return Number(kilobytes) / 1024;
+  return pid === undefined ? Number.NaN : memoryOf(pid) / 2 ** 20;
 }
 
 /**
@@ -145,23 +134,13 @@ export function markdownTable(columns: readonly Column[], rows: readonly Row[]):
   return [line(columns.map(({ title }) => title)), line(columns.map(() => "---")), ...cells].join("\n");
 }
 
-export type RunFacts = {
-  readonly startedAt: string;
-  readonly node: string;
-  readonly cpus: number;
-  readonly cpuModel: string;
-  readonly quick: boolean;
-  readonly seconds: number;
-  readonly repetitions: number;
-};
-
 export type Measured = BenchResult & {
   readonly name: string;
   readonly loadBefore: number;
   readonly loadAfter: number;
 };
 
-export function machineFacts(): Pick<RunFacts, "node" | "cpus" | "cpuModel"> {
+export function machineFacts() {
   return { node: process.version, cpus: cpus().length, cpuModel: cpus()[0]?.model ?? "unknown" };
 }
 
@@ -169,7 +148,6 @@ export function loadAverage(): number {
   return loadavg()[0] ?? Number.NaN;
 }
 
-/** Formats a result as text: title, table, notes and load average. */
 export function resultText(result: Measured): string {
   const load = `Load average ${result.loadBefore.toFixed(1)} before, ${result.loadAfter.toFixed(1)} after.`;
   const table = result.rows.length > 0 ? [formatTable(result.columns, result.rows)] : [];

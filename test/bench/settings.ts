@@ -1,7 +1,6 @@
 import { REPLAY_POLICIES, type ReplayPolicy } from "./replay/routers.ts";
 
 export type BenchSettings = {
-  /** The length of one measurement under load, in seconds. */
   readonly seconds: number;
   readonly repetitions: number;
   /** Smaller loads too: for a quick check, not for a release. */
@@ -42,13 +41,10 @@ export function isReplayPolicy(name: string): name is ReplayPolicy {
 }
 
 export type ScaleSettings = {
-  /** Endpoints that every gateway health-checks and balances over. Default: 1,000. */
   readonly endpoints: number;
-  /** Key records in the store. Default: 100,000. */
   readonly keys: number;
   /** Concurrent streams over all gateways, each with its own key and one delta per second. Default: 5,000. */
   readonly streams: number;
-  /** Gateways that share the store. Default: 4. */
   readonly gateways: number;
 };
 
@@ -62,20 +58,13 @@ const MOST_ENDPOINTS = 62_500;
  * an invalid size.
  */
 export function parseScale(text: string, fallback: ScaleSettings = WHOLE_SCALE): ScaleSettings | undefined {
-  const sizes = new Map<string, number>(Object.entries(fallback));
+  const scale: Record<keyof ScaleSettings, number> = { ...fallback };
   for (const part of text.split(",")) {
     const [name = "", value = ""] = part.split("=");
     const size = Number(value);
-    if (!sizes.has(name) || !Number.isSafeInteger(size) || size < 1) return undefined;
-    sizes.set(name, size);
+    if (!Object.hasOwn(scale, name) || !Number.isSafeInteger(size) || size < 1) return undefined;
+    scale[name as keyof ScaleSettings] = size;
   }
-  const { endpoints, keys, streams, gateways } = fallback;
-  const scale = {
-    endpoints: sizes.get("endpoints") ?? endpoints,
-    keys: sizes.get("keys") ?? keys,
-    streams: sizes.get("streams") ?? streams,
-    gateways: sizes.get("gateways") ?? gateways,
-  };
   return scale.endpoints > MOST_ENDPOINTS ? undefined : scale;
 }
 

@@ -1,7 +1,8 @@
+import { setTimeout as passed } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import { becomes } from "../support/becomes.ts";
 import { DEMO_MODEL, missing } from "../support/engine/demo-engine.ts";
-import { FaultyWire } from "../support/engine/faulty-wire.ts";
+import type { FaultyWire } from "../support/engine/faulty-wire.ts";
 import { ANSWER_PATHS, type AnswerPath, endOf, hasDelta } from "../support/http/answer-check.ts";
 import { type Comparable, comparable, textsOf } from "../support/http/comparable-answer.ts";
 import { readBody } from "../support/http/read-until.ts";
@@ -19,7 +20,6 @@ import { ANSWER_KINDS, type AnswerKind, requestFor } from "../support/requests/k
 /** Requests of one kind differ, so that not all of them are cached. */
 const VARIANTS = size(2, 8);
 
-/** Longest wait for a place, in milliseconds. */
 const WAIT_MS = 600_000;
 
 /** Concurrent requests to an undisturbed node of llama.cpp. */
@@ -75,15 +75,12 @@ const nothing = () => {};
 
 type Fault = {
   readonly name: string;
-  /** Begins the fault of a node. */
   readonly begin: (place: Place) => Promise<void> | void;
   /** Duration, in multiples of the silence limit. */
   readonly lasts: number;
-  /** Reverts the fault. */
   readonly end: (place: Place) => Promise<void> | void;
   /** Milliseconds for which the fault is repeated; at least two nodes are lost. */
   readonly againMs: number;
-  /** Different simulator settings. Default: none. */
   readonly backend?: object;
 };
 
@@ -222,7 +219,6 @@ describe.each(LOST_AT_ONCE)("of three nodes %s", (nodes) => {
 /** Most faults until an answer has continued: sometimes the faulty node runs none. */
 const MOST_FAULTS = 6;
 
-/** Resolves to the number of continued answers. */
 function wentOn(gateway: GatewayProcess): Promise<number> {
   return gateway.stat("svc_continuations_total", 'outcome="went_on"');
 }
@@ -249,19 +245,9 @@ async function repeatedly(fault: Fault, silentMs: number, gateway: GatewayProces
   return faults;
 }
 
-async function threeNodes(
-  nodes: NodeKind,
-  backend?: object,
-): Promise<{ readonly gateway: GatewayProcess; readonly places: readonly Place[] }> {
+async function threeNodes(nodes: NodeKind, backend?: object) {
   const { start, silentMs } = NODES[nodes];
-  const places = await Promise.all(
-    ["node0", "node1", "node2"].map(async (name) => {
-      const node = await start(name, backend);
-      const wire = await FaultyWire.start(node.address);
-      fleet.onEnd(() => wire.close());
-      return { node, wire };
-    }),
-  );
+  const places = await fleet.wired(3, (name) => start(name, backend));
   const wires = places.map(({ wire }) => wire);
   const gateway = await fleet.inFrontOf(
     wires,
@@ -314,7 +300,6 @@ async function ask(gateway: GatewayProcess, asked: Asked, key = gateway.key, onB
   return { asked, had: { end, text: text.slice(-300), log: gateway.logged(id) } };
 }
 
-/** The answers of a test. Equal answers to the same request are stored once. */
 class Answers {
   readonly #had = new Map<string, Set<string>>();
   #count = 0;
@@ -330,7 +315,6 @@ class Answers {
     this.#had.set(key, known.add(JSON.stringify(had)));
   }
 
-  /** The answers that no undisturbed node gave, each with its error or its end. */
   #differing(nodes: NodeKind) {
     return [...this.#had].flatMap(([key, had]) =>
       [...had]
@@ -383,7 +367,6 @@ const CALM: Readonly<Record<NodeKind, Map<string, readonly string[]>>> = {
   "of llama.cpp": new Map(),
 };
 
-/** Sends requests to undisturbed nodes: to one of them one at a time, to another many at once. */
 async function askCalm(nodes: NodeKind, keys: readonly string[]): Promise<void> {
   if (keys.length === 0) return;
   const [alone, beside] = await Promise.all(
@@ -417,7 +400,6 @@ const SPELT: readonly AnswerKind[] = [
   "reasoning before a strict schema",
 ];
 
-/** Reads the outcomes of the answers that lost their node, and the gaps that their callers saw. */
 async function gaps(gateway: GatewayProcess): Promise<object> {
   const stats = await gateway.stats();
   const name = "svc_continuation_gap_seconds";
@@ -429,8 +411,4 @@ async function gaps(gateway: GatewayProcess): Promise<object> {
     meanGapMs: Math.round((metricSum(stats, `${name}_sum`) / wentOn) * 1_000),
     gapsWithin: Object.fromEntries(["0.1", "0.5", "1", "2.5", "5", "10"].map((each) => [`${each} s`, within(each)])),
   };
-}
-
-function passed(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }

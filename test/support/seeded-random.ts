@@ -16,7 +16,6 @@ export function exponential(mean: number, random: () => number): number {
   return -mean * Math.log(1 - random());
 }
 
-/** A deterministic pseudo-random sequence. */
 export class SeededRandom {
   #state: number;
 
@@ -24,7 +23,6 @@ export class SeededRandom {
     this.#state = seed | 0;
   }
 
-  /** Returns a number, uniform over [0, 1). */
   next(): number {
     this.#state = (this.#state + 0x9e3779b9) | 0;
     let mixed = this.#state;

@@ -16,7 +16,6 @@ export class VirtualClock implements Clock {
     this.#startWallMs = startedAt === undefined ? undefined : Date.parse(startedAt);
   }
 
-  /** Returns how far the test has advanced the clock, in milliseconds. */
   nowMs(): number {
     return this.#ms;
   }

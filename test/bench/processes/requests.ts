@@ -12,7 +12,6 @@ export function nowUs(): number {
   return seconds * 1e6 + nanoseconds / 1e3;
 }
 
-/** Returns the stamp of a time in monotonic microseconds, for the text of an event. */
 export function stamp(timeUs: number): string {
   return `${MARK}${Math.floor(timeUs).toString(36).padStart(DIGITS, "0")};`;
 }
@@ -38,23 +37,16 @@ export type Directive = {
    * of some engines. Default: 8.
    */
   readonly phases?: number;
-  readonly id?: string;
 };
 
 /** The number of events of an answer that ends only when its caller cancels. */
 export const ENDLESS = Number.MAX_SAFE_INTEGER;
 
-/** Parses the directive in a message's text. Throws for other texts. */
 export function parseDirective(text: string): Directive {
-  const { events, eventsPerSecond, eventsPerWrite, phases, id } = JSON.parse(text) as Directive;
+  const directive = JSON.parse(text) as Directive;
+  const { events, eventsPerSecond, eventsPerWrite } = directive;
   if (!(events >= 1 && eventsPerSecond >= 0 && eventsPerWrite >= 1)) throw new RangeError("not a directive");
-  return {
-    events,
-    eventsPerSecond,
-    eventsPerWrite,
-    ...(phases !== undefined && { phases }),
-    ...(id !== undefined && { id }),
-  };
+  return directive;
 }
 
 export const BENCH_FORMATS = ["chat", "messages", "responses"] as const;
@@ -82,7 +74,6 @@ export function formatOfPath(path: string): BenchFormat {
   return BENCH_FORMATS.find((format) => SHAPES[format].path === path) ?? "chat";
 }
 
-/** Returns the bytes of a request with the directive, as ASCII. */
 export function requestText(format: BenchFormat, key: string, directive: Directive): string {
   const { path, body } = SHAPES[format];
   return withHead(path, key, JSON.stringify(body(JSON.stringify(directive))));

@@ -21,7 +21,6 @@ export type Judged = {
   readonly outcome: Outcome;
   readonly strict: Outcome;
   readonly why: string | undefined;
-  /** The time of converting the schema to a grammar text, in milliseconds. */
   readonly translationMs: number;
 };
 

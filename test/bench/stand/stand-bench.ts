@@ -59,7 +59,6 @@ function cellName(cell: Cell): string {
 
 export const CELL_NAMES: readonly string[] = CELLS.full.map(cellName);
 
-/** Returns the cells of an extent, or the named ones of all cells. */
 export function cellsOf(extent: Extent, names: readonly string[] | undefined): readonly Cell[] {
   return names ? CELLS.full.filter((cell) => names.includes(cellName(cell))) : CELLS[extent];
 }
@@ -104,13 +103,11 @@ export const STAND_TARGETS: readonly string[] = [...Object.keys(GATEWAYS), ...RE
 type Stood = Target & {
   readonly pid: number;
   readonly key: string;
-  /** Restarts the target; absent if never needed. */
   restart?(): Promise<void>;
 };
 
 type EngineReady = { readonly address: string; readonly ssePort: number };
 
-/** One measurement of a target in a cell; NaN for numbers that the cell does not have. */
 export type StandReading = {
   /** CPU time per delta or request, in microseconds. */
   readonly cpuUs: number;
@@ -126,7 +123,6 @@ export type StandReading = {
 const READINGS = ["cpuUs", "perSecond", "p50Ms", "p99Ms", "gapP99Ms", "residentMb"] as const;
 const COMPARED = ["nginx", "smg", "envoy"] as const;
 
-/** Measures the gateway and its alternatives in one run on the same CPU. */
 export async function standBench(settings: BenchSettings): Promise<BenchResult> {
   const extent: Extent = settings.full ? "full" : settings.quick ? "quick" : "default";
   const folder = await mkdtemp(join(tmpdir(), "svc-stand-"));

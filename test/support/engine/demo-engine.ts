@@ -20,7 +20,6 @@ export const RECURRENT_MODEL = modelFile("random-recurrent.gguf");
  */
 export const GPU = llamaSchema.shape.gpu.parse(process.env.SVC_TEST_GPU || false);
 
-/** The options of a test backend: the demonstration model on `GPU`, with three slots. */
 export const OPTIONS: LlamaOptions = {
   nodeId: "test",
   models: ["demo"],
@@ -41,7 +40,6 @@ export const OPTIONS: LlamaOptions = {
 export const missing = await whyMissing();
 if (missing !== "") process.stderr.write(`skipping tests with a real model: ${missing}\n`);
 
-/** Starts a separate backend with `OPTIONS` overridden by `options`. The caller closes it. */
 export async function startBackend(
   options: Partial<LlamaOptions> = {},
   clock: Clock = systemClock,
@@ -70,7 +68,6 @@ export function request(messages: string | readonly Message[], more: Partial<Gen
   };
 }
 
-/** A complete answer: its events, and their contents. */
 export type Reply = {
   readonly events: readonly Event[];
   readonly text: string;

@@ -54,12 +54,10 @@ export class NodeClient {
     );
   }
 
-  /** Makes a CountTokens call. Rejects with the gRPC error. */
   countTokens(request: CountTokensRequest): Promise<CountTokensResponse> {
     return this.#unary(InferenceServiceService.countTokens, request);
   }
 
-  /** Makes a DescribeNode call. Rejects with the gRPC error. */
   describe(): Promise<DescribeNodeResponse> {
     return this.#unary(NodeServiceService.describeNode, {});
   }
@@ -126,7 +124,6 @@ export class NodeClient {
   }
 }
 
-/** Returns the `google.rpc.ErrorInfo` in a failed call's details, if any. */
 export function errorInfo({ metadata }: Pick<ServiceError, "metadata">): ErrorInfo | undefined {
   const [packed] = metadata.get("grpc-status-details-bin");
   if (!Buffer.isBuffer(packed)) return undefined;
@@ -167,7 +164,6 @@ function read(call: ClientReadableStream<GenerateResponse>) {
     messages,
     events,
     tokens,
-    /** Returns whether all events so far are legal. */
     legal: () => legal,
     finished: () => order.finished,
     ended,

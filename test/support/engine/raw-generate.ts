@@ -9,7 +9,6 @@ export type RawCall = {
   stop(): void;
 };
 
-/** Makes a gRPC call on bare HTTP/2, with any headers and any bytes. */
 export function rawCall(address: string, path: string, headers: OutgoingHttpHeaders, body: Uint8Array): RawCall {
   const session = connect(`http://${address}`);
   session.on("error", () => {});

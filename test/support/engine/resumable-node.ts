@@ -19,11 +19,9 @@ export function stepsOf(start: Event, ...pieces: readonly string[]): Step[] {
 
 export type ResumableNodeOptions = {
   readonly steps: readonly Step[];
-  /** The model revision in `started`. Default: `r1`. */
   readonly revision?: string;
   /** The model revision in DescribeNode. Default: `revision`. */
   readonly described?: string;
-  /** Whether the node can continue answers. Default: true. */
   readonly canContinue?: boolean;
   readonly started?: Partial<Started>;
   /**
@@ -44,7 +42,6 @@ export class ResumableNode {
     this.node = node;
   }
 
-  /** Starts a node on a free port of 127.0.0.1. */
   static async start(options: ResumableNodeOptions): Promise<ResumableNode> {
     const { revision = "r1", canContinue = true } = options;
     const describe: Partial<ModelDescription> = {

@@ -28,7 +28,6 @@ export async function startNode(
   const port = await server.listen(host, wanted ?? (await freePort()));
   if (serving) server.serve();
   return {
-    /** The address of the node, `host:port`. */
     address: `127.0.0.1:${port}`,
     server,
     metrics,

@@ -5,7 +5,6 @@ import type { ScriptedService } from "./scripted-service.ts";
 /** Fields that a client sends in addition to the minimal body, and their form in the engine's request. */
 export type Shape = readonly [name: string, fields: object, engineSees: object];
 
-/** Fails unless the body is answered, streamed and not, and the engine received the expected request. */
 export async function expectTaken(
   service: ScriptedService,
   path: PostPath,

@@ -46,7 +46,6 @@ export function encoded(request: GenerateRequest): { readonly request: RequestBu
   return { request: new RequestBuffer(bytes, request.tenant), facts };
 }
 
-/** Returns a count in the bytes of the contract, held as the gateway holds one. */
 export function encodedCount(model = "svc-qwen"): RequestBuffer {
   return new RequestBuffer(CountTokensRequest.encode(CountTokensRequest.fromPartial({ model })).finish(), "");
 }
@@ -105,9 +104,7 @@ export class CallNotes implements CallRecord {
 export type Sent = {
   readonly calls: CallNotes;
   readonly events: Event[];
-  /** Returns the flow of the newest message. */
   flow(): Flow;
-  /** Cancels the request, as a disconnecting client does. */
   leave(): void;
   readonly outcome: Promise<string>;
 };
@@ -201,7 +198,6 @@ export class FrontRig {
     };
   }
 
-  /** Resolves when no request runs or waits. */
   async atRest(): Promise<void> {
     const rest = () =>
       this.manager.endpoints.every(({ activeRequests }) => activeRequests === 0) &&

@@ -65,7 +65,6 @@ export async function startAdmin(
     /** Resolves to one value of `/stats`; 0 if it does not exist yet. */
     stat: async (name: string, labels: string) =>
       metricSum(await text(`/stats?filter=${name.replace(/_count$/, "")}`), name, labels),
-    /** Sends a POST request without a body. */
     post: (path: string, headers: Record<string, string> = {}) => fetch(`${url}${path}`, { method: "POST", headers }),
     async stop() {
       fleet.close();

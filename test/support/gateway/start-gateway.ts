@@ -96,7 +96,6 @@ export async function startGateway(
     port,
     /** `host:port`; empty unless `grpc` is configured. */
     grpcAddress,
-    /** Undefined unless `grpc` is configured. */
     grpc,
     key,
     keyFile,
@@ -127,7 +126,6 @@ export async function startGateway(
         headers: { authorization, "content-type": "application/json", ...headers },
         body: typeof body === "string" ? body : JSON.stringify(body),
       }),
-    /** Sends a GET request, with the default key unless `headers` has another. */
     get: (path: string, headers: Record<string, string> = {}) =>
       fetch(`${baseUrl}${path}`, { headers: { authorization, ...headers } }),
     async stop() {

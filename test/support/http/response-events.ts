@@ -3,7 +3,6 @@ import { valueAt } from "./value-at.ts";
 
 export type ResponseEvent = { readonly type: string; readonly data: unknown };
 
-/** Returns the events of a responses stream. Throws if event line and type differ. */
 export function responseEvents(sse: string): ResponseEvent[] {
   return parseSse(sse).map(({ event, data }) => {
     const type = valueAt(data, "type");

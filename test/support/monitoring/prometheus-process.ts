@@ -11,10 +11,8 @@ import { ALERTS_FILE } from "./alert-rules.ts";
 const CONFIG_FILE = join(ALERTS_FILE, "../prometheus.yaml");
 
 export const HAS_PROMETHEUS = spawnSync("prometheus", ["--version"]).error === undefined;
-/** The reason why a test that needs Prometheus is skipped. */
 export const NO_PROMETHEUS = "prometheus is not installed";
 
-/** A series of a query's result, with its newest value. */
 type Found = { readonly metric: Readonly<Record<string, string>>; readonly value: readonly [number, string] };
 
 export type PrometheusProcess = Awaited<ReturnType<typeof startPrometheus>>;
@@ -59,7 +57,6 @@ export async function startPrometheus({ targets, through, faster }: Options) {
     return (await query("sum(up)").catch(() => []))[0]?.value[1] === String(targets);
   }, "Prometheus has read all targets");
   return {
-    /** The time between two scrapes, in seconds. */
     scrapeSeconds: secondsOf(quicker(scrape)),
     query,
     async alerts(state: "pending" | "firing"): Promise<readonly string[]> {

@@ -14,7 +14,6 @@ import type { EngineProcess } from "./engine-process.ts";
 import { FRONT_MODELS, outcomeOf, type Seen } from "./fault-front.ts";
 import type { GatewayProcess } from "./gateway-process.ts";
 
-/** Progress of requests when their fault occurs. */
 export type Phase = "before it is accepted" | "before the first delta" | "in the answer";
 
 const LASTING = { min: 1_000, max: 1_000 };
@@ -142,7 +141,6 @@ export function expectOutcome(
   expect(text).not.toContain("127.0.0.1");
 }
 
-/** Fails unless this is the overload error in the path's envelope. */
 export function expectOverloaded(path: AnswerPath, text: string): void {
   expect(JSON.parse(text).error).toMatchObject(
     path === "/v1/messages" ? { type: "overloaded_error" } : { type: "server_error", code: "server_is_overloaded" },

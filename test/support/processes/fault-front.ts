@@ -29,11 +29,9 @@ export function startFront(addresses: readonly string[], circuitBreakers: object
   });
 }
 
-/** The reply of a client, and its access log line. */
 export type Seen = {
   readonly status: number;
   readonly text: string;
-  /** Whether the connection was closed after the text. */
   readonly cut: boolean;
   readonly log: LoggedRequest;
 };

@@ -86,7 +86,6 @@ export class GatewayProcess {
     return fetch(`${this.baseUrl}/v1/models`, { headers: { authorization: `Bearer ${key}` } });
   }
 
-  /** Sends a body as JSON, by default with a key for all models. */
   post(path: string, body: unknown, signal?: AbortSignal, key = this.key): Promise<Response> {
     return fetch(`${this.baseUrl}${path}`, {
       method: "POST",

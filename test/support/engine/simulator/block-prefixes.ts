@@ -18,9 +18,7 @@ type Prefix<Key> = {
   /** The last of the needed blocks. It is cached only as long as all blocks before it. */
   readonly last: Key;
   readonly tail: readonly Key[];
-  /** Whether another digest follows at the end of the tail. */
   readonly goesOn: boolean;
-  /** The number of cached blocks of the tail, from its beginning. */
   heldTail: number;
 };
 

@@ -17,7 +17,6 @@ export type PlannedBlock = {
   readonly complete: boolean;
 };
 
-/** A complete answer, planned before generation. */
 export type PlannedAnswer = {
   readonly blocks: readonly PlannedBlock[];
   readonly reason: FinishReason;
@@ -114,7 +113,6 @@ function exampleText(schemaJson: string, path: string, form: Schema = {}): strin
   return JSON.stringify(exampleValue({ ...readSchema(schemaJson, path), ...form }));
 }
 
-/** Splits JSON text into tokens of four characters, without splitting a character. */
 function jsonTokens(json: string): readonly string[] {
   return json.match(/.{1,4}/gsu) ?? [];
 }
@@ -143,7 +141,6 @@ function withStop(before: PlannedBlock[], tokens: readonly string[], stop: reado
   return { blocks, reason: FinishReason.STOP_SEQUENCE, matchedStop };
 }
 
-/** Returns the tokens of the first `units` UTF-16 units of their text. */
 function firstUnits(tokens: readonly string[], units: number): readonly string[] {
   const kept: string[] = [];
   let left = units;

@@ -46,7 +46,6 @@ export function blockKeys(text: string, isolation: string): readonly number[] {
 
 export type NamedPlaces = {
   readonly model: string;
-  /** The positions, in order; empty for a request without digests. */
   readonly places: readonly PrefixPlace[];
 };
 
@@ -54,7 +53,6 @@ export type NamedPlaces = {
 export class PrefixCache {
   readonly #capacity: number;
   readonly #nowMs: () => number;
-  /** The time of the last use of each cached block, least recently used first. */
   readonly #blocks = new Map<number, number>();
   readonly #prefixes: BlockPrefixes<number>;
   #observedRetentionMs: number | undefined;
@@ -76,12 +74,10 @@ export class PrefixCache {
     return this.#observedRetentionMs;
   }
 
-  /** Returns the length of the longest cached prefix, in tokens. */
   cachedTokens(keys: readonly number[]): number {
     return this.#cachedBlocks(keys) * BLOCK_TOKENS;
   }
 
-  /** Stores the prefix, or as much of its start as fits, and updates the digests in it. */
   store(keys: readonly number[], { model, places }: NamedPlaces): void {
     this.#keep(keys);
     if (places.length > 0) this.#prefixes.stored({ model, places, blocks: keys }, this.#cachedBlocks(keys));

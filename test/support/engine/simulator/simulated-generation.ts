@@ -73,7 +73,6 @@ export class SimulatedGeneration {
     return this.#wake !== undefined;
   }
 
-  /** The KV cache tokens that the request may need. */
   get kvTokens(): number {
     return this.#plan.inputTokens + answerLength(this.#plan.answer);
   }
@@ -141,7 +140,6 @@ export class SimulatedGeneration {
     this.#wake = undefined;
   }
 
-  /** Ends the generation with an error, and wakes its caller. */
   fail(error: EngineError): void {
     if (this.#phase.at === "end") return;
     this.#error = error;
@@ -149,7 +147,6 @@ export class SimulatedGeneration {
     this.flush();
   }
 
-  /** The number of tokens to prefill before the first new one. */
   get #readTokens(): number {
     return this.#plan.inputTokens + this.#plan.continuedTokens;
   }

@@ -90,7 +90,6 @@ export class SimulatorBackend implements Backend {
   readonly #prefillPerStep: number;
   readonly #progressSteps: number;
   readonly #running = new Set<SimulatedGeneration>();
-  /** The waiting requests in order. */
   readonly #waiting: SimulatedGeneration[] = [];
   /** The unused fraction of the prefill budget, in tokens. */
   #budget = 0;
@@ -117,10 +116,8 @@ export class SimulatorBackend implements Backend {
     return this.#cache.held;
   }
 
-  /** Does nothing: there is no model to load. */
   async start(): Promise<void> {}
 
-  /** Fails running and waiting requests with ENGINE_DOWN. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#loop.stop();
@@ -151,7 +148,6 @@ export class SimulatorBackend implements Backend {
     };
   }
 
-  /** Runs one generation, after a wait in the queue if there is no room. Throws `EngineError`. */
   async *generate(request: GenerateRequest, signal: AbortSignal): AsyncGenerator<GenerateResponse, void, void> {
     throwIfLeft(signal);
     if (this.#isClosed) throw stopped();
@@ -166,7 +162,6 @@ export class SimulatorBackend implements Backend {
     }
   }
 
-  /** Resolves to the number of simulated tokens in the rendered prompt, of four UTF-16 units each. */
   async countTokens({ tools, messages }: CountTokensRequest): Promise<number> {
     return countTokens(renderPrompt(tools, messages).text);
   }

@@ -5,14 +5,11 @@ const MAX_CATCH_UP = 32;
 
 type StepLoopOptions = {
   readonly clock: MonotonicClock;
-  /** The duration of a step, in milliseconds. */
   readonly stepMs: number;
-  /** Runs one step, due at `atMs`. Returns whether there is more work. */
   readonly step: (atMs: number) => boolean;
   readonly flush: () => void;
 };
 
-/** Drives the simulated engine: runs and counts steps while there is work. */
 export class StepLoop {
   readonly #options: StepLoopOptions;
   #cancel: (() => void) | undefined;
@@ -75,7 +72,6 @@ export class StickingClock implements MonotonicClock {
     });
   }
 
-  /** The monotonic time of this process, in milliseconds. */
   nowMs(): number {
     return systemClock.nowMs();
   }
