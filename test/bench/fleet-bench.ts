@@ -45,10 +45,7 @@ type Chunk = {
   } | null;
 };
 
-/**
- * Calls as an agent does, one call at a time: successive sessions of growing prompts over HTTP, with pauses between
- * turns, until the signal is aborted. It sends no cache key: the gateway must detect which calls belong together.
- */
+/** Calls as an agent does: successive sessions of growing prompts, one call at a time, without a cache key. */
 export async function callLikeAgents(
   gateway: BenchGateway,
   habits: AgentHabits,
@@ -120,10 +117,7 @@ async function ask(
 const NODES = 4;
 const CALLERS = 12;
 const HABITS: AgentHabits = { agents: 3, headTokens: 6_000, turns: 16, turnTokens: 500, meanThinkMs: 400 };
-/**
- * The demonstration model accepts prompts of a few thousand tokens, needs twice as many tokens for the agents' text as
- * a simulated one, and does not always end its answers.
- */
+/** The demonstration model takes prompts of a few thousand tokens, and does not always end its answers. */
 const SMALL_HABITS: AgentHabits = {
   ...{ agents: 2, headTokens: 500, turns: 6, turnTokens: 60, meanThinkMs: 400 },
   maxAnswerTokens: 48,
@@ -149,10 +143,7 @@ const FLEETS: Readonly<Record<string, Fleet>> = {
     ...{ habits: SMALL_HABITS, callers: 4 },
   },
 };
-/**
- * The tolerated difference between expected and actual cached tokens: a block of the simulated cache, and one percent
- * of the prompt, because a gateway without prefix reports counts bytes. `CacheReasons` tolerates the same.
- */
+/** As in `CacheReasons`: a block of the simulated cache, and one percent of the prompt, as gateways count bytes. */
 const TOLERATED = { tokens: 64, share: 0.01 };
 /** The effect of lost prefixes shows only with long prompts. */
 const LENGTH_FACTOR = 5;

@@ -31,33 +31,19 @@ const LENGTH_FACTOR = 5;
 /** The time before the first measurement, in milliseconds, for JIT compilation. */
 const WARM_UP_MS = 10_000;
 const LONG_BODY_BYTES = 400_000;
-/**
- * The time after the attack, in milliseconds, within which memory should return to its level. Honest callers continue:
- * an idle process collects no garbage, and the level before was measured under load. V8 returns the memory of objects
- * late.
- */
+/** Milliseconds within which memory returns to its level, under honest load: V8 returns it late. */
 const SETTLE_MS = 60_000;
-/**
- * The window whose lowest memory counts, in milliseconds: uncollected garbage varies by ten percent and more. Without
- * an attack the highest of these minima counts: V8 sometimes shrinks the young generation by 28 MB and grows it again
- * under load.
- */
+/** Milliseconds; the lowest memory of such a window counts, because uncollected garbage varies by ten percent. */
 const MEMORY_WINDOW_MS = 30_000;
 const SEED = 1;
-/**
- * The nice value of the honest callers' thread, if permitted. They represent other machines, and should not compete for
- * the service's CPU.
- */
+/** Nice value of the honest callers' thread, if permitted: they stand for other machines. */
 const CALLERS_PRIORITY = -10;
 const MEBIBYTE = 1024 * 1024;
 
 const MAX_P99_RATIO = 2;
 const MAX_MEMORY_RATIO = 1.1;
 
-/**
- * One measurement: the honest callers' results, the gateway's peak memory in bytes, the lowest memory of the gateway
- * and each node per window, and CPU use in cores.
- */
+/** Memory is in bytes, the lowest of the gateway and of each node per window; CPU use is in cores. */
 type Stretch = {
   readonly ended: readonly Ended[];
   readonly peakBytes: number;

@@ -11,10 +11,7 @@ export type Target = {
 };
 
 const HEAD_OK = "HTTP/1.1 200";
-/**
- * The time limit of opening streams in milliseconds, in all and per stream. A target slower than that could never run
- * all of them.
- */
+/** Milliseconds, in all and per stream: a slower target could never run all of them. */
 const OPEN_MS = 5_000;
 const OPEN_EACH_MS = 100;
 
@@ -40,10 +37,7 @@ export class LoadClient {
 
   private constructor() {}
 
-  /**
-   * Opens the streams one after another; resolves when each has received its first event. `requests` are the texts of
-   * the requests. Rejects if one is refused, or at the time limit.
-   */
+  /** Opens the streams; resolves when each has had an event. Rejects if one is refused, or at the time limit. */
   static async open(target: Target, requests: readonly string[]): Promise<LoadClient> {
     const client = new LoadClient();
     const late = AbortSignal.timeout(OPEN_MS + OPEN_EACH_MS * requests.length);

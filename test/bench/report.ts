@@ -12,10 +12,7 @@ export type Column = {
   readonly digits?: number;
 };
 
-/**
- * The result of a bench. Ratios stand in the first columns: unlike absolute figures, they are meaningful on a busy
- * machine.
- */
+/** Ratios stand in the first columns: unlike absolute figures, they are meaningful on a busy machine. */
 export type BenchResult = {
   readonly title: string;
   readonly columns: readonly Column[];
@@ -55,11 +52,7 @@ function measuredValue<M>(round: ReadonlyMap<string, M>, name: string, value: (m
   return measured === undefined ? Number.NaN : value(measured);
 }
 
-/**
- * Measures every target once per repetition, in turn, so that temporary load of the machine affects all of them. One
- * round before the first is not counted; `measure` receives that and may do less. Resolves to the measurements of every
- * repetition, by target.
- */
+/** Measures all targets in turn, so that other load affects them alike. A first round, `counted` false, warms them. */
 export async function interleave<T extends { readonly name: string }, M>(
   targets: readonly T[],
   repetitions: number,
@@ -84,10 +77,7 @@ export function parseProcessStat(stat: string): number {
   return (Number(fields[11]) + Number(fields[12])) * TICK_MS;
 }
 
-/**
- * Returns the CPU time of a process since its start, in milliseconds, in steps of 10. Throws if there is no such
- * process.
- */
+/** Returns the CPU time of a process in milliseconds, in steps of 10. Throws if there is no such process. */
 export function cpuMs(pid: number): number {
   return parseProcessStat(readFileSync(`/proc/${pid}/stat`, "utf8"));
 }
@@ -104,10 +94,7 @@ export function residentOf({ pid }: Process): number {
   return pid === undefined ? Number.NaN : memoryOf(pid) / 2 ** 20;
 }
 
-/**
- * Formats rows as aligned text: words left, numbers right, a dash for missing measurements. Lines have no trailing
- * spaces.
- */
+/** Formats rows as aligned text: words left, numbers right, a dash for missing measurements. */
 export function formatTable(columns: readonly Column[], rows: readonly Row[]): string {
   const cells = rows.map((row) => columns.map((column) => cell(row[column.key], column.digits ?? 1)));
   const widths = columns.map(({ title }, at) =>

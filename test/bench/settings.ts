@@ -23,10 +23,7 @@ export type ReplaySettings = {
   /** The trace file, optionally compressed with gzip; undefined for the sessions beside the bench. */
   readonly trace: string | undefined;
   readonly nodes: number;
-  /**
-   * The maximum concurrent prefills of a node: 1 if each prompt waits for the previous ones, as in vLLM by default;
-   * more if they share the node's steps, as with llama.cpp on this project's nodes.
-   */
+  /** The most concurrent prefills of a node: 1 as in vLLM by default, more with llama.cpp on this project's nodes. */
   readonly prefillsAtOnce: number;
   readonly gateways: readonly number[];
   readonly sessionsPerNode: readonly number[];
@@ -53,10 +50,7 @@ export const QUICK_SCALE: ScaleSettings = { endpoints: 50, keys: 2_000, streams:
 
 const MOST_ENDPOINTS = 62_500;
 
-/**
- * Parses sizes such as `endpoints=100,streams=500`; unnamed ones are those of `fallback`. Undefined for another name or
- * an invalid size.
- */
+/** Parses sizes such as `endpoints=100,streams=500` over `fallback`. Undefined for another name or an invalid size. */
 export function parseScale(text: string, fallback: ScaleSettings = WHOLE_SCALE): ScaleSettings | undefined {
   const scale: Record<keyof ScaleSettings, number> = { ...fallback };
   for (const part of text.split(",")) {

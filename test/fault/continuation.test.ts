@@ -25,10 +25,7 @@ const WAIT_MS = 600_000;
 /** Concurrent requests to an undisturbed node of llama.cpp. */
 const AT_ONCE = 16;
 
-/**
- * Slots of a node of llama.cpp: with few cores, more answers would all be prefilled again at each loss, and hardly one
- * would complete.
- */
+/** With few cores, more answers would all be prefilled again at each loss, and hardly one would complete. */
 const SLOTS = 4;
 
 const fleet = new Fleet();
@@ -41,10 +38,7 @@ const SIMULATED = {
   slots: 64,
 };
 
-/**
- * The nodes, their clients (of every nine, so many stream; there are both of each format), the silence after which a
- * node counts as lost, and why they are unavailable.
- */
+/** `streamsOfNine` of nine clients stream; a node that is silent for `silentMs` counts as lost. */
 const NODES = {
   "of the simulator": {
     start: (name: string, backend = {}) => fleet.engine(name, { ...SIMULATED, ...backend }),
@@ -223,10 +217,6 @@ function wentOn(gateway: GatewayProcess): Promise<number> {
   return gateway.stat("svc_continuations_total", 'outcome="went_on"');
 }
 
-/**
- * Applies a fault to one node after another until its time is over and an answer has continued. Resolves to their
- * number.
- */
 async function repeatedly(fault: Fault, silentMs: number, gateway: GatewayProcess, places: readonly Place[]) {
   const lastMs = Date.now() + fault.againMs;
   let faults = 0;
@@ -277,10 +267,6 @@ type Asked = {
 };
 type Answer = { readonly asked: Asked; readonly had: unknown };
 
-/**
- * Sends a request and reads the answer to its end, or to its failure. `onBegun` is called when a stream has delivered
- * its first text.
- */
 async function ask(gateway: GatewayProcess, asked: Asked, key = gateway.key, onBegun?: () => void): Promise<Answer> {
   const { path, kind, variant, stream } = asked;
   const response = await gateway.post(path, requestFor(path, kind, variant, stream), undefined, key).catch(String);
@@ -326,10 +312,7 @@ class Answers {
     );
   }
 
-  /**
-   * Fails unless an undisturbed node gives the same answers, and their JSON is complete. It is asked for one answer at
-   * a time and for many at once, because the last bits of a model's numbers depend on the batch.
-   */
+  /** Asked one at a time and many at once, as the last bits of a model's numbers depend on the batch. */
   async expectUndisturbed(nodes: NodeKind): Promise<void> {
     const keys = [...this.#had.keys()];
     await askCalm(
@@ -390,10 +373,7 @@ async function askCalm(nodes: NodeKind, keys: readonly string[]): Promise<void> 
 /** The finish reason of each format for an answer that reached its limit: the demonstration model may loop. */
 const AT_ITS_LIMIT = /\\"(?:length|max_tokens|incomplete)\\"/;
 
-/**
- * Kinds of answers whose last block is JSON from a grammar: a model wavers between tokens with the same text, and the
- * last bit of its numbers decides, disturbed or not.
- */
+/** Their last block is JSON from a grammar: a model wavers between tokens with the same text, disturbed or not. */
 const SPELT: readonly AnswerKind[] = [
   "a strict call full of escapes",
   "a strict schema",

@@ -1,7 +1,4 @@
-/**
- * Returns a generator of numbers uniform over [0, 1), deterministic by seed: a Weyl sequence with two rounds of mixing.
- * Not for secrets.
- */
+/** Returns a generator of numbers over [0, 1), deterministic by seed. Not for secrets. */
 export function seededRandom(seed: number): () => number {
   let state = seed >>> 0;
   return () => {

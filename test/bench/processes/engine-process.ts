@@ -7,11 +7,6 @@ import { Pace, Pacer } from "./pacer.ts";
 import { type Directive, nowUs, parseDirective, stamp } from "./requests.ts";
 import { startSseOrigin } from "./sse-origin.ts";
 
-/*
- * The engine of the benches, a separate program: an engine node that plays directives, and the same over plain HTTP for
- * the gateway's alternatives. Its argument is the listen address (default 127.0.0.1). Prints
- * `ready {"address":…,"ssePort":…}`.
- */
 
 const pacers = new Map<string, Pacer>();
 

@@ -12,10 +12,7 @@ import { IMAGE_ENV } from "../../support/processes/image-env.ts";
 
 export type RunningChild = Awaited<ReturnType<typeof startChild>>;
 
-/**
- * Starts a built program and resolves when it prints `ready {…}`. Its standard error goes to a file in `folder`, as to
- * a collector in operation; the end of it is in the message if the start fails.
- */
+/** Starts a built program; resolves when it prints `ready {…}`. Its standard error goes to a file in `folder`. */
 export async function startChild(name: string, program: string, args: readonly string[], folder: string) {
   const log = join(folder, `${name}.log`);
   const errors = openSync(log, "a");
@@ -58,10 +55,7 @@ type BenchGatewayOptions = {
   readonly readyTimeoutMs?: number;
 };
 
-/**
- * Starts the gateway as deployed, with its defaults except for the cache header, in a separate process. Resolves when
- * an engine is healthy. `program` is the path of its built `main.js`.
- */
+/** Starts the gateway as deployed, but with the cache header. Resolves when an engine is healthy. */
 export async function startBenchGateway(
   program: string,
   folder: string,
@@ -103,10 +97,7 @@ async function untilReady(url: string, timeoutMs: number): Promise<void> {
 
 const ENGINE_PROGRAM = join(import.meta.dirname, "../../support/engine/main.js");
 
-/**
- * Nodes whose prefill dominates the wait, as on a GPU with long prompts: a thousand tokens take 200 ms, so that the
- * machine's own overhead is small.
- */
+/** Nodes whose prefill dominates the wait: a thousand tokens take 200 ms, much more than the machine's own overhead. */
 export const SIMULATED = {
   kind: "simulator",
   tokensPerSecond: 200,

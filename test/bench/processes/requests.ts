@@ -23,19 +23,13 @@ export function stampedUs(text: string, at: number): number | undefined {
   return Number.parseInt(digits, 36);
 }
 
-/**
- * The events that a request asks the bench engine for. It is JSON in the request's only message, so that one engine
- * process serves all benches.
- */
+/** The events that a request asks the bench engine for, as JSON in its only message. */
 export type Directive = {
   readonly events: number;
   /** The rate of this stream; 0 for as fast as the events are read. */
   readonly eventsPerSecond: number;
   readonly eventsPerWrite: number;
-  /**
-   * The phases of a period over which streams of one rate are spread: many are like random clocks, few like the steps
-   * of some engines. Default: 8.
-   */
+  /** The phases over which streams of one rate are spread: many are like random clocks. Default: 8. */
   readonly phases?: number;
 };
 
@@ -93,10 +87,7 @@ function withHead(path: string, key: string, content: string): string {
 
 const MESSAGE_BYTES = 1_000;
 
-/**
- * Returns the bytes of a chat request for an unstreamed answer of `tokens` events, with a body of about `bytes` bytes:
- * a conversation of messages of about a kilobyte.
- */
+/** Returns a chat request for an unstreamed answer, with a body of about `bytes` bytes in messages of a kilobyte. */
 export function replyRequestText(key: string, bytes: number, tokens: number): string {
   const directive = JSON.stringify({ events: tokens, eventsPerSecond: 0, eventsPerWrite: tokens });
   const padded = Math.max(0, bytes - 200);

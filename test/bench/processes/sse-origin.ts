@@ -46,10 +46,7 @@ const ABOUT = JSON.stringify({
   ...{ model_path: "svc-qwen", served_model_name: "svc-qwen" },
 });
 
-/**
- * Starts a server that plays directives as server-sent events over plain HTTP, from the bodies of requests in all
- * formats: the origin of the references. Resolves to the port.
- */
+/** Starts the origin of the references: it plays directives as server-sent events over HTTP. Resolves to the port. */
 export async function startSseOrigin(paceOf: (directive: Directive) => Pace | undefined): Promise<number> {
   const server = createServer(async (request, response) => {
     if (request.method === "GET") {

@@ -27,10 +27,7 @@ function vaultAt(address: string, pepperFile: string) {
   return openRedisKeyVault(redis, pepperFile, () => {});
 }
 
-/**
- * Adds `count` keys to the store at `address`. Resolves to the texts of the first `shown` of them, and to the duration
- * in milliseconds.
- */
+/** Adds keys to the store. Resolves to the texts of the first `shown` of them, and to the duration. */
 export async function storeKeys(
   address: string,
   pepperFile: string,
@@ -55,11 +52,7 @@ export async function storeKeys(
 }
 
 const ENGINE_PROGRAM = join(import.meta.dirname, "../processes/engine-process.js");
-/**
- * The gateways' health checks: every 5 s, and with a long timeout, because one process answers for all endpoints. At
- * the start it accepts thousands of connections at once; gateways that timed out would retry, and it would never
- * finish.
- */
+/** With a long timeout: one process answers for all endpoints, and gateways that timed out would retry forever. */
 const HEALTH_CHECKS = { intervalMs: 5_000, timeoutMs: 20_000 };
 /** The time limit for a gateway to load all keys and have an endpoint, on a busy machine, in milliseconds. */
 const READY_TIMEOUT_MS = 300_000;
@@ -79,9 +72,7 @@ export type Cost = {
 
 export type Installation = Awaited<ReturnType<typeof startInstallation>>;
 
-/**
- * Starts an installation on this machine: gateways that share a store, in front of endpoints served by one process.
- */
+/** Starts gateways that share a store, in front of endpoints served by one process. */
 export async function startInstallation(scale: ScaleSettings, folder: string) {
   const store = await RedisProcess.start("--appendonly", "yes", "--appendfsync", "everysec");
   const pepperFile = join(folder, "pepper");

@@ -35,10 +35,7 @@ type PublicSet = { readonly name: string; readonly cases: Iterable<SchemaCase> }
 
 const DRAFTS = ["draft2020-12", "draft7"];
 
-/**
- * Finds the public collections in a folder, which is or contains checkouts: the data of MaskBench (jsonschemabench) and
- * the JSON-Schema-Test-Suite.
- */
+/** Finds checkouts of jsonschemabench (MaskBench) and of the JSON-Schema-Test-Suite in a folder, or as the folder. */
 export function publicSets(folder: string): readonly PublicSet[] {
   const folders = [folder, ...readdirSync(folder).map((name) => join(folder, name))];
   return folders.flatMap((each) => {

@@ -17,10 +17,7 @@ const OUTCOMES: Readonly<Record<Outcome, string>> = {
   broken: "broken",
 };
 
-/**
- * Judges the grammars of JSON Schemas by the public procedure, with llama.cpp's own parser: the project's cases, and
- * the public collections in the folder of `--data`. It asserts nothing.
- */
+/** Judges grammars by the public procedure, with llama.cpp's parser: own cases, and the collections of `--data`. */
 export async function schemasBench({ quick, data }: BenchSettings): Promise<BenchResult> {
   const read = await llamaReader();
   const step = quick ? QUICK_STEP : 1;

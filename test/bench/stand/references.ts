@@ -13,10 +13,7 @@ type Place = Origin & { readonly folder: string; readonly port: number };
 
 type Started = Pick<ReferenceProgram, "program" | "args" | "readyPath">;
 
-/**
- * The alternatives to the gateway: proxies that do not parse the formats, and model gateways. Each runs as one process
- * with one worker thread if possible, and logs every request, as the gateway does.
- */
+/** The alternatives to the gateway, each with one worker if possible; they log every request, as the gateway does. */
 const REFERENCES: Readonly<Record<string, (place: Place) => Promise<Started | undefined>>> = {
   nginx: withFile("nginx", "nginx.conf", nginxConfig, () => ["-p", ".", "-c", "nginx.conf", "-e", "error.log"]),
   haproxy: withFile("haproxy", "haproxy.cfg", haproxyConfig, () => ["-f", "haproxy.cfg"]),
@@ -31,10 +28,7 @@ const REFERENCES: Readonly<Record<string, (place: Place) => Promise<Started | un
 
 export const REFERENCE_NAMES: readonly string[] = Object.keys(REFERENCES);
 
-/**
- * Starts the named references that are installed, in front of `origin`. Also returns the names of the others, with the
- * reason.
- */
+/** Starts the named references that are installed. Also returns the names of the others, with the reason. */
 export async function startReferences(
   names: readonly string[],
   origin: Origin,

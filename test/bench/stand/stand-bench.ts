@@ -85,10 +85,7 @@ const GATEWAYS = {
   "gateway-grpc": { upstream: { wire: "grpc" } },
 } as const;
 
-/**
- * The targets that an extent omits unless they are named: the default ends within ten minutes, the quick mode within
- * one.
- */
+/** Omitted unless named: the default ends within ten minutes, the quick mode within one. */
 const LEFT_OUT: Readonly<Record<Extent, readonly string[]>> = {
   quick: ["gateway-grpc", "haproxy", "litellm"],
   default: ["gateway-grpc"],
@@ -193,10 +190,7 @@ function nameOf(name: string, format: BenchFormat): string {
   return format === "chat" ? name : `${name} ${format}`;
 }
 
-/**
- * Waits until a target is idle. A target that stays busy is restarted: it would process abandoned responses on the CPU
- * of the next measurement.
- */
+/** Waits until a target is idle; restarts it if it stays busy with abandoned responses. */
 async function rest(target: Stood): Promise<void> {
   // Reading the CPU time of an ended process fails; it counts as busy.
   for (let waitedMs = 0; waitedMs < MOST_REST_MS; waitedMs += REST_MS)

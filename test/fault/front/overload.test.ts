@@ -100,10 +100,7 @@ test("a gateway with a full heap refuses new requests before it dies, finishes t
 /** Milliseconds; two such stalls in a row make a gateway refuse all requests. */
 const STALL_MS = 3_200;
 
-/**
- * The event loop of a gateway process, which stops three times at SIGUSR2: each time until a pipe was opened and
- * closed. Overdue timers run in between, such as a check of the overload manager.
- */
+/** An event loop that SIGUSR2 stops three times, each until a pipe was opened; overdue timers run between. */
 class StallingLoop {
   readonly #pipes: readonly string[];
 

@@ -62,10 +62,7 @@ export class NodeClient {
     return this.#unary(NodeServiceService.describeNode, {});
   }
 
-  /**
-   * Makes a DrainNode call. Without a timeout running generations are not limited; without a grace, those that another
-   * node can continue have the node's own.
-   */
+  /** Without a timeout running generations are not limited; without a grace, the node's own counts. */
   drain(timeoutSeconds?: number, graceSeconds?: number): Promise<DrainNodeResponse> {
     const duration = (seconds: number | undefined) => (seconds === undefined ? undefined : { seconds, nanos: 0 });
     const request = { timeout: duration(timeoutSeconds), handoverGrace: duration(graceSeconds) };

@@ -24,10 +24,7 @@ export type ResumableNodeOptions = {
   readonly described?: string;
   readonly canContinue?: boolean;
   readonly started?: Partial<Started>;
-  /**
-   * Returns the number of steps after which the call of this number, counted from 1, stalls: after the last step only
-   * its status is missing. Default: none does.
-   */
+  /** The steps after which the call of this number, from 1, stalls; after the last only the status is missing. */
   readonly stopAfter?: (call: number) => number | undefined;
   /** Whether the given part of a continuation is sent in one message, and not step by step. Default: true. */
   readonly inOnePiece?: boolean;

@@ -98,10 +98,6 @@ export class ScriptedBackend implements Backend {
     return { slots: this.#options.slots, busySlots: this.#busy, waiting: 0 };
   }
 
-  /**
-   * Plays the script for a request until it ends or the caller leaves. Throws `EngineError` QUEUE_FULL if all slots are
-   * busy, INVALID_REQUEST for a continuation that the script does not play, and ENGINE_DOWN once the backend is closed.
-   */
   async *generate(request: GenerateRequest, signal: AbortSignal): AsyncGenerator<GenerateResponse, void, void> {
     const continued = continuedAnswer(request, this.#revision);
     if (this.#closing.signal.aborted) throw callerLeft(this.#closing.signal);
@@ -186,10 +182,7 @@ function roughTokens(request: CountTokensRequest): number {
   return Math.ceil((tools + request.messages.reduce((sum, message) => sum + length(message.parts), 0)) / 4) + 1;
 }
 
-/**
- * Reads the events of a file of JSON lines, each one event in protobuf's JSON notation. Throws if the file cannot be
- * read or a line is not JSON.
- */
+/** Reads a file of JSON lines, each one event in protobuf's JSON notation. */
 export function readTranscript(file: string): readonly Event[] {
   const lines = readFileSync(file, "utf8").split("\n");
   return lines.filter((line) => line.trim() !== "").map((line) => Event.fromJSON(JSON.parse(line)));

@@ -37,10 +37,7 @@ export class WireCall {
     this.stream.write(framed(GenerateResponse.encode({ events: [...events], tokens: [...tokens] }).finish()));
   }
 
-  /**
-   * Resolves once all sent bytes have reached the caller: it answers a ping after them. Bytes in transit are lost if
-   * the connection is reset.
-   */
+  /** Resolves once all sent bytes have arrived: a reset loses those in transit. */
   delivered(): Promise<void> {
     return new Promise((resolve) => this.stream.write("", () => this.stream.session?.ping(() => resolve())));
   }
@@ -66,10 +63,7 @@ export type WireNodeOptions = {
   readonly describe?: Partial<ModelDescription>;
 };
 
-/**
- * A node on bare HTTP/2 that is healthy, describes itself, and answers each generation with arbitrary bytes, including
- * invalid gRPC.
- */
+/** A node on bare HTTP/2 that is healthy, describes itself, and answers with arbitrary bytes. */
 export class WireNode {
   readonly #server: Http2Server;
   readonly #options: WireNodeOptions;

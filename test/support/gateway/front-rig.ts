@@ -158,10 +158,7 @@ export class FrontRig {
     return this;
   }
 
-  /**
-   * Sends a request through the router. With `folded` no event leaves the gateway before the end, so that an attempt
-   * may be repeated until then. `mayHold` allows holding it in an outage.
-   */
+  /** With `folded` no event leaves the gateway before the end, so that an attempt may be repeated until then. */
   send(
     request: GenerateRequest = generateRequest(),
     { folded = false, timeoutMs = 600_000, mayHold = false } = {},

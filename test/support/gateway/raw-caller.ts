@@ -14,9 +14,7 @@ export const JSON_TYPE = "content-type: application/json";
 
 export const CHAT = JSON.stringify({ model: "svc-qwen", messages: [{ role: "user", content: "hi" }] });
 
-/**
- * A gateway in front of one scripted engine, with raw requests to it. Whatever a request does, the next one is served.
- */
+/** Raw requests to a gateway in front of a scripted engine. Whatever a request does, the next one is served. */
 export class RawCaller {
   readonly #open: RawConnection[] = [];
   readonly #service: ScriptedService;

@@ -15,9 +15,7 @@ import type { RunningGateway } from "./start-gateway.ts";
 
 export type RunningAdmin = Awaited<ReturnType<typeof startAdmin>>;
 
-/**
- * Starts the admin listener of a gateway on a free port. `config` is the shown configuration, `access` its security.
- */
+/** Starts a gateway's admin listener. `config` is the shown configuration, `access` its security. */
 export async function startAdmin(
   gateway: RunningGateway,
   config: Readonly<Record<string, unknown>> = {},

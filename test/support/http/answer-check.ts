@@ -10,10 +10,7 @@ export function bodyFor(path: AnswerPath, text: string, fields: object = {}): ob
   return { model: "svc-qwen", messages, ...(path === "/v1/messages" && { max_tokens: 100_000 }), ...fields };
 }
 
-/**
- * How a stream ended: with its final event, with its format's error frame, with a closed connection, or clean without
- * any of these, which is never correct.
- */
+/** `truncated` is clean without a final event or error frame, which is never correct. */
 export type StreamEnd =
   | { readonly end: "complete" }
   | { readonly end: "error"; readonly error: unknown }
@@ -30,10 +27,7 @@ type Data = Readonly<Record<string, unknown>>;
 /** Final event types of a messages stream, and of a responses stream that completed or reached its length. */
 const LAST_WORDS = ["message_stop", "response.completed", "response.incomplete"];
 
-/**
- * Classifies the end of a stream; only the format's own frames may follow an error. `cut` is true if the connection was
- * closed after the text.
- */
+/** Classifies the end of a stream. `cut` is true if the connection was closed after the text. */
 export function endOf(path: AnswerPath, text: string, cut = false): StreamEnd {
   if (cut) return { end: "cut" };
   const events = parseSse(text);

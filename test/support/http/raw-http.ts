@@ -82,10 +82,7 @@ export class RawConnection {
     await once(this.#socket, "close");
   }
 
-  /**
-   * Writes `piece` repeatedly, with backpressure, until the connection closes or `bytes` are written; returns the
-   * accepted bytes.
-   */
+  /** Writes `piece` until the connection closes or `bytes` are written; returns the accepted bytes. */
   async pour(piece: Buffer, bytes: number): Promise<number> {
     for (let written = 0; written < bytes && !this.#closed; written += piece.length)
       if (!this.#socket.write(piece)) await this.#drained();

@@ -21,10 +21,7 @@ type Options = {
   readonly targets: number;
   /** The command that runs a program on a host whose name server has these names. */
   readonly through: readonly string[];
-  /**
-   * The divisor of the times in the shipped configuration and alerts: the intervals of discovery, scrapes and rules,
-   * and `for`. The ranges of queries are unchanged.
-   */
+  /** The divisor of the shipped intervals and of `for`. The ranges of queries are unchanged. */
   readonly faster: number;
 };
 

@@ -98,10 +98,7 @@ async function streamBody(gateway: Front, path: AnswerPath, body: object, key?: 
   }
 }
 
-/**
- * Returns the requests with a forbidden end: clean without a final event, or broken before a delta or differently from
- * their format.
- */
+/** Returns the requests that ended truncated, or broken before a delta or differently from their format. */
 export function wronglyEnded(ended: readonly Ended[]): readonly Ended[] {
   const broken = ({ end }: Ended) => end === "cut" || end === "error";
   return ended.filter(

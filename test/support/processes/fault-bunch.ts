@@ -21,10 +21,7 @@ const LASTING = { min: 1_000, max: 1_000 };
 /** Settings of a simulator that can continue any answer of a phase, because its own are no shorter. */
 export const GOES_ON = { tokensPerSecond: 100_000, answerTokens: LASTING };
 
-/**
- * The phases with the simulator settings that keep all requests in each. The first phase depends on the node, which
- * must be stopped.
- */
+/** The phases, with the simulator settings that keep requests in each. For the first the node must be stopped. */
 export const PHASES: readonly (readonly [Phase, object])[] = [
   ["before it is accepted", {}],
   ["before the first delta", { timeToFirstTokenMs: 600_000 }],
@@ -98,10 +95,7 @@ export type Expected = {
   readonly recovers?: Recovery;
 };
 
-/**
- * Fails unless the outcome fits a fault of an endpoint: no effect if there was another endpoint, or if an answer
- * continues; otherwise an error in a stream that had begun, and overload in one that had not.
- */
+/** Fails unless the outcome fits a fault: none with another endpoint or a continuation, else an error or overload. */
 export function expectOutcome(
   { path, stream, model }: Variant,
   result: Seen | undefined,

@@ -26,10 +26,7 @@ export class FleetProcess {
       });
   }
 
-  /**
-   * Starts `program`, a path below `dist/` or that of a program of another release. `through` is a command prefix that
-   * runs it elsewhere by exec. Resolves to the `ready` fields of the process.
-   */
+  /** Starts a program below `dist/`, or of another release. `through` is a command prefix that runs it by exec. */
   static async start<Ready>(
     program: string,
     config: object,

@@ -8,9 +8,7 @@ import { sizeOf } from "../size.ts";
 import { EngineProcess } from "./engine-process.ts";
 import { GatewayProcess } from "./gateway-process.ts";
 
-/**
- * Returns a number for fleet tests: `small` unless FULL=1 selects `promised`, which takes too long on a small machine.
- */
+/** Returns `small` unless FULL=1 selects `promised`, which takes too long on a small machine. */
 export function size(small: number, promised: number): number {
   return sizeOf({ quick: small, promised });
 }
@@ -48,10 +46,7 @@ export class Fleet {
     return Promise.all(Array.from({ length: count }, (_, index) => this.engine(`node${index}`, backend)));
   }
 
-  /**
-   * Starts a gateway, which ends after the test. `cluster` holds the settings of its cluster, `svc-qwen`, with fast
-   * health checks; `more` and the rest are as in `GatewayProcess.start`.
-   */
+  /** Starts a gateway, which ends after the test. `cluster` holds the settings of its cluster `svc-qwen`. */
   async gateway(
     cluster: object,
     more: object = {},

@@ -38,10 +38,7 @@ export class GatewayProcess {
     this.#folder = folder;
   }
 
-  /**
-   * Starts a gateway. `config` is its configuration besides ports and keys, `through` a command prefix as in
-   * `FleetProcess`. Its wire is that of `SVC_TEST_WIRE`, if set. An earlier `release` makes its own key.
-   */
+  /** Starts a gateway. `config` is its configuration besides ports and keys. An earlier `release` makes its own key. */
   static async start(
     config: object,
     through: readonly string[] = [],

@@ -152,10 +152,7 @@ function firstUnits(tokens: readonly string[], units: number): readonly string[]
   return kept;
 }
 
-/**
- * Returns a generator of numbers in [0, 1) that depend only on the seed: a mixed Weyl sequence. Simulators of earlier
- * releases have the same one, so that they continue each other's answers.
- */
+/** A mixed Weyl sequence, the same as in earlier releases, so that they continue each other's answers. */
 function seededRandom(seed: number): () => number {
   let state = seed >>> 0;
   return () => {

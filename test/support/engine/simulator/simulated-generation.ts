@@ -82,9 +82,7 @@ export class SimulatedGeneration {
     return this.#phase.at === "queue" ? this.#readTokens - this.#hit() : 0;
   }
 
-  /**
-   * Resolves to the output since the last call, or to the next output; undefined after the end. Throws `EngineError`.
-   */
+  /** Resolves to the output since the last call, or to the next one; undefined after the end. Throws `EngineError`. */
   async next(): Promise<GenerateResponse | undefined> {
     while (this.#events.length === 0) {
       if (this.#error) throw this.#error;
@@ -99,9 +97,7 @@ export class SimulatedGeneration {
     return step;
   }
 
-  /**
-   * Starts the generation in a free slot: looks up the prompt in the cache, and restores the state of a continuation.
-   */
+  /** Starts it in a free slot: looks up the prompt in the cache, and restores the state of a continuation. */
   admit(): void {
     const { plan, hit } = { plan: this.#plan, hit: this.#hit() };
     this.#admittedMs = plan.nowMs();
@@ -114,10 +110,7 @@ export class SimulatedGeneration {
     this.flush();
   }
 
-  /**
-   * Runs one step at `atMs` that prefills at most `budget` tokens; returns the number of tokens used. A generation
-   * whose caller does not wait makes no progress.
-   */
+  /** Runs one step that prefills at most `budget` tokens; returns the used ones. It needs a waiting caller. */
   step(atMs: number, budget: number): number {
     if (!this.#wake) return 0;
     const phase = this.#phase;

@@ -77,11 +77,7 @@ const CAPABILITIES: readonly Capability[] = [
   Capability.CONTINUATION,
 ];
 
-/**
- * A backend without a model: prompts are prefilled one at a time at a configured rate, answers are generated
- * concurrently at another, and prefixes stay in a cache of limited size. It is for load and routing tests, and its
- * description says that it is no model.
- */
+/** A backend without a model, for load and routing: a configured pace, and a prefix cache of limited size. */
 export class SimulatorBackend implements Backend {
   readonly #options: SimulatorOptions;
   readonly #clock: Clock;

@@ -57,10 +57,7 @@ export class StepLoop {
   }
 }
 
-/**
- * A clock whose timers fire only while it is not stuck, as with an accelerator that hangs: SIGUSR2 makes it stuck, and
- * releases it again. The node keeps running.
- */
+/** A clock whose timers do not fire while it is stuck, as with a hung accelerator: SIGUSR2 sets and releases it. */
 export class StickingClock implements MonotonicClock {
   #stuck = false;
   readonly #due: (() => void)[] = [];
