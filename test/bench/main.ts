@@ -7,7 +7,7 @@ import { hostileBench } from "./hostile-bench.ts";
 import { llamaBench } from "./llama-bench.ts";
 import { replayBench } from "./replay/replay-bench.ts";
 import type { ReplayPolicy } from "./replay/routers.ts";
-import { type BenchResult, loadAverage, type Measured, machineFacts, type RunFacts, resultText } from "./report.ts";
+import { type BenchResult, loadAverage, type Measured, machineFacts, resultText } from "./report.ts";
 import { scaleBench } from "./scale/scale-bench.ts";
 import { schemasBench } from "./schemas/schemas-bench.ts";
 import {
@@ -95,7 +95,7 @@ function replaySettings({ quick, trace, nodes, prefillsAtOnce, policies, ...list
   };
 }
 
-async function writeResults(file: string, facts: RunFacts, benches: readonly Measured[]): Promise<void> {
+async function writeResults(file: string, facts: object, benches: readonly Measured[]): Promise<void> {
   await mkdir(dirname(resolve(file)), { recursive: true });
   await writeFile(file, `${JSON.stringify({ ...facts, benches }, null, 2)}\n`);
 }
