@@ -1,3 +1,4 @@
+import type { NodesLike } from "./replay/replay.ts";
 import { REPLAY_POLICIES, type ReplayPolicy } from "./replay/routers.ts";
 
 export type BenchSettings = {
@@ -27,6 +28,10 @@ export type ReplaySettings = {
   readonly nodes: number;
   /** The most concurrent prefills of a node: 1 as in vLLM by default, more with llama.cpp on this project's nodes. */
   readonly prefillsAtOnce: number;
+  /** What the nodes report. */
+  readonly nodesLike: NodesLike;
+  /** When the engines' KV events stop, in minutes; undefined for never. */
+  readonly eventsStopAt: number | undefined;
   readonly gateways: readonly number[];
   readonly sessionsPerNode: readonly number[];
   readonly seeds: readonly number[];
