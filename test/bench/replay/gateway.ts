@@ -147,10 +147,10 @@ export class Gateway implements Router {
         this.#judge.prefilled(prompt);
         placement?.see([delta(0, "a")]);
       },
-      finished: (prefillMs, told) => {
-        if (told) {
-          queueMs = told.queueMs;
-          cachedInputTokens = told.cachedTokens;
+      finished: (prefillMs, reported) => {
+        if (reported) {
+          queueMs = reported.queueMs;
+          cachedInputTokens = reported.cachedTokens;
         }
         const queue = queueMs === undefined ? undefined : duration(queueMs);
         const timings = { queue, prefill: duration(prefillMs), decode: undefined };
