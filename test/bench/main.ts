@@ -8,7 +8,7 @@ import { llamaBench } from "./llama-bench.ts";
 import type { NodesLike } from "./replay/replay.ts";
 import { replayBench } from "./replay/replay-bench.ts";
 import type { ReplayPolicy } from "./replay/routers.ts";
-import { type BenchResult, loadAverage, type Measured, machineFacts, type RunFacts, resultText } from "./report.ts";
+import { type BenchResult, loadAverage, type Measured, machineFacts, resultText } from "./report.ts";
 import { scaleBench } from "./scale/scale-bench.ts";
 import { schemasBench } from "./schemas/schemas-bench.ts";
 import {
@@ -42,6 +42,7 @@ type Options = {
   readonly seconds: number;
   readonly quick: boolean;
   readonly data?: string;
+  readonly vllm?: string;
   readonly full: boolean;
   readonly cells?: readonly string[];
   readonly targets?: readonly string[];
@@ -70,6 +71,7 @@ async function runAll(names: readonly string[], options: Options): Promise<void>
     ...(options.targets !== undefined && { targets: options.targets }),
     ...(options.page !== undefined && { page: resolve(options.page) }),
     ...(options.data !== undefined && { data: resolve(options.data) }),
+    ...(options.vllm !== undefined && { vllm: options.vllm }),
     replay: replaySettings(options),
     scale: options.scale ?? (quick ? QUICK_SCALE : WHOLE_SCALE),
   };
@@ -106,7 +108,7 @@ function replaySettings({
   };
 }
 
-async function writeResults(file: string, facts: RunFacts, benches: readonly Measured[]): Promise<void> {
+async function writeResults(file: string, facts: object, benches: readonly Measured[]): Promise<void> {
   await mkdir(dirname(resolve(file)), { recursive: true });
   await writeFile(file, `${JSON.stringify({ ...facts, benches }, null, 2)}\n`);
 }
@@ -165,6 +167,7 @@ async function main(): Promise<number> {
     )
     .option("--page <file>", "the page that the stand writes, with its plots beside it")
     .option("--data <folder>", "public data that a bench reads: for `schemas` a folder with checkouts")
+    .option("--vllm <url>", "a vLLM with the demonstration weights, whose answers `schemas` judges as well")
     .option("--trace <file>", "what replay replays; default: some sessions that lie beside it")
     .option("--nodes <n>", "nodes of the replay", positive, 8)
     .option("--prefills-at-once <n>", "prompts that a node of the replay prefills at once", positive, 1)

@@ -8,10 +8,10 @@ import {
   evictionsWith,
   type LoadAverage,
 } from "../../../gateway/upstream/endpoint/load-reports.ts";
-import { Balancer } from "../../../gateway/upstream/load-balancing/balancer.ts";
 import { EndpointSet } from "../../../gateway/upstream/load-balancing/endpoint-set.ts";
 import type { EndpointView } from "../../../gateway/upstream/load-balancing/endpoint-view.ts";
-import type { LbPolicy } from "../../../gateway/upstream/load-balancing/policies.ts";
+import { createPolicy, type LbPolicy } from "../../../gateway/upstream/load-balancing/policies.ts";
+import type { NoteSink } from "../../../gateway/upstream/load-balancing/policy.ts";
 import {
   type AnnouncedPrefix,
   type AnnouncedPrefixes,
@@ -51,7 +51,7 @@ export type GatewayParts = {
   readonly number: number;
 };
 
-/** A gateway: the real `Balancer` with default settings, in front of nodes that report their load. */
+/** A gateway: the real admission and policy with default settings, in front of nodes that report their load. */
 export class Gateway implements Router {
   readonly #addresses: readonly string[];
   readonly #clock: Clock;
@@ -85,12 +85,10 @@ export class Gateway implements Router {
       },
     ]);
     if (!settings) throw new Error("there is no cluster");
-    const viewOf = (address: string) => this.#endpoints.get(address);
-    const prefixes = new PrefixIndex(announced, { lifeOf: () => 0, viewOf });
+    const prefixes = new PrefixIndex(announced, this.#endpoints);
     for (let node = 0; node < nodes; node += 1) this.#endpoints.set(this.#view(node));
     const cluster = {
       settings,
-      prefixes,
       endpointSet: this.#endpoints,
       mayHaveEndpoints: true,
       announcedMs: 0,
@@ -99,7 +97,8 @@ export class Gateway implements Router {
       onMembersChange: () => () => {},
       onHealthChange: () => () => {},
     };
-    this.#admission = new AdmissionController(cluster, new Balancer(cluster, this.#work, clock, random), clock, random);
+    const policy = createPolicy(settings.lbPolicy, { prefixes, work: this.#work, clock, random });
+    this.#admission = new AdmissionController(cluster, policy, clock, random);
   }
 
   reported(node: number, report: NodeReport): void {
@@ -136,26 +135,26 @@ export class Gateway implements Router {
     const sentMs = this.#clock.nowMs();
     let cachedInputTokens = 0;
     let queueMs: number | undefined = 0;
-    placement?.explain?.((note) => this.#judge.judge(prompt, this.#number, note));
+    const notes: NoteSink = { cached: (note) => this.#judge.judge(prompt, this.#number, note) };
     return {
       started: (cachedTokens) => {
         cachedInputTokens = cachedTokens ?? 0;
         queueMs = this.#clock.nowMs() - sentMs;
-        placement?.see([started({ inputTokens, ...(cachedTokens !== undefined && { cachedInputTokens }) })]);
+        placement?.see([started({ inputTokens, ...(cachedTokens !== undefined && { cachedInputTokens }) })], notes);
       },
       progress: (prefilledTokens) => placement?.see([progress(prefilledTokens)]),
       firstToken: () => {
         this.#judge.prefilled(prompt);
         placement?.see([delta(0, "a")]);
       },
-      finished: (prefillMs, told) => {
-        if (told) {
-          queueMs = told.queueMs;
-          cachedInputTokens = told.cachedTokens;
+      finished: (prefillMs, reported) => {
+        if (reported) {
+          queueMs = reported.queueMs;
+          cachedInputTokens = reported.cachedTokens;
         }
         const queue = queueMs === undefined ? undefined : duration(queueMs);
         const timings = { queue, prefill: duration(prefillMs), decode: undefined };
-        placement?.see([finished(undefined, { inputTokens, cachedInputTokens, outputTokens }, { timings })]);
+        placement?.see([finished(undefined, { inputTokens, cachedInputTokens, outputTokens }, { timings })], notes);
         this.#active[node] = (this.#active[node] ?? 1) - 1;
         release();
       },
@@ -190,6 +189,7 @@ export class Gateway implements Router {
       get kvUse() {
         return report()?.kvUse ?? 0;
       },
+      startedAtMs: 0,
       slots: SLOTS,
       weight: 1,
       healthySinceMs: undefined,

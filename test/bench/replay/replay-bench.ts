@@ -18,7 +18,7 @@ const AFTER_ARRIVALS_MS = 600_000;
 const GZIP = Buffer.from([0x1f, 0x8b]);
 
 /**
- * Replays recorded requests of agents in virtual time, through the real `Balancer` and policies of other projects, for
+ * Replays recorded requests of agents in virtual time, through the real admission and policies of other projects, for
  * the same nodes.
  */
 export async function replayBench({ replay: settings }: BenchSettings): Promise<BenchResult> {

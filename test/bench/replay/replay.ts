@@ -100,7 +100,7 @@ export type Scenario = {
   readonly gateways: number;
   readonly cacheTokens: number;
   readonly prefillsAtOnce: number;
-  /** What nodes report: all, as those with llama.cpp in process, or what is known beside vLLM. Default: all. */
+  /** What nodes report: all, as those with llama.cpp in process, or only as much as nodes beside vLLM can. Default: all. */
   readonly nodesLike?: NodesLike;
   /** When the engines' KV events stop, in milliseconds. Default: never. */
   readonly eventsStopMs?: number | undefined;

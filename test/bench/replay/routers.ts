@@ -12,10 +12,10 @@ export type Follower = {
   progress?(prefilledTokens: number): void;
   firstToken(): void;
   /**
-   * The answer is complete; its prefill took `prefillMs` milliseconds. `told` replaces the queue time and the cached
+   * The answer is complete; its prefill took `prefillMs` milliseconds. `reported` replaces the queue time and the cached
    * tokens as they were observed.
    */
-  finished(prefillMs: number, told?: { readonly queueMs: number | undefined; readonly cachedTokens: number }): void;
+  finished(prefillMs: number, reported?: { readonly queueMs: number | undefined; readonly cachedTokens: number }): void;
 };
 
 export type Router = {
