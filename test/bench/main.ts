@@ -47,6 +47,8 @@ type Options = {
   readonly page?: string;
   readonly trace?: string;
   readonly nodes: number;
+  readonly ranks: number;
+  readonly hostTokens: number;
   readonly prefillsAtOnce: number;
   readonly gateways?: readonly number[];
   readonly sessionsPerNode: readonly number[];
@@ -84,11 +86,20 @@ async function runAll(names: readonly string[], options: Options): Promise<void>
   console.log(`\nWritten to ${file}`);
 }
 
-function replaySettings({ quick, trace, nodes, prefillsAtOnce, policies, ...lists }: Options): ReplaySettings {
+function replaySettings({
+  quick,
+  trace,
+  nodes,
+  ranks,
+  hostTokens,
+  prefillsAtOnce,
+  policies,
+  ...lists
+}: Options): ReplaySettings {
   const some = (numbers: readonly number[]) => (quick ? numbers.slice(0, 1) : numbers);
   return {
     trace: trace === undefined ? undefined : resolve(trace),
-    ...{ nodes, prefillsAtOnce, policies, gateways: lists.gateways ?? REPLAYED_GATEWAYS },
+    ...{ nodes, ranks, hostTokens, prefillsAtOnce, policies, gateways: lists.gateways ?? REPLAYED_GATEWAYS },
     ...{ sessionsPerNode: some(lists.sessionsPerNode), seeds: some(lists.seed) },
   };
 }
@@ -154,6 +165,8 @@ async function main(): Promise<number> {
     .option("--data <folder>", "public data that a bench reads: for `schemas` a folder with checkouts")
     .option("--trace <file>", "what replay replays; default: some sessions that lie beside it")
     .option("--nodes <n>", "nodes of the replay", positive, 8)
+    .option("--ranks <n>", "data-parallel ranks of each node of the replay, of which it picks one", positive, 1)
+    .option("--host-tokens <n>", "host memory behind each cache of the replay, in tokens", Number, 0)
     .option("--prefills-at-once <n>", "prompts that a node of the replay prefills at once", positive, 1)
     .option("--gateways <n,...>", "gateways of the replay, which share nothing (1,4)", positives)
     .option("--sessions-per-node <n,...>", "sessions for each node of the replay", positives, [12, 20, 32])

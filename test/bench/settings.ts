@@ -24,6 +24,10 @@ export type ReplaySettings = {
   /** The trace file, optionally compressed with gzip; undefined for the sessions beside the bench. */
   readonly trace: string | undefined;
   readonly nodes: number;
+  /** The data-parallel ranks of a node, of which each has a cache and a row. */
+  readonly ranks: number;
+  /** The host memory behind each cache, in tokens; 0 for none. */
+  readonly hostTokens: number;
   /**
    * The maximum concurrent prefills of a node: 1 if each prompt waits for the previous ones, as in vLLM by default;
    * more if they share the node's steps, as with llama.cpp on this project's nodes.

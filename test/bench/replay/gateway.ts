@@ -22,7 +22,7 @@ import { WorkLedger } from "../../../gateway/upstream/load-balancing/work-ledger
 import { delta, finished, progress, started } from "../../support/events/events.ts";
 import type { PieceCaches } from "./piece-cache.ts";
 import type { ReasonJudge } from "./reason-judge.ts";
-import type { NodeReport } from "./replay-node.ts";
+import { cachedIn, type NodeReport } from "./replay-node.ts";
 import type { Follower, Router } from "./routers.ts";
 import type { Digested, Prompt } from "./traffic.ts";
 
@@ -42,6 +42,7 @@ const HINTS: RoutingHints = {
 export type GatewayParts = {
   readonly lbPolicy: LbPolicy;
   readonly nodes: number;
+  readonly ranks: number;
   readonly gateways: number;
   readonly clock: Clock;
   readonly random: () => number;
@@ -56,6 +57,7 @@ export class Gateway implements Router {
   readonly #addresses: readonly string[];
   readonly #clock: Clock;
   readonly #gateways: number;
+  readonly #ranks: number;
   readonly #endpoints: EndpointSet;
   readonly #admission: AdmissionController<string>;
   readonly #work = new WorkLedger();
@@ -67,7 +69,8 @@ export class Gateway implements Router {
   readonly #number: number;
 
   constructor(parts: GatewayParts) {
-    const { lbPolicy, nodes, gateways, clock, random, announced } = parts;
+    const { lbPolicy, nodes, ranks, gateways, clock, random, announced } = parts;
+    this.#ranks = ranks;
     this.#judge = parts.judge;
     this.#number = parts.number;
     this.#addresses = Array.from({ length: nodes }, (_, node) => addressOf(node));
@@ -163,7 +166,7 @@ export class Gateway implements Router {
     const report = () => this.#reports[node];
     const average = () => this.#averages[node]?.value ?? 0;
     const evictions = () => this.#evictions[node];
-    const work = this.#work;
+    const [work, ranks] = [this.#work, this.#ranks];
     return {
       address,
       healthy: true,
@@ -189,7 +192,7 @@ export class Gateway implements Router {
       weight: 1,
       healthySinceMs: undefined,
       get outstandingPrefillTokens() {
-        return Math.max(work.outstanding(address), report()?.queuedUncachedTokens ?? 0);
+        return Math.max(work.outstanding(address), report()?.queuedUncachedTokens ?? 0) / ranks;
       },
       gateways: this.#gateways,
       get prefillTokensPerSecond() {
@@ -206,29 +209,50 @@ export class Gateway implements Router {
   }
 }
 
+export type NodeCaches = {
+  readonly caches: PieceCaches;
+  /** The host memory behind the caches; undefined for none. */
+  readonly lower: PieceCaches | undefined;
+  readonly nodes: number;
+  /** The caches of each node, one for each data-parallel rank. */
+  readonly ranks: number;
+};
+
 /** Returns the exact contents of the nodes' caches, by the digests of the prompts. */
 export function exactPrefixes(
-  caches: PieceCaches,
-  nodes: number,
+  { caches, lower, nodes, ranks }: NodeCaches,
   digests: ReadonlyMap<string, Digested>,
 ): AnnouncedPrefixes {
   const addresses = Array.from({ length: nodes }, (_, node) => addressOf(node));
-  const tailOf = ({ tokens, goesOn }: Digested, node: number): number => {
-    const heldTokens = goesOn ? caches.cached(node, goesOn.last) : 0;
-    return goesOn && heldTokens < goesOn.nextTokens ? Math.max(0, heldTokens - tokens) : 0;
+  const heldIn = ({ tokens, piece, goesOn }: Digested, cache: number): Omit<AnnouncedPrefix, "address"> => {
+    const behind = goesOn && cachedIn(caches, lower, cache, goesOn.last);
+    const hasTail = goesOn && behind && behind.tokens < goesOn.nextTokens;
+    const tailTokens = hasTail ? Math.max(0, behind.tokens - tokens) : 0;
+    const { lowerTokens } = tailTokens > 0 && behind ? behind : cachedIn(caches, lower, cache, piece);
+    return { tokens, tailTokens, lowerTokens };
   };
   return {
     holders(digest) {
       const digested = digests.get(digest);
-      const holders = digested && digested.piece >= 0 ? caches.holders(digested.piece) : 0;
+      if (!digested || digested.piece < 0) return [];
+      const holders = caches.holders(digested.piece) | (lower?.holders(digested.piece) ?? 0);
       const held: AnnouncedPrefix[] = [];
-      for (let node = 0; node < nodes && holders !== 0; node += 1)
-        if (digested && (holders & (1 << node)) !== 0)
-          held.push({ address: addresses[node] ?? "", tokens: digested.tokens, tailTokens: tailOf(digested, node) });
+      for (let node = 0; node < nodes && holders !== 0; node += 1) {
+        let best: Omit<AnnouncedPrefix, "address"> | undefined;
+        for (let cache = node * ranks; cache < (node + 1) * ranks; cache += 1) {
+          if ((holders & (1 << cache)) === 0) continue;
+          const part = heldIn(digested, cache);
+          if (!best || part.tailTokens > best.tailTokens) best = part;
+        }
+        if (best) held.push({ address: addresses[node] ?? "", ...best });
+      }
       return held;
     },
     fillOf(address) {
-      return { usedTokens: caches.tokens(nodeOf(address)), totalTokens: caches.capacity };
+      const first = nodeOf(address) * ranks;
+      let usedTokens = 0;
+      for (let cache = first; cache < first + ranks; cache += 1) usedTokens += caches.tokens(cache);
+      return { usedTokens, totalTokens: ranks * caches.capacity };
     },
   };
 }

@@ -27,8 +27,8 @@ export async function replayBench({ replay: settings }: BenchSettings): Promise<
   const rows: Row[] = [];
   for (const { load, traffic, ...stretch } of loads) {
     const run = async (policy: ReplayPolicy, gateways: number) => {
-      const { nodes, prefillsAtOnce } = settings;
-      const fleet = { policy, traffic, gateways, nodes, prefillsAtOnce, cacheTokens: CACHE_TOKENS };
+      const { nodes, ranks, hostTokens, prefillsAtOnce } = settings;
+      const fleet = { policy, traffic, gateways, nodes, ranks, hostTokens, prefillsAtOnce, cacheTokens: CACHE_TOKENS };
       const results: ReplayResult[] = [];
       for (const seed of settings.seeds) results.push(await replay({ ...fleet, ...stretch, seed }));
       return meanOf(results);
@@ -60,7 +60,7 @@ export async function replayBench({ replay: settings }: BenchSettings): Promise<
     ],
     rows,
     notes: [
-      `Nodes with ${CACHE_TOKENS / 1e6} M tokens of KV each, prompts that are prefilled at once: ${settings.prefillsAtOnce}. Means over the seeds ${settings.seeds.join(", ")}.`,
+      `Nodes of ${settings.ranks} ranks, with ${CACHE_TOKENS / 1e6} M tokens of KV and ${settings.hostTokens / 1e6} M of host memory each, prompts that are prefilled at once: ${settings.prefillsAtOnce}. Means over the seeds ${settings.seeds.join(", ")}.`,
       "Uncached work: the share of prompt tokens that were prefilled, by the oracle's. Busiest node: requests on it over the mean of all.",
       "True reason: of the prompt tokens that might have been cached and were not, those for which the gateway gave the true reason.",
       "The oracle has one cache as large as all together. llmd and prefix_affinity_exact know what nodes hold, prefix_affinity does not.",

@@ -1,3 +1,5 @@
+import type { CachedPart } from "../../../engine/backends/openai-compatible/kv-events/block-tree.ts";
+import { LOAD_SHARE } from "../../../engine/backends/openai-compatible/kv-events/rank-pick.ts";
 import type { EventQueue } from "./event-queue.ts";
 import type { PieceCaches } from "./piece-cache.ts";
 import type { Prompt } from "./traffic.ts";
@@ -32,6 +34,8 @@ export type NodeUse = { readonly requestMs: number; readonly prefillMs: number }
 export type ReplayNodeParts = {
   readonly time: EventQueue;
   readonly caches: PieceCaches;
+  /** The host memory behind the caches; undefined for none. */
+  readonly lower?: PieceCaches | undefined;
   readonly cache: number;
   readonly prefillsAtOnce: number;
   readonly onChange: () => void;
@@ -47,6 +51,7 @@ type Prefill = {
 export class ReplayNode {
   readonly #time: EventQueue;
   readonly #caches: PieceCaches;
+  readonly #lower: PieceCaches | undefined;
   readonly #cache: number;
   readonly #prefillsAtOnce: number;
   readonly #onChange: () => void;
@@ -60,10 +65,11 @@ export class ReplayNode {
   #requestMs = 0;
   #prefillMs = 0;
 
-  constructor({ time, caches, cache, prefillsAtOnce, onChange }: ReplayNodeParts) {
+  constructor({ time, caches, lower, cache, prefillsAtOnce, onChange }: ReplayNodeParts) {
     this.#time = time;
     this.#onChange = onChange;
     this.#caches = caches;
+    this.#lower = lower;
     this.#cache = cache;
     this.#prefillsAtOnce = prefillsAtOnce;
   }
@@ -100,7 +106,7 @@ export class ReplayNode {
     this.#queuedTokens -= next.uncachedTokens;
     const uncachedTokens = this.#uncached(prompt);
     this.#runningTokens += prompt.tokens;
-    job.onStarted(prompt.tokens - uncachedTokens);
+    job.onStarted(cachedIn(this.#caches, this.#lower, this.#cache, prompt.last).tokens);
     // Even a fully cached prompt takes a step.
     const prefill = { job, beganMs: this.#time.nowMs(), leftTokens: Math.max(1, uncachedTokens) };
     const tell = () => {
@@ -132,6 +138,7 @@ export class ReplayNode {
     this.#decoding += 1;
     this.#share(this.#prefills.filter((other) => other !== prefill));
     this.#caches.use(this.#cache, prompt.last);
+    this.#lower?.use(this.#cache, prompt.last);
     job.onFirstToken();
     this.#onChange();
     const prefillMs = this.#time.nowMs() - beganMs;
@@ -153,8 +160,10 @@ export class ReplayNode {
     return Math.max(0, leftTokens - (readMs * PREFILL_TOKENS_PER_SECOND) / 1_000);
   }
 
+  /** Returns the tokens to prefill; those to load count as their share. */
   #uncached({ tokens, last }: Prompt): number {
-    return tokens - this.#caches.cached(this.#cache, last);
+    const cached = cachedIn(this.#caches, this.#lower, this.#cache, last);
+    return tokens - cached.tokens + LOAD_SHARE * cached.lowerTokens;
   }
 
   #account(): void {
@@ -164,4 +173,11 @@ export class ReplayNode {
     this.#requestMs += elapsedMs * (running + waiting);
     if (this.#prefills.length > 0) this.#prefillMs += elapsedMs;
   }
+}
+
+/** Returns the cached part of a prompt, with the tokens that only host memory holds. */
+export function cachedIn(caches: PieceCaches, lower: PieceCaches | undefined, cache: number, last: number): CachedPart {
+  const onDevice = caches.cached(cache, last);
+  const tokens = Math.max(onDevice, lower?.cached(cache, last) ?? 0);
+  return { tokens, lowerTokens: tokens - onDevice };
 }

@@ -1,8 +1,8 @@
 import type { EventQueue } from "./event-queue.ts";
-import { exactPrefixes, Gateway } from "./gateway.ts";
-import type { PieceCaches } from "./piece-cache.ts";
+import { exactPrefixes, Gateway, type NodeCaches } from "./gateway.ts";
+import type { RankedNode } from "./ranked-node.ts";
 import type { ReasonJudge } from "./reason-judge.ts";
-import type { NodeReport, ReplayNode } from "./replay-node.ts";
+import type { NodeReport } from "./replay-node.ts";
 import type { PlayedWorld, Prompt } from "./traffic.ts";
 
 export type Follower = {
@@ -19,10 +19,7 @@ export type Router = {
   reported?(node: number, report: NodeReport): void;
 };
 
-export type Fleet = {
-  readonly nodes: readonly ReplayNode[];
-  readonly caches: PieceCaches;
-};
+export type Fleet = Omit<NodeCaches, "nodes"> & { readonly nodes: readonly RankedNode[] };
 
 /** A router that picks a node at once by a stateless rule. */
 export function ruleRouter(pick: (prompt: Prompt, reports: readonly NodeReport[]) => number): Router {
@@ -48,9 +45,10 @@ export function oracle({ nodes }: Fleet): Router {
 }
 
 /** Adds llm-d's scores (cached share, queue, KV use) with exact cache state and the newest reports. */
-export function llmd({ nodes, caches }: Fleet, random: () => number): Router {
+export function llmd({ nodes, caches, ranks }: Fleet, random: () => number): Router {
   return ruleRouter(({ last, tokens }, reports) => {
-    const cached = caches.cachedEverywhere(last);
+    const ofRanks = caches.cachedEverywhere(last);
+    const cached = nodes.map((_, node) => Math.max(...ofRanks.slice(node * ranks, (node + 1) * ranks)));
     const waiting = nodes.map((_, node) => reports[node]?.waiting ?? 0);
     const [least, most] = [Math.min(...waiting), Math.max(...waiting)];
     return leastOf(
@@ -79,10 +77,11 @@ export type ReplayPolicy = "oracle" | "least_request" | "llmd" | "prefix_affinit
 
 const gateway =
   (lbPolicy: "least_request" | "prefix_affinity", exact = false) =>
-  ({ fleet: { nodes, caches }, gateways, world, time, random, judge, number }: RouterParts): Router => {
-    const announced = exact ? exactPrefixes(caches, nodes.length, world.digests) : undefined;
+  ({ fleet, gateways, world, time, random, judge, number }: RouterParts): Router => {
+    const nodes = fleet.nodes.length;
+    const announced = exact ? exactPrefixes({ ...fleet, nodes }, world.digests) : undefined;
     return new Gateway({
-      ...{ lbPolicy, nodes: nodes.length, gateways, clock: time, random, announced, judge, number },
+      ...{ lbPolicy, nodes, ranks: fleet.ranks, gateways, clock: time, random, announced, judge, number },
     });
   };
 

@@ -279,6 +279,7 @@ function describeSimulator(options: SimulatorOptions, stepProcess: number | unde
       maxCacheTtl: undefined,
       longestTokenBytes: LONGEST_TOKEN_BYTES,
       keptConversations: 0,
+      dataParallelRanks: 0,
     }),
   );
   const engineVersion = stepProcess === undefined ? "1" : `1, steps in process ${stepProcess}`;
