@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { status } from "@grpc/grpc-js";
 import { expect, test, vi } from "vitest";
 import type { DialectName } from "../../engine/backends/openai-compatible/engines/engine-dialect.ts";
 import { EventFeed, loadZmq } from "../../engine/backends/openai-compatible/kv-events/event-feed.ts";
@@ -174,6 +175,32 @@ test.each([true, false])(
     expect(known(rig.watched, messages)).toBeUndefined();
   },
 );
+
+test("a publisher that goes silent is noticed: the node announces nothing until findings and events agree", async () => {
+  const rig = await kvRig();
+  let turns = [SYSTEM, QUESTION];
+  const goOn = async () => {
+    const text = await asked(rig, requestOf(turns));
+    turns = [...turns, says(Role.ASSISTANT, text), says(Role.USER, "And then? ".repeat(20))];
+  };
+  await goOn();
+  await vi.waitFor(() => expect(rig.watched.held.size).toBeGreaterThan(0));
+  rig.cache.lose(Number.POSITIVE_INFINITY, true);
+  for (let turn = 0; turn < 5; turn += 1) await goOn();
+  await rig.watched.ended;
+  expect(await rig.node.gauge("svc_engine_prefix_contradictions_total")).toBeGreaterThanOrEqual(4);
+  expect(rig.node.lines.map(({ msg }) => msg)).toContain(
+    "cached prefixes are not announced: the engine repeatedly finds others than its events say",
+  );
+  const { code } = await rig.client.watchPrefixes("svc-qwen").ended;
+  expect(code).toBe(status.UNIMPLEMENTED);
+
+  rig.cache.lose(0);
+  // The first turns may come before the events that were missing.
+  for (let turn = 0; turn < 30 && !rig.backend.prefixes?.isAnnounced; turn += 1) await goOn();
+  const again = rig.client.watchPrefixes("svc-qwen");
+  await vi.waitFor(() => expect(again.held.size).toBeGreaterThan(0));
+});
 
 test("a restarted engine holds none of its earlier blocks, and is tracked further", async () => {
   const rig = await kvRig();

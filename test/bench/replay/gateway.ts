@@ -8,10 +8,10 @@ import {
   evictionsWith,
   type LoadAverage,
 } from "../../../gateway/upstream/endpoint/load-reports.ts";
-import { Balancer } from "../../../gateway/upstream/load-balancing/balancer.ts";
 import { EndpointSet } from "../../../gateway/upstream/load-balancing/endpoint-set.ts";
 import type { EndpointView } from "../../../gateway/upstream/load-balancing/endpoint-view.ts";
-import type { LbPolicy } from "../../../gateway/upstream/load-balancing/policies.ts";
+import { createPolicy, type LbPolicy } from "../../../gateway/upstream/load-balancing/policies.ts";
+import type { NoteSink } from "../../../gateway/upstream/load-balancing/policy.ts";
 import {
   type AnnouncedPrefix,
   type AnnouncedPrefixes,
@@ -20,9 +20,8 @@ import {
 import type { RoutingHints } from "../../../gateway/upstream/load-balancing/route.ts";
 import { WorkLedger } from "../../../gateway/upstream/load-balancing/work-ledger.ts";
 import { delta, finished, progress, started } from "../../support/events/events.ts";
-import type { PieceCaches } from "./piece-cache.ts";
 import type { ReasonJudge } from "./reason-judge.ts";
-import { cachedIn, type NodeReport } from "./replay-node.ts";
+import { cachedIn, type HeldTiers, type NodeReport } from "./replay-node.ts";
 import type { Follower, Router } from "./routers.ts";
 import type { Digested, Prompt } from "./traffic.ts";
 
@@ -52,7 +51,7 @@ export type GatewayParts = {
   readonly number: number;
 };
 
-/** A gateway: the real `Balancer` with default settings, in front of nodes that report their load. */
+/** A gateway: the real admission and policy with default settings, in front of nodes that report their load. */
 export class Gateway implements Router {
   readonly #addresses: readonly string[];
   readonly #clock: Clock;
@@ -88,12 +87,10 @@ export class Gateway implements Router {
       },
     ]);
     if (!settings) throw new Error("there is no cluster");
-    const viewOf = (address: string) => this.#endpoints.get(address);
-    const prefixes = new PrefixIndex(announced, { lifeOf: () => 0, viewOf });
+    const prefixes = new PrefixIndex(announced, this.#endpoints);
     for (let node = 0; node < nodes; node += 1) this.#endpoints.set(this.#view(node));
     const cluster = {
       settings,
-      prefixes,
       endpointSet: this.#endpoints,
       mayHaveEndpoints: true,
       announcedMs: 0,
@@ -102,7 +99,8 @@ export class Gateway implements Router {
       onMembersChange: () => () => {},
       onHealthChange: () => () => {},
     };
-    this.#admission = new AdmissionController(cluster, new Balancer(cluster, this.#work, clock, random), clock, random);
+    const policy = createPolicy(settings.lbPolicy, { prefixes, work: this.#work, clock, random });
+    this.#admission = new AdmissionController(cluster, policy, clock, random);
   }
 
   reported(node: number, report: NodeReport): void {
@@ -138,22 +136,27 @@ export class Gateway implements Router {
     this.#active[node] = (this.#active[node] ?? 0) + 1;
     const sentMs = this.#clock.nowMs();
     let cachedInputTokens = 0;
-    let queueMs = 0;
-    placement?.explain?.((note) => this.#judge.judge(prompt, this.#number, note));
+    let queueMs: number | undefined = 0;
+    const notes: NoteSink = { cached: (note) => this.#judge.judge(prompt, this.#number, note) };
     return {
       started: (cachedTokens) => {
-        cachedInputTokens = cachedTokens;
+        cachedInputTokens = cachedTokens ?? 0;
         queueMs = this.#clock.nowMs() - sentMs;
-        placement?.see([started({ inputTokens, cachedInputTokens })]);
+        placement?.see([started({ inputTokens, ...(cachedTokens !== undefined && { cachedInputTokens }) })], notes);
       },
       progress: (prefilledTokens) => placement?.see([progress(prefilledTokens)]),
       firstToken: () => {
         this.#judge.prefilled(prompt);
         placement?.see([delta(0, "a")]);
       },
-      finished: (prefillMs) => {
-        const timings = { queue: duration(queueMs), prefill: duration(prefillMs), decode: undefined };
-        placement?.see([finished(undefined, { inputTokens, cachedInputTokens, outputTokens }, { timings })]);
+      finished: (prefillMs, reported) => {
+        if (reported) {
+          queueMs = reported.queueMs;
+          cachedInputTokens = reported.cachedTokens;
+        }
+        const queue = queueMs === undefined ? undefined : duration(queueMs);
+        const timings = { queue, prefill: duration(prefillMs), decode: undefined };
+        placement?.see([finished(undefined, { inputTokens, cachedInputTokens, outputTokens }, { timings })], notes);
         this.#active[node] = (this.#active[node] ?? 1) - 1;
         release();
       },
@@ -188,6 +191,7 @@ export class Gateway implements Router {
       get kvUse() {
         return report()?.kvUse ?? 0;
       },
+      startedAtMs: 0,
       slots: SLOTS,
       weight: 1,
       healthySinceMs: undefined,
@@ -196,9 +200,11 @@ export class Gateway implements Router {
       },
       gateways: this.#gateways,
       get prefillTokensPerSecond() {
-        return work.speed(address) ?? INITIAL_SPEED;
+        return report()?.prefillTokensPerSecond ?? work.speed(address) ?? INITIAL_SPEED;
       },
-      decodeTokensPerSecond: undefined,
+      get decodeTokensPerSecond() {
+        return report()?.decodeTokensPerSecond;
+      },
       get retentionMs() {
         return report()?.retentionMs;
       },
@@ -209,34 +215,33 @@ export class Gateway implements Router {
   }
 }
 
-export type NodeCaches = {
-  readonly caches: PieceCaches;
-  /** The host memory behind the caches; undefined for none. */
-  readonly lower: PieceCaches | undefined;
-  readonly nodes: number;
-  /** The caches of each node, one for each data-parallel rank. */
-  readonly ranks: number;
+/** What nodes announce: the contents of their caches as they believe them, and whether they announce any. */
+export type AnnouncedCaches = {
+  readonly held: () => HeldTiers;
+  readonly isAnnounced: (node: number) => boolean;
 };
 
-/** Returns the exact contents of the nodes' caches, by the digests of the prompts. */
+/** Returns the announced contents of the nodes' caches, `ranks` each, by the digests of the prompts. */
 export function exactPrefixes(
-  { caches, lower, nodes, ranks }: NodeCaches,
+  { held, isAnnounced }: AnnouncedCaches,
+  { nodes, ranks }: { readonly nodes: number; readonly ranks: number },
   digests: ReadonlyMap<string, Digested>,
 ): AnnouncedPrefixes {
   const addresses = Array.from({ length: nodes }, (_, node) => addressOf(node));
   const heldIn = ({ tokens, piece, goesOn }: Digested, cache: number): Omit<AnnouncedPrefix, "address"> => {
-    const behind = goesOn && cachedIn(caches, lower, cache, goesOn.last);
+    const behind = goesOn && cachedIn(held(), cache, goesOn.last);
     const hasTail = goesOn && behind && behind.tokens < goesOn.nextTokens;
     const tailTokens = hasTail ? Math.max(0, behind.tokens - tokens) : 0;
-    const { lowerTokens } = tailTokens > 0 && behind ? behind : cachedIn(caches, lower, cache, piece);
+    const { lowerTokens } = tailTokens > 0 && behind ? behind : cachedIn(held(), cache, piece);
     return { tokens, tailTokens, lowerTokens };
   };
   return {
     holders(digest) {
       const digested = digests.get(digest);
       if (!digested || digested.piece < 0) return [];
+      const { caches, lower } = held();
       const holders = caches.holders(digested.piece) | (lower?.holders(digested.piece) ?? 0);
-      const held: AnnouncedPrefix[] = [];
+      const found: AnnouncedPrefix[] = [];
       for (let node = 0; node < nodes && holders !== 0; node += 1) {
         let best: Omit<AnnouncedPrefix, "address"> | undefined;
         for (let cache = node * ranks; cache < (node + 1) * ranks; cache += 1) {
@@ -244,14 +249,16 @@ export function exactPrefixes(
           const part = heldIn(digested, cache);
           if (!best || part.tailTokens > best.tailTokens) best = part;
         }
-        if (best) held.push({ address: addresses[node] ?? "", ...best });
+        if (best && isAnnounced(node)) found.push({ address: addresses[node] ?? "", ...best });
       }
-      return held;
+      return found;
     },
     fillOf(address) {
-      const first = nodeOf(address) * ranks;
+      const node = nodeOf(address);
+      if (!isAnnounced(node)) return undefined;
+      const { caches } = held();
       let usedTokens = 0;
-      for (let cache = first; cache < first + ranks; cache += 1) usedTokens += caches.tokens(cache);
+      for (let cache = node * ranks; cache < (node + 1) * ranks; cache += 1) usedTokens += caches.tokens(cache);
       return { usedTokens, totalTokens: ranks * caches.capacity };
     },
   };

@@ -1,18 +1,23 @@
 import { pickRank } from "../../../engine/backends/openai-compatible/kv-events/rank-pick.ts";
-import type { PieceCaches } from "./piece-cache.ts";
-import { cachedIn, type Job, type NodeReport, type NodeUse, ReplayNode, type ReplayNodeParts } from "./replay-node.ts";
+import {
+  type CacheTiers,
+  cachedIn,
+  type Job,
+  type NodeReport,
+  type NodeUse,
+  ReplayNode,
+  type ReplayNodeParts,
+} from "./replay-node.ts";
 
 /** A node beside an engine with data-parallel ranks: each rank has a cache and a row of its own, and the node picks. */
 export class RankedNode {
   readonly #ranks: readonly ReplayNode[];
-  readonly #caches: PieceCaches;
-  readonly #lower: PieceCaches | undefined;
+  readonly #tiers: CacheTiers;
   readonly #first: number;
 
   /** The ranks have the caches from number `cache` on. */
   constructor(parts: ReplayNodeParts, ranks: number) {
-    this.#caches = parts.caches;
-    this.#lower = parts.lower;
+    this.#tiers = parts.tiers;
     this.#first = parts.cache;
     this.#ranks = Array.from({ length: ranks }, (_, rank) => new ReplayNode({ ...parts, cache: parts.cache + rank }));
   }
@@ -37,7 +42,7 @@ export class RankedNode {
 
   submit(job: Job): void {
     const states = this.#ranks.map(({ report }, rank) => ({
-      cached: cachedIn(this.#caches, this.#lower, this.#first + rank, job.prompt.last),
+      cached: cachedIn(this.#tiers, this.#first + rank, job.prompt.last),
       unreadTokens: report.queuedUncachedTokens,
       requests: report.running + report.waiting,
     }));

@@ -4,10 +4,11 @@ import { EventQueue } from "./event-queue.ts";
 import { PieceCaches, PieceStore } from "./piece-cache.ts";
 import { RankedNode } from "./ranked-node.ts";
 import { ReasonJudge } from "./reason-judge.ts";
-import type { NodeUse } from "./replay-node.ts";
-import { REPLAY_POLICIES, type ReplayPolicy } from "./routers.ts";
+import { cachedIn, type HeldTiers, type Job, type NodeUse } from "./replay-node.ts";
+import { type Follower, REPLAY_POLICIES, type ReplayPolicy } from "./routers.ts";
 import type { RecordedSession } from "./session-trace.ts";
 import { PlayedWorld, type Prompt, playArrivals, playUsers } from "./traffic.ts";
+import { VllmNode } from "./vllm-node.ts";
 
 export type ReplayResult = {
   readonly requests: number;
@@ -104,14 +105,21 @@ export type Scenario = {
   /** The host memory behind each cache, in tokens. Default: none. */
   readonly hostTokens?: number;
   readonly prefillsAtOnce: number;
+  /** What nodes report: all, as those with llama.cpp in process, or only as much as nodes beside vLLM can. Default: all. */
+  readonly nodesLike?: NodesLike;
+  /** When the engines' KV events stop, in milliseconds. Default: never. */
+  readonly eventsStopMs?: number | undefined;
   readonly warmUpMs: number;
   readonly untilMs: number;
   readonly seed: number;
 };
 
+export type NodesLike = "llama" | "vllm";
+
 /** Replays recorded traffic in virtual time. */
 export async function replay(scenario: Scenario): Promise<ReplayResult> {
   const { policy, cacheTokens, hostTokens = 0, prefillsAtOnce, seed, traffic, warmUpMs, untilMs } = scenario;
+  const { nodesLike = "llama", eventsStopMs } = scenario;
   const time = new EventQueue();
   const nowMs = () => time.nowMs();
   const store = new PieceStore();
@@ -124,9 +132,10 @@ export async function replay(scenario: Scenario): Promise<ReplayResult> {
     new PieceCaches(store, pooled ? 1 : count * ranks, pooled ? count * tokens : tokens, nowMs);
   const caches = cachesOf(cacheTokens);
   const lower = hostTokens > 0 ? cachesOf(hostTokens) : undefined;
+  const tiers = { caches, lower };
   const tell = (number: number) => {
-    const node = nodes[number];
-    if (node) for (const gateway of gateways) gateway.reported?.(number, node.report);
+    const report = (besideVllm[number] ?? nodes[number])?.report;
+    if (report) for (const gateway of gateways) gateway.reported?.(number, report);
   };
   const changed = new Set<number>();
   const tellSoon = (number: number) => {
@@ -139,12 +148,32 @@ export async function replay(scenario: Scenario): Promise<ReplayResult> {
   };
   const nodes: readonly RankedNode[] = Array.from({ length: count }, (_, node) => {
     const onChange = () => tellSoon(node);
-    return new RankedNode({ time, caches, lower, cache: pooled ? 0 : node * ranks, prefillsAtOnce, onChange }, ranks);
+    return new RankedNode({ time, tiers, cache: pooled ? 0 : node * ranks, prefillsAtOnce, onChange }, ranks);
   });
+  const ranksOf = (node: number) => Array.from({ length: ranks }, (_, rank) => node * ranks + rank);
+  let held: HeldTiers = tiers;
+  let retentionOf = (node: number) => nodes[node]?.report.retentionMs;
+  if (eventsStopMs !== undefined)
+    time.after(eventsStopMs, () => {
+      held = { caches: caches.snapshot(), lower: lower?.snapshot() };
+      const retentions = nodes.map(({ report }) => report.retentionMs);
+      retentionOf = (node) => retentions[node];
+    });
+  const cachedTokens = (node: number, { last }: Prompt) =>
+    Math.max(...ranksOf(node).map((cache) => cachedIn(held, cache, last).tokens));
+  const eventsOf = (node: number) =>
+    policy === "prefix_affinity_exact"
+      ? { cachedTokens: (prompt: Prompt) => cachedTokens(node, prompt), retentionMs: () => retentionOf(node) }
+      : undefined;
+  const besideVllm =
+    nodesLike === "llama" || pooled
+      ? []
+      : nodes.map((engine, node) => new VllmNode({ time, engine, events: eventsOf(node) }));
+  const announced = { held: () => held, isAnnounced: (node: number) => besideVllm[node]?.isAnnounced ?? true };
   const random = seededRandom(seed + 2_000);
   // Host memory holds what the caches do, and more.
   const judge = new ReasonJudge(store, lower ?? caches);
-  const fleet = { nodes, caches, lower, ranks };
+  const fleet = { nodes, caches, ranks, announced };
   const ofAll = { fleet, gateways: scenario.gateways, world, time, random, judge };
   const gateways = Array.from({ length: scenario.gateways }, (_, number) =>
     REPLAY_POLICIES[policy]({ ...ofAll, number }),
@@ -155,25 +184,10 @@ export async function replay(scenario: Scenario): Promise<ReplayResult> {
   const send = (prompt: Prompt, onAnswered: () => void) => {
     const turn = record.arrived(prompt);
     const gateway = gateways[Math.floor(entrance() * gateways.length)];
-    gateway?.send(prompt, (node, follower) =>
-      nodes[node]?.submit({
-        prompt,
-        onStarted: (cachedTokens) => {
-          turn.started(cachedTokens);
-          follower?.started(cachedTokens);
-        },
-        onProgress: (prefilledTokens) => follower?.progress?.(prefilledTokens),
-        onFirstToken: () => {
-          turn.firstToken();
-          follower?.firstToken();
-        },
-        onFinished: (prefillMs) => {
-          turn.finished();
-          follower?.finished(prefillMs);
-          onAnswered();
-        },
-      }),
-    );
+    gateway?.send(prompt, (node, follower) => {
+      const job = { prompt, turn, onAnswered };
+      nodes[node]?.submit(besideVllm[node]?.followed(jobOf(job), follower) ?? jobOf(job, follower));
+    });
   };
   const report = () => {
     for (const number of nodes.keys()) tell(number);
@@ -195,4 +209,27 @@ export async function replay(scenario: Scenario): Promise<ReplayResult> {
     })),
     judge.trueShare,
   );
+}
+
+type TurnJob = { readonly prompt: Prompt; readonly turn: TurnRecord; readonly onAnswered: () => void };
+
+/** Returns the job of a turn, with a follower to which the node reports everything. */
+function jobOf({ prompt, turn, onAnswered }: TurnJob, follower?: Follower): Job {
+  return {
+    prompt,
+    onStarted: (cachedTokens) => {
+      turn.started(cachedTokens);
+      follower?.started(cachedTokens);
+    },
+    onProgress: (prefilledTokens) => follower?.progress?.(prefilledTokens),
+    onFirstToken: () => {
+      turn.firstToken();
+      follower?.firstToken();
+    },
+    onFinished: (prefillMs) => {
+      turn.finished();
+      follower?.finished(prefillMs);
+      onAnswered();
+    },
+  };
 }

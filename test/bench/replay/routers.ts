@@ -1,17 +1,22 @@
 import type { EventQueue } from "./event-queue.ts";
-import { exactPrefixes, Gateway, type NodeCaches } from "./gateway.ts";
+import { type AnnouncedCaches, exactPrefixes, Gateway } from "./gateway.ts";
+import type { PieceCaches } from "./piece-cache.ts";
 import type { RankedNode } from "./ranked-node.ts";
 import type { ReasonJudge } from "./reason-judge.ts";
 import type { NodeReport } from "./replay-node.ts";
 import type { PlayedWorld, Prompt } from "./traffic.ts";
 
 export type Follower = {
-  started(cachedTokens: number): void;
+  /** `cachedTokens` is undefined where the engine reports them at the end only. */
+  started(cachedTokens: number | undefined): void;
   /** The prefilled tokens of the prompt, cached ones included; only gateways implement it. */
   progress?(prefilledTokens: number): void;
   firstToken(): void;
-  /** The answer is complete; its prefill took `prefillMs` milliseconds. */
-  finished(prefillMs: number): void;
+  /**
+   * The answer is complete; its prefill took `prefillMs` milliseconds. `reported` replaces the queue time and the cached
+   * tokens as they were observed.
+   */
+  finished(prefillMs: number, reported?: { readonly queueMs: number | undefined; readonly cachedTokens: number }): void;
 };
 
 export type Router = {
@@ -19,7 +24,13 @@ export type Router = {
   reported?(node: number, report: NodeReport): void;
 };
 
-export type Fleet = Omit<NodeCaches, "nodes"> & { readonly nodes: readonly RankedNode[] };
+export type Fleet = {
+  readonly nodes: readonly RankedNode[];
+  /** The data-parallel ranks of a node, of which each has a cache. */
+  readonly ranks: number;
+  readonly caches: PieceCaches;
+  readonly announced: AnnouncedCaches;
+};
 
 /** A router that picks a node at once by a stateless rule. */
 export function ruleRouter(pick: (prompt: Prompt, reports: readonly NodeReport[]) => number): Router {
@@ -78,10 +89,10 @@ export type ReplayPolicy = "oracle" | "least_request" | "llmd" | "prefix_affinit
 const gateway =
   (lbPolicy: "least_request" | "prefix_affinity", exact = false) =>
   ({ fleet, gateways, world, time, random, judge, number }: RouterParts): Router => {
-    const nodes = fleet.nodes.length;
-    const announced = exact ? exactPrefixes({ ...fleet, nodes }, world.digests) : undefined;
+    const size = { nodes: fleet.nodes.length, ranks: fleet.ranks };
+    const announced = exact ? exactPrefixes(fleet.announced, size, world.digests) : undefined;
     return new Gateway({
-      ...{ lbPolicy, nodes, ranks: fleet.ranks, gateways, clock: time, random, announced, judge, number },
+      ...{ lbPolicy, ...size, gateways, clock: time, random, announced, judge, number },
     });
   };
 

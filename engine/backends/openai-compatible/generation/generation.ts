@@ -7,7 +7,7 @@ import type {
   GenerateResponse,
 } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { EngineError } from "../../../errors.ts";
-import { type PrefixMark, prefixMarks } from "../../../prefixes/prefix-marks.ts";
+import { prefixMarks } from "../../../prefixes/prefix-marks.ts";
 import { SignsOfLife } from "../../signs-of-life.ts";
 import { finished, progress, started, stepOf, timings } from "../../stream-events.ts";
 import type { TokenChunk, TokenRequest, TokenSampling } from "../engines/engine-dialect.ts";
@@ -46,9 +46,9 @@ export async function* generate(
   try {
     const order = { tenant: request.tenant, signal: link.signal, onMove: () => life.tell() };
     const prepared = yield* life.during(prepareGeneration(parts, request, order));
-    const marks = prefixMarks(request);
-    reading = sentPrompt(parts, request, prepared, marks);
-    yield* new Generation(parts, request, { ...prepared, marks, reading }, life, link.signal).run();
+    const sent = sentGeneration(parts, request, prepared);
+    reading = sent.reading;
+    yield* new Generation(parts, request, sent, life, link.signal).run();
   } finally {
     unwatch();
     reading?.gone();
@@ -58,29 +58,40 @@ export async function* generate(
   }
 }
 
+/** A request whose prompt is in the ledger. */
+type SentGeneration = PreparedGeneration & {
+  readonly reading: LedgerPrompt;
+  /** Records what the engine found cached of the prompt. */
+  readonly learn: (foundTokens: number) => void;
+};
+
 /**
  * Adds a prompt to the ledger, with what the node knows of the engine's cache. Of an engine with several ranks, picks the
  * one that gets all calls of the answer.
  */
-function sentPrompt(
+function sentGeneration(
   { cache, ledger, lastTurns }: GenerationParts,
   request: GenerateRequest,
-  { prompt, given, salt }: PreparedGeneration,
-  marks: readonly PrefixMark[],
-): LedgerPrompt {
+  prepared: PreparedGeneration,
+): SentGeneration {
+  const { prompt, given, salt } = prepared;
+  const marks = prefixMarks(request);
   const tokens = prompt.tokens.length + given.length;
-  const ranks = cache?.follow({ ...request, marks, salt, tokens: prompt.tokens }) ?? [];
+  const followed = cache?.follow({ ...request, marks, salt, tokens: prompt.tokens });
+  const ranks = followed?.ranks ?? [];
   const loads = ranks.map((cached, rank) => ({ ...ledger.loadOf(rank), cached }));
   const rank = ranks.length > 1 ? pickRank(loads, tokens) : undefined;
-  const cachedTokens = ranks[rank ?? 0]?.tokens ?? lastTurns.cachedTokens(salt, marks) ?? 0;
-  return ledger.sent({ tokens, cachedTokens: Math.min(tokens, cachedTokens), rank });
+  const heldTokens = followed?.isTrusted ? ranks[rank ?? 0]?.tokens : undefined;
+  const cachedTokens = heldTokens ?? lastTurns.cachedTokens(salt, marks) ?? 0;
+  const reading = ledger.sent({ tokens, cachedTokens: Math.min(tokens, cachedTokens), rank });
+  const learn = (foundTokens: number) => {
+    reading.measured(foundTokens);
+    lastTurns.answered(salt, marks, prompt.tokens.length, foundTokens);
+    // The tokens of a begun answer may be cached, too.
+    if (given.length === 0) followed?.answered(foundTokens, reading);
+  };
+  return { ...prepared, reading, learn };
 }
-
-/** A request whose prompt is in the ledger. */
-type SentGeneration = PreparedGeneration & {
-  readonly marks: readonly PrefixMark[];
-  readonly reading: LedgerPrompt;
-};
 
 const REASONED: LegEnd = { by: "reasoning", cut: false };
 
@@ -291,10 +302,10 @@ class Generation {
   }
 
   #closing(cut: FinishReason | undefined): GenerateResponse {
-    const { answer, prompt, reading } = this.#prepared;
+    const { answer, prompt, reading, learn } = this.#prepared;
     const endMs = this.#parts.nowMs();
     const firstMs = this.#firstMs ?? endMs;
-    if (this.#cachedInputTokens !== undefined) this.#learn(this.#cachedInputTokens);
+    if (this.#cachedInputTokens !== undefined) learn(this.#cachedInputTokens);
     const held = answer.end(cut !== undefined);
     const last = finished({
       reason: answer.finishReason(cut),
@@ -309,13 +320,6 @@ class Generation {
       timings: timings({ ...reading.times, decodeMs: endMs - firstMs }),
     });
     return this.#step([...held, last], []);
-  }
-
-  /** Records what the engine found cached of the prompt. */
-  #learn(cachedTokens: number): void {
-    const { salt, marks, prompt, reading } = this.#prepared;
-    reading.measured(cachedTokens);
-    this.#parts.lastTurns.answered(salt, marks, prompt.tokens.length, cachedTokens);
   }
 }
 

@@ -20,6 +20,8 @@ export type Block = Copies & {
   onDevice: boolean;
   /** The next block of the newest prompt that continued here. */
   newest: Block | undefined;
+  /** The milliseconds of its last use by a prompt. */
+  usedMs: number;
 };
 
 /** The part of a prompt that a rank can reuse. */
@@ -35,6 +37,9 @@ export type BlockTreeOptions = {
   /** Whether the engine reports each stored and removed copy of a block. */
   readonly counts: boolean;
   readonly maxBlocks: number;
+  readonly nowMs: () => number;
+  /** Called when the engine has evicted a block that no prompt had used for `idleMs` milliseconds. */
+  readonly onEvicted: (idleMs: number) => void;
   /** Returns the hashes of a recent prompt before these tokens; undefined if they are at no place, or at several. */
   readonly locate: (tokens: readonly number[], blockTokens: number) => readonly number[] | undefined;
 };
@@ -128,9 +133,11 @@ export class BlockTree {
   /** Records a prompt that is sent to the engine, which makes it the newest one. */
   used(hashes: readonly number[]): void {
     let before: Block | undefined;
+    const nowMs = this.#options.nowMs();
     for (const hash of hashes) {
       const block = this.#blocks.get(hash);
       if (!block) return;
+      block.usedMs = nowMs;
       if (before) before.newest = block;
       before = block;
     }
@@ -196,7 +203,7 @@ export class BlockTree {
     if (this.#blocks.size >= this.#options.maxBlocks) return undefined;
     const block: Block = {
       ...{ hash, depth: (parent?.depth ?? 0) + 1, parent, children: [], name: "", device: 0, lower: 0 },
-      ...{ isInferred: false, held: false, onDevice: false, newest: undefined },
+      ...{ isInferred: false, held: false, onDevice: false, newest: undefined, usedMs: this.#options.nowMs() },
     };
     parent?.children.push(block);
     this.#blocks.set(hash, block);
@@ -223,7 +230,10 @@ export class BlockTree {
   #removed(hashes: readonly string[], memory: BlockMemory): void {
     for (const name of hashes) {
       const known = this.#named.get(name);
-      if (known && known[memory] > 0) this.#unname(name, known, memory, 1);
+      if (!known || known[memory] === 0) continue;
+      const { block } = known;
+      this.#unname(name, known, memory, 1);
+      if (block.device + block.lower === 0) this.#options.onEvicted(this.#options.nowMs() - block.usedMs);
     }
   }
 

@@ -11,6 +11,9 @@ const MAX_TIES = 65_536;
 /** The most recent prompts in which blocks are located, and the most tokens of all of them. */
 const MAX_LINES = { lines: 32, tokens: 2_000_000 };
 
+/** The weight of the newest evicted block in the observed retention: the last 500 blocks dominate. */
+const NEWEST = 0.002;
+
 /** A prompt that is sent to the engine: its tokens, and the hashes of its whole blocks. */
 type PromptLine = { readonly tokens: ArrayLike<number>; readonly hashes: readonly number[] };
 
@@ -35,6 +38,7 @@ export type EngineBlocksOptions = {
   readonly ranks?: number;
   /** The most blocks of all ranks together. */
   readonly maxBlocks?: number;
+  readonly nowMs: () => number;
 };
 
 /**
@@ -47,11 +51,15 @@ export class EngineBlocks implements KnownTies {
   readonly #ties = new Map<string, Tie>();
   readonly #tied = new Map<number, Set<string>>();
   #lines: PromptLine[] = [];
+  #retentionMs: number | undefined;
 
-  constructor(held: HeldPrefixes, { counts, ranks = 1, maxBlocks = MAX_BLOCKS }: EngineBlocksOptions) {
+  constructor(held: HeldPrefixes, { counts, ranks = 1, maxBlocks = MAX_BLOCKS, nowMs }: EngineBlocksOptions) {
     this.#held = held;
     const locate = (tokens: readonly number[], blockTokens: number) => this.#locate(tokens, blockTokens);
-    const options = { counts, maxBlocks: Math.ceil(maxBlocks / ranks), locate };
+    const onEvicted = (idleMs: number) => {
+      this.#retentionMs = idleMs * NEWEST + (this.#retentionMs ?? idleMs) * (1 - NEWEST);
+    };
+    const options = { counts, maxBlocks: Math.ceil(maxBlocks / ranks), nowMs, onEvicted, locate };
     this.#trees = Array.from({ length: ranks }, () => new BlockTree(options));
   }
 
@@ -63,6 +71,11 @@ export class EngineBlocks implements KnownTies {
   /** The tokens on the accelerators. */
   get tokens(): number {
     return this.#trees.reduce((sum, { onDevice, blockTokens }) => sum + onDevice * blockTokens, 0);
+  }
+
+  /** The idle time of recently evicted blocks, in milliseconds; undefined before the first eviction. */
+  get retentionMs(): number | undefined {
+    return this.#retentionMs;
   }
 
   /** Returns whether a rank holds a block and all blocks before it. */

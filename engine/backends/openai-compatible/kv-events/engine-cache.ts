@@ -8,6 +8,7 @@ import { HeldPrefixes, type KvTokens } from "../../../prefixes/held-prefixes.ts"
 import type { PrefixMark } from "../../../prefixes/prefix-marks.ts";
 import { throwIfLeft } from "../../caller-left.ts";
 import type { RequestSettings } from "../request/request.ts";
+import type { LedgerPrompt } from "../watch/prompt-ledger.ts";
 import type { CachedPart } from "./block-tree.ts";
 import { EngineBlocks } from "./engine-blocks.ts";
 import { EventFeed, loadZmq } from "./event-feed.ts";
@@ -32,6 +33,16 @@ export type KvEventsOptions = {
   readonly replayEndpoint?: string | undefined;
   /** The number of data-parallel ranks; each has the next port. */
   readonly ranks: number;
+};
+
+/** A prompt in the engine's blocks. */
+export type FollowedPrompt = {
+  /** What each rank holds of it. */
+  readonly ranks: readonly CachedPart[];
+  /** Whether the engine's findings have agreed with its events so far. */
+  readonly isTrusted: boolean;
+  /** Compares what its rank found of it with the events. */
+  answered(foundTokens: number, prompt: Pick<LedgerPrompt, "rank" | "isAlone">): void;
 };
 
 export type EngineCacheParts = {
@@ -69,6 +80,12 @@ export class EngineCache {
     });
   }
 
+  /** The idle time of recently evicted blocks, in seconds; undefined if it is not known. */
+  get retentionSeconds(): number | undefined {
+    const { retentionMs } = this.#blocks ?? {};
+    return this.#isConfirmed && retentionMs !== undefined ? retentionMs / 1_000 : undefined;
+  }
+
   /** Whether events have arrived and match the engine's prompts. */
   get isConfirmed(): boolean {
     return this.#isConfirmed;
@@ -81,7 +98,8 @@ export class EngineCache {
   async open({ dialect }: Pick<RequestSettings, "dialect">): Promise<void> {
     const { options } = this.#parts;
     const zmq = await loadZmq();
-    const blocks = new EngineBlocks(this.held, { counts: dialect.countsBlockCopies, ranks: options.ranks });
+    const nowMs = () => this.#parts.clock.nowMs();
+    const blocks = new EngineBlocks(this.held, { counts: dialect.countsBlockCopies, ranks: options.ranks, nowMs });
     this.#blocks = blocks;
     this.#feeds = Array.from({ length: options.ranks }, (_, rank) => {
       const endpoint = endpointOf(options.endpoint, rank);
@@ -127,19 +145,26 @@ export class EngineCache {
    * Tracks a request before it is sent: maps its digests to the tokens of its prompt. Returns what each rank holds of it;
    * undefined if that is not known.
    */
-  follow({ model, messages, marks, salt, tokens: prompt }: SentPrompt): readonly CachedPart[] | undefined {
+  follow({ model, messages, marks, salt, tokens: prompt }: SentPrompt): FollowedPrompt | undefined {
     if (this.#confirming) Object.assign(this.#confirming, { tokens: prompt, salt });
     const blocks = this.#blocks;
     if (!blocks || !this.#isConfirmed) return undefined;
     const { blockTokens } = blocks;
     const tokens = Uint32Array.from(prompt);
     const hashes = chainHashes(tokens, blockTokens, this.#isSalted ? salt : "");
+    const ranks = blocks.cached(hashes);
     // Tokens do not identify an image.
-    if (marks.length > 0 && !messages.some(hasImage)) {
+    const isKnown = !messages.some(hasImage);
+    if (isKnown && marks.length > 0) {
       blocks.used({ tokens, hashes });
       blocks.tie(tiesOf({ model, marks, tokens, hashes, blockTokens }, blocks));
     }
-    return blocks.cached(hashes);
+    const answered: FollowedPrompt["answered"] = (found, { rank = 0, isAlone }) => {
+      const tokensOf = (parts: readonly CachedPart[]) => parts[rank]?.tokens ?? 0;
+      const [before, after] = [tokensOf(ranks), tokensOf(blocks.cached(hashes))];
+      if (isKnown) this.held.found({ before, after, found, isAlone, blockTokens });
+    };
+    return { ranks, isTrusted: this.held.isAnnounced, answered };
   }
 
   close(): void {

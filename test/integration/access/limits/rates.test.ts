@@ -1,9 +1,9 @@
-import { afterEach, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { fixedSentence } from "../../../support/engine/scripted-backend.ts";
 import { blockEnd, delta, finished, started, textStart } from "../../../support/events/events.ts";
 import { gate } from "../../../support/gate.ts";
 import { keyWith, limitHeaders } from "../../../support/gateway/limited-key.ts";
-import { OwnServices } from "../../../support/gateway/own-services.ts";
+import { ownService } from "../../../support/gateway/own-services.ts";
 import { readBody } from "../../../support/http/read-until.ts";
 import { statusOf } from "../../../support/http/status-of.ts";
 import { MINIMAL } from "../../../support/requests/minimal-bodies.ts";
@@ -11,11 +11,8 @@ import { until } from "../../../support/until.ts";
 
 /* Rates of a key, and the response headers with what remains of them. */
 
-const services = new OwnServices();
-afterEach(() => services.stop());
-
 test("a key over its rate is refused before its body is understood; it may still count tokens and list models", async () => {
-  const { engine, gateway } = await services.start(fixedSentence);
+  const { engine, gateway } = await ownService(fixedSentence);
   const auth = await keyWith(gateway, { rpm: 1 });
   expect(await statusOf(gateway.post("/v1/responses", "not json", auth))).toBe(400);
   expect(await statusOf(gateway.post("/v1/responses", "not json", auth))).toBe(429);
@@ -30,7 +27,7 @@ test("a key over its rate is refused before its body is understood; it may still
 test("a stream that goes over the limit is not cut; the next request waits", async () => {
   const pieces = Array.from({ length: 3_000 }, (_, i) => delta(0, `${i} `));
   const half = gate();
-  const { gateway } = await services.start(async function* () {
+  const { gateway } = await ownService(async function* () {
     yield [started(), textStart(0), ...pieces.slice(0, 2_000)];
     await half.passed;
     yield [...pieces.slice(2_000), blockEnd(0), finished(undefined, { outputTokens: 3_000 })];
@@ -53,7 +50,7 @@ test("a stream that goes over the limit is not cut; the next request waits", asy
 test.each(["/v1/chat/completions", "/v1/responses", "/v1/messages"] as const)(
   "the headers of an answer of %s show the reservation, and a refused body has them, too",
   async (path) => {
-    const { gateway } = await services.start(fixedSentence, { limits: { headerPrefix: "vendor" } });
+    const { gateway } = await ownService(fixedSentence, { limits: { headerPrefix: "vendor" } });
     const auth = await keyWith(gateway, { rpm: 60, itpm: 90_000, otpm: 5_000 });
     const response = await gateway.post(path, MINIMAL[path], auth);
     const headers = limitHeaders(response);
@@ -80,7 +77,7 @@ test.each(["/v1/chat/completions", "/v1/responses", "/v1/messages"] as const)(
 );
 
 test("a list of models and a count have the headers, and take nothing from generations", async () => {
-  const { gateway } = await services.start(fixedSentence);
+  const { gateway } = await ownService(fixedSentence);
   const auth = await keyWith(gateway, { rpm: 60, otpm: 5_000 });
   const rested = {
     ...{ "x-ratelimit-limit-requests": "60", "x-ratelimit-limit-tokens": "5000" },

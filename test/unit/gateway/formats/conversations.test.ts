@@ -148,6 +148,11 @@ describe("messages", () => {
       'assistant thought "Hm." | user "b"',
     ],
     [
+      "shown thinking needs no signature",
+      [assistant([{ type: "thinking", thinking: "Hm.", signature: "" }]), user("b")],
+      'assistant thought "Hm." | user "b"',
+    ],
+    [
       "a call keeps the order of its arguments",
       [assistant([call("t", "f", { b: 1, a: [true, null] })]), user([result("t")])],
       'assistant call(t f {"b":1,"a":[true,null]}) | tool result(t f "ok")',
@@ -288,7 +293,7 @@ describe("responses", () => {
     ],
     [
       "a call in a namespace has the model's name",
-      [call("c", { namespace: "fs" }), output("c")],
+      [call("c", { id: "fc_1", status: "completed", namespace: "fs" }), output("c")],
       'assistant call(c fs__read { "a":1}) | tool result(c fs__read "done")',
     ],
     [

@@ -77,10 +77,10 @@ function prompt(words: string, newMessages?: number): PromptShape {
 }
 
 describe("sent prompts", () => {
-  const lives: Record<string, number | undefined> = { A: 1, B: 1 };
+  const node = (startedAtMs: number) => ({ startedAtMs, gateways: 0, evictedBeforeMs: undefined });
+  const lives: Record<string, ReturnType<typeof node> | undefined> = { A: node(1), B: node(1) };
   const use = (nowMs = 0) => ({ tokensPerByte: 0.25, ttlMs: 60_000, nowMs });
-  const indexOf = (announced = new Announcements()) =>
-    new PrefixIndex(announced, { lifeOf: (address) => lives[address], viewOf: () => undefined });
+  const indexOf = (announced = new Announcements()) => new PrefixIndex(announced, { get: (address) => lives[address] });
   const tokensOn = (index: PrefixIndex, shape: PromptShape, address = "A", nowMs = 0) =>
     index.held(shape, nowMs, 0.25).byAddress.get(address)?.tokens;
 
@@ -120,11 +120,11 @@ describe("sent prompts", () => {
     index.sent(prompt("h u"), "A", use()).state = "prefilled";
     expect(tokensOn(index, prompt("h u"), "A", 59_999)).toBe(2_000);
     expect(tokensOn(index, prompt("h u"), "A", 60_000)).toBeUndefined();
-    for (const life of [2, undefined]) {
+    for (const life of [node(2), undefined]) {
       lives.A = life;
       expect(tokensOn(index, prompt("h u"))).toBeUndefined();
     }
-    lives.A = 1;
+    lives.A = node(1);
     expect(tokensOn(index, prompt("h u"))).toBe(2_000);
   });
 
@@ -163,7 +163,7 @@ describe("sent prompts", () => {
   });
 
   test("of hundreds of endpoints with one head stay bounded, the newest of each endpoint first", () => {
-    const index = new PrefixIndex(new Announcements(), { lifeOf: () => 1, viewOf: () => undefined }, 50);
+    const index = new PrefixIndex(new Announcements(), { get: () => undefined }, 50);
     for (let at = 0; at < 300; at += 1) index.sent(prompt(`h u${at}`), `e${at}`, use());
     const { byAddress } = index.held(prompt("h x"), 0, 0.25);
     expect(byAddress.size).toBeLessThanOrEqual(16);

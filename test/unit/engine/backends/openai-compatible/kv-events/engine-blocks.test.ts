@@ -12,9 +12,10 @@ import { HeldPrefixes } from "../../../../../../engine/prefixes/held-prefixes.ts
 const BLOCK = 4;
 let held: HeldPrefixes;
 let blocks: EngineBlocks;
+let now = 0;
 beforeEach(() => {
   held = new HeldPrefixes(() => ({ used: 0, total: 0 }));
-  blocks = new EngineBlocks(held, { counts: true, ranks: 2 });
+  blocks = new EngineBlocks(held, { counts: true, ranks: 2, nowMs: () => now });
 });
 
 const tokens = (count: number, first = 1) => Array.from({ length: count }, (_, index) => first + index);
@@ -113,7 +114,7 @@ test("blocks with unreported parents are located in the prompt, and their parent
 });
 
 test("blocks beyond the limit are not reported", () => {
-  blocks = new EngineBlocks(held, { counts: true, maxBlocks: 5 });
+  blocks = new EngineBlocks(held, { counts: true, maxBlocks: 5, nowMs: () => now });
   const prompt = tokens(40);
   tie("a", prompt, 20);
   tie("b", prompt, 24);
@@ -196,4 +197,21 @@ test("a digest stands where its prompts part, and is reported with fewer tokens 
   expect(readPrompt("abc", [...prompt.slice(0, 10), 7, ...prompt.slice(10)]).get("a")).toMatchObject({ tokens: 8 });
   blocks.forget(0);
   expect(readPrompt("abc", tokens(100, 7)).get("a")).toMatchObject({ isExact: false });
+});
+
+test("the retention is the idle time of evicted blocks; a lost connection evicts nothing", () => {
+  const [old, recent] = [tokens(8), tokens(8, 100)];
+  blocks.take(0, [stored("o", old, 0), stored("r", recent, 0)]);
+  expect(blocks.retentionMs).toBeUndefined();
+  now += 60_000;
+  blocks.used({ tokens: recent, hashes: chainHashes(Uint32Array.from(recent), BLOCK, "") });
+  now += 30_000;
+  blocks.take(0, [removed(["o1"])]);
+  expect(blocks.retentionMs).toBe(90_000);
+  blocks.take(0, [removed(["r1"])]);
+  expect(blocks.retentionMs).toBeCloseTo(90_000 - 0.002 * 60_000);
+  const before = blocks.retentionMs;
+  now += 1_000_000;
+  blocks.forget(0);
+  expect(blocks.retentionMs).toBe(before);
 });

@@ -72,7 +72,7 @@ let held: HeldPrefixes;
 let blocks: EngineBlocks;
 beforeEach(() => {
   held = new HeldPrefixes(() => ({ used: 0, total: 0 }));
-  blocks = new EngineBlocks(held, { counts: true });
+  blocks = new EngineBlocks(held, { counts: true, nowMs: () => 0 });
 });
 
 async function publish(...events: readonly unknown[]): Promise<void> {

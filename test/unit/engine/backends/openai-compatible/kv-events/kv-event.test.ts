@@ -122,7 +122,7 @@ test("a batch of a long prompt is decoded in slices, as equivalent parts in orde
   const stored = events.slice(0, 13).flatMap((event) => (event.kind === "stored" ? [event] : []));
   expect(stored.flatMap((event) => event.tokens)).toEqual(tokens);
   expect(stored.flatMap((event) => event.hashes)).toEqual(names.map(String));
-  const blocks = new EngineBlocks(new HeldPrefixes(() => ({ used: 0, total: 0 })), { counts: true });
+  const blocks = new EngineBlocks(new HeldPrefixes(() => ({ used: 0, total: 0 })), { counts: true, nowMs: () => 0 });
   const left = [13, 22, 31, 34].map((upTo, index, all) => {
     blocks.take(0, events.slice(all[index - 1] ?? 0, upTo));
     return blocks.tokens / size;
