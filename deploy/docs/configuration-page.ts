@@ -7,7 +7,6 @@ export type ConfigurationPage = {
   /** The source files, for the "do not edit" note. */
   readonly madeFrom: string;
   readonly intro: readonly string[];
-  /** Schema of the configuration file; its descriptions become the rows. */
   readonly schema: SchemaNode;
   /** Envoy's names of keys, by path. Absent: the page has no such column. */
   readonly envoyNames?: Readonly<Record<string, string>>;
@@ -85,7 +84,6 @@ function groupSections({ path, node, required }: Key): readonly Section[] {
   ];
 }
 
-/** Returns all keys with a value below a node, in order. */
 function leavesOf(node: SchemaNode, path: string): readonly Key[] {
   return keysOf(node, path).flatMap((key) => {
     const inner = key.node.items;
@@ -103,7 +101,6 @@ function keysOf(node: SchemaNode, path: string): readonly Key[] {
   }));
 }
 
-/** Returns whether a key has nested keys: an object, a list of objects, or a choice between objects. */
 function isGroup(node: SchemaNode): boolean {
   const inner = Array.isArray(node.items) ? undefined : node.items;
   const holder = typeof inner === "object" ? (inner as SchemaNode) : node;

@@ -6,13 +6,11 @@ export type MetricFacts = {
   readonly name: string;
   readonly type: string;
   readonly help: string;
-  /** In the order of declaration. */
   readonly labels: readonly string[];
 };
 
 export type MetricsPage = {
   readonly title: string;
-  /** The source files, for the "do not edit" note. */
   readonly madeFrom: string;
   readonly intro: readonly string[];
   readonly registry: Registry;

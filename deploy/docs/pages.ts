@@ -19,7 +19,6 @@ import { metricsPage } from "./metrics-page.ts";
 import { engineErrorsPage, outcomesPage } from "./outcomes-page.ts";
 import { referencePages } from "./reference/format-pages.ts";
 
-/** A generated file: its path in the repository, and its text. */
 export type GeneratedFile = { readonly path: string; readonly text: string };
 
 const CONFIGURATION_INTRO = [
@@ -88,7 +87,6 @@ function editorLine(path: string): string {
   return `Editors with a YAML language server complete and check a file that begins with \`# yaml-language-server: $schema=${path}\`.`;
 }
 
-/** Returns every generated document of the repository. */
 export function generatedFiles(): readonly GeneratedFile[] {
   const gateway = fileSchema(gatewayConfigSchema, "Configuration of a svc gateway");
   const engine = fileSchema(engineConfigSchema, "Configuration of a svc engine node");

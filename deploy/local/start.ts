@@ -53,7 +53,6 @@ const SILENT_MS = 1_000;
 
 const say = (text: string): void => console.error(text);
 
-/** Runs the service until a stop signal. */
 async function run(options: LocalOptions, engines: Engines): Promise<void> {
   const supervisor = new Supervisor(say);
   const orders = new StopOrders(systemClock.nowMs);
@@ -75,7 +74,6 @@ async function run(options: LocalOptions, engines: Engines): Promise<void> {
   });
 }
 
-/** Starts the engines, then the gateway, and announces them when all are ready. */
 async function bringUp(
   supervisor: Supervisor,
   folder: string,
@@ -134,7 +132,6 @@ function gatewayProgram(state: State, options: LocalOptions, engines: readonly s
 
 type Start = { readonly config: () => Promise<string>; readonly onReady: (ready: Ready) => void };
 
-/** Returns a program whose configuration is written at each start. */
 function program(name: string, file: string, { config, onReady }: Start): Program {
   return {
     name,

@@ -81,7 +81,6 @@ const LONGEST_MS = 30_000;
 /** Ready time, in milliseconds, after which the delay is reset. */
 const STEADY_MS = 60_000;
 
-/** The restart delay of a process, which doubles while it keeps exiting. */
 export class RestartDelay {
   #ends = 0;
 

@@ -29,9 +29,7 @@ const entry = z.object({
   keyId: z.string(),
   fields: z.array(z.string()),
   revision: z.int(),
-  /**
-   * Link to the line before: its MAC, or the SHA-256 of the line if it has no MAC, in hex; zeros for the first line.
-   */
+  /** MAC of the line before, or its SHA-256 if it has no MAC, in hex; zeros for the first line. */
   prev: hex32,
   /** HMAC-SHA256 of this line without this field, in hex; absent in lines from before the log was keyed. */
   mac: hex32.optional(),
@@ -39,7 +37,6 @@ const entry = z.object({
 
 export type AuditEntry = Readonly<z.infer<typeof entry>>;
 
-/** The contents of the audit log up to the first broken line. */
 export type AuditLog = {
   readonly entries: readonly AuditEntry[];
   readonly brokenAt: number | undefined;
@@ -51,10 +48,7 @@ export const NO_LINE = "0".repeat(64);
  * finally makes the revision writes this line.
  */
 const BROKEN_OFF: KeyChange = { action: "broken-off", keyId: "*", fields: [] };
-/**
- * Flags with which the log is opened. A symbolic link is refused: an attacker may have placed it, or it leads to an
- * unintended file.
- */
+/** A symbolic link is refused: an attacker may have placed it, or it leads to an unintended file. */
 const APPEND = constants.O_APPEND | constants.O_CREAT | constants.O_RDWR | (constants.O_NOFOLLOW ?? 0);
 
 export function auditFileOf(keyFile: string): string {

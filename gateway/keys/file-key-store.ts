@@ -29,10 +29,7 @@ export class FileKeyStore extends KeyStore {
     });
   }
 
-  /**
-   * Loads the file and follows it until `close`. Throws an error that `isKeyStoreError` accepts if the file is missing
-   * or unusable.
-   */
+  /** Loads the file and follows it until `close`. Throws if the file is missing or unusable. */
   static async open(file: string, clock: Clock): Promise<FileKeyStore> {
     const store = new FileKeyStore(file, clock);
     await store.#followed.look();

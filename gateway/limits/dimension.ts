@@ -36,7 +36,6 @@ export type PlaceLimit = {
 
 type Rates = Pick<KeyLimits, "rpm" | "itpm" | "otpm" | "concurrency">;
 
-/** Returns the limits of a key that apply to every generation, whatever its model. */
 export function generationDimensions({ limits, quota }: Principal): Dimension[] {
   const { tokensPerDay } = quota;
   const daily: Dimension[] =
@@ -54,7 +53,6 @@ export function generationDimensions({ limits, quota }: Principal): Dimension[] 
   return [...rateDimensions(limits, undefined), ...daily];
 }
 
-/** Returns the limits of a key that apply to one model in addition. */
 export function modelDimensions({ limits }: Principal, model: string): Dimension[] {
   const rates = ratesOf(limits, model);
   return rates ? rateDimensions(rates, model) : [];
