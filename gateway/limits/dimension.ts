@@ -37,20 +37,10 @@ export type PlaceLimit = {
 type Rates = Pick<KeyLimits, "rpm" | "itpm" | "otpm" | "concurrency">;
 
 export function generationDimensions({ limits, quota }: Principal): Dimension[] {
-  const { tokensPerDay } = quota;
-  const daily: Dimension[] =
-    tokensPerDay === undefined
-      ? []
-      : [
-          {
-            measure: "tokensPerDay",
-            model: undefined,
-            limit: tokensPerDay,
-            name: "tokensPerDay",
-            rule: { kind: "day", total: tokensPerDay },
-          },
-        ];
-  return [...rateDimensions(limits, undefined), ...daily];
+  const total = quota.tokensPerDay;
+  if (total === undefined) return rateDimensions(limits, undefined);
+  const daily = { measure: "tokensPerDay", model: undefined, limit: total, name: "tokensPerDay" } as const;
+  return [...rateDimensions(limits, undefined), { ...daily, rule: { kind: "day", total } }];
 }
 
 export function modelDimensions({ limits }: Principal, model: string): Dimension[] {
