@@ -2,15 +2,15 @@ import type { SchemaNode } from "./markdown.ts";
 import { code, page, table } from "./markdown.ts";
 import { typeWords } from "./reference/field-tables.ts";
 
-export type ConfigurationPage = {
-  readonly title: string;
-  /** The source files, for the "do not edit" note. */
-  readonly madeFrom: string;
-  readonly intro: readonly string[];
-  readonly schema: SchemaNode;
-  /** Envoy's names of keys, by path. Absent: the page has no such column. */
-  readonly envoyNames?: Readonly<Record<string, string>>;
-};
+const INTRO = [
+  "One YAML file per process, checked strictly: an unknown key stops the start with its path and exit code 2. Only what is",
+  "required has to be in the file, and what is required in a section only where the section is. Relative paths start at the",
+  "folder where the process is started.",
+  "",
+  `A value may take environment variables: \`\${NAME}\` is the variable's value, \`\${NAME:-text}\` the text where it is unset or empty,`,
+  `and \`$\${\` a plain \`\${\`. A variable that is unset stops the start. Alone and without quotation marks, as in \`port: \${PORT}\`, a`,
+  "reference may be a number, `true` or `false`. `--check-config` checks the file and starts nothing.",
+].join("\n");
 
 type Key = { readonly path: string; readonly node: SchemaNode; readonly required: boolean };
 
@@ -27,9 +27,17 @@ const UNITS: readonly (readonly [ending: RegExp, unit: string])[] = [
 ];
 
 /**
- * Writes the page of a program's configuration. Throws for a key without a description, or an Envoy name without a key.
+ * Writes the page of a program's configuration from its schema; `envoyNames` are Envoy's names of keys, by path. Throws
+ * for a key without a description, or an Envoy name without a key.
  */
-export function configurationPage({ title, madeFrom, intro, schema, envoyNames }: ConfigurationPage): string {
+export function configurationPage(
+  program: string,
+  source: string,
+  schemaFile: string,
+  schema: SchemaNode,
+  envoyNames?: Readonly<Record<string, string>>,
+): string {
+  const title = `Configuration of ${program}`;
   const sections = sectionsOf(schema);
   const keys = sections.flatMap((section) => section.keys);
   const silent = keys.filter(({ node }) => !node.description).map(({ path }) => path);
@@ -37,10 +45,17 @@ export function configurationPage({ title, madeFrom, intro, schema, envoyNames }
   const known = new Set(keys.map(({ path }) => path));
   const unknown = Object.keys(envoyNames ?? {}).filter((path) => !known.has(path));
   if (unknown.length > 0) throw new Error(`${title}: Envoy's names of keys that are not there: ${unknown.join(", ")}`);
-  return page(title, madeFrom, [...intro, ...sections.map((section) => sectionText(section, envoyNames))]);
+  return page(title, `${code(source)} and the schemas that it composes`, [
+    INTRO,
+    ...(envoyNames
+      ? ["The last column names the field of Envoy's v3 API that means the same; its default there may be another."]
+      : []),
+    `Editors with a YAML language server complete and check a file that begins with \`# yaml-language-server: $schema=${schemaFile}\`.`,
+    ...sections.map((section) => sectionText(section, envoyNames)),
+  ]);
 }
 
-function sectionText({ heading, text, keys }: Section, envoyNames: ConfigurationPage["envoyNames"]): string {
+function sectionText({ heading, text, keys }: Section, envoyNames?: Readonly<Record<string, string>>): string {
   const header = ["key", "type", "default", "meaning", ...(envoyNames ? ["Envoy"] : [])];
   const rows = keys.map(({ path, node, required }) => [
     code(path),

@@ -9,14 +9,11 @@ export type MetricFacts = {
   readonly labels: readonly string[];
 };
 
-export type MetricsPage = {
-  readonly title: string;
-  readonly madeFrom: string;
-  readonly intro: readonly string[];
-  readonly registry: Registry;
-  /** Advice for each metric, which also defines the groups and their order. */
-  readonly actions: MetricActions;
-};
+const PLATFORM_METRICS = [
+  "Beside these stand the metrics that prom-client and Node bring for every process, `process_…` and `nodejs_…`. Alert on",
+  "`nodejs_eventloop_lag_p99_seconds` above 0.2, on `process_open_fds` near `process_max_fds`, and on",
+  "`process_resident_memory_bytes` near the memory of the machine.",
+].join("\n");
 
 /** Name suffixes of Prometheus with their units. */
 const UNITS: readonly (readonly [ending: RegExp, unit: string])[] = [
@@ -32,7 +29,8 @@ const UNITS: readonly (readonly [ending: RegExp, unit: string])[] = [
 const OF_THE_PLATFORM = /^(?:process|nodejs)_(?!eventloop_utilization_ratio$)/;
 
 /** Writes the page of a program's metrics. Throws for a metric without advice, or advice without a metric. */
-export function metricsPage({ title, madeFrom, intro, registry, actions }: MetricsPage): string {
+export function metricsPage(program: string, served: string, registry: Registry, actions: MetricActions): string {
+  const title = `Metrics of ${program}`;
   const metrics = new Map(metricsOf(registry).map((metric) => [metric.name, metric]));
   const advised = Object.values(actions).flatMap((group) => Object.keys(group));
   const without = [...metrics.keys()].filter((name) => !advised.includes(name));
@@ -45,7 +43,8 @@ export function metricsPage({ title, madeFrom, intro, registry, actions }: Metri
     });
     return `## ${heading}\n\n${table(["metric", "type", "labels", "unit", "meaning", "when it moves"], rows)}`;
   });
-  return page(title, madeFrom, [...intro, ...sections]);
+  const source = `the registry of ${program.replace(/^the/, "a")} and \`deploy/docs/metric-actions.ts\``;
+  return page(title, source, [served, PLATFORM_METRICS, ...sections]);
 }
 
 export function metricsOf(registry: Registry): readonly MetricFacts[] {
