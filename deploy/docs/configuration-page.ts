@@ -26,45 +26,27 @@ const UNITS: readonly (readonly [ending: RegExp, unit: string])[] = [
   [/Tokens$/, "tokens"],
 ];
 
-/**
- * Writes the page of a program's configuration from its schema; `envoyNames` are Envoy's names of keys, by path. Throws
- * for a key without a description, or an Envoy name without a key.
- */
-export function configurationPage(
-  program: string,
-  source: string,
-  schemaFile: string,
-  schema: SchemaNode,
-  envoyNames?: Readonly<Record<string, string>>,
-): string {
-  const title = `Configuration of ${program}`;
+/** Writes the page of a program's configuration from its schema. Throws for a key without a description. */
+export function configurationPage(program: string, source: string, schemaFile: string, schema: SchemaNode): string {
   const sections = sectionsOf(schema);
-  const keys = sections.flatMap((section) => section.keys);
-  const silent = keys.filter(({ node }) => !node.description).map(({ path }) => path);
-  if (silent.length > 0) throw new Error(`${title}: no description of ${silent.join(", ")}`);
-  const known = new Set(keys.map(({ path }) => path));
-  const unknown = Object.keys(envoyNames ?? {}).filter((path) => !known.has(path));
-  if (unknown.length > 0) throw new Error(`${title}: Envoy's names of keys that are not there: ${unknown.join(", ")}`);
-  return page(title, `${code(source)} and the schemas that it composes`, [
+  const silent = sections.flatMap(({ keys }) => keys).filter(({ node }) => !node.description);
+  if (silent.length > 0) throw new Error(`${source}: no description of ${silent.map(({ path }) => path).join(", ")}`);
+  return page(`Configuration of ${program}`, `${code(source)} and the schemas that it composes`, [
     INTRO,
-    ...(envoyNames
-      ? ["The last column names the field of Envoy's v3 API that means the same; its default there may be another."]
-      : []),
     `Editors with a YAML language server complete and check a file that begins with \`# yaml-language-server: $schema=${schemaFile}\`.`,
-    ...sections.map((section) => sectionText(section, envoyNames)),
+    ...sections.map(sectionText),
   ]);
 }
 
-function sectionText({ heading, text, keys }: Section, envoyNames?: Readonly<Record<string, string>>): string {
-  const header = ["key", "type", "default", "meaning", ...(envoyNames ? ["Envoy"] : [])];
+function sectionText({ heading, text, keys }: Section): string {
   const rows = keys.map(({ path, node, required }) => [
     code(path),
     typeOf(path, node),
     required ? "required" : defaultOf(node),
     node.description ?? "",
-    ...(envoyNames ? [code(envoyNames[path] ?? "")] : []),
   ]);
-  return [`## ${heading}`, ...(text ? [text] : []), table(header, rows)].join("\n\n");
+  const parts = [`## ${heading}`, ...(text ? [text] : []), table(["key", "type", "default", "meaning"], rows)];
+  return parts.join("\n\n");
 }
 
 /** Returns the sections of a page: the root's own values, then a section for each key with nested keys. */

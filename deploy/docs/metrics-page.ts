@@ -15,16 +15,6 @@ const PLATFORM_METRICS = [
   "`process_resident_memory_bytes` near the memory of the machine.",
 ].join("\n");
 
-/** Name suffixes of Prometheus with their units. */
-const UNITS: readonly (readonly [ending: RegExp, unit: string])[] = [
-  [/_timestamp_seconds$/, "seconds since the epoch"],
-  [/_per_second$/, "per second"],
-  [/_seconds$/, "seconds"],
-  [/_bytes$/, "bytes"],
-  [/_ratio$/, "share, 0 to 1"],
-  [/_tokens(?:_total)?$/, "tokens"],
-];
-
 /** Matches the metrics of the library and Node, which exist in every process and depend on the machine. */
 const OF_THE_PLATFORM = /^(?:process|nodejs)_(?!eventloop_utilization_ratio$)/;
 
@@ -41,7 +31,7 @@ export function metricsPage(program: string, served: string, registry: Registry,
       if (!metric) throw new Error(`${title}: there is advice about ${name}, and no such metric`);
       return metricRow(metric, action);
     });
-    return `## ${heading}\n\n${table(["metric", "type", "labels", "unit", "meaning", "when it moves"], rows)}`;
+    return `## ${heading}\n\n${table(["metric", "type", "labels", "meaning", "when it moves"], rows)}`;
   });
   const source = `the registry of ${program.replace(/^the/, "a")} and \`deploy/docs/metric-actions.ts\``;
   return page(title, source, [served, PLATFORM_METRICS, ...sections]);
@@ -60,6 +50,5 @@ function labelsOf(metric: object): readonly string[] {
 }
 
 function metricRow({ name, type, help, labels }: MetricFacts, action: string): readonly string[] {
-  const unit = UNITS.find(([ending]) => ending.test(name))?.[1] ?? "count";
-  return [code(name), type, labels.map(code).join(", "), unit, help, action];
+  return [code(name), type, labels.map(code).join(", "), help, action];
 }

@@ -10,7 +10,6 @@ import { fleet } from "../monitoring/dashboards/fleet.ts";
 import { keys } from "../monitoring/dashboards/keys.ts";
 import { projectFolder } from "../runtime/files/project-folder.ts";
 import { configurationPage } from "./configuration-page.ts";
-import { ENVOY_NAMES } from "./envoy-names.ts";
 import { familiesPage } from "./families-page.ts";
 import { engineRegistry, gatewayRegistry } from "./live-registries.ts";
 import { fileSchema } from "./markdown.ts";
@@ -28,13 +27,7 @@ export function generatedFiles(): readonly GeneratedFile[] {
   return [
     {
       path: "gateway/docs/configuration.md",
-      text: configurationPage(
-        "the gateway",
-        "gateway/config.ts",
-        "gateway/docs/gateway.schema.json",
-        gateway,
-        ENVOY_NAMES,
-      ),
+      text: configurationPage("the gateway", "gateway/config.ts", "gateway/docs/gateway.schema.json", gateway),
     },
     { path: "gateway/docs/gateway.schema.json", text: json(gateway) },
     {
