@@ -16,6 +16,8 @@ export type BenchSettings = {
   readonly page?: string;
   /** The folder with public data for a bench. Default: none; only the project's own data is measured. */
   readonly data?: string;
+  /** The base URL of a vLLM with the demonstration weights. Default: none; only grammars are judged. */
+  readonly vllm?: string;
   readonly replay: ReplaySettings;
   readonly scale: ScaleSettings;
 };

@@ -1,9 +1,8 @@
 import { LRUCache } from "lru-cache";
 import type { WatchPrefixesResponse } from "../../../proto/gen/svc/inference/v1/node_service.ts";
-import type { PromptShape } from "./boundary-hashes.ts";
+import { DIGEST_BYTES, type PromptShape } from "./boundary-hashes.ts";
 import type { EndpointView } from "./endpoint-view.ts";
 
-const DIGEST_BYTES = 16;
 /** The most announced prefixes of one cluster, of all its endpoints together: about 200 MB. */
 const MAX_ANNOUNCED = 1_000_000;
 /** The most prefixes of sent prompts, some 200 bytes each; the least recently used are evicted first. */

@@ -92,14 +92,8 @@ test("leading system messages are joined, as if they were parts of one", () => {
 
 describe("later system messages", () => {
   const messages = [system("a"), user("b"), system("c"), user("d")];
-  test("keep their position if the template accepts them", () => {
-    expect(told(messages)).toEqual(["1: a", "2: b", "1: c", "2: d"]);
-  });
   test("become marked user messages if it accepts only the first", () => {
     expect(told(messages, { systemMessages: "first" })).toEqual(["1: a", "2: b", "2: <system>\nc\n</system>", "2: d"]);
-  });
-  test("as the first one does if it accepts none", () => {
-    expect(told(messages, { systemMessages: "nowhere" })[0]).toBe("2: <system>\na\n</system>");
   });
 });
 
