@@ -10,6 +10,8 @@ export type HeldTokens = {
   readonly tokens: number;
   /** The cached tokens behind the position, of the newest prompt and answer that continued there. */
   readonly tailTokens: number;
+  /** The last of all these that lie below the accelerator's memory, from where the engine loads them. Default: 0. */
+  readonly lowerTokens?: number;
 };
 
 /** The KV tokens of a node. */
@@ -75,7 +77,9 @@ export class HeldPrefixes {
   hold(digest: string, held: HeldTokens): void {
     const before = this.#held.peek(digest);
     this.#held.set(digest, held);
-    if (before?.tokens !== held.tokens || before.tailTokens !== held.tailTokens) this.#notify(digest, held);
+    const { tokens, tailTokens, lowerTokens } = held;
+    if (before?.tokens === tokens && before.tailTokens === tailTokens && before.lowerTokens === lowerTokens) return;
+    this.#notify(digest, held);
   }
 
   drop(digest: string): void {

@@ -41,7 +41,7 @@ const HEALTH_TIMEOUT_MS = 5_000;
 const CLOSE_SESSION_TIMEOUT_MS = 5_000;
 
 /** The fields of the engine's load report that are passed on unchanged. */
-const REPORTED_LOADS = ["kvUse", "kvTokensUsed", "kvTokensTotal", "observedRetentionSeconds"] as const;
+const REPORTED_LOADS = ["kvUse", "kvTokensUsed", "kvTokensTotal"] as const;
 
 /** The most ends of prompts whose texts are kept. */
 const MAX_TAILS = 256;
@@ -75,8 +75,8 @@ export class OpenAiCompatibleBackend implements Backend {
       used: this.#watch.load?.kvTokensUsed ?? 0,
       total: this.#watch.load?.kvTokensTotal ?? 0,
     });
-    const { kvEvents, countTimeoutMs } = options;
-    this.#cache = kvEvents && new EngineCache({ options: kvEvents, http: this.#http, countTimeoutMs, clock, kvTokens });
+    const { kvEvents } = options;
+    this.#cache = kvEvents && new EngineCache({ options: kvEvents, clock, kvTokens });
   }
 
   /** The engine's cached prefixes, if it is configured to publish KV events. */
@@ -146,6 +146,7 @@ export class OpenAiCompatibleBackend implements Backend {
    */
   load(): BackendLoad {
     const { steps, load } = this.#watch;
+    const retention = this.#cache?.retentionSeconds;
     const waiting = Math.min(load?.waiting ?? 0, this.#busy);
     const told: { -readonly [Field in (typeof REPORTED_LOADS)[number]]?: number } = {};
     for (const field of REPORTED_LOADS) if (load?.[field] !== undefined) told[field] = load[field];
@@ -155,6 +156,7 @@ export class OpenAiCompatibleBackend implements Backend {
       waiting,
       queuedUncachedTokens: this.#ledger.unreadTokens,
       ...told,
+      ...(retention !== undefined && { observedRetentionSeconds: retention }),
       ...(steps && { steps }),
     };
   }
@@ -199,7 +201,7 @@ export class OpenAiCompatibleBackend implements Backend {
   async #withEvents({ parts, found }: Running, signal: AbortSignal): Promise<Running> {
     const cache = this.#cache;
     if (!cache) return { parts, found };
-    const why = await cache.confirm(parts.settings, (request) => askEngine(parts, request, signal), signal);
+    const why = await cache.confirm(parts.facts.contextWindow, (request) => askEngine(parts, request, signal), signal);
     if (why === undefined) {
       const capabilities = [...found.capabilities, Capability.PREFIX_EVENTS];
       return { parts, found: { ...found, capabilities } };

@@ -35,7 +35,6 @@ afterEach(async () => {
   for (const stop of stops.splice(0).reverse()) await stop();
 });
 
-/** Starts an engine with a complete log. `leaky` receives every request, and may leak it. */
 async function startLoggedEngine(script: Script, leaky: (text: string, log: pino.Logger) => void) {
   const lines: string[] = [];
   const log = pino({ level: "trace" }, { write: (line) => lines.push(line) });
@@ -56,7 +55,6 @@ async function startLoggedEngine(script: Script, leaky: (text: string, log: pino
 const ENGINE_PLACES = ["engine text", "engine reasoning", "engine arguments", "engine tool name", "engine failure"];
 const STREAM_PLACES = ["stream that its reader left", "stream that its engine left", "rate-limited request"];
 
-/** The engine's answer: canaries in every kind of block; or a failure on demand, with text that it must not pass on. */
 function talkative(canaries: ReadonlyMap<string, string>, left: () => void): Script {
   const word = (place: string) => canaries.get(place) ?? "";
   return async function* (request, signal) {
@@ -159,7 +157,6 @@ async function contentOf(path: string): Promise<string> {
   }
 }
 
-/** Reads a stream until `text` has arrived, and resets the connection. */
 async function leaveStream(gateway: RunningGateway, body: string, text: string): Promise<void> {
   const connection = await RawConnection.open(gateway.port);
   const fields = `host: x\r\nauthorization: Bearer ${gateway.key}\r\ncontent-type: application/json`;

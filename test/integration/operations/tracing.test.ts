@@ -29,7 +29,6 @@ process.env.OTEL_EXPORTER_OTLP_TIMEOUT = "1000";
 
 type TracedService = Awaited<ReturnType<typeof serve>>;
 
-/** Starts a gateway in front of a node for each script, with a collector of their spans. Earlier nodes are preferred. */
 async function serve(samplingRatio: number, ...scripts: readonly Script[]) {
   const collector = await OtlpCollector.start();
   onTestFinished(() => collector.stop());
@@ -76,7 +75,6 @@ const breakOff: Script = async function* () {
   throw new EngineError("ENGINE_ABORTED", "The engine was reset.");
 };
 
-/** Returns the tree of spans: their names and services, from the root down. */
 function shape(spans: readonly CollectedSpan[], below: string): unknown[] {
   return spans
     .filter(({ parentSpanId }) => parentSpanId === below)

@@ -21,7 +21,6 @@ export const RECURRENT_MODEL = modelFile("random-recurrent.gguf");
  */
 export const GPU = llamaSchema.shape.gpu.parse(process.env.SVC_TEST_GPU || false);
 
-/** The options of a test backend: the demonstration model on `GPU`, with three slots. */
 export const OPTIONS: LlamaOptions = {
   nodeId: "test",
   models: ["demo"],
@@ -42,7 +41,6 @@ export const OPTIONS: LlamaOptions = {
 export const missing = await whyMissing();
 if (missing !== "") process.stderr.write(`skipping tests with a real model: ${missing}\n`);
 
-/** Starts a separate backend with `OPTIONS` overridden by `options`. The caller closes it. */
 export async function startBackend(
   options: Partial<LlamaOptions> = {},
   clock: Clock = systemClock,
@@ -71,7 +69,6 @@ export function request(messages: string | readonly Message[], more: Partial<Gen
   };
 }
 
-/** A complete answer: its events, and their contents. */
 export type Reply = {
   readonly events: readonly Event[];
   readonly text: string;

@@ -46,7 +46,6 @@ export function encoded(request: GenerateRequest): { readonly request: RequestBu
   return { request: new RequestBuffer(bytes, request.tenant), facts };
 }
 
-/** Returns a count in the bytes of the contract, held as the gateway holds one. */
 export function encodedCount(model = "svc-qwen"): RequestBuffer {
   return new RequestBuffer(CountTokensRequest.encode(CountTokensRequest.fromPartial({ model })).finish(), "");
 }
@@ -107,9 +106,7 @@ export class CallNotes implements CallRecord {
 export type Sent = {
   readonly calls: CallNotes;
   readonly events: Event[];
-  /** Returns the flow of the newest message. */
   flow(): Flow;
-  /** Cancels the request, as a disconnecting client does. */
   leave(): void;
   readonly outcome: Promise<string>;
 };
@@ -163,10 +160,7 @@ export class FrontRig {
     return this;
   }
 
-  /**
-   * Sends a request through the router. With `folded` no event leaves the gateway before the end, so that an attempt
-   * may be repeated until then. `mayHold` allows holding it in an outage.
-   */
+  /** With `folded` no event leaves the gateway before the end, so that an attempt may be repeated until then. */
   send(
     request: GenerateRequest = generateRequest(),
     { folded = false, timeoutMs = 600_000, mayHold = false } = {},
@@ -203,7 +197,6 @@ export class FrontRig {
     };
   }
 
-  /** Resolves when no request runs or waits. */
   async atRest(): Promise<void> {
     const rest = () =>
       this.manager.endpoints.every(({ activeRequests }) => activeRequests === 0) &&

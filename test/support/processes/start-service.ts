@@ -20,18 +20,14 @@ export type Service = {
   /** Ports of the API, of the admin listener and of the first engine, as text. */
   readonly ports: readonly string[];
   said(): string;
-  /** Sends a body as JSON, with the default key unless `headers` has another. */
   post(path: string, body: unknown, headers?: Record<string, string>): Promise<Response>;
   /** Sends the signal to the whole process group, as a terminal does; resolves to the exit code. */
   stop(signal?: NodeJS.Signals): Promise<number | null>;
 };
 
 export type StartOptions = {
-  /** Further command line flags. Default: none. */
   readonly args?: readonly string[];
-  /** State folder of an earlier start. Default: a new one. */
   readonly state?: string;
-  /** Additional environment variables. Default: none. */
   readonly env?: Readonly<Record<string, string>>;
 };
 

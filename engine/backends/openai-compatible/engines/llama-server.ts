@@ -73,7 +73,7 @@ export const LLAMA_SERVER: EngineDialect = {
     };
   },
   chunkReader() {
-    // A token without text may be the model's end, which only the next event tells.
+    // A token without text may be the model's end, which the next event shows.
     let held: TokenChunk | undefined;
     return (event) => {
       const chunk = readChunk(event);
