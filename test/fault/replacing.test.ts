@@ -1,16 +1,11 @@
 import { chmodSync, readFileSync, renameSync, writeFileSync } from "node:fs";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { expect, test } from "vitest";
 import { becomes } from "../support/becomes.ts";
 import { Certificates, HAS_OPENSSL, NO_OPENSSL } from "../support/certificates.ts";
-import { ANSWER_PATHS, type AnswerPath, bodyFor, endOf, textOf } from "../support/http/answer-check.ts";
+import { ANSWER_PATHS, type AnswerPath, bodyFor, endOf, foldedText, textOf } from "../support/http/answer-check.ts";
 import { readBody } from "../support/http/read-until.ts";
-import type { EngineProcess } from "../support/processes/engine-process.ts";
 import { Fleet, healthy, show, size } from "../support/processes/fleet.ts";
 import type { GatewayProcess } from "../support/processes/gateway-process.ts";
-import { keyCommand } from "../support/processes/key-command.ts";
 
 /*
  * Everything around the answers is replaced while clients of all formats read streams and send new requests: none of
@@ -31,12 +26,10 @@ type Answer = {
   readonly path: AnswerPath;
   readonly prompt: string;
   readonly status: number;
-  /** How the answer ended; an unstreamed answer is complete with its status. */
   readonly end: string;
-  readonly text: string;
+  readonly text: string | undefined;
 };
 
-/** Sends the requests of clients to ready gateways, like a load balancer. */
 class Front {
   readonly #gateways = new Set<GatewayProcess>();
   readonly #key: string;
@@ -47,7 +40,6 @@ class Front {
     this.#key = first.key;
   }
 
-  /** Configuration fields with which a further gateway uses the same keys. */
   static keysOf(gateway: GatewayProcess): object {
     return { keys: { file: gateway.keyFile } };
   }
@@ -77,14 +69,6 @@ class Front {
   }
 }
 
-function foldedText(path: AnswerPath, body: string): string {
-  const reply = JSON.parse(body);
-  if (path === "/v1/messages") return reply.content?.[0]?.text;
-  if (path === "/v1/responses") return reply.output?.[0]?.content?.[0]?.text;
-  return reply.choices?.[0]?.message?.content;
-}
-
-/** Clients that send one request after the other, streamed and not, until they are stopped. */
 class Clients {
   readonly answers: Answer[] = [];
   readonly #all: Promise<unknown>;
@@ -102,13 +86,11 @@ class Clients {
     this.#all = Promise.all(Array.from({ length: CLIENTS }, (_, index) => client(index)));
   }
 
-  /** Resolves when each client has had `more` further answers on average. */
   async goOn(more = 1): Promise<void> {
     const wanted = this.answers.length + more * CLIENTS;
     await becomes(async () => this.answers.length >= wanted, "the clients get answers");
   }
 
-  /** Stops the clients. Fails unless every answer was complete. */
   async expectAllWell(what: string): Promise<readonly Answer[]> {
     this.#over = true;
     await this.#all;
@@ -118,14 +100,6 @@ class Clients {
     return this.answers;
   }
 }
-
-async function folder(): Promise<string> {
-  const made = await mkdtemp(join(tmpdir(), "svc-replacing-"));
-  fleet.onEnd(() => rm(made, { recursive: true, force: true }));
-  return made;
-}
-
-const endpointsOf = (nodes: readonly EngineProcess[]) => nodes.map(({ address }) => ({ address }));
 
 test("a gateway with another configuration takes the place of one, and their number changes", async () => {
   const nodes = await fleet.engines(NODES, ANSWERS);
@@ -150,46 +124,19 @@ test("a gateway with another configuration takes the place of one, and their num
   await clients.expectAllWell("configuration and number of gateways");
 });
 
-test("keys are created and revoked without effect on other keys' requests", async () => {
-  const nodes = await fleet.engines(NODES, ANSWERS);
-  const gateway = await fleet.inFrontOf(nodes);
-  const front = new Front(gateway);
-  const clients = new Clients(front);
-  for (let round = 0; round < 3 * ROUNDS; round += 1) {
-    const key = await gateway.createKey("--name", `guest ${round}`, "--models", "all");
-    const running = front.ask("/v1/messages", `guest ${round}`, true, key);
-    await becomes(async () => (await gateway.stat("svc_streams_active")) > 0, "streams run");
-    await revoke(gateway, `guest ${round}`);
-    await becomes(async () => (await gateway.models(key)).status === 401, "the key is revoked");
-    // Its running answers complete.
-    expect(await running).toMatchObject({ status: 200, end: "complete" });
-  }
-  await clients.goOn();
-  await clients.expectAllWell("keys");
-});
-
-async function revoke({ keyFile }: GatewayProcess, name: string): Promise<void> {
-  const list: readonly { id: string; name: string }[] = JSON.parse(await keyCommand(keyFile, "list", "--json"));
-  await keyCommand(keyFile, "revoke", String(list.find((key) => key.name === name)?.id));
-}
-
 test("engines move to other addresses, by the file of endpoints", async () => {
-  const path = join(await folder(), "endpoints.yaml");
-  const write = (nodes: readonly EngineProcess[]) => {
-    writeFileSync(`${path}.new`, JSON.stringify({ endpoints: endpointsOf(nodes) }));
-    renameSync(`${path}.new`, path);
-  };
+  const file = fleet.endpointFile();
   let nodes = await fleet.engines(NODES, ANSWERS);
-  write(nodes);
-  const gateway = await fleet.gateway({ type: "file", path });
+  file.list(nodes);
+  const gateway = await fleet.gateway({ type: "file", path: file.path });
   for (const { address } of nodes) await healthy(gateway, address);
   const clients = new Clients(new Front(gateway));
   await clients.goOn();
   for (let round = 0; round < ROUNDS; round += 1) {
     const next = await fleet.engines(NODES, ANSWERS);
-    write([...nodes, ...next]);
+    file.list([...nodes, ...next]);
     for (const { address } of next) await healthy(gateway, address);
-    write(next);
+    file.list(next);
     for (const { address } of nodes)
       await becomes(async () => (await gateway.health(address)) === undefined, "it has left");
     expect(await Promise.all(nodes.map((node) => node.stop()))).toEqual(nodes.map(() => 0));

@@ -30,10 +30,8 @@ const SLOW = { tokensPerSecond: 20, answerTokens: { min: 60, max: 60 } };
 
 type Whose = "earlier" | "present";
 
-/** A stream whose first delta has arrived. */
 type Begun = { readonly path: AnswerPath; readonly body: ReturnType<typeof readBody> };
 
-/** Two streams of each format. */
 function begin(gateway: GatewayProcess): Promise<readonly Begun[]> {
   const paths = [...ANSWER_PATHS, ...ANSWER_PATHS];
   return Promise.all(

@@ -44,7 +44,6 @@ async function askingDns(nodes: readonly EngineProcess[]): Promise<GatewayProces
   return fleet.gateway(cluster, {}, dns.through);
 }
 
-/** Resolves when the gateway has exactly these endpoints. */
 async function hasOnly(gateway: GatewayProcess, nodes: readonly EngineProcess[], hosts: readonly number[]) {
   for (const [index, { address }] of nodes.entries()) {
     if (hosts.includes(index + 1)) await healthy(gateway, address);

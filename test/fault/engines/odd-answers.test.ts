@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Event, FinishReason, GenerateResponse } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Capability, Modality } from "../../../proto/gen/svc/inference/v1/node_service.ts";
-import { becomes } from "../../support/becomes.ts";
 import { framed } from "../../support/engine/raw-generate.ts";
 import { type WireCall, WireNode } from "../../support/engine/wire-node.ts";
 import { blockEnd, delta, finished, started, textAnswer, textStart } from "../../support/events/events.ts";
@@ -9,6 +8,7 @@ import { gate } from "../../support/gate.ts";
 import { ANSWER_PATHS, bodyFor, brokenEnd, endOf, textOf } from "../../support/http/answer-check.ts";
 import { readBody } from "../../support/http/read-until.ts";
 import { outcomeOf } from "../../support/processes/fault-front.ts";
+import { healthy } from "../../support/processes/fleet.ts";
 import { GatewayProcess } from "../../support/processes/gateway-process.ts";
 import { SeededRandom } from "../../support/seeded-random.ts";
 
@@ -18,7 +18,6 @@ type Play = (call: WireCall) => void | Promise<void>;
 
 /** Field 1000 with the number 1, which no message defines. */
 const UNKNOWN_FIELD = new Uint8Array([0xc0, 0x3e, 0x01]);
-/** An undefined kind or reason. */
 const UNKNOWN_VALUE = 99;
 const KEEP_ALIVE_MS = 100;
 const INJECTIONS = [
@@ -41,7 +40,7 @@ beforeAll(async () => {
     clusters: [{ model: "svc-qwen", endpoints: [{ address }], outlierDetection: { consecutiveGatewayFailure: 0 } }],
     timeouts: { keepAliveIntervalMs: KEEP_ALIVE_MS },
   });
-  await becomes(async () => (await gateway().health(address)) === "healthy", "it is healthy");
+  await healthy(gateway(), address);
 });
 afterAll(async () => {
   await running.gateway?.end();

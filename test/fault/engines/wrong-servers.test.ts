@@ -1,10 +1,10 @@
 import { createServer as createHttpServer } from "node:http";
 import { type AddressInfo, createServer, type Server } from "node:net";
 import { afterEach, expect, test } from "vitest";
-import { becomes } from "../../support/becomes.ts";
 import { ANSWER_PATHS, bodyFor } from "../../support/http/answer-check.ts";
 import { EngineProcess } from "../../support/processes/engine-process.ts";
 import { FRONT_MODELS, outcomeOf, startFront } from "../../support/processes/fault-front.ts";
+import { healthy } from "../../support/processes/fleet.ts";
 
 const closing: (() => Promise<void> | void)[] = [];
 
@@ -35,7 +35,7 @@ test.each([
   closing.push(() => good.kill());
   const gateway = await startFront([wrong, good.address]);
   closing.push(() => gateway.end());
-  await becomes(async () => (await gateway.health(good.address)) === "healthy", "the good one is healthy");
+  await healthy(gateway, good.address);
   for (const path of ANSWER_PATHS) {
     const answered = await gateway.post(path, bodyFor(path, "hi"));
     expect(answered.status).toBe(200);

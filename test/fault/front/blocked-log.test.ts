@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { issueLocalKey } from "../../../gateway/keys/local-key.ts";
+import { createKey } from "../../support/processes/key-command.ts";
 
 /* A gateway whose log is not read: the collector has stalled, or its end of the pipe is closed. */
 
@@ -17,7 +17,7 @@ const config = join(folder, "gateway.yaml");
 
 beforeAll(async () => {
   const keys = { file: join(folder, "keys.json") };
-  await issueLocalKey({ ...keys, existing: undefined, nowMs: Date.now() }, new AbortController().signal);
+  await createKey(keys.file);
   writeFileSync(
     config,
     JSON.stringify({ listen: { port: 0 }, admin: { port: 0 }, keys, clusters: [], drainGraceMs: 0 }),

@@ -1,6 +1,3 @@
-import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { expect, test } from "vitest";
 import { becomes } from "../../support/becomes.ts";
 import { ANSWER_PATHS } from "../../support/http/answer-check.ts";
@@ -129,38 +126,5 @@ test("H2 a stopped node is ejected, and returns when it resumes", async () => {
   expect(refused).toBe(overflow);
   expect(wronglyEnded(ended)).toEqual([]);
   for (const { attempts } of requests) expect(attempts).toBeLessThanOrEqual(3);
-  await nothingOpen(gateway, nodes);
-});
-
-test("nodes that are added and removed by file fail no request", async () => {
-  const nodes = await fleet.engines(3, SHORT);
-  const folder = mkdtempSync(join(tmpdir(), "svc-endpoints-"));
-  fleet.onEnd(() => rmSync(folder, { recursive: true, force: true }));
-  const path = join(folder, "endpoints.yaml");
-  const list = (members: readonly EngineProcess[]) => {
-    const endpoints = members.map(({ address }) => ({ address }));
-    writeFileSync(`${path}.new`, JSON.stringify({ endpoints }));
-    renameSync(`${path}.new`, path);
-  };
-  const [a, b, c] = nodes as [EngineProcess, EngineProcess, EngineProcess];
-  list([a, b]);
-  const gateway = await fleet.gateway({ type: "file", path });
-  await healthy(gateway, a.address);
-  await healthy(gateway, b.address);
-  const load = closedLoop(gateway, CLIENTS);
-  let changes = 0;
-  for (const members of [[b, c], [c], [a, b, c], [a], [a, c], [b, a]]) {
-    const before = load.ended.length;
-    await becomes(async () => load.ended.length > before + CLIENTS, "requests flow");
-    list(members);
-    changes += 1;
-    for (const { address } of members) await healthy(gateway, address);
-    const gone = nodes.filter((node) => !members.includes(node));
-    for (const { address } of gone)
-      await becomes(async () => (await gateway.health(address)) === undefined, `${address} is gone`);
-  }
-  const ended = await load.finish(Math.max(load.ended.length, size(60, 1_000)));
-  show("endpoints by file", { clients: CLIENTS, changes, requests: ended.length, ...tallyOf(ended) });
-  expect(tallyOf(ended)).toEqual({ complete: ended.length });
   await nothingOpen(gateway, nodes);
 });

@@ -6,7 +6,7 @@ import { head, RawConnection } from "../../support/http/raw-http.ts";
 import { metricQuantile } from "../../support/metric-text.ts";
 import { EngineProcess } from "../../support/processes/engine-process.ts";
 import { startFront } from "../../support/processes/fault-front.ts";
-import { Fleet, nothingOpen, show, size } from "../../support/processes/fleet.ts";
+import { Fleet, healthy, nothingOpen, show, size } from "../../support/processes/fleet.ts";
 import type { GatewayProcess } from "../../support/processes/gateway-process.ts";
 import { openStreams } from "../../support/processes/open-streams.ts";
 import { covering } from "../../support/size.ts";
@@ -25,7 +25,6 @@ const LEAVE: Readonly<Record<Way, (connection: RawConnection) => void>> = {
   resets: (connection) => connection.reset(),
 };
 const WAYS = Object.keys(LEAVE) as Way[];
-/** Of each test: each way, streamed and not. */
 const REQUESTS = 2 * WAYS.length;
 const LAST = "at the last delta";
 
@@ -61,7 +60,7 @@ describe("a client", () => {
       const wire = await FaultyWire.start(engine.address);
       const gateway = await startFront([wire.address], breakers);
       try {
-        await becomes(async () => (await gateway.health(wire.address)) === "healthy", "it is healthy");
+        await healthy(gateway, wire.address);
         if (phase === "before it is accepted") engine.signal("SIGSTOP");
         const sent = await Promise.all(
           WAYS.flatMap((way) =>

@@ -100,10 +100,7 @@ test("a gateway with a full heap refuses new requests before it dies, finishes t
 /** Milliseconds; two such stalls in a row make a gateway refuse all requests. */
 const STALL_MS = 3_200;
 
-/**
- * The event loop of a gateway process, which stops three times at SIGUSR2: each time until a pipe was opened and
- * closed. Overdue timers run in between, such as a check of the overload manager.
- */
+/** An event loop that SIGUSR2 stops three times, each until a pipe was opened; overdue timers run between. */
 class StallingLoop {
   readonly #pipes: readonly string[];
 
@@ -114,7 +111,6 @@ class StallingLoop {
     execFileSync("mkfifo", [...this.#pipes]);
   }
 
-  /** The command prefix that runs a gateway. */
   get through(): readonly string[] {
     // The inner timer is set when the loop has measured its delay, and is due before the next check.
     const code = `import { readFileSync } from "node:fs";
@@ -126,7 +122,6 @@ class StallingLoop {
     return ["env", `NODE_OPTIONS=--import=data:text/javascript,${encodeURIComponent(code)}`];
   }
 
-  /** Stops the loop of `front`, twice for `ms` milliseconds. Calls `act` when it is stopped for the third time. */
   async stall(front: GatewayProcess, ms: number, act: () => void): Promise<void> {
     front.process.signal("SIGUSR2");
     for (const pipe of this.#pipes) {
@@ -139,7 +134,6 @@ class StallingLoop {
   }
 }
 
-/** Makes callers of each kind that keep their connections, and record the status of every answer. */
 function keepingCallers({ baseUrl, key }: GatewayProcess, statuses: number[]): readonly (() => Promise<unknown>)[] {
   const noted: typeof fetch = async (...args) => {
     const response = await fetch(...args);

@@ -1,16 +1,13 @@
 import { readdir, readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { Writable } from "node:stream";
 import { pino } from "pino";
 import { afterEach, beforeAll, describe, expect, test } from "vitest";
 import { EngineError } from "../../../engine/errors.ts";
-import { EngineMetrics } from "../../../engine/metrics/engine-metrics.ts";
-import { EngineServer } from "../../../engine/server.ts";
 import { CATALOG } from "../../../gateway/catalog.ts";
 import { registerClusterGauges } from "../../../gateway/http/admin/gauges.ts";
 import { FinishReason } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type Script, ScriptedBackend } from "../../support/engine/scripted-backend.ts";
-import { workHere } from "../../support/engine/work-here.ts";
+import { startNode } from "../../support/engine/start-node.ts";
 import {
   blockEnd,
   delta,
@@ -38,51 +35,26 @@ afterEach(async () => {
   for (const stop of stops.splice(0).reverse()) await stop();
 });
 
-type LoggedEngine = { readonly address: string; readonly metrics: EngineMetrics; readonly log: readonly string[] };
-
-/** An engine with a complete log. `leaky` receives every request, and may leak it. */
-async function startLoggedEngine(
-  script: Script,
-  leaky: (text: string, log: pino.Logger) => void,
-): Promise<LoggedEngine> {
+async function startLoggedEngine(script: Script, leaky: (text: string, log: pino.Logger) => void) {
   const lines: string[] = [];
-  const sink = new Writable({
-    write(chunk, _encoding, done) {
-      lines.push(String(chunk));
-      done();
-    },
-  });
-  const log = pino({ level: "trace" }, sink);
-  const models = CATALOG.map((model) => model.id);
+  const log = pino({ level: "trace" }, { write: (line) => lines.push(line) });
+  const served = { nodeId: "scripted", models: CATALOG.map((model) => model.id) };
   const backend = new ScriptedBackend({
-    nodeId: "scripted",
-    models,
+    ...served,
     slots: 100,
     script(request, signal) {
       leaky(JSON.stringify(request.messages), log);
       return script(request, signal);
     },
   });
-  const metrics = new EngineMetrics();
-  const server = new EngineServer({
-    nodeId: "scripted",
-    nodeVersion: "test",
-    models,
-    backend,
-    work: workHere,
-    metrics,
-    log,
-  });
-  const port = await server.listen("127.0.0.1", 0);
-  server.serve();
-  stops.push(() => server.close(0, AbortSignal.abort()));
-  return { address: `127.0.0.1:${port}`, metrics, log: lines };
+  const node = await startNode(backend, { ...served, log });
+  stops.push(() => node.stop());
+  return { ...node, log: lines };
 }
 
 const ENGINE_PLACES = ["engine text", "engine reasoning", "engine arguments", "engine tool name", "engine failure"];
 const STREAM_PLACES = ["stream that its reader left", "stream that its engine left", "rate-limited request"];
 
-/** The engine's answer: canaries in every kind of block; or a failure on demand, with text that it must not pass on. */
 function talkative(canaries: ReadonlyMap<string, string>, left: () => void): Script {
   const word = (place: string) => canaries.get(place) ?? "";
   return async function* (request, signal) {
@@ -151,8 +123,6 @@ async function run(leaky: (text: string, log: pino.Logger) => void) {
   await left.passed;
   const limited = await gateway.createKey("--name", "narrow", "--models", "svc-qwen", "--rpm", "1");
   const authorization = `Bearer ${limited}`;
-  while ((await gateway.get("/v1/models", { authorization })).status === 401)
-    await new Promise((resolve) => setTimeout(resolve, 10));
   for (let count = 0; count < 3; count += 1)
     direct.set(
       "rate-limited request",
@@ -187,7 +157,6 @@ async function contentOf(path: string): Promise<string> {
   }
 }
 
-/** Reads a stream until `text` has arrived, and resets the connection. */
 async function leaveStream(gateway: RunningGateway, body: string, text: string): Promise<void> {
   const connection = await RawConnection.open(gateway.port);
   const fields = `host: x\r\nauthorization: Bearer ${gateway.key}\r\ncontent-type: application/json`;

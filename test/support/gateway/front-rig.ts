@@ -4,7 +4,7 @@ import { checkConfig } from "../../../deploy/runtime/config/load-config.ts";
 import { gatewayConfigSchema } from "../../../gateway/config.ts";
 import type { Detail } from "../../../gateway/outcome.ts";
 import { UpstreamStats } from "../../../gateway/stats/upstream-stats.ts";
-import type { AttemptTrace, CallRecord } from "../../../gateway/upstream/call/attempt.ts";
+import type { CallRecord } from "../../../gateway/upstream/call/call-record.ts";
 import type { Flow } from "../../../gateway/upstream/call/generate-call.ts";
 import { RequestBuffer } from "../../../gateway/upstream/call/request-buffer.ts";
 import type { EventSink } from "../../../gateway/upstream/call/retry-boundary.ts";
@@ -46,7 +46,6 @@ export function encoded(request: GenerateRequest): { readonly request: RequestBu
   return { request: new RequestBuffer(bytes, request.tenant), facts };
 }
 
-/** Returns a count in the bytes of the contract, held as the gateway holds one. */
 export function encodedCount(model = "svc-qwen"): RequestBuffer {
   return new RequestBuffer(CountTokensRequest.encode(CountTokensRequest.fromPartial({ model })).finish(), "");
 }
@@ -74,10 +73,12 @@ export class CallNotes implements CallRecord {
   cache: CacheNote | undefined;
   wasOverdue = false;
 
-  generateSent(address: string, continuedTokens?: number): AttemptTrace {
+  generateSent(address: string, continuedTokens?: number): CallHeaders {
     if (continuedTokens !== undefined) this.continuedFrom.push(continuedTokens);
-    return { headers: this.countSent(address), ended() {} };
+    return this.countSent(address);
   }
+
+  generateEnded(): void {}
 
   countSent(address: string): CallHeaders {
     this.attempts += 1;
@@ -105,9 +106,7 @@ export class CallNotes implements CallRecord {
 export type Sent = {
   readonly calls: CallNotes;
   readonly events: Event[];
-  /** Returns the flow of the newest message. */
   flow(): Flow;
-  /** Cancels the request, as a disconnecting client does. */
   leave(): void;
   readonly outcome: Promise<string>;
 };
@@ -161,10 +160,7 @@ export class FrontRig {
     return this;
   }
 
-  /**
-   * Sends a request through the router. With `folded` no event leaves the gateway before the end, so that an attempt
-   * may be repeated until then. `mayHold` allows holding it in an outage.
-   */
+  /** With `folded` no event leaves the gateway before the end, so that an attempt may be repeated until then. */
   send(
     request: GenerateRequest = generateRequest(),
     { folded = false, timeoutMs = 600_000, mayHold = false } = {},
@@ -201,7 +197,6 @@ export class FrontRig {
     };
   }
 
-  /** Resolves when no request runs or waits. */
   async atRest(): Promise<void> {
     const rest = () =>
       this.manager.endpoints.every(({ activeRequests }) => activeRequests === 0) &&

@@ -5,11 +5,9 @@ export type BodyReader = {
   /** Reads to the end, and resolves to the whole text. Rejects if the connection is closed before. */
   toEnd(): Promise<string>;
   toEndOrCut(): Promise<{ readonly text: string; readonly cut: boolean }>;
-  /** Cancels the body, and closes its connection. Resolves afterwards. */
   leave(): Promise<void>;
 };
 
-/** Makes the reader of a response's body. Throws if the response has none. */
 export function readBody(response: Response): BodyReader {
   if (!response.body) throw new Error("the response has no body");
   const reader = response.body.getReader();

@@ -2,13 +2,11 @@ import { ANSWER_PATHS, type AnswerPath, bodyFor, endOf, hasDelta, type StreamEnd
 import { type BodyReader, readBody } from "../http/read-until.ts";
 import type { GatewayProcess } from "./gateway-process.ts";
 
-/** A streamed answer whose first delta has arrived. */
 export type OpenStream = { readonly path: AnswerPath; readonly status: number; readonly body: BodyReader };
 
 type Client = {
   readonly key?: string;
   readonly signal?: AbortSignal;
-  /** Fields of the body besides model, text and `stream`. */
   readonly fields?: (path: AnswerPath) => object;
 };
 
