@@ -42,64 +42,22 @@ export type OtherRoute = RouteFacts & {
 
 export type RouteSpec = GenerationRoute | CountRoute | OtherRoute;
 
-const CONVERSATION_KEYS = ["model", "messages", "stream", "max_tokens"] as const;
-const RESPONSE_KEYS = ["model", "input", "stream"] as const;
+const CONVERSATION_KEYS = ["model", "messages", "stream", "max_tokens"];
+const RESPONSE_KEYS = ["model", "input", "stream"];
+
+/** The facts of a route whose body is a prompt. */
+function prompt<const Operation extends string>(path: string, envelope: Envelope, operation: Operation) {
+  const singleKeys = envelope === "b" || operation === "chat" ? CONVERSATION_KEYS : RESPONSE_KEYS;
+  return { path, methods: ["POST"], envelope, operation, singleKeys } as const;
+}
 
 const TABLE = [
-  {
-    path: "/v1/chat/completions",
-    methods: ["POST"],
-    envelope: "a",
-    operation: "chat",
-    use: "generation",
-    format: chat,
-    singleKeys: CONVERSATION_KEYS,
-  },
-  {
-    path: "/v1/messages",
-    methods: ["POST"],
-    envelope: "b",
-    operation: "messages",
-    use: "generation",
-    format: messages,
-    singleKeys: CONVERSATION_KEYS,
-  },
-  {
-    path: "/v1/messages/count_tokens",
-    methods: ["POST"],
-    envelope: "b",
-    operation: "count_tokens",
-    use: "count",
-    format: countTokens,
-    singleKeys: CONVERSATION_KEYS,
-  },
-  {
-    path: "/v1/responses",
-    methods: ["POST"],
-    envelope: "a",
-    operation: "responses",
-    use: "generation",
-    format: responses,
-    singleKeys: RESPONSE_KEYS,
-  },
-  {
-    path: "/v1/responses/compact",
-    methods: ["POST"],
-    envelope: "a",
-    operation: "compact",
-    use: "generation",
-    format: compaction,
-    singleKeys: RESPONSE_KEYS,
-  },
-  {
-    path: "/v1/responses/input_tokens",
-    methods: ["POST"],
-    envelope: "a",
-    operation: "input_tokens",
-    use: "count",
-    format: inputTokens,
-    singleKeys: RESPONSE_KEYS,
-  },
+  { ...prompt("/v1/chat/completions", "a", "chat"), use: "generation", format: chat },
+  { ...prompt("/v1/messages", "b", "messages"), use: "generation", format: messages },
+  { ...prompt("/v1/messages/count_tokens", "b", "count_tokens"), use: "count", format: countTokens },
+  { ...prompt("/v1/responses", "a", "responses"), use: "generation", format: responses },
+  { ...prompt("/v1/responses/compact", "a", "compact"), use: "generation", format: compaction },
+  { ...prompt("/v1/responses/input_tokens", "a", "input_tokens"), use: "count", format: inputTokens },
   { path: "/v1/models", methods: ["GET", "HEAD"], envelope: "a", operation: "list_models", use: "none" },
   { path: "/v1/models/{model}", methods: ["GET", "HEAD"], envelope: "a", operation: "get_model", use: "none" },
   { path: "/openapi.json", methods: ["GET", "HEAD"], envelope: "a", operation: "get_contract", use: "none" },

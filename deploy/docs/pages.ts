@@ -16,7 +16,7 @@ import { engineRegistry, gatewayRegistry } from "./live-registries.ts";
 import { fileSchema, type SchemaNode } from "./markdown.ts";
 import { ENGINE_METRIC_ACTIONS, GATEWAY_METRIC_ACTIONS } from "./metric-actions.ts";
 import { metricsPage } from "./metrics-page.ts";
-import { engineErrorsPage, outcomesPage, routesPage } from "./outcomes-page.ts";
+import { engineErrorsPage, outcomesPage } from "./outcomes-page.ts";
 import { referencePages } from "./reference/format-pages.ts";
 
 /** A generated file: its path in the repository, and its text. */
@@ -99,7 +99,6 @@ export function generatedFiles(): readonly GeneratedFile[] {
     { path: "engine/docs/configuration.md", text: engineConfiguration(engine) },
     { path: "engine/docs/engine.schema.json", text: json(engine) },
     { path: "gateway/docs/outcomes.md", text: outcomesPage() },
-    { path: "gateway/docs/routes.md", text: routesPage() },
     ...referencePages(),
     { path: "engine/docs/errors.md", text: engineErrorsPage() },
     { path: "engine/docs/families.md", text: familiesPage() },

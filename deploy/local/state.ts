@@ -3,7 +3,9 @@ import { lstat, mkdir, stat } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { stringify } from "yaml";
 import { CATALOG } from "../../gateway/catalog.ts";
-import { issueLocalKey } from "../../gateway/keys/local-key.ts";
+import { createKey } from "../../gateway/keys/key-admin.ts";
+import { type KeySetChanger, updateKeyFile } from "../../gateway/keys/key-file.ts";
+import { indexKeys } from "../../gateway/keys/key-index.ts";
 import { withFileLock } from "../runtime/files/file-lock.ts";
 import { errnoOf, FileError, readPrivateFile, writePrivateFile } from "../runtime/files/private-file.ts";
 import type { LocalOptions } from "./options.ts";
@@ -32,11 +34,21 @@ export async function openState(folder: string): Promise<State> {
   return state;
 }
 
-/** Resolves to the text of the local API key: that of an earlier start if it is still valid, or of a new key. */
-export async function localKey(state: State, signal: AbortSignal): Promise<string> {
-  const existing = (await readPrivateFile(state.localKeyFile))?.toString("utf8").trim();
-  const key = await issueLocalKey({ file: state.keyFile, existing, nowMs: Date.now() }, signal);
-  if (key !== existing) await writePrivateFile(state.localKeyFile, `${key}\n`);
+/**
+ * Resolves to an API key without limits for all models: that of an earlier start while it still opens every model, or a
+ * new one.
+ */
+export async function localKey({ keyFile, localKeyFile }: State, signal: AbortSignal): Promise<string> {
+  const existing = (await readPrivateFile(localKeyFile))?.toString("utf8").trim() ?? "";
+  const nowMs = Date.now();
+  const issue: KeySetChanger<string> = (set, pepper) => {
+    const found = indexKeys(set, pepper).look(existing, nowMs);
+    if ("principal" in found && found.principal.models === "all") return { set, value: existing };
+    const made = createKey(set, { name: "local" }, pepper, nowMs);
+    return { set: made.set, value: made.value.key };
+  };
+  const key = await updateKeyFile(keyFile, true, issue, signal);
+  if (key !== existing) await writePrivateFile(localKeyFile, `${key}\n`);
   return key;
 }
 

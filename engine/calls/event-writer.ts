@@ -38,7 +38,6 @@ export class EventWriter {
   readonly #minGapMs: number;
   readonly #sendsTokens: boolean;
   #held: Event[] = [];
-  /** The tokens not yet sent. */
   #tokens: readonly number[] = NO_TOKENS;
   /** Undefined while `#tokens` is the list of a single step, which is passed on without a copy. */
   #gathered: number[] | undefined;

@@ -37,7 +37,6 @@ export type GenerationCallOptions = {
   readonly admit: (model: string) => void;
 };
 
-/** The outcome of a generation, for metrics, logs and traces. */
 export type GenerationOutcome = {
   /** Undefined when the answer is whole. */
   readonly failure: EngineError | undefined;
@@ -84,7 +83,6 @@ export class GenerationCall {
     return this.#options.request;
   }
 
-  /** Whether the call waits for a slow reader. */
   get paused(): boolean {
     return this.#paused;
   }

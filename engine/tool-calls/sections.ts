@@ -34,7 +34,7 @@ class SectionCallReader implements CallReader {
   readonly #mender: ArgumentMender;
   #position: "name" | "before-arguments" | "arguments" | "after" = "name";
   #name: string | undefined;
-  #callId: string | undefined;
+  callId: string | undefined;
 
   constructor(marks: SectionCallMarks, knownNames: ReadonlySet<string>, types: ArgumentTypes) {
     this.#callOpen = marks.callOpen.trim();
@@ -55,10 +55,6 @@ class SectionCallReader implements CallReader {
 
   get nameIsUnknown(): boolean {
     return this.#name !== undefined && !this.#knownNames.has(this.#name);
-  }
-
-  get callId(): string | undefined {
-    return this.#callId;
   }
 
   get argumentsAreWhole(): boolean {
@@ -116,8 +112,8 @@ class SectionCallReader implements CallReader {
     const written = head.startsWith(this.#namePrefix) ? head.slice(this.#namePrefix.length) : head;
     const numbered = this.#nameIsId ? NUMBERED_NAME.exec(written) : null;
     this.#name = numbered?.[1] ?? written;
-    if (numbered !== null) this.#callId = written;
-    else if (idAt >= 0) this.#callId = text.slice(idAt + this.#idOpen.length).trim() || undefined;
+    if (numbered !== null) this.callId = written;
+    else if (idAt >= 0) this.callId = text.slice(idAt + this.#idOpen.length).trim() || undefined;
     return this.#name !== "";
   }
 }

@@ -1,18 +1,11 @@
 import { sleep } from "../../deploy/runtime/time/abort.ts";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import type { Pepper } from "./key-digest.ts";
-import type { KeyEnv } from "./key-format.ts";
 import { KeyTable } from "./key-index.ts";
 import type { KeyStore, KeyStoreStatus } from "./key-store.ts";
 import type { Principal } from "./principal.ts";
 
 const CLOSE_MS = 1_000;
-
-export type FollowedKeysOptions = {
-  readonly clock: Clock;
-  /** The accepted kind of keys; keys of the other kind are unknown. Default: "live". */
-  readonly env?: KeyEnv;
-};
 
 /** The records in use of a store that is followed, and the listeners of its changes. */
 export abstract class FollowedKeys implements KeyStore {
@@ -24,13 +17,11 @@ export abstract class FollowedKeys implements KeyStore {
   protected wentBack = 0;
   protected readonly end = new AbortController();
   protected noting: Promise<void> | undefined;
-  readonly #env: KeyEnv;
   readonly #listeners = new Set<(status: KeyStoreStatus) => void>();
 
-  protected constructor({ clock, env = "live" }: FollowedKeysOptions, pepper: Pepper | undefined) {
+  protected constructor(clock: Clock, pepper: Pepper | undefined) {
     this.clock = clock;
-    this.#env = env;
-    this.table = this.newTable(pepper);
+    this.table = new KeyTable(pepper);
   }
 
   protected abstract get fault(): KeyStoreStatus["fault"];
@@ -80,10 +71,6 @@ export abstract class FollowedKeys implements KeyStore {
     const noted = new AbortController();
     await Promise.race([this.noting.catch(() => {}), sleep(this.clock, CLOSE_MS, noted.signal)]);
     noted.abort();
-  }
-
-  protected newTable(pepper: Pepper | undefined): KeyTable {
-    return new KeyTable(pepper, this.#env);
   }
 
   protected report(): void {

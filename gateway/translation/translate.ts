@@ -1,6 +1,7 @@
 import { toDuration } from "../../deploy/runtime/time/clock.ts";
 import { CountTokensRequest, type GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Catalog } from "../catalog.ts";
+import { reasoningBudget } from "../formats/fields.ts";
 import type { CanonicalRequest, FormatSettings, Places, PreparedCount } from "../formats/format.ts";
 import { routingDigest } from "../keys/principal.ts";
 import { estimateInputTokens } from "../limits/input-estimate.ts";
@@ -126,7 +127,6 @@ export function withinOutputLimit<T extends Pick<GenerateRequest, "maxOutputToke
   if (most === undefined || (request.maxOutputTokens ?? Number.POSITIVE_INFINITY) <= most) return request;
   const { reasoning } = request;
   if (reasoning?.budgetTokens === undefined) return { ...request, maxOutputTokens: most };
-  // Some visible answer must remain.
-  const budgetTokens = Math.max(1, Math.min(reasoning.budgetTokens, most - 1));
+  const budgetTokens = reasoningBudget(reasoning.budgetTokens, most);
   return { ...request, maxOutputTokens: most, reasoning: { ...reasoning, budgetTokens } };
 }

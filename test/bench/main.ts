@@ -1,10 +1,11 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
-import { Command, CommanderError, InvalidArgumentError } from "commander";
+import { Command, CommanderError, InvalidArgumentError, Option } from "commander";
 import { programVersion } from "../../deploy/runtime/files/project-folder.ts";
 import { fleetBench } from "./fleet-bench.ts";
 import { hostileBench } from "./hostile-bench.ts";
 import { llamaBench } from "./llama-bench.ts";
+import type { NodesLike } from "./replay/replay.ts";
 import { replayBench } from "./replay/replay-bench.ts";
 import type { ReplayPolicy } from "./replay/routers.ts";
 import { type BenchResult, loadAverage, type Measured, machineFacts, resultText } from "./report.ts";
@@ -41,6 +42,7 @@ type Options = {
   readonly seconds: number;
   readonly quick: boolean;
   readonly data?: string;
+  readonly vllm?: string;
   readonly full: boolean;
   readonly cells?: readonly string[];
   readonly targets?: readonly string[];
@@ -48,6 +50,8 @@ type Options = {
   readonly trace?: string;
   readonly nodes: number;
   readonly prefillsAtOnce: number;
+  readonly nodesLike: NodesLike;
+  readonly eventsStopAt?: number;
   readonly gateways?: readonly number[];
   readonly sessionsPerNode: readonly number[];
   readonly seed: readonly number[];
@@ -67,6 +71,7 @@ async function runAll(names: readonly string[], options: Options): Promise<void>
     ...(options.targets !== undefined && { targets: options.targets }),
     ...(options.page !== undefined && { page: resolve(options.page) }),
     ...(options.data !== undefined && { data: resolve(options.data) }),
+    ...(options.vllm !== undefined && { vllm: options.vllm }),
     replay: replaySettings(options),
     scale: options.scale ?? (quick ? QUICK_SCALE : WHOLE_SCALE),
   };
@@ -84,11 +89,21 @@ async function runAll(names: readonly string[], options: Options): Promise<void>
   console.log(`\nWritten to ${file}`);
 }
 
-function replaySettings({ quick, trace, nodes, prefillsAtOnce, policies, ...lists }: Options): ReplaySettings {
+function replaySettings({
+  quick,
+  trace,
+  nodes,
+  prefillsAtOnce,
+  nodesLike,
+  eventsStopAt,
+  policies,
+  ...lists
+}: Options): ReplaySettings {
   const some = (numbers: readonly number[]) => (quick ? numbers.slice(0, 1) : numbers);
   return {
     trace: trace === undefined ? undefined : resolve(trace),
-    ...{ nodes, prefillsAtOnce, policies, gateways: lists.gateways ?? REPLAYED_GATEWAYS },
+    ...{ nodes, prefillsAtOnce, nodesLike, eventsStopAt },
+    ...{ policies, gateways: lists.gateways ?? REPLAYED_GATEWAYS },
     ...{ sessionsPerNode: some(lists.sessionsPerNode), seeds: some(lists.seed) },
   };
 }
@@ -152,9 +167,16 @@ async function main(): Promise<number> {
     )
     .option("--page <file>", "the page that the stand writes, with its plots beside it")
     .option("--data <folder>", "public data that a bench reads: for `schemas` a folder with checkouts")
+    .option("--vllm <url>", "a vLLM with the demonstration weights, whose answers `schemas` judges as well")
     .option("--trace <file>", "what replay replays; default: some sessions that lie beside it")
     .option("--nodes <n>", "nodes of the replay", positive, 8)
     .option("--prefills-at-once <n>", "prompts that a node of the replay prefills at once", positive, 1)
+    .addOption(
+      new Option("--nodes-like <engine>", "what nodes of the replay report: all, or what is known beside vLLM")
+        .choices(["llama", "vllm"])
+        .default("llama"),
+    )
+    .option("--events-stop-at <minute>", "when the engines' KV events stop; default: never", positive)
     .option("--gateways <n,...>", "gateways of the replay, which share nothing (1,4)", positives)
     .option("--sessions-per-node <n,...>", "sessions for each node of the replay", positives, [12, 20, 32])
     .option("--seed <n,...>", "seeds of the replay", positives, [1, 2, 3])

@@ -1,3 +1,4 @@
+import type { NodesLike } from "./replay/replay.ts";
 import { REPLAY_POLICIES, type ReplayPolicy } from "./replay/routers.ts";
 
 export type BenchSettings = {
@@ -15,6 +16,8 @@ export type BenchSettings = {
   readonly page?: string;
   /** The folder with public data for a bench. Default: none; only the project's own data is measured. */
   readonly data?: string;
+  /** The base URL of a vLLM with the demonstration weights. Default: none; only grammars are judged. */
+  readonly vllm?: string;
   readonly replay: ReplaySettings;
   readonly scale: ScaleSettings;
 };
@@ -25,6 +28,10 @@ export type ReplaySettings = {
   readonly nodes: number;
   /** The most concurrent prefills of a node: 1 as in vLLM by default, more with llama.cpp on this project's nodes. */
   readonly prefillsAtOnce: number;
+  /** What the nodes report. */
+  readonly nodesLike: NodesLike;
+  /** When the engines' KV events stop, in minutes; undefined for never. */
+  readonly eventsStopAt: number | undefined;
   readonly gateways: readonly number[];
   readonly sessionsPerNode: readonly number[];
   readonly seeds: readonly number[];

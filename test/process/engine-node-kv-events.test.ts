@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { status } from "@grpc/grpc-js";
 import { expect, test, vi } from "vitest";
 import type { DialectName } from "../../engine/backends/openai-compatible/engines/engine-dialect.ts";
 import { EventFeed, loadZmq } from "../../engine/backends/openai-compatible/kv-events/event-feed.ts";
@@ -82,10 +83,9 @@ test.each(FORMS)("beside %s prefix reports match the tokens that the engine reus
   const first = [SYSTEM, QUESTION];
   const text = await asked(rig, requestOf(first));
   await vi.waitFor(() => expect(told(watched, first)).toBeGreaterThan(SYSTEM.parts.length));
-  // The head's position is found by a request to the engine.
   const turn = `<|im_start|>system\n${"You are terse. ".repeat(20)}<|im_end|>\n<|im_start|>user\n`;
   const head = Math.floor(toTokens(turn).length / BLOCK) * BLOCK;
-  await vi.waitFor(() => expect(known(watched, [SYSTEM])).toEqual({ tokens: head, tailTokens: 0 }));
+  expect(known(watched, [SYSTEM])).toEqual({ tokens: 0, tailTokens: 0 });
 
   const second = [...first, says(Role.ASSISTANT, text), says(Role.USER, "And then?")];
   const before = told(watched, first);
@@ -95,6 +95,8 @@ test.each(FORMS)("beside %s prefix reports match the tokens that the engine reus
   const other = [SYSTEM, says(Role.USER, "Something else.")];
   await asked(rig, requestOf(other));
   expect(cache.cached()).toBe(head);
+  // The head's position is where its two conversations part.
+  await vi.waitFor(() => expect(known(watched, [SYSTEM])).toEqual({ tokens: head, tailTokens: 0 }));
   if (form === "vllm") expect(watched.kv.total).toBe(16_000);
   expect(watched.kv.used % BLOCK).toBe(0);
 });
@@ -173,6 +175,32 @@ test.each([true, false])(
     expect(known(rig.watched, messages)).toBeUndefined();
   },
 );
+
+test("a publisher that goes silent is noticed: the node announces nothing until findings and events agree", async () => {
+  const rig = await kvRig();
+  let turns = [SYSTEM, QUESTION];
+  const goOn = async () => {
+    const text = await asked(rig, requestOf(turns));
+    turns = [...turns, says(Role.ASSISTANT, text), says(Role.USER, "And then? ".repeat(20))];
+  };
+  await goOn();
+  await vi.waitFor(() => expect(rig.watched.held.size).toBeGreaterThan(0));
+  rig.cache.lose(Number.POSITIVE_INFINITY, true);
+  for (let turn = 0; turn < 5; turn += 1) await goOn();
+  await rig.watched.ended;
+  expect(await rig.node.gauge("svc_engine_prefix_contradictions_total")).toBeGreaterThanOrEqual(4);
+  expect(rig.node.lines.map(({ msg }) => msg)).toContain(
+    "cached prefixes are not announced: the engine repeatedly finds others than its events say",
+  );
+  const { code } = await rig.client.watchPrefixes("svc-qwen").ended;
+  expect(code).toBe(status.UNIMPLEMENTED);
+
+  rig.cache.lose(0);
+  // The first turns may come before the events that were missing.
+  for (let turn = 0; turn < 30 && !rig.backend.prefixes?.isAnnounced; turn += 1) await goOn();
+  const again = rig.client.watchPrefixes("svc-qwen");
+  await vi.waitFor(() => expect(again.held.size).toBeGreaterThan(0));
+});
 
 test("a restarted engine holds none of its earlier blocks, and is tracked further", async () => {
   const rig = await kvRig();

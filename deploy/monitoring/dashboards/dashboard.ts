@@ -118,3 +118,19 @@ function panel({ title, text, unit, queries, stacked }: Panel): object {
     })),
   };
 }
+
+/** Returns the query for what a counter gained per second, summed over all labels but those of `by`. */
+export function rate(counter: string, by: readonly string[], matchers = ""): string {
+  const sum = by.length > 0 ? `sum by (${by.join(", ")}) ` : "sum";
+  return `${sum}(rate(${counter}${matchers && `{${matchers}}`}[$__rate_interval]))`;
+}
+
+/** Returns the query for the share that the series of `part` have in the rate of those of `whole`. */
+export function share(counter: string, by: readonly string[], part: string, whole: string): string {
+  return `${rate(counter, by, part)} / ${rate(counter, by, whole)}`;
+}
+
+/** Returns the query for a quantile of a histogram; `by` are the labels that distinguish the lines. */
+export function quantile(share: number, histogram: string, by: readonly string[], matchers = ""): string {
+  return `histogram_quantile(${share}, ${rate(`${histogram}_bucket`, ["le", ...by], matchers)})`;
+}

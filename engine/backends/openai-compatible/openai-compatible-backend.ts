@@ -32,6 +32,8 @@ import { CacheSessions } from "./request/cache-sessions.ts";
 import { type RequestSettings, sessionId, toChatPrompt } from "./request/request.ts";
 import { readEngineFacts } from "./watch/engine-facts.ts";
 import { EngineWatch } from "./watch/engine-watch.ts";
+import { LastTurns } from "./watch/last-turns.ts";
+import { PromptLedger } from "./watch/prompt-ledger.ts";
 
 /** The interval of health checks while the engine starts, in milliseconds. */
 const HEALTH_INTERVAL_MS = 500;
@@ -39,13 +41,7 @@ const HEALTH_TIMEOUT_MS = 5_000;
 const CLOSE_SESSION_TIMEOUT_MS = 5_000;
 
 /** The fields of the engine's load report that are passed on unchanged. */
-const REPORTED_LOADS = [
-  "kvUse",
-  "kvTokensUsed",
-  "kvTokensTotal",
-  "queuedUncachedTokens",
-  "observedRetentionSeconds",
-] as const;
+const REPORTED_LOADS = ["kvUse", "kvTokensUsed", "kvTokensTotal"] as const;
 
 /** The most ends of prompts whose texts are kept. */
 const MAX_TAILS = 256;
@@ -59,6 +55,7 @@ export class OpenAiCompatibleBackend implements Backend {
   readonly #http: EngineHttp;
   readonly #clock: Clock;
   readonly #watch: EngineWatch;
+  readonly #ledger: PromptLedger;
   readonly #sessions: CacheSessions;
   readonly #cache: EngineCache | undefined;
   readonly #closing = sharedAbort();
@@ -72,13 +69,14 @@ export class OpenAiCompatibleBackend implements Backend {
     this.#http = new EngineHttp(options.baseUrl, options.apiKey);
     this.#clock = clock;
     this.#watch = new EngineWatch(this.#http, this.#dialect, options, clock);
+    this.#ledger = new PromptLedger(() => clock.nowMs());
     this.#sessions = new CacheSessions(clock, (id) => this.#closeSession(id));
     const kvTokens = () => ({
       used: this.#watch.load?.kvTokensUsed ?? 0,
       total: this.#watch.load?.kvTokensTotal ?? 0,
     });
-    const { kvEvents, countTimeoutMs } = options;
-    this.#cache = kvEvents && new EngineCache({ options: kvEvents, http: this.#http, countTimeoutMs, clock, kvTokens });
+    const { kvEvents } = options;
+    this.#cache = kvEvents && new EngineCache({ options: kvEvents, clock, kvTokens });
   }
 
   /** The engine's cached prefixes, if it is configured to publish KV events. */
@@ -117,6 +115,8 @@ export class OpenAiCompatibleBackend implements Backend {
       countTimeoutMs: this.#options.countTimeoutMs,
       onFault: this.#options.onFault ?? (() => {}),
       cache: this.#cache,
+      ledger: this.#ledger,
+      lastTurns: new LastTurns(),
       nowMs: () => this.#clock.nowMs(),
     };
     this.#watch.start();
@@ -146,6 +146,7 @@ export class OpenAiCompatibleBackend implements Backend {
    */
   load(): BackendLoad {
     const { steps, load } = this.#watch;
+    const retention = this.#cache?.retentionSeconds;
     const waiting = Math.min(load?.waiting ?? 0, this.#busy);
     const told: { -readonly [Field in (typeof REPORTED_LOADS)[number]]?: number } = {};
     for (const field of REPORTED_LOADS) if (load?.[field] !== undefined) told[field] = load[field];
@@ -153,7 +154,9 @@ export class OpenAiCompatibleBackend implements Backend {
       slots: this.#options.slots,
       busySlots: this.#busy - waiting,
       waiting,
+      queuedUncachedTokens: this.#ledger.unreadTokens,
       ...told,
+      ...(retention !== undefined && { observedRetentionSeconds: retention }),
       ...(steps && { steps }),
     };
   }
@@ -198,7 +201,7 @@ export class OpenAiCompatibleBackend implements Backend {
   async #withEvents({ parts, found }: Running, signal: AbortSignal): Promise<Running> {
     const cache = this.#cache;
     if (!cache) return { parts, found };
-    const why = await cache.confirm(parts.settings, (request) => askEngine(parts, request, signal), signal);
+    const why = await cache.confirm(parts.facts.contextWindow, (request) => askEngine(parts, request, signal), signal);
     if (why === undefined) {
       const capabilities = [...found.capabilities, Capability.PREFIX_EVENTS];
       return { parts, found: { ...found, capabilities } };

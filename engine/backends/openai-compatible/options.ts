@@ -83,7 +83,9 @@ export const openAiCompatibleSchema = z.strictObject({
         .min(1)
         .max(256)
         .default(1)
-        .describe("The number of the engine's data-parallel ranks, each of which publishes at the next port."),
+        .describe(
+          "The number of the engine's data-parallel ranks, each of which publishes at the next port. The node picks the rank of each request.",
+        ),
     })
     .optional()
     .describe(

@@ -62,8 +62,7 @@ export class ChatEncoder implements StreamEncoder {
       case undefined: // An event kind of a newer contract.
         return "";
       default:
-        kind satisfies never;
-        return "";
+        return kind satisfies never;
     }
   }
 
@@ -129,8 +128,7 @@ export class ChatEncoder implements StreamEncoder {
       case undefined: // A block kind of a newer contract: its deltas are skipped.
         return "";
       default:
-        block satisfies never;
-        return "";
+        return block satisfies never;
     }
   }
 

@@ -20,6 +20,7 @@ import {
   tag,
   temperatureUpTo,
   topP,
+  withoutEffect,
 } from "../fields.ts";
 import { requestBody } from "../request-body.ts";
 import { MAX_TOOLS, toolName } from "../tools.ts";
@@ -257,7 +258,7 @@ export const responsesRequest = closed(
     metadata: unchecked(textPairs).describe("Pairs of strings that are repeated in the reply, at most 16."),
     prompt_cache_key: promptCacheKey,
     prompt_cache_retention: z.string().nullish().describe("Repeated in the reply, without effect."),
-    prompt_cache_options: z.unknown().optional().describe("Accepted without effect."),
+    prompt_cache_options: withoutEffect("Accepted without effect."),
     safety_identifier: z.string().nullish().describe("Repeated in the reply, without effect."),
     user: z.string().nullish().describe("Repeated in the reply, without effect."),
     client_metadata: unchecked(textPairs).describe(

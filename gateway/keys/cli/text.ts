@@ -41,7 +41,6 @@ export function keyText(key: KeySummary): string {
     ["id", key.id],
     ["name", key.name],
     ["owner", key.owner],
-    ["env", key.env],
     ["state", key.state],
     ["models", modelsText(key.models)],
     ["allowIps", key.allowIps?.join(",")],

@@ -4,7 +4,7 @@ import type { Pepper } from "../key-digest.ts";
 import { isKeyId } from "../key-format.ts";
 import type { KeyRecord } from "../key-record.ts";
 import { KeyStoreError } from "../key-store.ts";
-import { parseSeenHead, type SeenHead, seenHeadText } from "../seen-revision.ts";
+import { parseSeenHead, readSeenHead, type SeenHead, seenHeadText } from "../seen-revision.ts";
 import type { StoredHead, StoredKeys } from "./stored-keys.ts";
 import { RecordSigner, type SignedRecord } from "./stored-keys.ts";
 
@@ -99,9 +99,11 @@ export class KeysReader {
     return walk.isOver || (walk.head === known && !isOurs) ? undefined : readingOf(walk, found, false);
   }
 
-  async held(): Promise<SeenHead | undefined> {
+  /** The newest states that were in use: on this host, and at a gateway that refused the stored keys. */
+  async known(): Promise<readonly SeenHead[]> {
     const text = await this.#stored.held();
-    return parseSeenHead((text && this.#signer.openText("held", text)) ?? "");
+    const held = parseSeenHead((text && this.#signer.openText("held", text)) ?? "");
+    return [await readSeenHead(this.#pepperFile), held].filter((head) => head !== undefined);
   }
 
   /** Records the state of a gateway that does not follow the store. */

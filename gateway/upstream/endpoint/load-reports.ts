@@ -80,6 +80,8 @@ export class LastReport {
   #report: OrcaLoadReport | undefined;
   #atMs = 0;
   #average: LoadAverage | undefined;
+  /** The mean of running and waiting calls over the last minutes, of all models; 0 without a report. */
+  meanRequests = 0;
 
   /** `onChange` is called for every new report, and when the report is cleared. */
   constructor(onChange: () => void = () => {}) {
@@ -92,12 +94,8 @@ export class LastReport {
     this.#atMs = nowMs;
     const requests = metric(report, "svc.running") + metric(report, "svc.waiting");
     this.#average = averageLoad(this.#average, requests, nowMs);
+    this.meanRequests = this.#average.value;
     this.#onChange();
-  }
-
-  /** The mean of running and waiting calls over the last minutes, of all models; 0 without a report. */
-  get meanRequests(): number {
-    return this.#average?.value ?? 0;
   }
 
   /** Removes the report when the connection is lost: the next one may reach another node. */

@@ -54,6 +54,8 @@ export type EndpointView = {
    * Undefined where the node does not report it or has evicted nothing.
    */
   readonly evictedBeforeMs: number | undefined;
+  /** When the node's process began to serve, in wall-clock milliseconds, or 0: with another value its cache is empty. */
+  readonly startedAtMs: number;
 };
 
 /**

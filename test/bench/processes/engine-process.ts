@@ -7,7 +7,6 @@ import { Pace, Pacer } from "./pacer.ts";
 import { type Directive, nowUs, parseDirective, stamp } from "./requests.ts";
 import { startSseOrigin } from "./sse-origin.ts";
 
-
 const pacers = new Map<string, Pacer>();
 
 function paceOf({ eventsPerSecond, phases }: Directive): Pace | undefined {

@@ -6,9 +6,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { stringify } from "yaml";
 import { Child } from "../../../deploy/local/child.ts";
 import { CATALOG } from "../../../gateway/catalog.ts";
-import { issueLocalKey } from "../../../gateway/keys/local-key.ts";
 import { metricSum } from "../../support/metric-text.ts";
 import { IMAGE_ENV } from "../../support/processes/image-env.ts";
+import { createKey } from "../../support/processes/key-command.ts";
 
 export type RunningChild = Awaited<ReturnType<typeof startChild>>;
 
@@ -64,8 +64,7 @@ export async function startBenchGateway(
   await mkdir(folder, { recursive: true });
   // The gateway watches the folder of its keys: the log must not be written there.
   const keyFile = join(folder, "keys", "keys.json");
-  const never = new AbortController().signal;
-  const key = await issueLocalKey({ file: keyFile, existing: undefined, nowMs: Date.now() }, never);
+  const key = await createKey(keyFile);
   const configFile = join(folder, "gateway.yaml");
   const endpoints = engines.map((address) => ({ address }));
   const config = {

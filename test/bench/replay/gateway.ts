@@ -8,10 +8,10 @@ import {
   evictionsWith,
   type LoadAverage,
 } from "../../../gateway/upstream/endpoint/load-reports.ts";
-import { Balancer } from "../../../gateway/upstream/load-balancing/balancer.ts";
 import { EndpointSet } from "../../../gateway/upstream/load-balancing/endpoint-set.ts";
 import type { EndpointView } from "../../../gateway/upstream/load-balancing/endpoint-view.ts";
-import type { LbPolicy } from "../../../gateway/upstream/load-balancing/policies.ts";
+import { createPolicy, type LbPolicy } from "../../../gateway/upstream/load-balancing/policies.ts";
+import type { NoteSink } from "../../../gateway/upstream/load-balancing/policy.ts";
 import {
   type AnnouncedPrefix,
   type AnnouncedPrefixes,
@@ -20,7 +20,7 @@ import {
 import type { RoutingHints } from "../../../gateway/upstream/load-balancing/route.ts";
 import { WorkLedger } from "../../../gateway/upstream/load-balancing/work-ledger.ts";
 import { delta, finished, progress, started } from "../../support/events/events.ts";
-import type { PieceCaches } from "./piece-cache.ts";
+import type { HeldPieces } from "./piece-cache.ts";
 import type { ReasonJudge } from "./reason-judge.ts";
 import type { NodeReport } from "./replay-node.ts";
 import type { Follower, Router } from "./routers.ts";
@@ -51,7 +51,7 @@ export type GatewayParts = {
   readonly number: number;
 };
 
-/** A gateway: the real `Balancer` with default settings, in front of nodes that report their load. */
+/** A gateway: the real admission and policy with default settings, in front of nodes that report their load. */
 export class Gateway implements Router {
   readonly #addresses: readonly string[];
   readonly #clock: Clock;
@@ -85,12 +85,10 @@ export class Gateway implements Router {
       },
     ]);
     if (!settings) throw new Error("there is no cluster");
-    const viewOf = (address: string) => this.#endpoints.get(address);
-    const prefixes = new PrefixIndex(announced, { lifeOf: () => 0, viewOf });
+    const prefixes = new PrefixIndex(announced, this.#endpoints);
     for (let node = 0; node < nodes; node += 1) this.#endpoints.set(this.#view(node));
     const cluster = {
       settings,
-      prefixes,
       endpointSet: this.#endpoints,
       mayHaveEndpoints: true,
       announcedMs: 0,
@@ -99,7 +97,8 @@ export class Gateway implements Router {
       onMembersChange: () => () => {},
       onHealthChange: () => () => {},
     };
-    this.#admission = new AdmissionController(cluster, new Balancer(cluster, this.#work, clock, random), clock, random);
+    const policy = createPolicy(settings.lbPolicy, { prefixes, work: this.#work, clock, random });
+    this.#admission = new AdmissionController(cluster, policy, clock, random);
   }
 
   reported(node: number, report: NodeReport): void {
@@ -135,22 +134,27 @@ export class Gateway implements Router {
     this.#active[node] = (this.#active[node] ?? 0) + 1;
     const sentMs = this.#clock.nowMs();
     let cachedInputTokens = 0;
-    let queueMs = 0;
-    placement?.explain?.((note) => this.#judge.judge(prompt, this.#number, note));
+    let queueMs: number | undefined = 0;
+    const notes: NoteSink = { cached: (note) => this.#judge.judge(prompt, this.#number, note) };
     return {
       started: (cachedTokens) => {
-        cachedInputTokens = cachedTokens;
+        cachedInputTokens = cachedTokens ?? 0;
         queueMs = this.#clock.nowMs() - sentMs;
-        placement?.see([started({ inputTokens, cachedInputTokens })]);
+        placement?.see([started({ inputTokens, ...(cachedTokens !== undefined && { cachedInputTokens }) })], notes);
       },
       progress: (prefilledTokens) => placement?.see([progress(prefilledTokens)]),
       firstToken: () => {
         this.#judge.prefilled(prompt);
         placement?.see([delta(0, "a")]);
       },
-      finished: (prefillMs) => {
-        const timings = { queue: duration(queueMs), prefill: duration(prefillMs), decode: undefined };
-        placement?.see([finished(undefined, { inputTokens, cachedInputTokens, outputTokens }, { timings })]);
+      finished: (prefillMs, told) => {
+        if (told) {
+          queueMs = told.queueMs;
+          cachedInputTokens = told.cachedTokens;
+        }
+        const queue = queueMs === undefined ? undefined : duration(queueMs);
+        const timings = { queue, prefill: duration(prefillMs), decode: undefined };
+        placement?.see([finished(undefined, { inputTokens, cachedInputTokens, outputTokens }, { timings })], notes);
         this.#active[node] = (this.#active[node] ?? 1) - 1;
         release();
       },
@@ -185,6 +189,7 @@ export class Gateway implements Router {
       get kvUse() {
         return report()?.kvUse ?? 0;
       },
+      startedAtMs: 0,
       slots: SLOTS,
       weight: 1,
       healthySinceMs: undefined,
@@ -193,9 +198,11 @@ export class Gateway implements Router {
       },
       gateways: this.#gateways,
       get prefillTokensPerSecond() {
-        return work.speed(address) ?? INITIAL_SPEED;
+        return report()?.prefillTokensPerSecond ?? work.speed(address) ?? INITIAL_SPEED;
       },
-      decodeTokensPerSecond: undefined,
+      get decodeTokensPerSecond() {
+        return report()?.decodeTokensPerSecond;
+      },
       get retentionMs() {
         return report()?.retentionMs;
       },
@@ -206,29 +213,36 @@ export class Gateway implements Router {
   }
 }
 
-/** Returns the exact contents of the nodes' caches, by the digests of the prompts. */
+/** What nodes announce: the contents of their caches as they believe them, and whether they announce any. */
+export type AnnouncedCaches = {
+  readonly held: () => HeldPieces;
+  readonly isAnnounced: (node: number) => boolean;
+};
+
+/** Returns the announced contents of the nodes' caches, by the digests of the prompts. */
 export function exactPrefixes(
-  caches: PieceCaches,
+  { held, isAnnounced }: AnnouncedCaches,
   nodes: number,
   digests: ReadonlyMap<string, Digested>,
 ): AnnouncedPrefixes {
   const addresses = Array.from({ length: nodes }, (_, node) => addressOf(node));
   const tailOf = ({ tokens, goesOn }: Digested, node: number): number => {
-    const heldTokens = goesOn ? caches.cached(node, goesOn.last) : 0;
+    const heldTokens = goesOn ? held().cached(node, goesOn.last) : 0;
     return goesOn && heldTokens < goesOn.nextTokens ? Math.max(0, heldTokens - tokens) : 0;
   };
   return {
     holders(digest) {
       const digested = digests.get(digest);
-      const holders = digested && digested.piece >= 0 ? caches.holders(digested.piece) : 0;
-      const held: AnnouncedPrefix[] = [];
+      const holders = digested && digested.piece >= 0 ? held().holders(digested.piece) : 0;
+      const found: AnnouncedPrefix[] = [];
       for (let node = 0; node < nodes && holders !== 0; node += 1)
-        if (digested && (holders & (1 << node)) !== 0)
-          held.push({ address: addresses[node] ?? "", tokens: digested.tokens, tailTokens: tailOf(digested, node) });
-      return held;
+        if (digested && (holders & (1 << node)) !== 0 && isAnnounced(node))
+          found.push({ address: addresses[node] ?? "", tokens: digested.tokens, tailTokens: tailOf(digested, node) });
+      return found;
     },
     fillOf(address) {
-      return { usedTokens: caches.tokens(nodeOf(address)), totalTokens: caches.capacity };
+      const node = nodeOf(address);
+      return isAnnounced(node) ? { usedTokens: held().tokens(node), totalTokens: held().capacity } : undefined;
     },
   };
 }

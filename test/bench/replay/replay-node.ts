@@ -15,6 +15,9 @@ export type NodeReport = {
   readonly kvUse: number;
   /** The observed retention of unused cache entries, in milliseconds; undefined before the first eviction. */
   readonly retentionMs: number | undefined;
+  /** Undefined where the node reports no speed of its own. */
+  readonly prefillTokensPerSecond?: number | undefined;
+  readonly decodeTokensPerSecond?: number | undefined;
 };
 
 export type Job = {

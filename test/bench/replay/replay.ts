@@ -1,12 +1,13 @@
 import { seededRandom } from "../../support/seeded-random.ts";
 import { percentile } from "../report.ts";
 import { EventQueue } from "./event-queue.ts";
-import { PieceCaches, PieceStore } from "./piece-cache.ts";
+import { type HeldPieces, PieceCaches, PieceStore } from "./piece-cache.ts";
 import { ReasonJudge } from "./reason-judge.ts";
-import { type NodeUse, ReplayNode } from "./replay-node.ts";
-import { REPLAY_POLICIES, type ReplayPolicy } from "./routers.ts";
+import { type Job, type NodeUse, ReplayNode } from "./replay-node.ts";
+import { type Follower, REPLAY_POLICIES, type ReplayPolicy } from "./routers.ts";
 import type { RecordedSession } from "./session-trace.ts";
 import { PlayedWorld, type Prompt, playArrivals, playUsers } from "./traffic.ts";
+import { VllmNode } from "./vllm-node.ts";
 
 export type ReplayResult = {
   readonly requests: number;
@@ -99,14 +100,21 @@ export type Scenario = {
   readonly gateways: number;
   readonly cacheTokens: number;
   readonly prefillsAtOnce: number;
+  /** What nodes report: all, as those with llama.cpp in process, or what is known beside vLLM. Default: all. */
+  readonly nodesLike?: NodesLike;
+  /** When the engines' KV events stop, in milliseconds. Default: never. */
+  readonly eventsStopMs?: number | undefined;
   readonly warmUpMs: number;
   readonly untilMs: number;
   readonly seed: number;
 };
 
+export type NodesLike = "llama" | "vllm";
+
 /** Replays recorded traffic in virtual time. */
 export async function replay(scenario: Scenario): Promise<ReplayResult> {
   const { policy, nodes: count, cacheTokens, prefillsAtOnce, seed, traffic, warmUpMs, untilMs } = scenario;
+  const { nodesLike = "llama", eventsStopMs } = scenario;
   const time = new EventQueue();
   const nowMs = () => time.nowMs();
   const store = new PieceStore();
@@ -114,8 +122,8 @@ export async function replay(scenario: Scenario): Promise<ReplayResult> {
   const pooled = policy === "oracle";
   const caches = new PieceCaches(store, pooled ? 1 : count, pooled ? count * cacheTokens : cacheTokens, nowMs);
   const tell = (number: number) => {
-    const node = nodes[number];
-    if (node) for (const gateway of gateways) gateway.reported?.(number, node.report);
+    const report = (besideVllm[number] ?? nodes[number])?.report;
+    if (report) for (const gateway of gateways) gateway.reported?.(number, report);
   };
   const changed = new Set<number>();
   const tellSoon = (number: number) => {
@@ -134,9 +142,26 @@ export async function replay(scenario: Scenario): Promise<ReplayResult> {
         onChange: () => tellSoon(node),
       }),
   );
+  let held: HeldPieces = caches;
+  let retentionOf = (node: number) => caches.retentionMs(node);
+  if (eventsStopMs !== undefined)
+    time.after(eventsStopMs, () => {
+      held = caches.snapshot();
+      const retentions = nodes.map((_, node) => caches.retentionMs(node));
+      retentionOf = (node) => retentions[node];
+    });
+  const eventsOf = (node: number) =>
+    policy === "prefix_affinity_exact"
+      ? { cachedTokens: ({ last }: Prompt) => held.cached(node, last), retentionMs: () => retentionOf(node) }
+      : undefined;
+  const besideVllm =
+    nodesLike === "llama" || pooled
+      ? []
+      : nodes.map((engine, node) => new VllmNode({ time, engine, events: eventsOf(node) }));
+  const announced = { held: () => held, isAnnounced: (node: number) => besideVllm[node]?.isAnnounced ?? true };
   const random = seededRandom(seed + 2_000);
   const judge = new ReasonJudge(store, caches);
-  const ofAll = { fleet: { nodes, caches }, gateways: scenario.gateways, world, time, random, judge };
+  const ofAll = { fleet: { nodes, caches, announced }, gateways: scenario.gateways, world, time, random, judge };
   const gateways = Array.from({ length: scenario.gateways }, (_, number) =>
     REPLAY_POLICIES[policy]({ ...ofAll, number }),
   );
@@ -146,25 +171,10 @@ export async function replay(scenario: Scenario): Promise<ReplayResult> {
   const send = (prompt: Prompt, onAnswered: () => void) => {
     const turn = record.arrived(prompt);
     const gateway = gateways[Math.floor(entrance() * gateways.length)];
-    gateway?.send(prompt, (node, follower) =>
-      nodes[node]?.submit({
-        prompt,
-        onStarted: (cachedTokens) => {
-          turn.started(cachedTokens);
-          follower?.started(cachedTokens);
-        },
-        onProgress: (prefilledTokens) => follower?.progress?.(prefilledTokens),
-        onFirstToken: () => {
-          turn.firstToken();
-          follower?.firstToken();
-        },
-        onFinished: (prefillMs) => {
-          turn.finished();
-          follower?.finished(prefillMs);
-          onAnswered();
-        },
-      }),
-    );
+    gateway?.send(prompt, (node, follower) => {
+      const job = { prompt, turn, onAnswered };
+      nodes[node]?.submit(besideVllm[node]?.followed(jobOf(job), follower) ?? jobOf(job, follower));
+    });
   };
   const report = () => {
     for (const number of nodes.keys()) tell(number);
@@ -185,4 +195,27 @@ export async function replay(scenario: Scenario): Promise<ReplayResult> {
     })),
     judge.trueShare,
   );
+}
+
+type TurnJob = { readonly prompt: Prompt; readonly turn: TurnRecord; readonly onAnswered: () => void };
+
+/** Returns the job of a turn, with a follower to which the node reports everything. */
+function jobOf({ prompt, turn, onAnswered }: TurnJob, follower?: Follower): Job {
+  return {
+    prompt,
+    onStarted: (cachedTokens) => {
+      turn.started(cachedTokens);
+      follower?.started(cachedTokens);
+    },
+    onProgress: (prefilledTokens) => follower?.progress?.(prefilledTokens),
+    onFirstToken: () => {
+      turn.firstToken();
+      follower?.firstToken();
+    },
+    onFinished: (prefillMs) => {
+      turn.finished();
+      follower?.finished(prefillMs);
+      onAnswered();
+    },
+  };
 }

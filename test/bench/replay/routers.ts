@@ -1,17 +1,21 @@
 import type { EventQueue } from "./event-queue.ts";
-import { exactPrefixes, Gateway } from "./gateway.ts";
+import { type AnnouncedCaches, exactPrefixes, Gateway } from "./gateway.ts";
 import type { PieceCaches } from "./piece-cache.ts";
 import type { ReasonJudge } from "./reason-judge.ts";
 import type { NodeReport, ReplayNode } from "./replay-node.ts";
 import type { PlayedWorld, Prompt } from "./traffic.ts";
 
 export type Follower = {
-  started(cachedTokens: number): void;
+  /** `cachedTokens` is undefined where the engine reports them at the end only. */
+  started(cachedTokens: number | undefined): void;
   /** The prefilled tokens of the prompt, cached ones included; only gateways implement it. */
   progress?(prefilledTokens: number): void;
   firstToken(): void;
-  /** The answer is complete; its prefill took `prefillMs` milliseconds. */
-  finished(prefillMs: number): void;
+  /**
+   * The answer is complete; its prefill took `prefillMs` milliseconds. `told` replaces the queue time and the cached
+   * tokens as they were observed.
+   */
+  finished(prefillMs: number, told?: { readonly queueMs: number | undefined; readonly cachedTokens: number }): void;
 };
 
 export type Router = {
@@ -22,6 +26,7 @@ export type Router = {
 export type Fleet = {
   readonly nodes: readonly ReplayNode[];
   readonly caches: PieceCaches;
+  readonly announced: AnnouncedCaches;
 };
 
 /** A router that picks a node at once by a stateless rule. */
@@ -79,7 +84,7 @@ export type ReplayPolicy = "oracle" | "least_request" | "llmd" | "prefix_affinit
 
 const gateway =
   (lbPolicy: "least_request" | "prefix_affinity", exact = false) =>
-  ({ fleet: { nodes, caches }, gateways, world, time, random, judge, number }: RouterParts): Router => {
+  ({ fleet: { nodes, announced: caches }, gateways, world, time, random, judge, number }: RouterParts): Router => {
     const announced = exact ? exactPrefixes(caches, nodes.length, world.digests) : undefined;
     return new Gateway({
       ...{ lbPolicy, nodes: nodes.length, gateways, clock: time, random, announced, judge, number },

@@ -1,4 +1,3 @@
-import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import { createKey, type KeyRequest } from "../../../gateway/keys/key-admin.ts";
 import { openRedisKeyVault } from "../../../gateway/keys/redis/redis-key-vault.ts";
@@ -11,14 +10,8 @@ import { endpointHost, type ScaleSettings } from "../settings.ts";
 
 /** The properties of the bench's keys: limits are counted in the store, and refuse nothing. */
 const REQUEST: Omit<KeyRequest, "name"> = {
-  owner: null,
-  env: "live",
-  models: "all",
   limits: { rpm: 100_000, itpm: 1_000_000_000, otpm: 1_000_000_000, concurrency: 1_000 },
   quota: { tokensPerDay: 1_000_000_000 },
-  priority: "DEFAULT",
-  weight: 1,
-  expiresAtMs: null,
 };
 
 function vaultAt(address: string, pepperFile: string) {
@@ -36,11 +29,10 @@ export async function storeKeys(
   const vault = await vaultAt(address, pepperFile);
   const beganMs = performance.now();
   const keys = await vault.update(true, (set, pepper) => {
-    const minting = { pepper, nowMs: Date.now(), random: randomBytes };
+    const nowMs = Date.now();
     const made = Array.from({ length: count }, (_, at) => {
-      // An empty set: searching for a free id among all others would take quadratic time.
-      const request = { ...REQUEST, name: `key ${at}` };
-      return createKey({ ...set, keys: [] }, request, minting).value;
+      // An empty set: copying all others for each key would take quadratic time.
+      return createKey({ ...set, keys: [] }, { ...REQUEST, name: `key ${at}` }, pepper, nowMs).value;
     });
     return {
       set: { ...set, revision: set.revision + 1, keys: [...set.keys, ...made.map(({ record }) => record)] },

@@ -12,8 +12,8 @@ export type SchemaCase = {
   readonly tests: readonly { readonly text: string; readonly isValid: boolean }[];
 };
 
-/** Creates the matcher of a grammar's text. Throws if the grammar cannot be parsed. */
-export type ReadGrammar = (grammar: string) => Promise<(text: string) => boolean>;
+/** Tests which texts a grammar allows. Throws if the grammar cannot be parsed. */
+export type ReadGrammar = (grammar: string, texts: readonly string[]) => Promise<readonly boolean[]>;
 
 export type Outcome = "right" | "refused" | "valid refused" | "invalid let through" | "broken";
 
@@ -43,9 +43,12 @@ export async function judge(
   const [unenforced] = found.unenforced;
   let outcome: Outcome;
   try {
-    const allows = await read(found.text);
+    const allowed = await read(
+      found.text,
+      tests.map(({ text }) => text),
+    );
     // As in the public procedure, the last wrong test determines the result.
-    const wrong = tests.filter(({ text, isValid }) => allows(text) !== isValid).at(-1);
+    const wrong = tests.filter(({ isValid }, at) => allowed[at] !== isValid).at(-1);
     outcome = wrong === undefined ? "right" : wrong.isValid ? "valid refused" : "invalid let through";
   } catch (error) {
     return { outcome: "broken", strict: "broken", why: messageOf(error), translationMs };

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { updateKeyFile } from "../../../gateway/keys/key-file.ts";
-import { parseKey } from "../../../gateway/keys/key-format.ts";
+import { idOfKey } from "../../../gateway/keys/key-format.ts";
 import type { KeyRecord } from "../../../gateway/keys/key-record.ts";
 import { becomes } from "../../support/becomes.ts";
 import { ANSWER_PATHS, bodyFor } from "../../support/http/answer-check.ts";
@@ -47,7 +47,7 @@ async function statuses(gateway: GatewayProcess, key: string): Promise<number[]>
 }
 
 async function changeKey(gateway: GatewayProcess, key: string, change: Partial<KeyRecord>): Promise<void> {
-  const id = parseKey(key)?.id;
+  const id = idOfKey(key);
   await updateKeyFile(
     gateway.keyFile,
     false,
@@ -66,7 +66,7 @@ type KeyChange = readonly [
 ];
 
 const KEY_CHANGES: readonly KeyChange[] = [
-  ["is revoked", ({ keyFile }, key) => keyCommand(keyFile, "revoke", parseKey(key)?.id ?? ""), 401],
+  ["is revoked", ({ keyFile }, key) => keyCommand(keyFile, "revoke", idOfKey(key) ?? ""), 401],
   ["may have no more than one", (gateway, key) => changeKey(gateway, key, { limits: { concurrency: 1 } }), 429],
   ["loses the model", (gateway, key) => changeKey(gateway, key, { models: ["svc-glm53"] }), 404],
 ];

@@ -35,7 +35,7 @@ export type EdgeRig = Awaited<ReturnType<typeof startEdge>>;
 export async function startEdge(backend: object) {
   const folder = mkdtempSync(join(tmpdir(), "svc-behind-"));
   const keyFile = join(folder, "keys.json");
-  const key = await createKey(keyFile, "--name", "behind", "--models", "all");
+  const key = await createKey(keyFile);
   const certificates = edgeCertificates();
   const grpcTls = { certFile: certificates.file("gateway.pem"), keyFile: certificates.file("gateway.key") };
   const engine = await EngineProcess.start("behind", backend);

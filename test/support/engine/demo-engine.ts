@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { projectFolder } from "../../../deploy/runtime/files/project-folder.ts";
 import { type Clock, systemClock } from "../../../deploy/runtime/time/clock.ts";
 import { LlamaBackend } from "../../../engine/backends/llama/llama-backend.ts";
 import { type LlamaOptions, llamaSchema } from "../../../engine/backends/llama/llama-options.ts";
@@ -117,5 +118,5 @@ async function whyMissing(): Promise<string> {
 }
 
 function modelFile(name: string): string {
-  return join(import.meta.dirname, "../../../engine/demo-model", name);
+  return join(projectFolder(), "engine/demo-model", name);
 }

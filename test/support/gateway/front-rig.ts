@@ -4,7 +4,7 @@ import { checkConfig } from "../../../deploy/runtime/config/load-config.ts";
 import { gatewayConfigSchema } from "../../../gateway/config.ts";
 import type { Detail } from "../../../gateway/outcome.ts";
 import { UpstreamStats } from "../../../gateway/stats/upstream-stats.ts";
-import type { AttemptTrace, CallRecord } from "../../../gateway/upstream/call/attempt.ts";
+import type { CallRecord } from "../../../gateway/upstream/call/call-record.ts";
 import type { Flow } from "../../../gateway/upstream/call/generate-call.ts";
 import { RequestBuffer } from "../../../gateway/upstream/call/request-buffer.ts";
 import type { EventSink } from "../../../gateway/upstream/call/retry-boundary.ts";
@@ -73,10 +73,12 @@ export class CallNotes implements CallRecord {
   cache: CacheNote | undefined;
   wasOverdue = false;
 
-  generateSent(address: string, continuedTokens?: number): AttemptTrace {
+  generateSent(address: string, continuedTokens?: number): CallHeaders {
     if (continuedTokens !== undefined) this.continuedFrom.push(continuedTokens);
-    return { headers: this.countSent(address), ended() {} };
+    return this.countSent(address);
   }
+
+  generateEnded(): void {}
 
   countSent(address: string): CallHeaders {
     this.attempts += 1;

@@ -27,7 +27,7 @@ export async function startAdmin(
   const log = pino({ level: "info" }, { write: (line) => lines.push(line) });
   const { clusters, stats, keys, sealing, keyFile, limiter, usage, overload, traffic } = gateway;
   registerClusterGauges(stats.registry, clusters);
-  registerKeyStats(stats.registry, keys);
+  registerKeyStats(stats.registry, () => keys.status());
   const connections = () => 0;
   const fleet = new FleetView({ clusters, traffic, stats, lifecycle, connections, clock: systemClock });
   const app = buildAdmin({

@@ -10,7 +10,6 @@ import { systemClock } from "../../../deploy/runtime/time/clock.ts";
 import { CATALOG } from "../../../gateway/catalog.ts";
 import { gatewayConfigSchema } from "../../../gateway/config.ts";
 import { FileKeyStore } from "../../../gateway/keys/file-key-store.ts";
-import { issueLocalKey } from "../../../gateway/keys/local-key.ts";
 import { TokenVerifier } from "../../../gateway/keys/tokens/token-verifier.ts";
 import { MemoryLimitStore } from "../../../gateway/limits/memory-limit-store.ts";
 import { Sealing } from "../../../gateway/sealing/sealing.ts";
@@ -34,7 +33,7 @@ export async function startGateway(
   const folder = await mkdtemp(join(tmpdir(), "svc-gateway-"));
   const keyFile = join(folder, "keys.json");
   const never = new AbortController().signal;
-  const key = await issueLocalKey({ file: keyFile, existing: undefined, nowMs: Date.now() }, never);
+  const key = await createKey(keyFile);
   const config = checkConfig(
     gatewayConfigSchema,
     {
@@ -58,7 +57,7 @@ export async function startGateway(
   );
   const stats = new Stats();
   const sealing = new Sealing();
-  const keys = await FileKeyStore.open({ file: keyFile, clock: systemClock });
+  const keys = await FileKeyStore.open(keyFile, systemClock);
   const { jwt } = config.auth;
   const tokens = jwt && (await TokenVerifier.open({ settings: jwt, keys, clock: systemClock, onReload: () => {} }));
   const clusters = new ClusterManager(config.clusters, systemClock, log, { ...config.upstream, ...surroundings });

@@ -2,7 +2,6 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { env } from "node:process";
-import { issueLocalKey } from "../../../gateway/keys/local-key.ts";
 import { becomes } from "../becomes.ts";
 import { metricSum } from "../metric-text.ts";
 import type { EarlierRelease } from "./earlier-release.ts";
@@ -46,9 +45,7 @@ export class GatewayProcess {
   ): Promise<GatewayProcess> {
     const folder = mkdtempSync(join(tmpdir(), "svc-front-"));
     const file = join(folder, "keys.json");
-    const nobodyLeaves = new AbortController().signal;
-    const key =
-      release?.createKey(file) ?? (await issueLocalKey({ file, existing: undefined, nowMs: Date.now() }, nobodyLeaves));
+    const key = release?.createKey(file) ?? (await createKey(file));
     const upstream = { wire: env.SVC_TEST_WIRE };
     // No proxy in front has to detect the stop.
     const whole = {

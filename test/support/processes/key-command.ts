@@ -27,6 +27,8 @@ export async function keyCommand(file: string, ...args: readonly [string, ...str
   return out;
 }
 
+/** Makes a key with these options of `keys create`, by default a key without limits for all models. */
 export async function createKey(file: string, ...options: readonly string[]): Promise<string> {
-  return JSON.parse(await keyCommand(file, "create", "--json", ...options)).key;
+  const given = options.length > 0 ? options : ["--name", "local", "--models", "all"];
+  return JSON.parse(await keyCommand(file, "create", "--json", ...given)).key;
 }

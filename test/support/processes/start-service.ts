@@ -1,11 +1,10 @@
-import { execFile, spawn } from "node:child_process";
+import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { promisify } from "node:util";
 import { freePort } from "../free-port.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
@@ -53,13 +52,12 @@ export async function startService(
     });
     void ended.then((code) => reject(new Error(`the service ended with ${code}: ${errors}`)));
   });
-  const { baseUrl = "", adminUrl = "", engine = "", engineMetricsUrl = "", keyFile = "" } = ready;
+  const { baseUrl = "", adminUrl = "", engine = "", keyFile = "" } = ready;
   const key = readFileSync(keyFile, "utf8").trim();
   return {
     baseUrl,
     adminUrl,
     engine,
-    engineMetricsUrl,
     key,
     stateDir,
     process: child,
@@ -72,13 +70,6 @@ export async function startService(
         headers: { authorization: `Bearer ${key}`, "content-type": "application/json", ...headers },
         body: JSON.stringify(body),
       }),
-    /** Runs the command line for keys on this service's keys; resolves to its output. */
-    async keys(...command: readonly string[]) {
-      const cli = join(ROOT, "dist/gateway/keys/cli/main.js");
-      const file = join(stateDir, "keys.json");
-      const { stdout } = await promisify(execFile)(process.execPath, [cli, ...command, "--file", file]);
-      return stdout;
-    },
     /** Sends the signal to the whole process group, as a terminal does; resolves to the exit code. */
     async stop(signal: NodeJS.Signals = "SIGINT") {
       if (child.exitCode === null && child.signalCode === null && child.pid) process.kill(-child.pid, signal);

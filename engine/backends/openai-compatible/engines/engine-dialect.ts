@@ -63,6 +63,8 @@ export type TokenRequest = TokenSampling & {
   /** The priority in the engine's own sign; undefined if the engine has no priority scheduling. */
   readonly priority: number | undefined;
   readonly requestId: string | undefined;
+  /** The data-parallel rank that is to generate; undefined for an engine with one, or that picks it. */
+  readonly rank: number | undefined;
 };
 
 /** One event of a generation's stream. */
@@ -127,6 +129,8 @@ export interface EngineDialect {
   detokenize(ask: Ask, model: string, tokens: readonly number[]): Promise<string>;
   /** Returns the body of a generation. Only known fields are written: engines ignore unknown ones. */
   generateBody(request: TokenRequest): Record<string, JsonValue>;
+  /** Returns the headers of a generation. */
+  generateHeaders?(request: TokenRequest): Readonly<Record<string, string>>;
   /** Creates the reader of one generation's events. */
   chunkReader(): (event: JsonFields) => TokenChunk;
 }

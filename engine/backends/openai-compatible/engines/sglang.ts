@@ -61,6 +61,7 @@ export const SGLANG: EngineDialect = {
       cache_salt: request.cacheSalt,
       session_id: request.sessionId,
       priority: request.priority,
+      routed_dp_rank: request.rank,
       stream: true,
       return_logprob: topLogprobs === undefined ? undefined : true,
       top_logprobs_num: topLogprobs,

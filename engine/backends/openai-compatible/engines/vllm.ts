@@ -93,6 +93,7 @@ export const VLLM: EngineDialect = {
       },
     };
   },
+  generateHeaders: ({ rank }) => (rank === undefined ? {} : { "x-data-parallel-rank": String(rank) }),
   chunkReader: () => readChunk,
 };
 

@@ -3,7 +3,7 @@ import { EngineError } from "../../../../engine/errors.ts";
 import { MAX_COUNTS } from "../../../../gateway/upstream/token-counter.ts";
 import { becomes } from "../../../support/becomes.ts";
 import { fixedSentence } from "../../../support/engine/scripted-backend.ts";
-import { blockEnd, delta, finished, started, textAnswer, textStart } from "../../../support/events/events.ts";
+import { blockEnd, delta, finished, started, textStart } from "../../../support/events/events.ts";
 import { gate } from "../../../support/gate.ts";
 import { type Auth, keyWith } from "../../../support/gateway/limited-key.ts";
 import { ownService } from "../../../support/gateway/own-services.ts";
@@ -66,24 +66,6 @@ describe("generations at one time", () => {
       }
     },
   );
-
-  test("another key is admitted while one has no place left", async () => {
-    const go = gate();
-    const { engine, gateway } = await ownService(async function* () {
-      await go.passed;
-      yield textAnswer("done");
-    });
-    const auth = await keyWith(gateway, { concurrency: 1 });
-    const post = (headers = {}) => gateway.post("/v1/messages", MINIMAL["/v1/messages"], headers);
-    const first = post(auth);
-    await until(() => engine.backend.load().busySlots === 1, "a slot is taken");
-    await expectErrorB(await post(auth), 429, "rate_limit_error");
-    const other = post();
-    await until(() => engine.backend.load().busySlots === 2, "two slots are taken");
-    go.open();
-    expect([await statusOf(first), await statusOf(other)]).toEqual([200, 200]);
-    expect(await statusOf(post(auth))).toBe(200);
-  });
 
   test("a place is free again after every way for a request to end", async () => {
     const { engine, gateway } = await ownService(async function* ({ sampling }) {

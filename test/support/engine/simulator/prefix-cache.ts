@@ -93,7 +93,8 @@ export class PrefixCache {
       const last = keys[needed - 1] ?? Number.NaN;
       this.#prefixes.set(digest, { model, needed, last, tail: keys.slice(needed, next), goesOn: next !== undefined });
     }
-    for (const digest of isFull ? [...this.#prefixes.keys()] : places.map((place) => place.digest)) this.#report(digest);
+    for (const digest of isFull ? [...this.#prefixes.keys()] : places.map((place) => place.digest))
+      this.#report(digest);
   }
 
   #report(digest: string): void {

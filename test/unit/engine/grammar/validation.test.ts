@@ -76,24 +76,12 @@ test("a schema whose readings double with each level exceeds the budget and refu
   expect(allows(doubling, deep(100))).toBe(true);
 });
 
-test("a value beyond the depth limit is not refused", () => {
-  const list = { type: "array", items: { $ref: "#" } };
-  expect(allows(list, "[".repeat(500) + "]".repeat(500))).toBe(true);
-  expect(allows({ items: { $ref: "#" } }, `${"[".repeat(5000)}${"]".repeat(5000)}`)).toBe(true);
-});
-
 test("an exponential pattern is matched in linear time, and one beyond the budget refuses nothing", () => {
   const text = (length: number) => `${"a".repeat(length)}!`;
   for (const pattern of ["(a+)+$", "^(a|a)*$", "^(a|aa)+$", "^((a*)*)*$", "^(.*a){6}$"]) {
     expect(allows({ pattern }, JSON.stringify(text(4000))), pattern).toBe(false);
   }
   expect(allows({ pattern: "^((a?){999999}){999999}b$" }, JSON.stringify(text(5000)))).toBe(true);
-});
-
-test("finds two equal items in a list of 45,000", () => {
-  const list = Array.from({ length: 45_000 }, (_, i) => [i]);
-  const schema = { uniqueItems: true };
-  expect([allows(schema, JSON.stringify(list)), allows(schema, JSON.stringify([...list, [7]]))]).toEqual([true, false]);
 });
 
 describe("checks beyond the budget are not made", () => {

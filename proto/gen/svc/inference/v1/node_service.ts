@@ -410,6 +410,12 @@ export interface HeldPrefix {
    * request brings, is known to be held.
    */
   readonly tailTokens: number;
+  /**
+   * The lower tokens are the last ones of all these, tail included, that lie below the accelerator's memory, in the
+   * host's or on a disk: the engine loads them back, in about a tenth of the time that it takes to prefill them. 0, the
+   * default: all are on the accelerator.
+   */
+  readonly lowerTokens: number;
 }
 
 /** ModelDescription is what a model of a node can do and how much of it. */
@@ -914,7 +920,7 @@ export const WatchPrefixesResponse: MessageFns<WatchPrefixesResponse> = {
 };
 
 function createBaseHeldPrefix(): HeldPrefix {
-  return { digest: Buffer.alloc(0), tokens: 0, tailTokens: 0 };
+  return { digest: Buffer.alloc(0), tokens: 0, tailTokens: 0, lowerTokens: 0 };
 }
 
 export const HeldPrefix: MessageFns<HeldPrefix> = {
@@ -927,6 +933,9 @@ export const HeldPrefix: MessageFns<HeldPrefix> = {
     }
     if (message.tailTokens !== 0) {
       writer.uint32(24).uint64(message.tailTokens);
+    }
+    if (message.lowerTokens !== 0) {
+      writer.uint32(32).uint64(message.lowerTokens);
     }
     return writer;
   },
@@ -968,6 +977,14 @@ export const HeldPrefix: MessageFns<HeldPrefix> = {
             message.tailTokens = longToNumber(reader.uint64());
             continue;
           }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.lowerTokens = longToNumber(reader.uint64());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -989,6 +1006,11 @@ export const HeldPrefix: MessageFns<HeldPrefix> = {
         : isSet(object.tail_tokens)
         ? globalThis.Number(object.tail_tokens)
         : 0,
+      lowerTokens: isSet(object.lowerTokens)
+        ? globalThis.Number(object.lowerTokens)
+        : isSet(object.lower_tokens)
+        ? globalThis.Number(object.lower_tokens)
+        : 0,
     };
   },
 
@@ -1003,6 +1025,9 @@ export const HeldPrefix: MessageFns<HeldPrefix> = {
     if (message.tailTokens !== 0) {
       obj.tailTokens = Math.round(message.tailTokens);
     }
+    if (message.lowerTokens !== 0) {
+      obj.lowerTokens = Math.round(message.lowerTokens);
+    }
     return obj;
   },
 
@@ -1014,6 +1039,7 @@ export const HeldPrefix: MessageFns<HeldPrefix> = {
     message.digest = object.digest ?? Buffer.alloc(0);
     message.tokens = object.tokens ?? 0;
     message.tailTokens = object.tailTokens ?? 0;
+    message.lowerTokens = object.lowerTokens ?? 0;
     return message;
   },
 };

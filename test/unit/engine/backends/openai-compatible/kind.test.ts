@@ -31,7 +31,7 @@ async function create(backend: object): Promise<Backend> {
 test("a minimal configuration suffices, and its models are known before the engine is up", async () => {
   const backend = await create({});
   expect(backend.describe().models.map(({ id }) => id)).toEqual(["svc-qwen"]);
-  expect(backend.load()).toEqual({ slots: 256, busySlots: 0, waiting: 0 });
+  expect(backend.load()).toEqual({ slots: 256, busySlots: 0, waiting: 0, queuedUncachedTokens: 0 });
 });
 
 test.each([
