@@ -2,6 +2,7 @@ import * as z from "zod";
 import type { ServedNode } from "../../backend.ts";
 import type { CallerWork } from "../../caller-work/caller-work.ts";
 import type { ModelProfile } from "../../profiles/profile.ts";
+import { weightsSetting } from "../model-revision.ts";
 
 /** Returns the schema of a ZeroMQ endpoint. */
 function endpoint() {
@@ -30,6 +31,7 @@ export const openAiCompatibleSchema = z.strictObject({
     .string()
     .min(1)
     .describe("The profile of the model's family: a name of engine/profiles, or the path of a file like those."),
+  weights: weightsSetting,
   tokenizerFile: z
     .string()
     .min(1)

@@ -36,6 +36,7 @@ export const LLAMA_SERVER: EngineDialect = {
   kvEvents: false,
   countsBlockCopies: false,
   grammarReader: "llama.cpp",
+  grammarsNameTokens: true,
   async render(ask, { messages, tools, templateKwargs }) {
     const { prompt } = await ask("/apply-template", { messages, tools, chat_template_kwargs: templateKwargs });
     const { tokens } = await ask("/tokenize", { content: asText(prompt), parse_special: true });
@@ -73,7 +74,7 @@ export const LLAMA_SERVER: EngineDialect = {
     };
   },
   chunkReader() {
-    // A token without text may be the model's end, which only the next event tells.
+    // A token without text may be the model's end: the next event shows whether it is.
     let held: TokenChunk | undefined;
     return (event) => {
       const chunk = readChunk(event);

@@ -36,6 +36,8 @@ export const SGLANG: EngineDialect = {
   kvEvents: true,
   countsBlockCopies: false,
   grammarReader: "xgrammar",
+  // Its xgrammar was not tried.
+  grammarsNameTokens: false,
   async render(ask, { model, messages, tools, templateKwargs, reasoningEffort, continues }) {
     const { tokens } = await ask("/v1/tokenize", {
       ...{ model, messages, tools },

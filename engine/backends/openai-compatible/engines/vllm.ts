@@ -37,6 +37,7 @@ export const VLLM: EngineDialect = {
   kvEvents: true,
   countsBlockCopies: true,
   grammarReader: "xgrammar",
+  grammarsNameTokens: true,
   async render(ask, { model, messages, tools, templateKwargs, reasoningEffort, continues }) {
     const { token_ids: tokens, features } = await ask("/v1/chat/completions/render", {
       ...{ model, messages, tools },
