@@ -15,6 +15,8 @@ export type Asked = {
   readonly maxTokens: number;
   /** The grammar of the output; "" for none. */
   readonly grammar: string;
+  /** The data-parallel rank that the request names. */
+  readonly rank?: number | undefined;
 };
 
 export type Reply =
@@ -129,7 +131,7 @@ export async function startDialectServer(
         if (!response.writableFinished) aborted += 1;
         look();
       });
-      const asked = askedBy(body);
+      const asked = askedBy(body, response.req.headers);
       play(response, dialect, asked, replies.shift() ?? (options.model ?? obedient)(asked));
     },
   };
@@ -191,7 +193,8 @@ function listOf(value: unknown): readonly number[] {
   return Array.isArray(value) ? value : [];
 }
 
-function askedBy(body: Body): Asked {
+function askedBy(body: Body, headers: IncomingMessage["headers"]): Asked {
+  const rank = headers["x-data-parallel-rank"] ?? body.routed_dp_rank;
   const parameters = fieldsOf(body.sampling_params);
   const tokens = listOf(body.token_ids ?? body.input_ids ?? body.prompt);
   const grammar = fieldsOf(parameters.structured_outputs).grammar ?? parameters.ebnf ?? body.grammar ?? "";
@@ -201,6 +204,7 @@ function askedBy(body: Body): Asked {
     prompt: toText(tokens),
     maxTokens: Number(parameters.max_tokens ?? parameters.max_new_tokens ?? body.n_predict),
     grammar: String(grammar),
+    rank: rank === undefined ? undefined : Number(rank),
   };
 }
 

@@ -9,7 +9,7 @@ import type { PrefixMark } from "../../../prefixes/prefix-marks.ts";
 import { throwIfLeft } from "../../caller-left.ts";
 import type { RequestSettings } from "../request/request.ts";
 import type { LedgerPrompt } from "../watch/prompt-ledger.ts";
-import type { CachedPart } from "./block-tree.ts";
+import type { RankCache } from "./block-tree.ts";
 import { EngineBlocks } from "./engine-blocks.ts";
 import { EventFeed, loadZmq } from "./event-feed.ts";
 import { tiesOf } from "./prompt-ties.ts";
@@ -38,7 +38,7 @@ export type KvEventsOptions = {
 /** A prompt in the engine's blocks. */
 export type FollowedPrompt = {
   /** What each rank holds of it. */
-  readonly ranks: readonly CachedPart[];
+  readonly ranks: readonly RankCache[];
   /** Whether the engine's findings have agreed with its events so far. */
   readonly isTrusted: boolean;
   /** Compares what its rank found of it with the events. */
@@ -160,7 +160,7 @@ export class EngineCache {
       blocks.tie(tiesOf({ model, marks, tokens, hashes, blockTokens }, blocks));
     }
     const answered: FollowedPrompt["answered"] = (found, { rank = 0, isAlone }) => {
-      const tokensOf = (parts: readonly CachedPart[]) => parts[rank]?.tokens ?? 0;
+      const tokensOf = (parts: readonly RankCache[]) => parts[rank]?.tokens ?? 0;
       const [before, after] = [tokensOf(ranks), tokensOf(blocks.cached(hashes))];
       if (isKnown) this.held.found({ before, after, found, isAlone, blockTokens });
     };
