@@ -44,12 +44,12 @@ async function startVllm(ranks: number) {
     if (child.pid !== undefined && child.exitCode === null) process.kill(-child.pid, "SIGKILL");
   };
   process.once("exit", stop);
-  return { baseUrl: `http://127.0.0.1:${port}`, endpoint, replayEndpoint, stop };
+  return { baseUrl: `http://127.0.0.1:${port}`, stop };
 }
 
 /** A node beside a real vLLM with some data-parallel ranks. */
 async function startRig(ranks: number) {
-  const { baseUrl, endpoint, replayEndpoint, stop } = await startVllm(ranks);
+  const { baseUrl, stop } = await startVllm(ranks);
   // Whether vLLM's calls come out whole is tried elsewhere.
   const { toolCall: _calls, ...profile } = loadProfile("hermes-thinking");
   const backend = new OpenAiCompatibleBackend({
@@ -58,7 +58,6 @@ async function startRig(ranks: number) {
     stepTimeoutMs: 120_000,
     work: workHere,
     ...{ loadIntervalMs: 500, priorities: false, sharedCache: false },
-    kvEvents: { endpoint, listen: true, replayEndpoint, ranks },
   });
   onTestFinished(async () => {
     await backend.close();

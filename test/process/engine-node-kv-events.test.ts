@@ -4,6 +4,7 @@ import { expect, test, vi } from "vitest";
 import type { DialectName } from "../../engine/backends/openai-compatible/engines/engine-dialect.ts";
 import { EventFeed, loadZmq } from "../../engine/backends/openai-compatible/kv-events/event-feed.ts";
 import type { KvEvent } from "../../engine/backends/openai-compatible/kv-events/kv-event.ts";
+import { kvSource } from "../../engine/backends/openai-compatible/kv-events/kv-source.ts";
 import { type Message, Role } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { Capability } from "../../proto/gen/svc/inference/v1/node_service.ts";
 import { ask, atEnd, backendOf, type DialectRig, FOREVER, rigOf } from "../support/dialects/dialect-rig.ts";
@@ -68,13 +69,11 @@ function asksWith(tokens: readonly number[], salt: string): Asked {
 
 type KvRig = DialectRig & { readonly cache: KvEngine; readonly watched: WatchedPrefixes };
 
-async function kvRig(options: KvEngineOptions = { form: "vllm" }, replays = true): Promise<KvRig> {
+async function kvRig(options: KvEngineOptions = { form: "vllm" }): Promise<KvRig> {
   const cache = await startKvEngine(options);
-  const { kvEvents, model } = cache;
+  const { publisher, model } = cache;
   atEnd(cache.stop);
-  const replayEndpoint = replays ? kvEvents.replayEndpoint : undefined;
-  const fields = { kvEvents: { ...kvEvents, replayEndpoint }, spellings: [] };
-  const rig = await rigOf(options.form, { model, load: () => KV_PAGE }, fields);
+  const rig = await rigOf(options.form, { model, publisher, load: () => KV_PAGE }, { spellings: [] });
   expect(rig.backend.startNotes()).toEqual([]);
   return { ...rig, cache, watched: rig.client.watchPrefixes("svc-qwen") };
 }
@@ -123,7 +122,8 @@ test.each(FORMS)("beside %s with two ranks conversations go on in the rank that 
     seen.push(one);
     return cache.model(one);
   };
-  const rig = await rigOf(form, { model, load: () => KV_PAGE }, { kvEvents: cache.kvEvents, spellings: [] });
+  const { publisher } = cache;
+  const rig = await rigOf(form, { model, publisher, load: () => KV_PAGE }, { spellings: [] });
   expect(rig.backend.startNotes()).toEqual([]);
   expect(rig.backend.describe().models[0]?.dataParallelRanks).toBe(2);
   const watched = rig.client.watchPrefixes("svc-qwen");
@@ -176,7 +176,10 @@ test("batches that arrive while a long one is decoded are processed after it", a
     },
     forget: () => taken.push("forgotten"),
   };
-  const feed = new EventFeed(await loadZmq(), cache.kvEvents, sink);
+  const zmq = await loadZmq();
+  const source = kvSource(cache.publisher, "127.0.0.1");
+  if (!zmq || !source) throw new Error("there are no events");
+  const feed = new EventFeed(zmq, source, sink);
   atEnd(cache.stop, () => feed.close());
   await vi.waitFor(async () => {
     await cache.publish([{ type: "AllBlocksCleared" }]);
@@ -206,7 +209,7 @@ test("lost batches are requested again", async () => {
 test.each([true, false])(
   "batches that are lost for good invalidate earlier reports (requests them: %s)",
   async (replays) => {
-    const rig = await kvRig({ form: "vllm" }, replays);
+    const rig = await kvRig({ form: "vllm", replays });
     const messages = [SYSTEM, QUESTION];
     await asked(rig, requestOf(messages));
     await vi.waitFor(() => expect(known(rig.watched, messages)).toBeDefined());
@@ -250,10 +253,10 @@ test("a restarted engine holds none of its earlier blocks, and is tracked furthe
   const messages = [SYSTEM, QUESTION];
   await asked(rig, requestOf(messages));
   await vi.waitFor(() => expect(known(rig.watched, messages)).toBeDefined());
-  const { endpoint, replayEndpoint } = rig.cache.kvEvents;
+  const { endpoint, replay_endpoint: replayEndpoint } = rig.cache.publisher;
   rig.cache.stop();
   await vi.waitFor(() => expect(rig.watched.held.size).toBe(0));
-  const portOf = (address: string) => Number(/\d+$/.exec(address)?.[0]);
+  const portOf = (address: string | null) => Number(/\d+$/.exec(address ?? "")?.[0]);
   const ports = { events: portOf(endpoint), replay: portOf(replayEndpoint) };
   const again = await vi.waitFor(() => startKvEngine({ form: "vllm", ports }), { timeout: 20_000, interval: 200 });
   atEnd(again.stop);
@@ -274,11 +277,11 @@ test("a restarted engine holds none of its earlier blocks, and is tracked furthe
 test("without matching KV events the node logs a warning and reports no prefixes", async () => {
   const cache = await startKvEngine({ form: "vllm" });
   atEnd(cache.stop);
-  const { kvEvents, model } = cache;
+  const { publisher, model } = cache;
   // It stores the blocks of other tokens than those that it was sent.
-  const silent = { model: (asked: Asked) => model({ ...asked, tokens: asked.tokens.toReversed() }) };
+  const silent = { publisher, model: (asked: Asked) => model({ ...asked, tokens: asked.tokens.toReversed() }) };
   const engine = await startDialectServer("vllm", silent);
-  const backend = backendOf(engine, "vllm", { kvEvents });
+  const backend = backendOf(engine, "vllm");
   atEnd(engine.stop, () => backend.close());
   await backend.start(FOREVER);
   expect(backend.startNotes()).toEqual([

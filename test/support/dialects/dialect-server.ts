@@ -65,6 +65,8 @@ export type DialectServerOptions = {
   readonly port?: number;
   /** The spellings of the control tokens that the engine lists; `untold` omits the page. Default: one. */
   readonly spellings?: readonly string[] | "untold";
+  /** The publisher of KV events, or that of each rank. Default: none. */
+  readonly publisher?: object | readonly object[];
   /** Returns the load page; undefined leaves the request unanswered. */
   readonly load?: () => string | undefined;
 };
@@ -84,10 +86,17 @@ export async function startDialectServer(
   let look = () => {};
   const contextWindow = options.contextWindow ?? 32_768;
   const spellings = options.spellings ?? ["<|im_end|>"];
+  const publishers = options.publisher ? [options.publisher].flat() : [];
   const pages: Readonly<Record<string, () => object | string | undefined>> = {
     "/v1/models": () => ({ object: "list", data: [{ id: "stand-in", max_model_len: contextWindow }] }),
     "/version": () => ({ version: "0.32.0" }),
-    "/server_info": () => ({ version: "0.5.23" }),
+    "/kv_event_sources": () =>
+      Object.fromEntries(publishers.map((config, rank) => [rank, { enable_kv_cache_events: true, ...config }])),
+    "/server_info": () => ({
+      version: "0.5.23",
+      dp_size: Math.max(1, publishers.length),
+      kv_events_config: publishers[0] ? JSON.stringify(publishers[0]) : null,
+    }),
     "/props": () => ({ build_info: "b1", default_generation_settings: { n_ctx: contextWindow } }),
     ...(paths.specialTokens === undefined || spellings === "untold"
       ? {}
