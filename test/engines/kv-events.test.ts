@@ -86,7 +86,7 @@ async function startRig(ranks: number) {
 const SYSTEM = says(Role.SYSTEM, "You are terse and kind, and you never ask back. ".repeat(12));
 
 describe.skipIf(!existsSync(python))("a node beside a real vLLM", { timeout: 2 * PATIENCE_MS }, () => {
-  test("tells of the cache what vLLM then finds in it", async () => {
+  test("announces what vLLM then finds in its cache", async () => {
     const { watched, told, generate, stop } = await startRig(1);
     const first = [SYSTEM, says(Role.USER, "What is to be done about it, and by whom? ".repeat(8))];
     const { text } = await generate(first);
