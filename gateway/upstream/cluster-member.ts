@@ -114,7 +114,8 @@ export class ClusterMember implements EndpointView {
   }
 
   get outstandingPrefillTokens(): number {
-    return Math.max(this.#options.work.outstanding(this.address), this.#load.queuedUncachedTokens);
+    const tokens = Math.max(this.#options.work.outstanding(this.address), this.#load.queuedUncachedTokens);
+    return tokens / Math.max(1, this.description?.dataParallelRanks ?? 0);
   }
 
   get prefillTokensPerSecond(): number {

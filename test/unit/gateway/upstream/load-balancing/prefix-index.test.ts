@@ -14,7 +14,7 @@ const message = (fields: Partial<WatchPrefixesResponse>): WatchPrefixesResponse 
   kvTokensTotal: 0,
   ...fields,
 });
-const held = (index: number, tokens: number) => ({ digest: digest(index), tokens, tailTokens: 1 });
+const held = (index: number, tokens: number) => ({ digest: digest(index), tokens, tailTokens: 1, lowerTokens: 2 });
 
 describe("announced prefixes", () => {
   test("match a plain model, for any messages, drops, repetitions and lost endpoints", () => {
@@ -44,7 +44,7 @@ describe("announced prefixes", () => {
       const index = whole(20);
       const expected = [...model].flatMap(([at, of]) => {
         const tokens = of.get(index);
-        return tokens === undefined ? [] : [{ address: at, tokens, tailTokens: 1 }];
+        return tokens === undefined ? [] : [{ address: at, tokens, tailTokens: 1, lowerTokens: 2 }];
       });
       const sorted = (list: readonly { readonly address: string }[]) =>
         JSON.stringify(list.toSorted((a, b) => a.address.localeCompare(b.address)));
@@ -63,7 +63,7 @@ describe("announced prefixes", () => {
     announced.forget("a:1");
     expect(announced.fillOf("a:1")).toBeUndefined();
     announced.take("b:1", message({ held: [held(4, 40)] }));
-    expect(announced.holders(key(4))).toEqual([{ address: "b:1", tokens: 40, tailTokens: 1 }]);
+    expect(announced.holders(key(4))).toEqual([{ address: "b:1", tokens: 40, tailTokens: 1, lowerTokens: 2 }]);
   });
 });
 
