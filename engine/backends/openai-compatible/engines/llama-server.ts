@@ -33,7 +33,6 @@ export const LLAMA_SERVER: EngineDialect = {
   saltsCache: false,
   takesEffort: false,
   takesImages: false,
-  kvEvents: false,
   countsBlockCopies: false,
   grammarReader: "llama.cpp",
   async render(ask, { messages, tools, templateKwargs }) {
