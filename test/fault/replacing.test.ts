@@ -30,43 +30,14 @@ type Answer = {
   readonly text: string | undefined;
 };
 
-class Front {
-  readonly #gateways = new Set<GatewayProcess>();
-  readonly #key: string;
-  #turn = 0;
-
-  constructor(first: GatewayProcess) {
-    this.#gateways.add(first);
-    this.#key = first.key;
-  }
-
-  static keysOf(gateway: GatewayProcess): object {
-    return { keys: { file: gateway.keyFile } };
-  }
-
-  add(gateway: GatewayProcess): void {
-    this.#gateways.add(gateway);
-  }
-
-  /** Stops a gateway, which serves until the front has seen its failing health check. Resolves to its exit code. */
-  async end(gateway: GatewayProcess): Promise<number | null> {
-    gateway.process.signal("SIGTERM");
-    const ready = async () => (await fetch(`${gateway.adminUrl}/ready`)).status;
-    await becomes(async () => (await ready()) === 503, "the gateway fails its health check");
-    this.#gateways.delete(gateway);
-    return gateway.process.ended;
-  }
-
-  async ask(path: AnswerPath, prompt: string, stream: boolean, key = this.#key): Promise<Answer> {
-    const gateway = [...this.#gateways][this.#turn++ % this.#gateways.size];
-    if (!gateway) throw new Error("no gateway serves");
-    const response = await gateway.post(path, bodyFor(path, prompt, { stream, temperature: 0 }), undefined, key);
-    const { text, cut } = await readBody(response).toEndOrCut();
-    const { status } = response;
-    if (stream && status === 200)
-      return { path, prompt, status, end: endOf(path, text, cut).end, text: textOf(path, text) };
-    return { path, prompt, status, end: status === 200 && !cut ? "complete" : "failed", text: foldedText(path, text) };
-  }
+/** Sends a request, and reads its answer to the end. */
+async function ask(gateway: GatewayProcess, path: AnswerPath, prompt: string, stream: boolean): Promise<Answer> {
+  const response = await gateway.post(path, bodyFor(path, prompt, { stream, temperature: 0 }));
+  const { text, cut } = await readBody(response).toEndOrCut();
+  const { status } = response;
+  if (stream && status === 200)
+    return { path, prompt, status, end: endOf(path, text, cut).end, text: textOf(path, text) };
+  return { path, prompt, status, end: status === 200 && !cut ? "complete" : "failed", text: foldedText(path, text) };
 }
 
 class Clients {
@@ -74,13 +45,13 @@ class Clients {
   readonly #all: Promise<unknown>;
   #over = false;
 
-  constructor(front: Front, key?: string) {
+  constructor(gateway: GatewayProcess) {
     const client = async (index: number) => {
       for (let turn = 0; !this.#over; turn += 1) {
         const path = ANSWER_PATHS[(index + turn) % 3] ?? "/v1/messages";
         const prompt = `client ${index} turn ${turn}`;
         const failed = (error: unknown) => ({ path, prompt, status: 0, end: String(error), text: "" });
-        this.answers.push(await front.ask(path, prompt, index % 3 !== 2, key).catch(failed));
+        this.answers.push(await ask(gateway, path, prompt, index % 3 !== 2).catch(failed));
       }
     };
     this.#all = Promise.all(Array.from({ length: CLIENTS }, (_, index) => client(index)));
@@ -101,36 +72,13 @@ class Clients {
   }
 }
 
-test("a gateway with another configuration takes the place of one, and their number changes", async () => {
-  const nodes = await fleet.engines(NODES, ANSWERS);
-  const grace = { drainGraceMs: 500 };
-  let last = await fleet.inFrontOf(nodes, {}, grace);
-  const keys = Front.keysOf(last);
-  const front = new Front(last);
-  const clients = new Clients(front);
-  await clients.goOn();
-  for (let round = 0; round < ROUNDS; round += 1) {
-    const changed = { ...grace, ...keys, timeouts: { keepAliveIntervalMs: 1_000 + round } };
-    const further = await Promise.all([0, 1].map(() => fleet.inFrontOf(nodes, { lbPolicy: "round_robin" }, changed)));
-    for (const gateway of further) front.add(gateway);
-    expect(await front.end(last)).toBe(0);
-    await clients.goOn();
-    const [first, second] = further;
-    if (!first || !second) throw new Error("there are no gateways");
-    expect(await front.end(first)).toBe(0);
-    last = second;
-  }
-  await clients.goOn();
-  await clients.expectAllWell("configuration and number of gateways");
-});
-
 test("engines move to other addresses, by the file of endpoints", async () => {
   const file = fleet.endpointFile();
   let nodes = await fleet.engines(NODES, ANSWERS);
   file.list(nodes);
   const gateway = await fleet.gateway({ type: "file", path: file.path });
   for (const { address } of nodes) await healthy(gateway, address);
-  const clients = new Clients(new Front(gateway));
+  const clients = new Clients(gateway);
   await clients.goOn();
   for (let round = 0; round < ROUNDS; round += 1) {
     const next = await fleet.engines(NODES, ANSWERS);
@@ -151,7 +99,7 @@ test("the model changes its revision, which both halves serve for a while: no an
   const older = await fleet.engines(2, revision(1));
   const newer = await fleet.engines(2, revision(2));
   const both = await fleet.inFrontOf([...older, ...newer], { lbPolicy: "round_robin" });
-  const clients = new Clients(new Front(both));
+  const clients = new Clients(both);
   await clients.goOn();
   const continued = () => both.stat("svc_continuations_total", 'outcome="went_on"');
   // One of each half is lost, at work: its answers continue in the same half, if they have begun.
@@ -172,12 +120,10 @@ test("the model changes its revision, which both halves serve for a while: no an
   expect(await continued()).toBeGreaterThan(0);
   const answers = await clients.expectAllWell("revision of the model");
   // The undisturbed answers of each revision.
-  const halves = await Promise.all(
-    [older, newer].map(async ([node]) => new Front(await fleet.inFrontOf(node ? [node] : []))),
-  );
+  const halves = await Promise.all([older, newer].map(([node]) => fleet.inFrontOf(node ? [node] : [])));
   const seen = [0, 0];
   const judge = async ({ path, prompt, text }: Answer) => {
-    const wholes = await Promise.all(halves.map((front) => front.ask(path, prompt, true)));
+    const wholes = await Promise.all(halves.map((half) => ask(half, path, prompt, true)));
     const half = wholes.findIndex((whole) => whole.text === text);
     expect(half, `${path} ${prompt}`).not.toBe(-1);
     seen[half] = (seen[half] ?? 0) + 1;
@@ -218,7 +164,7 @@ test.skipIf(!HAS_OPENSSL)(
     const tls = { ...of("node"), clientCaFile: files.file("trusted.pem") };
     const nodes = await Promise.all([0, 1].map((at) => fleet.engine(`node${at}`, ANSWERS, ["svc-qwen"], { tls })));
     const gateway = await fleet.inFrontOf(nodes, { tls: { caFile: files.file("trusted.pem"), ...of("gateway") } });
-    const clients = new Clients(new Front(gateway));
+    const clients = new Clients(gateway);
     await clients.goOn();
     const loads = () => gateway.process.log.filter(({ msg }) => String(msg).startsWith("certificates loaded")).length;
     const steps = [() => trust("old", "new"), () => issue("new"), () => trust("new")];

@@ -1,9 +1,9 @@
 import { request } from "node:http";
 import { connect, type Socket } from "node:net";
-import { afterEach, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { becomes } from "../../support/becomes.ts";
-import { EngineProcess } from "../../support/processes/engine-process.ts";
-import { GatewayProcess } from "../../support/processes/gateway-process.ts";
+import { Fleet } from "../../support/processes/fleet.ts";
+import type { GatewayProcess } from "../../support/processes/gateway-process.ts";
 import { memoryOf } from "../../support/processes/processes-with.ts";
 import { sizeOf } from "../../support/size.ts";
 
@@ -21,13 +21,7 @@ const LEFT_BYTES = 80 * MB;
 /** Otherwise the memory of the machine decides. */
 const ROOM = sizeOf({ quick: 64, promised: 512 }) * MB;
 
-let engine: EngineProcess | undefined;
-let gateway: GatewayProcess | undefined;
-
-afterEach(async () => {
-  await gateway?.end();
-  await engine?.kill();
-});
+const fleet = new Fleet();
 
 function upload(front: GatewayProcess, body: Buffer): Promise<number | undefined> {
   return new Promise((resolve, reject) => {
@@ -46,17 +40,16 @@ function upload(front: GatewayProcess, body: Buffer): Promise<number | undefined
   });
 }
 
-async function frontWith(backend: object): Promise<GatewayProcess> {
-  engine = await EngineProcess.start("big", backend);
-  gateway = await GatewayProcess.start({
-    clusters: [{ model: "svc-qwen", endpoints: [{ address: engine.address }] }],
-    overloadManager: { resourceMonitors: { inflightBodyBytes: { maxBytes: ROOM } } },
-    // Kept answers have a limit of their own.
-    continuation: { maxBytes: 0 },
-  });
-  const front = gateway;
+async function ready(front: GatewayProcess): Promise<GatewayProcess> {
   await becomes(async () => (await fetch(`${front.adminUrl}/ready`)).ok, "the gateway is ready");
   return front;
+}
+
+async function frontWith(backend: object): Promise<GatewayProcess> {
+  const { address } = await fleet.engine("big", backend);
+  const overloadManager = { resourceMonitors: { inflightBodyBytes: { maxBytes: ROOM } } };
+  // Kept answers have a limit of their own.
+  return ready(await fleet.gateway({ endpoints: [{ address }] }, { overloadManager, continuation: { maxBytes: 0 } }));
 }
 
 const bodyOf = (bytes: number, fields: object = {}) =>
@@ -87,7 +80,7 @@ describe.runIf(process.platform === "linux")("many big bodies at once", () => {
     for (const status of statuses) expect([400, 429, 503]).toContain(status);
     expect(statuses).toContain(400);
     expect(new Set(await others)).toEqual(new Set([200]));
-    expect(await front.health(engine?.address ?? "")).toBe("healthy");
+    expect(await front.stat("svc_cluster_membership_healthy")).toBe(1);
     expect(await front.stat("svc_cluster_outlier_ejections_total")).toBe(0);
     expect(memoryOf(front.process.child.pid, "VmHWM")).toBeLessThan(MOST_BYTES);
     await becomes(async () => memoryOf(front.process.child.pid) < before + LEFT_BYTES, "the memory is given back");
@@ -121,13 +114,10 @@ describe.runIf(process.platform === "linux")("many big bodies at once", () => {
 test.runIf(process.platform === "linux")(
   "endless connections leave descriptors for all other work, and are logged",
   async () => {
-    engine = await EngineProcess.start("few");
-    const clusters = [{ model: "svc-qwen", endpoints: [{ address: engine.address }] }];
-    gateway = await GatewayProcess.start({ clusters, timeouts: { requestTimeoutMs: 3_000 } }, [
-      ...["bash", "-c", 'ulimit -n 512; exec "$@"', "bash"],
-    ]);
-    const front = gateway;
-    await becomes(async () => (await fetch(`${front.adminUrl}/ready`)).ok, "the gateway is ready");
+    const { address } = await fleet.engine("few");
+    const timeouts = { requestTimeoutMs: 3_000 };
+    const through = ["bash", "-c", 'ulimit -n 512; exec "$@"', "bash"];
+    const front = await ready(await fleet.gateway({ endpoints: [{ address }] }, { timeouts }, through));
     expect(front.process.log).toContainEqual(expect.objectContaining({ maxConnections: 384, openFiles: 512 }));
     const silent: Socket[] = [];
     const areRefused = async () => {

@@ -36,25 +36,6 @@ test("J3 a rolling restart of all nodes fails no request", async () => {
   await nothingOpen(gateway, nodes);
 });
 
-test("J4 kill -9 of a node fails no request: others continue its answers", async () => {
-  // Long enough that some are past their first delta when the node dies.
-  const nodes = await fleet.engines(3, { tokensPerSecond: 50, answerTokens: { min: 120, max: 160 } });
-  const [victim] = nodes;
-  const gateway = await fleet.inFrontOf(nodes);
-  const load = closedLoop(gateway, CLIENTS);
-  await becomes(async () => load.ended.length > CLIENTS, "requests flow");
-  await becomes(async () => ((await victim?.metric("svc_engine_slots_busy")) ?? 0) >= 2, "it works on some");
-  await victim?.kill();
-  const before = load.ended.length;
-  await becomes(async () => load.ended.length > before + 3 * CLIENTS, "requests go on");
-  const ended = await load.finish(Math.max(load.ended.length, size(60, 900)));
-  const tally = tallyOf(ended);
-  show("kill -9 of 1 of 3", { clients: CLIENTS, requests: ended.length, ...tally, ...detailsOf(gateway) });
-  expect(ended.filter(({ end }) => end !== "complete")).toEqual([]);
-  expect(await gateway.stat("svc_continuations_total")).toBeGreaterThan(0);
-  await nothingOpen(gateway, nodes.slice(1));
-});
-
 test("J4 kill -9 of three nodes, one after the other, has every request answered in the end", async () => {
   const nodes = await fleet.engines(3, LONG);
   const gateway = await fleet.inFrontOf(nodes);

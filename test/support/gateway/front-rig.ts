@@ -103,14 +103,6 @@ export class CallNotes implements CallRecord {
   }
 }
 
-export type Sent = {
-  readonly calls: CallNotes;
-  readonly events: Event[];
-  flow(): Flow;
-  leave(): void;
-  readonly outcome: Promise<string>;
-};
-
 function openBlock(events: readonly Event[]): number {
   const kinds = events.flatMap(({ kind }) => (kind?.$case === "blockStarted" ? kind.value.index : []));
   return kinds.at(-1) ?? 0;
@@ -161,10 +153,7 @@ export class FrontRig {
   }
 
   /** With `folded` no event leaves the gateway before the end, so that an attempt may be repeated until then. */
-  send(
-    request: GenerateRequest = generateRequest(),
-    { folded = false, timeoutMs = 600_000, mayHold = false } = {},
-  ): Sent {
+  send(request: GenerateRequest = generateRequest(), { folded = false, timeoutMs = 600_000, mayHold = false } = {}) {
     const controller = new AbortController();
     const events: Event[] = [];
     const calls = new CallNotes();
@@ -181,7 +170,7 @@ export class FrontRig {
       );
     };
     const sink: EventSink = { events: take, deltas, ...(folded && { restart: () => events.splice(0) }) };
-    const outcome = this.router
+    const outcome: Promise<string> = this.router
       .dispatch({ ...encoded(request), hints: HINTS, timeoutMs, mayHold, sink, record: calls }, controller.signal)
       .then(() => "ok")
       .catch((error) => error.detail ?? String(error));
@@ -189,10 +178,12 @@ export class FrontRig {
       calls,
       events,
       outcome,
-      flow() {
+      /** Returns the flow of the newest message. */
+      flow(): Flow {
         if (!newest) throw new Error("no event was passed on");
         return newest;
       },
+      /** Cancels the request, as a disconnecting client does. */
       leave: () => controller.abort(),
     };
   }

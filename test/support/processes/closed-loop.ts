@@ -30,13 +30,10 @@ export type ClosedLoopOptions = {
   readonly fields?: (path: AnswerPath) => object;
 };
 
-export type ClosedLoop = {
-  readonly ended: readonly Ended[];
-  /** Ends the loop after at least `requests` requests; resolves when all have ended. */
-  finish(requests: number): Promise<readonly Ended[]>;
-};
+export type ClosedLoop = ReturnType<typeof closedLoop>;
 
-export function closedLoop(gateway: Front, clients: number, options: ClosedLoopOptions = {}): ClosedLoop {
+/** Starts clients that each send one streamed request after the other. */
+export function closedLoop(gateway: Front, clients: number, options: ClosedLoopOptions = {}) {
   const { keys = [], pauseMs = 0, fields } = options;
   const ended: Ended[] = [];
   let wanted = Number.POSITIVE_INFINITY;
@@ -53,7 +50,8 @@ export function closedLoop(gateway: Front, clients: number, options: ClosedLoopO
   const all = Promise.all(Array.from({ length: clients }, (_, index) => client(index)));
   return {
     ended,
-    async finish(requests) {
+    /** Ends the loop after at least `requests` requests; resolves when all have ended. */
+    async finish(requests: number): Promise<readonly Ended[]> {
       wanted = requests;
       await all;
       return ended;
