@@ -109,7 +109,6 @@ export class EngineMetrics {
   }
 }
 
-/** The values that a node reads whenever its metrics are scraped. */
 export type NodeReadings = {
   readonly load: () => BackendLoad;
   readonly rates: () => Pick<Rates, "prefillTokensPerSecond" | "decodeTokensPerSecond">;

@@ -10,6 +10,8 @@ export type HeldTokens = {
   readonly tokens: number;
   /** The cached tokens behind the position, of the newest prompt and answer that continued there. */
   readonly tailTokens: number;
+  /** The last of all these that lie below the accelerator's memory, from where the engine loads them. Default: 0. */
+  readonly lowerTokens?: number;
 };
 
 /** The KV tokens of a node. */
@@ -39,6 +41,7 @@ export class HeldPrefixes {
   readonly #listeners = new Set<PrefixListener>();
   readonly #judges = new Set<(verdict: Verdict) => void>();
   readonly #check = new AnnouncementCheck();
+  #isWithheld = false;
 
   constructor(kv: () => KvTokens, maxPrefixes = MAX_PREFIXES) {
     this.#kv = kv;
@@ -56,7 +59,16 @@ export class HeldPrefixes {
 
   /** Whether the prefixes are announced to gateways: not while the engine's findings contradict them. */
   get isAnnounced(): boolean {
-    return this.#check.isTrusted;
+    return !this.#isWithheld && this.#check.isTrusted;
+  }
+
+  /** Announces nothing until `announce`: it is not known yet whether the prefixes are true. */
+  withhold(): void {
+    this.#isWithheld = true;
+  }
+
+  announce(): void {
+    this.#isWithheld = false;
   }
 
   get size(): number {
@@ -75,7 +87,9 @@ export class HeldPrefixes {
   hold(digest: string, held: HeldTokens): void {
     const before = this.#held.peek(digest);
     this.#held.set(digest, held);
-    if (before?.tokens !== held.tokens || before.tailTokens !== held.tailTokens) this.#notify(digest, held);
+    const { tokens, tailTokens, lowerTokens } = held;
+    if (before?.tokens === tokens && before.tailTokens === tailTokens && before.lowerTokens === lowerTokens) return;
+    this.#notify(digest, held);
   }
 
   drop(digest: string): void {

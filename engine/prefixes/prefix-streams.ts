@@ -124,8 +124,11 @@ export class PrefixStreams {
       if (held.length + dropped.length >= MAX_PER_MESSAGE) break;
       changed.delete(digest);
       const now = this.#held.get(digest);
-      if (now) held.push({ digest: digestBytes([digest]), tokens: now.tokens, tailTokens: now.tailTokens });
-      else dropped.push(digest);
+      if (!now) dropped.push(digest);
+      else {
+        const { tokens, tailTokens, lowerTokens = 0 } = now;
+        held.push({ digest: digestBytes([digest]), tokens, tailTokens, lowerTokens });
+      }
     }
     return { held, dropped: digestBytes(dropped) };
   }

@@ -69,40 +69,6 @@ describe.skipIf(missing !== "")("slots", () => {
     return { slot, cached };
   };
 
-  test("the plan keeps the slot for a prompt that extends the whole cache, or finds none", async () => {
-    fresh();
-    const empty = take(prompt(1, 2));
-    expect(empty.fits({ prompt: prompt(1, 2), isolation: "a" })).toBe(true);
-    slots.release(empty, LONG_MS);
-    const { slot } = await use(prompt(1, 2, 3));
-    for (const [ids, isolation, fits] of [
-      [prompt(1, 2, 3, 4), "a", true],
-      [prompt(1, 2, 3), "a", false],
-      [prompt(1, 2, 9), "a", false],
-      [prompt(1, 2, 3, 4), "b", false],
-    ] as const)
-      expect(slot.fits({ prompt: ids, isolation })).toBe(fits);
-    expect((await use(prompt(1, 2, 3, 4))).cached).toBe(42);
-  });
-
-  test("another isolation domain never sees a cache, even with equal tokens", async () => {
-    fresh();
-    await use(prompt(1, 2, 3, 4), "a");
-    await use(prompt(1, 2, 3, 4), "a");
-    expect((await use(prompt(1, 2, 3, 4), "b")).cached).toBe(0);
-    expect((await use(prompt(1, 2, 3, 4), "c", LONG_MS, "key")).cached).toBe(0);
-    expect((await use(prompt(1, 2, 3, 4), "a", LONG_MS, "key")).cached).toBe(0);
-  });
-
-  test("a prompt gets the slot with most of it cached, a new one an empty slot", async () => {
-    fresh();
-    const first = await use(prompt(1, 2, 3, 4));
-    const second = await use(prompt(5, 6, 7, 8));
-    expect(second.slot).not.toBe(first.slot);
-    expect((await use(prompt(1, 2, 3, 4, 9))).slot).toBe(first.slot);
-    expect((await use(prompt(5, 6, 7, 8, 9))).slot).toBe(second.slot);
-  });
-
   describe("a common prefix is not worth another conversation's cache", () => {
     const cases: readonly [name: string, next: readonly Token[], affinityKey: string, same: boolean][] = [
       ["when it is shorter than 32 tokens", prompt(1).slice(0, 31), "", false],
@@ -158,14 +124,6 @@ describe.skipIf(missing !== "")("slots", () => {
       const [first] = await both([...long, 7 as Token], prompt(1, 9));
       expect((await use([...long, 8 as Token])).slot).toBe(first);
     });
-  });
-
-  test("a busy slot is not waited for, even if it is the best", async () => {
-    fresh();
-    await use(prompt(1, 2, 3));
-    const busy = take(prompt(1, 2, 3));
-    expect(slots.uncachedTokens({ prompt: prompt(1, 2, 3, 4), isolation: "a", affinityKey: "" })).toBe(1);
-    expect(take(prompt(1, 2, 3, 4))).not.toBe(busy);
   });
 
   test("a cache taken for its prefix does not change the observed retention", async () => {

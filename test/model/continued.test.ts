@@ -173,17 +173,6 @@ describe.skipIf(missing !== "")("a continued answer", () => {
     }
   });
 
-  test("keeps the ids of the calls already sent", async () => {
-    const wanted = request("What is the weather in Ljubljana?", { tools: [WEATHER] });
-    const whole = await produced(demo, wanted);
-    const [id] = answerOf(whole.events).blocks.map((block) => block.id);
-    expect(id).toBeDefined();
-    const { blocks } = answerOf(
-      (await produced(demo, { ...wanted, continuation: continuation(whole, whole.tokens.length) })).events,
-    );
-    expect(blocks[0]?.id).toBe(id);
-  });
-
   test("finds its prompt and tokens in the cache, and counts only the prompt", async () => {
     const wanted = request("Count from 1 to 12.", { tenant: "cached" });
     const whole = await produced(demo, wanted);

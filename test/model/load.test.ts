@@ -6,7 +6,6 @@ import { assistant, system, text, user } from "../support/engine/canonical.ts";
 import { ask, missing, never, request, startBackend } from "../support/engine/demo-engine.ts";
 import { seededRandom } from "../support/seeded-random.ts";
 import { sizeOf } from "../support/size.ts";
-import { VirtualClock } from "../support/virtual-clock.ts";
 
 const FLOOD = 40;
 
@@ -49,24 +48,6 @@ describe.skipIf(missing !== "")("between tenants", () => {
 });
 
 describe.skipIf(missing !== "")("concurrent prefills", () => {
-  test("share each step, so that every step advances all of them", async () => {
-    // Steps without measurable time are not reduced.
-    const backend = await startBackend({ slots: 2, contextTokens: 1024, batchTokens: 128 }, new VirtualClock());
-    const prompt = (word: string) => request(`${word} `.repeat(400), { maxOutputTokens: 1 });
-    const read = async (wanted: GenerateRequest) => {
-      const marks: number[] = [];
-      for await (const { events } of backend.generate(wanted, never()))
-        for (const { kind } of events) if (kind?.$case === "progress") marks.push(kind.value.prefilledTokens);
-      return marks.map((mark, index) => mark - (marks[index - 1] ?? 0));
-    };
-    expect(new Set(await read(prompt("alone")))).toEqual(new Set([128]));
-    // Later positions get somewhat fewer tokens, which take as long.
-    const isHalf = (tokens: number) => tokens > 40 && tokens <= 64;
-    for (const pieces of await Promise.all([read(prompt("one")), read(prompt("two"))]))
-      expect(pieces.filter(isHalf).length).toBeGreaterThan(2);
-    await backend.close();
-  });
-
   test("count as work of the node until they are prefilled, even without waiting requests", async () => {
     const backend = await startBackend({ slots: 1, contextTokens: 1024, batchTokens: 128 });
     let tokens = 0;

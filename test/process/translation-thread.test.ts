@@ -10,7 +10,7 @@ import { Sealing } from "../../gateway/sealing/sealing.ts";
 import type { Caller } from "../../gateway/translation/translate.ts";
 import { Translator } from "../../gateway/translation/translator.ts";
 import { GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
-import { FORMAT_SETTINGS } from "../support/events/format-settings.ts";
+import { FORMAT_SETTINGS } from "../support/events/encoding-context.ts";
 import { until } from "../support/until.ts";
 import { VirtualClock } from "../support/virtual-clock.ts";
 

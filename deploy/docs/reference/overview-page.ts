@@ -1,10 +1,13 @@
 import { KEYWORDS } from "../../../engine/grammar/schema/schema-keywords.ts";
 import { CATALOG } from "../../../gateway/catalog.ts";
 import { gatewayConfigSchema } from "../../../gateway/config.ts";
-import { MAX_LOGIT_BIAS } from "../../../gateway/formats/chat/schema.ts";
 import { ERROR_ANSWERS } from "../../../gateway/formats/error-envelope.ts";
-import { MAX_CACHE_KEY_LENGTH, MAX_STOP_STRINGS } from "../../../gateway/formats/fields.ts";
-import { MAX_MESSAGES } from "../../../gateway/formats/messages/schema.ts";
+import {
+  MAX_CACHE_KEY_LENGTH,
+  MAX_LOGIT_BIAS,
+  MAX_MESSAGES,
+  MAX_STOP_STRINGS,
+} from "../../../gateway/formats/fields.ts";
 import { MAX_CLIENT_METADATA_BYTES, MAX_METADATA } from "../../../gateway/formats/responses/schema.ts";
 import {
   MAX_SCHEMA_BYTES,

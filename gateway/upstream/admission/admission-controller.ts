@@ -189,7 +189,7 @@ export class AdmissionController<Member = ClusterMember> {
       tenant: this.#tenants.enter(tenant, nowMs),
       queuedMs: nowMs,
       waitingFor: ANY_SLOT,
-      overdueMs: undefined,
+      overdueMs: Number.POSITIVE_INFINITY,
       holdUntilMs: undefined,
       settle: () => {},
     };
@@ -198,8 +198,10 @@ export class AdmissionController<Member = ClusterMember> {
   /** Finds a slot for a request that arrives now; it passes waiting ones only where those cannot go. */
   #tryAtOnce(item: Waiting<Member>, nowMs: number): Result<Member> | GateWait | undefined {
     const endpoints = this.#endpoints;
-    const isAtCap = endpoints.available.all.length > 0 && this.#isAtCap(item, nowMs);
-    const mayPass = item.underWay || this.#queue.size === 0 || this.#hasSpareRoom;
+    const { tenant, underWay } = item;
+    const isOut = endpoints.available.all.length === 0;
+    const isAtCap = !isOut && !underWay && this.#tenants.isAtCap(tenant, endpoints.capacity, nowMs);
+    const mayPass = underWay || this.#queue.size === 0 || this.#hasSpareRoom;
     const found = mayPass && !isAtCap ? this.#find(item, nowMs, true) : endpoints.noPick(item.request.tried);
     if (isAtCap || (typeof found === "object" && "kind" in found)) this.#hasSpareRoom = true;
     return found === "all_full" ? undefined : found;
@@ -211,7 +213,7 @@ export class AdmissionController<Member = ClusterMember> {
     const { request, promptTokens: tokens } = item;
     const pick = this.#pick(endpoints.withRoom, request, nowMs);
     if (!pick) return endpoints.noPick(request.tried);
-    const overdue = isOverdue(item, nowMs);
+    const overdue = nowMs >= item.overdueMs;
     const wait =
       !request.underWay &&
       this.#gate.waitFor(pick, {
@@ -252,10 +254,6 @@ export class AdmissionController<Member = ClusterMember> {
       this.#pass();
     };
     return { member, placement, overdue, release };
-  }
-
-  #isAtCap({ tenant, underWay }: Waiting<Member>, nowMs: number): boolean {
-    return !underWay && this.#tenants.isAtCap(tenant, this.#endpoints.capacity, nowMs);
   }
 
   /** Queues a request, or holds it in an outage. `resolve` is called once with the result. */
@@ -302,7 +300,7 @@ export class AdmissionController<Member = ClusterMember> {
     const { mayHold, timeoutMs } = request;
     // A caller without keep-alives does not wait that long.
     const waitMs = mayHold ? PREFILL_WAIT_MS : Math.min(PREFILL_WAIT_MS, timeoutMs / 2);
-    if (item.overdueMs === undefined) {
+    if (item.overdueMs === Number.POSITIVE_INFINITY) {
       item.overdueMs = nowMs + waitMs;
       const leastMs = mayHold ? Math.max(timeoutMs, PREFILL_WAIT_MS) : timeoutMs / 2;
       item.deadlineMs = Math.max(item.deadlineMs, item.overdueMs + leastMs);
@@ -397,7 +395,7 @@ export class AdmissionController<Member = ClusterMember> {
     for (const item of this.#queue.order(aside)) {
       const { withRoom, available } = endpoints;
       if (withRoom.all.length === 0 || triedAll >= available.all.length || waits.length >= MAX_GATED_PER_PASS) break;
-      if (this.#isAtCap(item, nowMs)) {
+      if (!item.underWay && this.#tenants.isAtCap(item.tenant, endpoints.capacity, nowMs)) {
         aside.add(item.key);
         continue;
       }
@@ -424,7 +422,7 @@ export class AdmissionController<Member = ClusterMember> {
   #gated(item: WaitState, gate: GatePass, nowMs: number): GateWait | undefined {
     const { waitingFor } = item;
     if (!("address" in waitingFor)) return undefined;
-    const wait = isOverdue(item, nowMs) ? { ...waitingFor, address: undefined } : waitingFor;
+    const wait = nowMs >= item.overdueMs ? { ...waitingFor, address: undefined } : waitingFor;
     return gate.isOver(wait) ? undefined : wait;
   }
 }
@@ -438,10 +436,6 @@ function without(candidates: Candidates, addresses: ReadonlySet<string>): Candid
 
 function isHeld({ waitingFor }: WaitState): boolean {
   return waitingFor.kind === "endpoint";
-}
-
-function isOverdue({ overdueMs }: WaitState, nowMs: number): boolean {
-  return overdueMs !== undefined && nowMs >= overdueMs;
 }
 
 /** Returns whether only a returning endpoint helps. */

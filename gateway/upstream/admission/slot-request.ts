@@ -66,8 +66,8 @@ export type WaitState = Queued & {
   readonly promptTokens: number;
   readonly queuedMs: number;
   waitingFor: WaitingFor;
-  /** The monotonic milliseconds at which its wait for prefill is overdue; undefined before the first such wait. */
-  overdueMs: number | undefined;
+  /** The monotonic milliseconds at which its wait for prefill is overdue; infinite before the first such wait. */
+  overdueMs: number;
   /** The monotonic milliseconds at which its hold ends at the latest; undefined for a request never held. */
   holdUntilMs: number | undefined;
 };

@@ -7,7 +7,7 @@ const KEY_BYTES = 32;
  * The bytes of a digest: half of SHA-256, enough to rule out accidental collisions. The other half is never disclosed,
  * so that no digest can be extended; a key prefix is then sufficient, and HMAC's second hash is not needed.
  */
-const DIGEST_BYTES = 16;
+export const DIGEST_BYTES = 16;
 const IMAGE_BYTES = 6_000;
 
 /** A position in a prompt at which a later prompt may branch off or continue. */

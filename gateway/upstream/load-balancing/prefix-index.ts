@@ -1,9 +1,8 @@
 import { LRUCache } from "lru-cache";
 import type { WatchPrefixesResponse } from "../../../proto/gen/svc/inference/v1/node_service.ts";
-import type { PromptShape } from "./boundary-hashes.ts";
+import { DIGEST_BYTES, type PromptShape } from "./boundary-hashes.ts";
 import type { EndpointView } from "./endpoint-view.ts";
 
-const DIGEST_BYTES = 16;
 /** The most announced prefixes of one cluster, of all its endpoints together: about 200 MB. */
 const MAX_ANNOUNCED = 1_000_000;
 /** The most prefixes of sent prompts, some 200 bytes each; the least recently used are evicted first. */
@@ -22,6 +21,8 @@ export type AnnouncedPrefix = {
   readonly tokens: number;
   /** The cached tokens behind the digest, of the prompt and answer that continued there, up to their next digest. */
   readonly tailTokens: number;
+  /** The last of all these that the endpoint has to load from below its accelerator's memory. Default: 0. */
+  readonly lowerTokens?: number;
 };
 
 /** The occupancy of an endpoint's KV cache, by cached prefixes and running generations. */
@@ -75,8 +76,8 @@ export class Announcements implements AnnouncedPrefixes {
     this.#announcers.set(address, announcer);
     for (let at = 0; at < dropped.length; at += DIGEST_BYTES)
       this.#drop(dropped.toString("base64url", at, at + DIGEST_BYTES), address, announcer);
-    for (const { digest, tokens, tailTokens } of held)
-      this.#hold(digest.toString("base64url"), { address, tokens, tailTokens }, announcer);
+    for (const { digest, tokens, tailTokens, lowerTokens } of held)
+      this.#hold(digest.toString("base64url"), { address, tokens, tailTokens, lowerTokens }, announcer);
   }
 
   forget(address: string): void {
@@ -131,6 +132,8 @@ export type HeldPart = {
   readonly tailTokens: number;
   /** The announced ones among them, at most as many as the prompt probably has before its next boundary. */
   readonly usableTailTokens: number;
+  /** The tokens of part and usable tail that the endpoint has to load from below its accelerator's memory. */
+  readonly lowerTokens: number;
   /** The last use of the sent prompt that the part is believed by; undefined where the endpoint announced it. */
   readonly usedAtMs: number | undefined;
   /** Whether the endpoint has prefilled the part; otherwise a request with it is on its way there. */
@@ -259,11 +262,13 @@ export class PrefixIndex {
     const { hash, bytes } = boundary;
     const mostTail = ((boundaries[index + 1]?.bytes ?? bytes) - bytes) * tokensPerByte;
     let isHeld = false;
-    for (const { address, tokens, tailTokens } of this.announced.holders(hash)) {
+    for (const { address, tokens, tailTokens, lowerTokens: lower = 0 } of this.announced.holders(hash)) {
       isHeld = true;
       if (found.has(address)) continue;
       const usableTailTokens = Math.min(tailTokens, mostTail);
-      found.set(address, { bytes, tokens, tailTokens, usableTailTokens, usedAtMs: undefined, prefilled: true });
+      const lowerTokens = Math.max(0, lower - (tailTokens - usableTailTokens));
+      const part = { bytes, tokens, tailTokens, usableTailTokens, lowerTokens };
+      found.set(address, { ...part, usedAtMs: undefined, prefilled: true });
     }
     for (const prompt of this.#sent.get(hash) ?? NOTHING) {
       const { address, usedAtMs } = prompt;
@@ -274,7 +279,7 @@ export class PrefixIndex {
       const tokens = bytes * prompt.tokensPerByte;
       const tailTokens = prompt.digest === hash && index <= (lastTurn ?? -1) ? prompt.answerTokens : 0;
       // Counted as saved, an answer that nothing announces drew conversations back to busy endpoints of full caches.
-      found.set(address, { bytes, tokens, tailTokens, usableTailTokens: 0, usedAtMs, prefilled });
+      found.set(address, { bytes, tokens, tailTokens, usableTailTokens: 0, lowerTokens: 0, usedAtMs, prefilled });
     }
     return isHeld;
   }

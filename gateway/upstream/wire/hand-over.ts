@@ -51,10 +51,10 @@ export class HandOver {
     write();
   }
 
-  taken(): void {
-    this.#leave();
+  readonly taken = (): void => {
+    if (this.#leaveLane) this.#leave();
     if (!this.#over) this.#options.watch?.handedOver();
-  }
+  };
 
   /** Delays one call until its turn, and reports that its message was written. */
   readonly interceptor: Interceptor = (options, nextCall) => {
@@ -63,13 +63,13 @@ export class HandOver {
         setImmediate(() => this.begin(() => next(message)));
       },
     };
-    return new ToldCall(nextCall(options), requester, () => this.taken());
+    return new ToldCall(nextCall(options), requester, this.taken);
   };
 
   /** Releases the lane for the next message. Called at the end of the call, with any result. */
   end(): void {
     this.#over = true;
-    this.#leave();
+    if (this.#leaveLane) this.#leave();
   }
 
   #leave(): void {

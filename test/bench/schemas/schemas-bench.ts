@@ -1,9 +1,10 @@
-import { loadLlama } from "../../support/engine/load-llama.ts";
 import { ownCases } from "../../support/schemas/own-cases.ts";
 import { type BenchResult, percentile, type Row } from "../report.ts";
 import type { BenchSettings } from "../settings.ts";
+import { besideLlama, besideVllm, judgeAnswers } from "./answers.ts";
 import { type Judged, judge, type Outcome, PUBLISHED, type ReadGrammar, type SchemaCase } from "./judge.ts";
 import { publicSets } from "./public-sets.ts";
+import { llamaReader, xgrammarReader } from "./readers.ts";
 
 const QUICK_STEP = 20;
 const OWN_CASES = 500;
@@ -19,9 +20,10 @@ const OUTCOMES: Readonly<Record<Outcome, string>> = {
 
 /**
  * Judges the grammars of JSON Schemas by the public procedure, with llama.cpp's own parser: the project's cases, and
- * the public collections in the folder of `--data`. It asserts nothing.
+ * the public collections in the folder of `--data`. With `--vllm`, the project's cases also by xgrammar, and by answers
+ * of that vLLM and of the llama backend. It asserts nothing.
  */
-export async function schemasBench({ quick, data }: BenchSettings): Promise<BenchResult> {
+export async function schemasBench({ quick, data, vllm }: BenchSettings): Promise<BenchResult> {
   const read = await llamaReader();
   const step = quick ? QUICK_STEP : 1;
   const own = { name: "own cases", cases: ownCases(OWN_CASES) };
@@ -36,6 +38,14 @@ export async function schemasBench({ quick, data }: BenchSettings): Promise<Benc
       notes.push(timesOf(`${name}, ${undeclared} members`, found), ...reasonsOf(name, found));
     }
     if (name === "MaskBench") rows.push(...PUBLISHED);
+  }
+  if (vllm !== undefined) {
+    const found = await besideEngine(
+      own.cases.filter((_, at) => at % step === 0),
+      vllm,
+    );
+    rows.push(...found.rows);
+    notes.push(...found.notes);
   }
   return {
     title: "schemas: values of public schemas held to our grammars",
@@ -58,27 +68,38 @@ export async function schemasBench({ quick, data }: BenchSettings): Promise<Benc
   };
 }
 
+/** Judges cases by xgrammar, and by strict answers of a vLLM and of the llama backend, both with the same weights. */
+async function besideEngine(cases: readonly SchemaCase[], vllm: string): Promise<Pick<BenchResult, "rows" | "notes">> {
+  const rows: Row[] = [];
+  const notes: string[] = [];
+  const add = (who: string, judged: readonly Judged[]) => {
+    rows.push(rowOf("own cases", who, judged, ({ strict }) => strict));
+    notes.push(...reasonsOf(who, judged));
+  };
+  const compileMs: number[] = [];
+  const { read, close } = xgrammarReader(compileMs);
+  const judged: Judged[] = [];
+  for (const each of cases) judged.push(await judge(each, { undeclared: "declared" }, read));
+  close();
+  add("xgrammar, strict", judged);
+  notes.push(`xgrammar with 150,000 tokens, compiling a grammar: ${percentilesOf(compileMs)}.`);
+  for (const [who, start] of [
+    ["answers of vLLM", () => besideVllm(vllm)],
+    ["answers of llama", besideLlama],
+  ] as const) {
+    const backend = await start();
+    add(who, await judgeAnswers(backend, cases));
+    await backend.close();
+  }
+  return { rows, notes };
+}
+
 const SETTINGS = [
   { who: "this project", undeclared: "declared" },
   { who: "this project, undeclared properties allowed", undeclared: "any" },
 ] as const;
 
 type JudgedBoth = Readonly<Record<(typeof SETTINGS)[number]["undeclared"], Judged>>;
-
-/** Returns llama.cpp's own parser of grammars. Throws if there is no binary for this machine. */
-async function llamaReader(): Promise<ReadGrammar> {
-  const llama = await loadLlama();
-  if (llama === undefined) throw new Error("The bench of schemas needs node-llama-cpp with a binary for this machine.");
-  return async (grammar) => {
-    const compiled: object = await llama.createGrammar({ grammar });
-    if (!canTest(compiled)) throw new Error("This version of node-llama-cpp tests no texts.");
-    return (text) => compiled._testText(text);
-  };
-}
-
-function canTest(grammar: object): grammar is { _testText(text: string): boolean } {
-  return "_testText" in grammar;
-}
 
 async function judgeAll(cases: Iterable<SchemaCase>, step: number, read: ReadGrammar): Promise<readonly JudgedBoth[]> {
   const judged: JudgedBoth[] = [];
@@ -105,17 +126,20 @@ function rowOf(set: string, who: string, judged: readonly Judged[], outcomeOf: (
 
 function timesOf(set: string, judged: readonly Judged[]): string {
   const times = judged.map(({ translationMs }) => translationMs);
-  const texts = [0.5, 0.9, 0.99, 1].map((share) => `p${100 * share} ${percentile(times, share).toFixed(1)} ms`);
-  return `${set}, translation of a schema to a grammar: ${texts.join(", ")}.`;
+  return `${set}, translation of a schema to a grammar: ${percentilesOf(times)}.`;
+}
+
+function percentilesOf(times: readonly number[]): string {
+  return [0.5, 0.9, 0.99, 1].map((share) => `p${100 * share} ${percentile(times, share).toFixed(1)} ms`).join(", ");
 }
 
 function reasonsOf(set: string, judged: readonly Judged[]): readonly string[] {
   const counts = new Map<string, number>();
   for (const { strict, why } of judged) {
-    if ((strict !== "refused" && strict !== "broken") || why === undefined) continue;
+    if (strict === "right" || why === undefined) continue;
     const reason = why.startsWith("#") ? (why.split("/").at(-1) ?? "") : why.replace(/ at #\S*:/, ":");
     counts.set(reason, (counts.get(reason) ?? 0) + 1);
   }
   const most = [...counts].sort((a, b) => b[1] - a[1]).slice(0, MAX_REASONS);
-  return most.map(([reason, count]) => `${set}, refused with strict: ${count} for ${reason}`);
+  return most.map(([reason, count]) => `${set}, not right with strict: ${count} for ${reason}`);
 }

@@ -1,4 +1,3 @@
-import { copyFileSync, renameSync } from "node:fs";
 import { credentials } from "@grpc/grpc-js";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { becomes } from "../../support/becomes.ts";
@@ -135,10 +134,7 @@ describe.skipIf(!HAS_ENVOY)(`behind Envoy (${NO_ENVOY})`, () => {
     const caller = new Http2Caller(edge);
     const [stream] = await openStreams(caller, 1);
     certificates.signed("second", "authority", "DNS:localhost,IP:127.0.0.1");
-    for (const part of ["key", "pem"]) {
-      copyFileSync(certificates.file(`second.${part}`), certificates.file(`new.${part}`));
-      renameSync(certificates.file(`new.${part}`), certificates.file(`live.${part}`));
-    }
+    certificates.show("second");
     await becomes(async () => {
       const socket = await rawConnection(edge);
       const { CN } = socket.getPeerCertificate().subject;

@@ -75,7 +75,6 @@ async function write(bytes: string): Promise<void> {
 const post = (path: string, fields: string, body: string) =>
   `POST ${path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n${fields}\r\n\r\n${body}`;
 
-/** Sends a body longer or shorter than its announced length, by HTTP/2. */
 async function mislengthened(length: number): Promise<void> {
   const session = connect(`https://127.0.0.1:${rig.edge.port}`, { ca: rig.edge.ca, servername: "localhost" });
   session.on("error", () => {});

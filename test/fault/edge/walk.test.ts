@@ -59,7 +59,6 @@ const NEEDED = [
 ] as const;
 const MISSING = NEEDED.flatMap(([there, why]) => (there ? [] : [why]));
 
-/** The panels in a dashboard's file; rows have no queries. */
 type Board = { readonly panels: readonly { title: string; targets?: readonly { expr: string }[] }[] };
 
 /** The panel without data on a machine without GPUs. */
@@ -84,7 +83,6 @@ let prometheus: PrometheusProcess;
 let certificates: Certificates;
 let key: string;
 
-/** Starts an engine with the shipped configuration at an address. */
 async function startEngine(host: string, at: number): Promise<FleetProcess> {
   const config = shipped("config/engine.yaml", { HOSTNAME: `engine-${at}` });
   Object.assign(config.listen, { host });
@@ -96,7 +94,6 @@ async function startEngine(host: string, at: number): Promise<FleetProcess> {
   return process;
 }
 
-/** Starts a gateway with the shipped configuration at an address; resolves to its address for Envoy, too. */
 async function startGateway(
   host: string,
   folder: string,
@@ -147,7 +144,6 @@ async function startAll(): Promise<void> {
   closing.push(() => prometheus.end());
 }
 
-/** Sends a request with curl, as in the README of the compose file; resolves to the status and the body. */
 async function curl(path: string, body?: object): Promise<readonly [status: string, text: string]> {
   const args = ["--silent", "--cacert", certificates.file("authority.pem"), "--write-out", "\n%{http_code}"];
   const sent = body ? ["--json", JSON.stringify(body)] : [];
@@ -157,7 +153,6 @@ async function curl(path: string, body?: object): Promise<readonly [status: stri
   return [stdout.slice(end + 1), stdout.slice(0, end)];
 }
 
-/** Returns the queries of all panels of the shipped dashboards, with the titles of their panels. */
 function shippedQueries(): readonly (readonly [title: string, expr: string])[] {
   const folder = join(ROOT, "deploy/monitoring/grafana");
   const boards = readdirSync(folder).map((file): Board => JSON.parse(readFileSync(join(folder, file), "utf8")));
@@ -167,7 +162,6 @@ function shippedQueries(): readonly (readonly [title: string, expr: string])[] {
     .flatMap(({ title, targets = [] }) => targets.map(({ expr }) => [title, expr] as const));
 }
 
-/** Requests a streamed and a folded answer in each format; resolves to the statuses. */
 async function askAll(): Promise<readonly string[]> {
   const asked = ANSWER_PATHS.flatMap((path) =>
     [true, false].map((stream) => curl(path, bodyFor(path, "hello", { stream }))),

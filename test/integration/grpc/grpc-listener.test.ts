@@ -13,7 +13,7 @@ import { NodeClient } from "../../support/engine/node-client.ts";
 import { blockEnd, delta, finished, started, textStart } from "../../support/events/events.ts";
 import { gate } from "../../support/gate.ts";
 import { gatewayOf } from "../../support/gateway/own-services.ts";
-import { HELLO, type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
+import { type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
 import { generateRequest } from "../../support/requests/generate-request.ts";
 
 /* The listener: connections, drain, and callers that do not read. */
@@ -30,7 +30,6 @@ function callerOf({ gateway }: ScriptedService, channel = credentials.createInse
   return client;
 }
 
-/** Resolves to the health status of a name; to the code of the failure if there is none. */
 function healthOf({ gateway }: ScriptedService, service: string): Promise<number> {
   const client = new Client(gateway.grpcAddress, credentials.createInsecure());
   const { path, requestSerialize, responseDeserialize } = HealthService.check;
@@ -79,7 +78,6 @@ test("G10 a drain is announced by health, ends with GOAWAY, and lets running ans
 
 test("G8 no more connections are taken than may be open", async () => {
   const service = await start({ maxConnections: 1 });
-  service.play(HELLO);
   expect(await callerOf(service).generate(generateRequest()).ended).toMatchObject({ code: 0 });
   expect(await callerOf(service).generate(generateRequest()).ended).toMatchObject({ code: 14 });
 });
@@ -135,7 +133,6 @@ describe.skipIf(!HAS_OPENSSL)(`TLS${HAS_OPENSSL ? "" : `: ${NO_OPENSSL}`}`, () =
     const service = await start({
       tls: { certFile: certificates.file("gateway.pem"), keyFile: certificates.file("gateway.key") },
     });
-    service.play(HELLO);
     const trusting = credentials.createSsl(readFileSync(certificates.file("authority.pem")));
     expect(await callerOf(service, trusting).generate(generateRequest()).ended).toMatchObject({ code: 0 });
     expect(await callerOf(service).generate(generateRequest()).ended).toMatchObject({ code: 14 });

@@ -8,7 +8,6 @@ import { generateRequest } from "../../support/requests/generate-request.ts";
 
 /* gRPC clients use the router of the public API: lost engines are retried and continued for them, too. */
 
-/** Sends a request to two engines with one script, and resolves to the events that its caller read. */
 async function answered(script: Script, calls: number): Promise<Reading> {
   const engines = await Promise.all([engineOf(script), engineOf(script)]);
   const gateway = await gatewayOf(engines, { grpc: { port: 0 } });
@@ -20,7 +19,6 @@ async function answered(script: Script, calls: number): Promise<Reading> {
   return reading;
 }
 
-/** Returns the text of an answer, which must be a single answer for its caller. */
 function textOf(reading: Reading): string {
   expect(reading.legal() && reading.finished()).toBe(true);
   return reading.events.map(({ kind }) => (kind?.$case === "blockDelta" ? kind.value.text : "")).join("");

@@ -29,7 +29,6 @@ test.each([
   expect([...new Set(pathsOf(body))].toSorted()).toEqual([...documented.all].toSorted());
 });
 
-/** Headers that any HTTP reply may have. */
 const HTTP_HEADERS = ["date", "keep-alive", "content-length", "transfer-encoding"];
 
 const turn = { model: "svc-qwen", messages: [{ role: "user", content: "hi" }] };

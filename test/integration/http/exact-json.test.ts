@@ -18,12 +18,9 @@ const HI = '"messages":[{"role":"user","content":"hi"}]';
 type Body = (json: string) => string;
 type Format = {
   readonly path: string;
-  /** The name of the field with the schema of the first tool. */
   readonly param: string;
   readonly tool: Body;
-  /** A conversation with an earlier call that has these arguments. */
   readonly history: Body;
-  /** Whether arguments are a text in this format. */
   readonly argumentsAreText: boolean;
 };
 
@@ -150,7 +147,6 @@ const nested = (open: string, close: string) => `${open.repeat(LEVELS)}1${close.
 const DEEP_LIST = nested("[", "]");
 const DEEP_OBJECT = nested('{"a":', "}");
 
-/** Makes the engine call the tool with these arguments. */
 function playCall(args: string): void {
   const events = [started(), toolCallStart(0, "f"), delta(0, args), blockEnd(0), finished(FinishReason.TOOL_CALLS)];
   service.play(() => [events]);

@@ -22,13 +22,11 @@ import { until } from "../../support/until.ts";
 
 let release = gate();
 
-/** Waiting requests of a test end with it. */
 afterEach(() => {
   release.open();
   release = gate();
 });
 
-/** The log lines of requests whose callers left. */
 const lines = (log: readonly string[]) => log.filter((line) => line.includes('"response_flags":"DC"'));
 
 const caller = new RawCaller(async function* (request, signal) {

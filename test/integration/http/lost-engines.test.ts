@@ -15,7 +15,6 @@ import { until } from "../../support/until.ts";
  * the end of a broken answer. The same with processes, and with a real model: test/fault/continuation.test.ts.
  */
 
-/** An answer with reasoning, text and calls, token by token. */
 const ANSWER: readonly Step[] = [
   [reasoningStart(0), delta(0, "Let me")],
   [delta(0, " see.")],
@@ -33,7 +32,6 @@ const ANSWER: readonly Step[] = [
 ].map((events: readonly Event[], at) => ({ token: 100 + at, events }));
 
 type Row = {
-  /** Where engines are lost. */
   readonly where: string;
   /** Numbers of steps after which the first engine of an answer is lost, the second one, and so on. */
   readonly behind: readonly number[];

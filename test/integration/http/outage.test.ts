@@ -9,7 +9,6 @@ import { readBody } from "../../support/http/read-until.ts";
 import { metricSum } from "../../support/metric-text.ts";
 import { MINIMAL } from "../../support/requests/minimal-bodies.ts";
 
-/** The first frame of a stream without any event. */
 const SIGN_OF_LIFE: Readonly<Record<AnswerPath, RegExp>> = {
   "/v1/chat/completions": /^:/,
   "/v1/messages": /^event: ping\n/,
@@ -18,7 +17,6 @@ const SIGN_OF_LIFE: Readonly<Record<AnswerPath, RegExp>> = {
 
 const engineAt = (port = 0) => engineOf(HELLO, { port, models: ["svc-qwen"] });
 
-/** A gateway in front of one engine, with early keep-alives. */
 async function inFrontOf(engine: RunningEngine, circuitBreakers: object = {}): Promise<RunningGateway> {
   const healthChecks = { intervalMs: 50 };
   const cluster = { model: "svc-qwen", endpoints: [{ address: engine.address }], healthChecks, circuitBreakers };

@@ -13,7 +13,6 @@ const service = serviceOfFile({}, () => [
   [textStart(1), delta(1, "Because."), blockEnd(1), finished()],
 ]);
 
-/** The reasoning that the model received in the newest request. */
 const givenBack = () =>
   service
     .lastRequest()
@@ -23,7 +22,6 @@ const givenBack = () =>
 
 const OMITTED = { max_tokens: 100, thinking: { type: "adaptive", display: "omitted" } };
 
-/** A messages answer with withheld reasoning, as a caller sends it back. */
 async function messagesTurn(model = "svc-qwen"): Promise<{ readonly content: readonly { signature?: string }[] }> {
   return (await service.reply("/v1/messages", { ...OMITTED, model, messages: [ASKED] })) as never;
 }

@@ -34,7 +34,6 @@ function textOf(stream: string): string {
     .join("");
 }
 
-/** Returns the body's bytes without chunk framing; throws if a chunk's size is wrong. */
 function unframed(body: Buffer): { readonly text: string; readonly rest: string } {
   const pieces: Buffer[] = [];
   for (let at = 0; ; ) {

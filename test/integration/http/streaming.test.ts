@@ -1,8 +1,6 @@
-import { once } from "node:events";
 import { connect } from "node:net";
 import { describe, expect, test } from "vitest";
 import { EngineError } from "../../../engine/errors.ts";
-import { becomes } from "../../support/becomes.ts";
 import { lostMidway } from "../../support/engine/lost-midway.ts";
 import { blockEnd, delta, finished, started, textAnswer, textStart } from "../../support/events/events.ts";
 import { gate } from "../../support/gate.ts";
@@ -20,7 +18,6 @@ const FORMATS = [
   { path: "/v1/responses", body: { model: "svc-qwen", input: "hi" } },
 ] as const;
 
-/** The configuration of the end of broken streams. */
 function brokenStreams(brokenStream: "cut" | "error") {
   return { formats: { brokenStream } };
 }
@@ -110,25 +107,6 @@ describe.each(FORMATS)("$path", ({ path, body }) => {
     }
   });
 
-  test("a silent engine is bridged by signs of life", async () => {
-    const go = gate();
-    const gateway = await gatewayOf(
-      [
-        await engineOf(async function* () {
-          yield [started()];
-          await go.passed;
-          yield [textStart(0), delta(0, "late"), blockEnd(0), finished()];
-        }),
-      ],
-      { timeouts: { keepAliveIntervalMs: 20 } },
-    );
-    const response = await gateway.post(path, { ...body, stream: true });
-    const answer = readBody(response);
-    await answer.until((text) => /keep-?alive|event: ping/.test(text));
-    go.open();
-    expect(textOf(path, await answer.toEnd())).toBe("late");
-  });
-
   test("the status line does not wait for a silent engine; behind it a lost one is still replaced", async () => {
     for (const others of [1, 0]) {
       const lost = gate();
@@ -151,52 +129,6 @@ describe.each(FORMATS)("$path", ({ path, body }) => {
       expect(cut || text.includes(`"error":{`)).toBe(others === 0);
     }
   });
-
-  test("an engine that breaks the order of events is not believed", async () => {
-    const gateway = await gatewayOf([
-      await engineOf(() => [[started(), textStart(0), delta(0, "a"), delta(7, "b"), blockEnd(0), finished()]]),
-    ]);
-    const response = await gateway.post(path, body);
-    expect(response.status).toBeGreaterThanOrEqual(500);
-    await response.text();
-  });
-});
-
-test("a reader that takes nothing holds back its own engine stream only", async () => {
-  const piece = "x".repeat(64 * 1024);
-  let produced = 0;
-  const engine = await engineOf(async function* (request) {
-    if (request.sampling?.seed === 1) {
-      yield [started(), textStart(0)];
-      for (;;) {
-        produced += 1;
-        yield [delta(0, piece)];
-      }
-    }
-    yield textAnswer("quick");
-  });
-  const gateway = await gatewayOf([engine]);
-  const body = JSON.stringify({ model: "svc-qwen", messages: turn, stream: true, seed: 1 });
-  const socket = connect(gateway.port, "127.0.0.1");
-  await once(socket, "connect");
-  socket.write(
-    `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${gateway.key}\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
-  );
-  socket.pause();
-  await until(() => produced > 0, "something is produced");
-  // The engine stops when the buffers on the way are full: two consecutive checks see the same count.
-  let before = -1;
-  await becomes(async () => {
-    const same = produced === before;
-    before = produced;
-    return same;
-  }, "nothing more is produced");
-  const other = await gateway.post("/v1/chat/completions", { model: "svc-qwen", messages: turn });
-  expect(other.status).toBe(200);
-  await other.text();
-  expect(produced * piece.length).toBeLessThan(64 * 1024 * 1024);
-  socket.destroy();
-  await until(() => engine.backend.load().busySlots === 0, "no slot is taken");
 });
 
 test.each([

@@ -41,7 +41,6 @@ async function expectShed(path: PostPath, response: Response): Promise<void> {
 }
 
 describe("answers that are kept for another engine", () => {
-  /** A gateway without overload except for `overloadManager`, with a running answer. */
   async function answering(settings: object) {
     const node = await ResumableNode.start({ steps: stepsOf(textStart(0), "kept ", "text"), stopAfter: () => 2 });
     onTestFinished(() => node.node.stop());
@@ -130,7 +129,6 @@ describe("bodies on their way", () => {
     return head(`POST ${path} HTTP/1.1`, "host: gateway.test", auth, "content-type: application/json", ...fields);
   };
   const keyOf = (service: ScriptedService, name: string) => service.createKey("--name", name, "--models", "all");
-  /** Sends a body except for its last byte. */
   const held = async (service: ScriptedService, key: string, bytes: number) => {
     const { bodies } = service.gateway.overload;
     const before = bodies.bytes;

@@ -63,7 +63,8 @@ function fragmentOf(chunk: unknown, ...path: readonly string[]): unknown {
   return valueAt(chunk, "choices", 0, "delta", "tool_calls", 0, ...path);
 }
 
-function checkChat(frames: readonly Frame[], includeUsage: boolean): void {
+/** Throws `StreamFault` unless the frames are a legal stream of the format. */
+export function checkChat(frames: readonly Frame[], includeUsage: boolean): void {
   const words = frames.map(chatWord);
   // A call without a piece of its arguments cannot be parsed: only a truncated answer ends so.
   const answer = "role (?:reasoning |text |call (?:arguments )+)*(?:call )?";
@@ -126,7 +127,8 @@ function promptOf(usage: unknown): number {
   return counters.reduce((sum, counter) => sum + counter, 0);
 }
 
-function checkMessages(frames: readonly Frame[], thinking: Thinking): void {
+/** Throws `StreamFault` unless the frames are a legal stream of the format. */
+export function checkMessages(frames: readonly Frame[], thinking: Thinking): void {
   const words = frames.map(messagesWord);
   const blocks = [TEXT_BLOCK, TOOL_BLOCK, THINKING_BLOCKS[thinking]].filter((steps) => steps.length > 0);
   const one = (form: (steps: Steps) => string) => `(?:${blocks.map(form).join("|")})`;
@@ -215,7 +217,8 @@ function assembled(added: object, text: string, status: unknown): object {
 /** Fields that differ between the lifecycle events of one response. */
 const CHANGING = ["status", "completed_at", "error", "incomplete_details", "output", "output_text", "usage"];
 
-function checkResponses(frames: readonly Frame[], reasoning: Reasoning, isSealed: boolean): void {
+/** Throws `StreamFault` unless the frames are a legal stream of the format. */
+export function checkResponses(frames: readonly Frame[], reasoning: Reasoning, isSealed: boolean): void {
   const words = frames.map(responsesWord);
   must(/^created in_progress\b/.test(words.join(" ")), "nothing stands before the first two events");
   const items = [MESSAGE_ITEM, CALL_ITEM, REASONING_ITEMS[reasoning]].filter((steps) => steps.length > 0);

@@ -57,15 +57,19 @@ function sglangEvent(text: string, last: readonly number[], finish: object | nul
   return { text, output_ids: ids, meta_info: { finish_reason: finish, completion_tokens: ids.length, ...more } };
 }
 
-/** llama-server: the prompt's progress first, and the counts in the last event. */
+/**
+ * llama-server: the prompt's progress first, with a token 0 that is none; the end token in an event without text; and
+ * the counts in the last event.
+ */
 const llamaServer = writer({
   piece: (text) => ({ content: text, tokens: toTokens(text), stop: false }),
   head: ({ cachedTokens = 0 }, promptTokens) =>
     [cachedTokens, promptTokens].map((processed) => ({
-      ...{ content: "", tokens: [], stop: false },
+      ...{ content: "", tokens: [0], stop: false },
       prompt_progress: { total: promptTokens, cache: cachedTokens, processed, time_ms: 1 },
     })),
   end: ({ finish = "stop", cachedTokens = 0 }, _text, promptTokens) => [
+    ...(finish === "stop" ? [{ content: "", tokens: [END_TOKEN], stop: false }] : []),
     {
       ...{
         content: "",

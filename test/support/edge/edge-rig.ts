@@ -1,4 +1,4 @@
-import { copyFileSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Certificates } from "../certificates.ts";
@@ -20,8 +20,7 @@ export function edgeCertificates(): Certificates {
   const certificates = new Certificates();
   certificates.authority("authority");
   certificates.signed("first", "authority", "DNS:localhost,IP:127.0.0.1");
-  for (const part of ["pem", "key"])
-    copyFileSync(certificates.file(`first.${part}`), certificates.file(`live.${part}`));
+  certificates.show("first");
   certificates.authority("gateways-ca");
   certificates.signed("gateway", "gateways-ca", "DNS:svc-gateway");
   return certificates;

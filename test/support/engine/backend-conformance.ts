@@ -15,7 +15,6 @@ import { answerOf } from "../events/answer-of.ts";
 import { generateRequest, toolOf } from "../requests/generate-request.ts";
 import { until } from "../until.ts";
 
-/** A backend for the conformance tests: two slots, no queue, and a deterministic answer. */
 export type ConformingBackend = {
   readonly start: () => Promise<{ readonly backend: Backend; readonly stop: () => Promise<void> }>;
   readonly model: string;
@@ -48,7 +47,6 @@ const chosen = (mode: ToolChoiceMode, name = ""): ToolChoice => ({
   allowedNames: [],
 });
 
-/** Registers the conformance tests of the interface `Backend`, on one backend that is started once. */
 export function backendConformance(name: string, subject: ConformingBackend): void {
   describe(`the backend contract, ${name}`, () => {
     const { model, prompt, endlessPrompt } = subject;
@@ -67,7 +65,6 @@ export function backendConformance(name: string, subject: ConformingBackend): vo
         const { busySlots, waiting } = running.backend.load();
         return busySlots === 0 && waiting === 0;
       }, `${name} is idle`);
-    /** A paused generation after its first delta. */
     const held = async (signal?: AbortSignal) => {
       const stream = begin(asked({}, endlessPrompt), signal);
       await firstDelta(stream);

@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { projectFolder } from "../../../deploy/runtime/files/project-folder.ts";
 import { type Clock, systemClock } from "../../../deploy/runtime/time/clock.ts";
 import { LlamaBackend } from "../../../engine/backends/llama/llama-backend.ts";
 import { type LlamaOptions, llamaSchema } from "../../../engine/backends/llama/llama-options.ts";
@@ -20,7 +21,6 @@ export const RECURRENT_MODEL = modelFile("random-recurrent.gguf");
  */
 export const GPU = llamaSchema.shape.gpu.parse(process.env.SVC_TEST_GPU || false);
 
-/** The options of a test backend: the demonstration model on `GPU`, with three slots. */
 export const OPTIONS: LlamaOptions = {
   nodeId: "test",
   models: ["demo"],
@@ -41,7 +41,6 @@ export const OPTIONS: LlamaOptions = {
 export const missing = await whyMissing();
 if (missing !== "") process.stderr.write(`skipping tests with a real model: ${missing}\n`);
 
-/** Starts a separate backend with `OPTIONS` overridden by `options`. The caller closes it. */
 export async function startBackend(
   options: Partial<LlamaOptions> = {},
   clock: Clock = systemClock,
@@ -70,7 +69,6 @@ export function request(messages: string | readonly Message[], more: Partial<Gen
   };
 }
 
-/** A complete answer: its events, and their contents. */
 export type Reply = {
   readonly events: readonly Event[];
   readonly text: string;
@@ -120,5 +118,5 @@ async function whyMissing(): Promise<string> {
 }
 
 function modelFile(name: string): string {
-  return join(import.meta.dirname, "../../../engine/demo-model", name);
+  return join(projectFolder(), "engine/demo-model", name);
 }

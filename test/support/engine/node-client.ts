@@ -54,20 +54,15 @@ export class NodeClient {
     );
   }
 
-  /** Makes a CountTokens call. Rejects with the gRPC error. */
   countTokens(request: CountTokensRequest): Promise<CountTokensResponse> {
     return this.#unary(InferenceServiceService.countTokens, request);
   }
 
-  /** Makes a DescribeNode call. Rejects with the gRPC error. */
   describe(): Promise<DescribeNodeResponse> {
     return this.#unary(NodeServiceService.describeNode, {});
   }
 
-  /**
-   * Makes a DrainNode call. Without a timeout running generations are not limited; without a grace, those that another
-   * node can continue have the node's own.
-   */
+  /** Without a timeout running generations are not limited; without a grace, the node's own counts. */
   drain(timeoutSeconds?: number, graceSeconds?: number): Promise<DrainNodeResponse> {
     const duration = (seconds: number | undefined) => (seconds === undefined ? undefined : { seconds, nanos: 0 });
     const request = { timeout: duration(timeoutSeconds), handoverGrace: duration(graceSeconds) };
@@ -126,7 +121,6 @@ export class NodeClient {
   }
 }
 
-/** Returns the `google.rpc.ErrorInfo` in a failed call's details, if any. */
 export function errorInfo({ metadata }: Pick<ServiceError, "metadata">): ErrorInfo | undefined {
   const [packed] = metadata.get("grpc-status-details-bin");
   if (!Buffer.isBuffer(packed)) return undefined;
@@ -167,7 +161,6 @@ function read(call: ClientReadableStream<GenerateResponse>) {
     messages,
     events,
     tokens,
-    /** Returns whether all events so far are legal. */
     legal: () => legal,
     finished: () => order.finished,
     ended,

@@ -7,10 +7,7 @@ import { workHere } from "./work-here.ts";
 
 export type RunningNode = Awaited<ReturnType<typeof startNode>>;
 
-/**
- * Starts a node over real gRPC in front of any backend, on `port` or a free one, of `host` or 127.0.0.1. The node serves unless `serving` is
- * false.
- */
+/** Starts a node over real gRPC in front of any backend, on a free port by default. */
 export async function startNode(
   backend: Backend,
   {
@@ -28,7 +25,6 @@ export async function startNode(
   const port = await server.listen(host, wanted ?? (await freePort()));
   if (serving) server.serve();
   return {
-    /** The address of the node, `host:port`. */
     address: `127.0.0.1:${port}`,
     server,
     metrics,

@@ -46,7 +46,6 @@ export function encoded(request: GenerateRequest): { readonly request: RequestBu
   return { request: new RequestBuffer(bytes, request.tenant), facts };
 }
 
-/** Returns a count in the bytes of the contract, held as the gateway holds one. */
 export function encodedCount(model = "svc-qwen"): RequestBuffer {
   return new RequestBuffer(CountTokensRequest.encode(CountTokensRequest.fromPartial({ model })).finish(), "");
 }
@@ -104,16 +103,6 @@ export class CallNotes implements CallRecord {
   }
 }
 
-export type Sent = {
-  readonly calls: CallNotes;
-  readonly events: Event[];
-  /** Returns the flow of the newest message. */
-  flow(): Flow;
-  /** Cancels the request, as a disconnecting client does. */
-  leave(): void;
-  readonly outcome: Promise<string>;
-};
-
 function openBlock(events: readonly Event[]): number {
   const kinds = events.flatMap(({ kind }) => (kind?.$case === "blockStarted" ? kind.value.index : []));
   return kinds.at(-1) ?? 0;
@@ -163,14 +152,8 @@ export class FrontRig {
     return this;
   }
 
-  /**
-   * Sends a request through the router. With `folded` no event leaves the gateway before the end, so that an attempt
-   * may be repeated until then. `mayHold` allows holding it in an outage.
-   */
-  send(
-    request: GenerateRequest = generateRequest(),
-    { folded = false, timeoutMs = 600_000, mayHold = false } = {},
-  ): Sent {
+  /** With `folded` no event leaves the gateway before the end, so that an attempt may be repeated until then. */
+  send(request: GenerateRequest = generateRequest(), { folded = false, timeoutMs = 600_000, mayHold = false } = {}) {
     const controller = new AbortController();
     const events: Event[] = [];
     const calls = new CallNotes();
@@ -187,7 +170,7 @@ export class FrontRig {
       );
     };
     const sink: EventSink = { events: take, deltas, ...(folded && { restart: () => events.splice(0) }) };
-    const outcome = this.router
+    const outcome: Promise<string> = this.router
       .dispatch({ ...encoded(request), hints: HINTS, timeoutMs, mayHold, sink, record: calls }, controller.signal)
       .then(() => "ok")
       .catch((error) => error.detail ?? String(error));
@@ -195,15 +178,16 @@ export class FrontRig {
       calls,
       events,
       outcome,
-      flow() {
+      /** Returns the flow of the newest message. */
+      flow(): Flow {
         if (!newest) throw new Error("no event was passed on");
         return newest;
       },
+      /** Cancels the request, as a disconnecting client does. */
       leave: () => controller.abort(),
     };
   }
 
-  /** Resolves when no request runs or waits. */
   async atRest(): Promise<void> {
     const rest = () =>
       this.manager.endpoints.every(({ activeRequests }) => activeRequests === 0) &&

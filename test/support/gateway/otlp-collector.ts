@@ -6,10 +6,8 @@ import { loadSync, type ServiceDefinition } from "@grpc/proto-loader";
 
 export type CollectedSpan = ReturnType<typeof decodeSpans>[number];
 
-/** An in-memory OTLP/HTTP collector of traces. */
 export class OtlpCollector {
   readonly url: string;
-  /** Received spans, in order of arrival. */
   readonly spans: CollectedSpan[] = [];
   readonly bodies: Buffer[] = [];
   readonly #server: Server;

@@ -20,10 +20,7 @@ export async function gatewayOf(engines: readonly { readonly address: string }[]
   return gateway;
 }
 
-/**
- * Starts a scripted engine and a gateway in front of it, whose settings may depend on the engine. The end of the test
- * stops both.
- */
+/** Starts a service, whose settings may depend on the engine. The end of the test stops it. */
 export async function ownService(script: Script, settings: object | ((engine: RunningEngine) => object) = {}) {
   const engine = await engineOf(script);
   return { engine, gateway: await gatewayOf([engine], typeof settings === "function" ? settings(engine) : settings) };

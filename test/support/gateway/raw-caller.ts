@@ -14,14 +14,11 @@ export const JSON_TYPE = "content-type: application/json";
 
 export const CHAT = JSON.stringify({ model: "svc-qwen", messages: [{ role: "user", content: "hi" }] });
 
-/**
- * A gateway in front of one scripted engine, with raw requests to it. Whatever a request does, the next one is served.
- */
+/** Raw requests to a gateway in front of a scripted engine. Whatever a request does, the next one is served. */
 export class RawCaller {
   readonly #open: RawConnection[] = [];
   readonly #service: ScriptedService;
 
-  /** Starts the gateway before the tests of the file and stops it after them. */
   constructor(script: Script, limits = SHORT) {
     this.#service = serviceOfFile({ gateway: limits }, script);
     afterEach(async () => {
@@ -38,19 +35,16 @@ export class RawCaller {
     return this.#service.gateway;
   }
 
-  /** Header field with a key for every model. */
   get auth(): string {
     return `authorization: Bearer ${this.gateway.key}`;
   }
 
-  /** Opens a connection, which is closed after the test. */
   async connection(): Promise<RawConnection> {
     const connection = await RawConnection.open(this.gateway.port);
     this.#open.push(connection);
     return connection;
   }
 
-  /** Resolves to the first reply to these bytes, on a new connection. */
   async sent(bytes: string): Promise<RawReply> {
     return (await this.connection()).write(bytes).reply();
   }
@@ -62,7 +56,6 @@ export class RawCaller {
     await one.untilClosed();
   }
 
-  /** Returns a GET request with the key and these header fields. */
   get(path: string, ...fields: readonly string[]): string {
     return head(`GET ${path} HTTP/1.1`, HOST, this.auth, ...fields);
   }

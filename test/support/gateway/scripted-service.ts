@@ -8,7 +8,6 @@ import { startGateway } from "./start-gateway.ts";
 
 export type ScriptedServiceOptions = {
   readonly engine?: Partial<ScriptedOptions>;
-  /** Overrides of the gateway's test configuration. */
   readonly gateway?: Readonly<Record<string, unknown>>;
 };
 
@@ -29,11 +28,9 @@ export async function startScriptedService(options: ScriptedServiceOptions = {})
     engine,
     gateway,
     post,
-    /** Sets the script of the engine; at first it answers "Hello." */
     play(next: Script) {
       script = next;
     },
-    /** Returns the newest request that reached the engine. */
     lastRequest(): GenerateRequest {
       const request = engine.backend.requests.at(-1);
       if (!request) throw new Error("no request has reached the engine");
@@ -43,7 +40,6 @@ export async function startScriptedService(options: ScriptedServiceOptions = {})
     async reply(path: PostPath, fields: object = {}): Promise<unknown> {
       return JSON.parse(await textOf200(await post(path, fields)));
     },
-    /** Sends as `post`, streamed. Resolves to the text of the stream; throws unless the status is 200. */
     async stream(path: PostPath, fields: object = {}) {
       return textOf200(await post(path, { ...fields, stream: true }));
     },

@@ -15,9 +15,7 @@ import type { RunningGateway } from "./start-gateway.ts";
 
 export type RunningAdmin = Awaited<ReturnType<typeof startAdmin>>;
 
-/**
- * Starts the admin listener of a gateway on a free port. `config` is the shown configuration, `access` its security.
- */
+/** Starts a gateway's admin listener. `config` is the shown configuration, `access` its security. */
 export async function startAdmin(
   gateway: RunningGateway,
   config: Readonly<Record<string, unknown>> = {},
@@ -65,7 +63,6 @@ export async function startAdmin(
     /** Resolves to one value of `/stats`; 0 if it does not exist yet. */
     stat: async (name: string, labels: string) =>
       metricSum(await text(`/stats?filter=${name.replace(/_count$/, "")}`), name, labels),
-    /** Sends a POST request without a body. */
     post: (path: string, headers: Record<string, string> = {}) => fetch(`${url}${path}`, { method: "POST", headers }),
     async stop() {
       fleet.close();

@@ -95,7 +95,6 @@ export async function startGateway(
     port,
     /** `host:port`; empty unless `grpc` is configured. */
     grpcAddress,
-    /** Undefined unless `grpc` is configured. */
     grpc,
     key,
     keyFile,
@@ -126,7 +125,6 @@ export async function startGateway(
         headers: { authorization, "content-type": "application/json", ...headers },
         body: typeof body === "string" ? body : JSON.stringify(body),
       }),
-    /** Sends a GET request, with the default key unless `headers` has another. */
     get: (path: string, headers: Record<string, string> = {}) =>
       fetch(`${baseUrl}${path}`, { headers: { authorization, ...headers } }),
     async stop() {

@@ -11,10 +11,8 @@ import { ALERTS_FILE } from "./alert-rules.ts";
 const CONFIG_FILE = join(ALERTS_FILE, "../prometheus.yaml");
 
 export const HAS_PROMETHEUS = spawnSync("prometheus", ["--version"]).error === undefined;
-/** The reason why a test that needs Prometheus is skipped. */
 export const NO_PROMETHEUS = "prometheus is not installed";
 
-/** A series of a query's result, with its newest value. */
 type Found = { readonly metric: Readonly<Record<string, string>>; readonly value: readonly [number, string] };
 
 export type PrometheusProcess = Awaited<ReturnType<typeof startPrometheus>>;
@@ -23,10 +21,7 @@ type Options = {
   readonly targets: number;
   /** The command that runs a program on a host whose name server has these names. */
   readonly through: readonly string[];
-  /**
-   * The divisor of the times in the shipped configuration and alerts: the intervals of discovery, scrapes and rules,
-   * and `for`. The ranges of queries are unchanged.
-   */
+  /** The divisor of the shipped intervals and of `for`. The ranges of queries are unchanged. */
   readonly faster: number;
 };
 
@@ -59,7 +54,6 @@ export async function startPrometheus({ targets, through, faster }: Options) {
     return (await query("sum(up)").catch(() => []))[0]?.value[1] === String(targets);
   }, "Prometheus has read all targets");
   return {
-    /** The time between two scrapes, in seconds. */
     scrapeSeconds: secondsOf(quicker(scrape)),
     query,
     async alerts(state: "pending" | "firing"): Promise<readonly string[]> {

@@ -10,9 +10,7 @@ type Ready = { readonly address: string; readonly metricsPort: number };
 export type EnginePlace = {
   readonly host?: string;
   readonly port?: number;
-  /** TLS of the node's gRPC. Default: none. */
   readonly tls?: object;
-  /** Further settings of the node. Default: none. */
   readonly settings?: object;
   readonly metricsHost?: string;
   /** Command prefix that runs the node elsewhere, as in `FleetProcess`. */
@@ -84,7 +82,6 @@ export class EngineProcess {
     await this.#process.end();
   }
 
-  /** Starts the same node on the same port, after it has ended. */
   async startAgain(): Promise<void> {
     const port = Number(this.address.split(":").at(-1));
     const { process, ready } = await startOn(this.#config, { ...this.#place, port });
@@ -100,7 +97,6 @@ export class EngineProcess {
     return (await this.metricsPort("/metrics")).text();
   }
 
-  /** Requests a path of the node's metrics port. */
   metricsPort(path: string): Promise<Response> {
     return fetch(`http://${this.#place.metricsHost ?? LOOPBACK}:${this.#ready.metricsPort}${path}`);
   }

@@ -37,10 +37,7 @@ export class GatewayProcess {
     this.#folder = folder;
   }
 
-  /**
-   * Starts a gateway. `config` is its configuration besides ports and keys, `through` a command prefix as in
-   * `FleetProcess`. Its wire is that of `SVC_TEST_WIRE`, if set. An earlier `release` makes its own key.
-   */
+  /** Starts a gateway. `config` is its configuration besides ports and keys. An earlier `release` makes its own key. */
   static async start(
     config: object,
     through: readonly string[] = [],
@@ -83,7 +80,6 @@ export class GatewayProcess {
     return fetch(`${this.baseUrl}/v1/models`, { headers: { authorization: `Bearer ${key}` } });
   }
 
-  /** Sends a body as JSON, by default with a key for all models. */
   post(path: string, body: unknown, signal?: AbortSignal, key = this.key): Promise<Response> {
     return fetch(`${this.baseUrl}${path}`, {
       method: "POST",

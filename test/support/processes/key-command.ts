@@ -20,7 +20,6 @@ export async function runKeys(args: readonly string[], { stdin = "", nowMs = Dat
   return { code, ...told };
 }
 
-/** Runs the command line for keys on a key file; resolves to its output. Throws if it fails. */
 export async function keyCommand(file: string, ...args: readonly [string, ...string[]]): Promise<string> {
   const [command, ...rest] = args;
   const { code, out, err } = await runKeys([command, "--file", file, ...rest]);

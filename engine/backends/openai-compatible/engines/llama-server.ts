@@ -33,7 +33,6 @@ export const LLAMA_SERVER: EngineDialect = {
   saltsCache: false,
   takesEffort: false,
   takesImages: false,
-  kvEvents: false,
   countsBlockCopies: false,
   grammarReader: "llama.cpp",
   async render(ask, { messages, tools, templateKwargs }) {
@@ -72,7 +71,22 @@ export const LLAMA_SERVER: EngineDialect = {
       grammar: request.grammar,
     };
   },
-  chunkReader: () => readChunk,
+  chunkReader() {
+    // A token without text may be the model's end, which the next event shows.
+    let held: TokenChunk | undefined;
+    return (event) => {
+      const chunk = readChunk(event);
+      const before = chunk.finish === "stop" ? undefined : held;
+      held = chunk.text === "" && chunk.tokens.length > 0 ? chunk : undefined;
+      const shown = held ? { ...chunk, tokens: [], logprobs: [] } : chunk;
+      if (!before) return shown;
+      return {
+        ...shown,
+        tokens: [...before.tokens, ...shown.tokens],
+        logprobs: [...before.logprobs, ...shown.logprobs],
+      };
+    };
+  },
 };
 
 const FINISH: Readonly<Record<string, TokenChunk["finish"]>> = { eos: "stop", limit: "length" };
@@ -82,7 +96,8 @@ function readChunk(event: JsonFields): TokenChunk {
   const progress = asFields(event.prompt_progress);
   return {
     fault: readFault(event),
-    tokens: eventTokens(event.tokens),
+    // Events of progress carry a token 0 that is none of the answer.
+    tokens: event.prompt_progress === undefined ? eventTokens(event.tokens) : [],
     text: asText(event.content),
     logprobs: asList(event.completion_probabilities).map(readLogprob),
     finish: event.stop === true ? (FINISH[asText(event.stop_type)] ?? "error") : undefined,

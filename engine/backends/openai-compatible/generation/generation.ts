@@ -16,6 +16,7 @@ import { EventStream, type StreamStep } from "../http/event-stream.ts";
 import { faultOfReply, toEngineFault } from "../http/http-error.ts";
 import { type JsonFields, parseFields } from "../http/json-fields.ts";
 import { toJsonBytes } from "../http/raw-json.ts";
+import { pickRank } from "../kv-events/rank-pick.ts";
 import { sessionId } from "../request/request.ts";
 import type { LedgerPrompt } from "../watch/prompt-ledger.ts";
 import { asking, type GenerationParts } from "./generation-parts.ts";
@@ -64,7 +65,10 @@ type SentGeneration = PreparedGeneration & {
   readonly learn: (foundTokens: number) => void;
 };
 
-/** Adds a prompt to the ledger, with what the node knows of the engine's cache. */
+/**
+ * Adds a prompt to the ledger, with what the node knows of the engine's cache. Of an engine with several ranks, picks the
+ * one that gets all calls of the answer.
+ */
 function sentGeneration(
   { cache, ledger, lastTurns }: GenerationParts,
   request: GenerateRequest,
@@ -73,14 +77,18 @@ function sentGeneration(
   const { prompt, given, salt } = prepared;
   const marks = prefixMarks(request);
   const tokens = prompt.tokens.length + given.length;
-  const followed = cache?.follow(request, salt, prompt.tokens);
-  const cachedTokens = followed?.cachedTokens ?? lastTurns.cachedTokens(salt, marks) ?? 0;
-  const reading = ledger.sent({ tokens, cachedTokens: Math.min(tokens, cachedTokens) });
+  const followed = cache?.follow({ ...request, marks, salt, tokens: prompt.tokens });
+  const ranks = followed?.ranks ?? [];
+  const loads = ranks.map((cached, rank) => ({ ...ledger.loadOf(rank), cached }));
+  const rank = ranks.length > 1 ? pickRank(loads, tokens) : undefined;
+  const heldTokens = followed?.isTrusted ? ranks[rank ?? 0]?.tokens : undefined;
+  const cachedTokens = heldTokens ?? lastTurns.cachedTokens(salt, marks) ?? 0;
+  const reading = ledger.sent({ tokens, cachedTokens: Math.min(tokens, cachedTokens), rank });
   const learn = (foundTokens: number) => {
     reading.measured(foundTokens);
     lastTurns.answered(salt, marks, prompt.tokens.length, foundTokens);
     // The tokens of a begun answer may be cached, too.
-    if (given.length === 0) followed?.answered(foundTokens, reading.isAlone);
+    if (given.length === 0) followed?.answered(foundTokens, reading);
   };
   return { ...prepared, reading, learn };
 }
@@ -228,11 +236,13 @@ class Generation {
   async #open(room: number): Promise<EventStream> {
     const { http, settings, silenceMs, turns } = this.#parts;
     const { dialect } = settings;
-    const body = dialect.generateBody(this.#body(room));
+    const request = this.#body(room);
+    const body = dialect.generateBody(request);
     const turn = () => turns.nextUnlessLeft(this.#request.tenant, this.#signal);
     const call = {
       ...({ method: "POST", path: dialect.paths.generate, timeoutMs: silenceMs } as const),
       body: await toJsonBytes(body, turn),
+      headers: dialect.generateHeaders?.(request),
       onSent: () => this.#life.tell(),
     };
     const { status, stream } = await http.open(call, this.#signal);
@@ -262,6 +272,7 @@ class Generation {
       sessionId: sessionId(this.#request),
       priority: priorities && priority !== 0 ? dialect.prioritySign * priority : undefined,
       requestId: engineRequestId(this.#request),
+      rank: this.#prepared.reading.rank,
     };
   }
 

@@ -14,6 +14,8 @@ export type PromptOutlook = {
    * conversation; 0 for a new conversation.
    */
   readonly cachedTokens: number;
+  /** The data-parallel rank that gets the prompt; undefined for an engine with one, or that picks it. */
+  readonly rank?: number | undefined;
 };
 
 /** The times of a prompt that was read. `queueMs` is absent if the wait cannot be separated from the reading. */
@@ -21,14 +23,13 @@ export type ReadTimes = { readonly queueMs?: number; readonly prefillMs: number 
 
 /**
  * The prompts that a node has sent to its engine and that the engine has yet to read: those sent, begun and read (the
- * first token has come). The node is the engine's only client, so that these are all of its prompts. Engines begin them
- * in the order in which they came.
+ * first token has come). The node is the engine's only client, so that these are all of its prompts. Each rank begins
+ * its own in the order in which they came.
  */
 export class PromptLedger {
   readonly #nowMs: () => number;
   readonly #speed = new PrefillSpeed();
-  /** Oldest first. */
-  readonly #unread = new Set<LedgerPrompt>();
+  readonly #ranks: RankPrompts[] = [];
 
   constructor(nowMs: () => number) {
     this.#nowMs = nowMs;
@@ -36,34 +37,55 @@ export class PromptLedger {
 
   /** The uncached tokens of all prompts that the engine has yet to read. */
   get unreadTokens(): number {
-    let sum = 0;
-    for (const prompt of this.#unread) sum += prompt.unreadTokens;
-    return sum;
+    return this.#ranks.reduce((sum, { unread }) => sum + unreadOf(unread), 0);
+  }
+
+  /** Returns the load of a data-parallel rank. */
+  loadOf(rank: number): { readonly unreadTokens: number; readonly requests: number } {
+    const { unread, all } = this.#promptsOf(rank);
+    return { unreadTokens: unreadOf(unread), requests: all.size };
   }
 
   /** Adds a prompt that goes to the engine now. The caller ends it with `gone`. */
   sent(outlook: PromptOutlook): LedgerPrompt {
-    for (const before of this.#unread) before.besideTokens += outlook.tokens - outlook.cachedTokens;
+    const { unread, all } = this.#promptsOf(outlook.rank ?? 0);
+    for (const before of unread) before.besideTokens += outlook.tokens - outlook.cachedTokens;
+    const beginFirst = () => {
+      const [first] = unread;
+      first?.begin();
+    };
     const prompt = new LedgerPrompt(outlook, {
       nowMs: this.#nowMs,
-      isAlone: this.#unread.size === 0,
+      isAlone: unread.size === 0,
       speed: this.#speed,
-      positionOf: (one) => [...this.#unread].indexOf(one),
-      leave: (one) => this.#leave(one),
+      positionOf: (one) => [...unread].indexOf(one),
+      onRead: (one) => {
+        if (unread.delete(one)) beginFirst();
+      },
+      onGone: (one) => all.delete(one),
     });
-    this.#unread.add(prompt);
-    this.#beginFirst();
+    unread.add(prompt);
+    all.add(prompt);
+    beginFirst();
     return prompt;
   }
 
-  #leave(prompt: LedgerPrompt): void {
-    if (this.#unread.delete(prompt)) this.#beginFirst();
+  #promptsOf(rank: number): RankPrompts {
+    const known = this.#ranks[rank];
+    if (known) return known;
+    const prompts = { unread: new Set<LedgerPrompt>(), all: new Set<LedgerPrompt>() };
+    this.#ranks[rank] = prompts;
+    return prompts;
   }
+}
 
-  #beginFirst(): void {
-    const [first] = this.#unread;
-    first?.begin();
-  }
+/** The prompts of a rank, oldest first: those that it has yet to read, and those whose calls have not ended. */
+type RankPrompts = { readonly unread: Set<LedgerPrompt>; readonly all: Set<LedgerPrompt> };
+
+function unreadOf(prompts: Iterable<LedgerPrompt>): number {
+  let sum = 0;
+  for (const prompt of prompts) sum += prompt.unreadTokens;
+  return sum;
 }
 
 type PromptParts = {
@@ -71,7 +93,8 @@ type PromptParts = {
   readonly isAlone: boolean;
   readonly speed: PrefillSpeed;
   readonly positionOf: (prompt: LedgerPrompt) => number;
-  readonly leave: (prompt: LedgerPrompt) => void;
+  readonly onRead: (prompt: LedgerPrompt) => void;
+  readonly onGone: (prompt: LedgerPrompt) => void;
 };
 
 /** A prompt in the ledger. */
@@ -93,6 +116,10 @@ export class LedgerPrompt {
     this.isAlone = parts.isAlone;
     this.#parts = parts;
     this.#sentMs = parts.nowMs();
+  }
+
+  get rank(): number | undefined {
+    return this.outlook.rank;
   }
 
   /** The number of earlier prompts that the engine has yet to read; 0 once this one is begun. */
@@ -131,12 +158,13 @@ export class LedgerPrompt {
   /** Records the first token of the answer: the prompt is read. */
   read(): void {
     this.#readMs ??= this.#parts.nowMs();
-    this.#parts.leave(this);
+    this.#parts.onRead(this);
   }
 
   /** Removes the prompt: its call has ended. Idempotent. */
   gone(): void {
-    this.#parts.leave(this);
+    this.#parts.onRead(this);
+    this.#parts.onGone(this);
   }
 
   /** Returns the times of the prompt up to the first token, or to now. */

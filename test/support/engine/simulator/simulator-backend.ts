@@ -77,11 +77,7 @@ const CAPABILITIES: readonly Capability[] = [
   Capability.CONTINUATION,
 ];
 
-/**
- * A backend without a model: prompts are prefilled one at a time at a configured rate, answers are generated
- * concurrently at another, and prefixes stay in a cache of limited size. It is for load and routing tests, and its
- * description says that it is no model.
- */
+/** A backend without a model, for load and routing: a configured pace, and a prefix cache of limited size. */
 export class SimulatorBackend implements Backend {
   readonly #options: SimulatorOptions;
   readonly #clock: Clock;
@@ -90,7 +86,6 @@ export class SimulatorBackend implements Backend {
   readonly #prefillPerStep: number;
   readonly #progressSteps: number;
   readonly #running = new Set<SimulatedGeneration>();
-  /** The waiting requests in order. */
   readonly #waiting: SimulatedGeneration[] = [];
   /** The unused fraction of the prefill budget, in tokens. */
   #budget = 0;
@@ -117,10 +112,8 @@ export class SimulatorBackend implements Backend {
     return this.#cache.held;
   }
 
-  /** Does nothing: there is no model to load. */
   async start(): Promise<void> {}
 
-  /** Fails running and waiting requests with ENGINE_DOWN. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#loop.stop();
@@ -151,7 +144,6 @@ export class SimulatorBackend implements Backend {
     };
   }
 
-  /** Runs one generation, after a wait in the queue if there is no room. Throws `EngineError`. */
   async *generate(request: GenerateRequest, signal: AbortSignal): AsyncGenerator<GenerateResponse, void, void> {
     throwIfLeft(signal);
     if (this.#isClosed) throw stopped();
@@ -166,7 +158,6 @@ export class SimulatorBackend implements Backend {
     }
   }
 
-  /** Resolves to the number of simulated tokens in the rendered prompt, of four UTF-16 units each. */
   async countTokens({ tools, messages }: CountTokensRequest): Promise<number> {
     return countTokens(renderPrompt(tools, messages).text);
   }
@@ -272,6 +263,7 @@ function describeSimulator(options: SimulatorOptions): BackendDescription {
       maxCacheTtl: undefined,
       longestTokenBytes: LONGEST_TOKEN_BYTES,
       keptConversations: 0,
+      dataParallelRanks: 0,
     }),
   );
   return { engineKind: EngineKind.SIMULATOR, engineVersion: "1", models };

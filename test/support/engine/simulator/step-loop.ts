@@ -5,14 +5,11 @@ const MAX_CATCH_UP = 32;
 
 type StepLoopOptions = {
   readonly clock: MonotonicClock;
-  /** The duration of a step, in milliseconds. */
   readonly stepMs: number;
-  /** Runs one step, due at `atMs`. Returns whether there is more work. */
   readonly step: (atMs: number) => boolean;
   readonly flush: () => void;
 };
 
-/** Drives the simulated engine: runs and counts steps while there is work. */
 export class StepLoop {
   readonly #options: StepLoopOptions;
   #cancel: (() => void) | undefined;
@@ -60,10 +57,7 @@ export class StepLoop {
   }
 }
 
-/**
- * A clock whose timers fire only while it is not stuck, as with an accelerator that hangs: SIGUSR2 makes it stuck, and
- * releases it again. The node keeps running.
- */
+/** A clock whose timers do not fire while it is stuck, as with a hung accelerator: SIGUSR2 sets and releases it. */
 export class StickingClock implements MonotonicClock {
   #stuck = false;
   readonly #due: (() => void)[] = [];
@@ -75,7 +69,6 @@ export class StickingClock implements MonotonicClock {
     });
   }
 
-  /** The monotonic time of this process, in milliseconds. */
   nowMs(): number {
     return systemClock.nowMs();
   }

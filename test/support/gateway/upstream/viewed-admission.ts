@@ -8,10 +8,7 @@ import { PrefixIndex } from "../../../../gateway/upstream/load-balancing/prefix-
 import { WorkLedger } from "../../../../gateway/upstream/load-balancing/work-ledger.ts";
 import { VirtualClock } from "../../virtual-clock.ts";
 
-/**
- * Makes admission in virtual time in front of endpoint views; a member is its address. `given` overrides the cluster's
- * default settings; `change` replaces a view as a change of the endpoint's health does.
- */
+/** Makes admission in front of endpoint views; `change` replaces one as a change of its health does. */
 export function viewedAdmission(endpoints: readonly EndpointView[], given: object = {}, work = new WorkLedger()) {
   const clock = new VirtualClock();
   const [settings] = checkConfig(clustersSchema, [{ type: "static", model: "m", endpoints: [], ...given }], "test");

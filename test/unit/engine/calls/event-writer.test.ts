@@ -54,25 +54,6 @@ test("with a delay later deltas are batched, the first and all other events sent
   expect(messages).toHaveLength(4);
 });
 
-test("deltas within the least time after a message are batched at its end", async () => {
-  const { messages, writer, clock } = reader(0, true, 4);
-  writer.add(stepOf([textStart(0), delta(0, "a")]));
-  writer.add(stepOf([delta(0, "b")]));
-  await clock.advance(3);
-  writer.add(stepOf([delta(0, "c")]));
-  expect(textsOf(messages)).toEqual([["blockStarted", "a"]]);
-  await clock.advance(1);
-  expect(textsOf(messages).slice(1)).toEqual([["b", "c"]]);
-  await clock.advance(4);
-  writer.add(stepOf([delta(0, "d")]));
-  expect(textsOf(messages).slice(2)).toEqual([["d"]]);
-  writer.add(stepOf([delta(0, "e")]));
-  writer.add(stepOf([blockEnd(0), finished()]));
-  expect(textsOf(messages).slice(3)).toEqual([["e", "blockEnded", "finished"]]);
-  await clock.advance(100);
-  expect(messages).toHaveLength(4);
-});
-
 test("joined deltas keep the log probabilities of all their tokens", () => {
   const { messages, state, writer, catchUp } = reader();
   const withLogprob = (token: string): Event => {
@@ -83,18 +64,6 @@ test("joined deltas keep the log probabilities of all their tokens", () => {
   for (const token of ["a", "b", "c"]) writer.add(stepOf([withLogprob(token)]));
   catchUp();
   expect(messages[1]).toMatchObject([{ kind: { value: { text: "bc", logprobs: [{ token: "b" }, { token: "c" }] } } }]);
-});
-
-test("a wait for room ends with its signal", async () => {
-  const { state, writer } = reader();
-  state.ready = false;
-  writer.add(stepOf([delta(0, "a")]));
-  const leave = new AbortController();
-  const room = writer.room(leave.signal);
-  leave.abort();
-  await room;
-  await writer.room(leave.signal);
-  expect(writer.full).toBe(false);
 });
 
 test("flush sends held events also to a slow reader, close drops them", async () => {

@@ -1,16 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { JsonScanner } from "../../../../engine/tool-calls/json-scanner.ts";
+import { seededRandom } from "../../../support/seeded-random.ts";
 import { sizeOf } from "../../../support/size.ts";
 import { FAMILIES, markersOf, optionsOf, type SampleCall, withoutStrays } from "./families.ts";
-import {
-  type Block,
-  foldBlocks,
-  type ParseOptions,
-  parsePieces,
-  parserOf,
-  seededRandom,
-  splitsOf,
-} from "./parse-output.ts";
+import { type Block, foldBlocks, type ParseOptions, parsePieces, parserOf, splitsOf } from "./parse-output.ts";
 
 /** The distance between two positions where an output is split, truncated or damaged, in characters. */
 const STRIDE = sizeOf({ quick: 7, exhaustive: 3, promised: 1 });

@@ -11,11 +11,8 @@ const hermes = (name: string, args: string) => `<tool_call>\n{"name": "${name}",
 
 describe("a parsed turn", () => {
   test.each([
-    ["text", false, "Hello.\nHow are you?"],
     ["text with white space around", false, "\n  Hello.\n\n"],
-    ["reasoning and text", true, "Hm.\n\nWell.\n</think>\n\nHello."],
     ["reasoning that begins with white space", true, "\n Hm.\n\n</think>\n\n\nHello."],
-    ["text and a call", false, `Let me look.\n${hermes("search", '{"q": "x", "n": [1, 2.50]}')}`],
     ["text that ends in a newline, and a call", false, `Let me look:\n\n${hermes("run", "{}")}`],
     [
       "reasoning and calls",

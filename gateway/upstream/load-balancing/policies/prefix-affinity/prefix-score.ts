@@ -41,6 +41,8 @@ const WORKING_SET_WEIGHT = 0.8;
 const KV_COST_SECONDS = 0.15;
 /** The cost of each request on an endpoint for a new one, in seconds of prefill. */
 const REQUEST_COST_SECONDS = 0.5;
+/** The time for loading a token from below the accelerator's memory, as a share of that for prefilling it. */
+const LOAD_SHARE = 0.1;
 /**
  * The mean time of a request on its endpoint, in seconds; with the mean number of requests it gives the arrivals during
  * a prefill. 10 and 25 yield nearly the same time to first token; 2.5 prefills more than it gains.
@@ -74,7 +76,10 @@ export type Prediction = {
   readonly tokens: number;
   /** The tokens known or believed in the endpoint's cache. */
   readonly cachedTokens: number;
-  /** The tokens to prefill there: less than the rest where another gateway may have sent the earlier turns. */
+  /**
+   * The tokens to prefill there, those to load counted by their share: less than the rest where another gateway may have
+   * sent the earlier turns.
+   */
   readonly uncachedTokens: number;
   /** The part of the prompt that the prediction rests on; undefined where the endpoint holds none. */
   readonly part: HeldPart | undefined;
@@ -290,7 +295,8 @@ function predict(
   const prediction: Prediction = {
     tokens: (part?.tokens ?? 0) + newTokens,
     cachedTokens: (part?.tokens ?? 0) + (part?.tailTokens ?? 0),
-    uncachedTokens: newTokens - Math.max(part?.usableTailTokens ?? 0, hopedTokens),
+    uncachedTokens:
+      newTokens - Math.max(part?.usableTailTokens ?? 0, hopedTokens) + LOAD_SHARE * (part?.lowerTokens ?? 0),
     part,
   };
   return { endpoint, prediction, worthSeconds: hope * (OWNER_WORTH_SECONDS[rank] ?? 0) };

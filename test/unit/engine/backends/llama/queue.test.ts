@@ -32,17 +32,6 @@ test("a request that waits too long is refused", async () => {
   expect(queue.length).toBe(0);
 });
 
-test("a heartbeat reaches all waiting requests", async () => {
-  const queue = queueOf(2);
-  const tickets = [queue.join("a", claim(), never()), queue.join("b", claim(), never())];
-  const news = tickets.map((ticket) => ticket.next());
-  queue.beat();
-  expect(await Promise.all(news)).toEqual([
-    { kind: "waiting", position: 0 },
-    { kind: "waiting", position: 1 },
-  ]);
-});
-
 test("in a full queue the tenant with the most requests loses its last to another tenant", async () => {
   const queue = queueOf(3);
   const flood = ["a", "b", "c"].map((want) => queue.join(want, claim({ tenant: "flood" }), never()));

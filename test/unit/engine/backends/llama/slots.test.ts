@@ -38,12 +38,6 @@ test("a lone prompt gets at least 64 tokens per step at any speed, fewer behind 
   expect(readOn(deep.begin("a", 10_000, 1_536), 32, 50)).toBeLessThanOrEqual(64 / 3);
 });
 
-test("a slow engine still advances prompts, and returns to whole batches once it is fast", () => {
-  const reading = shares(1).begin("a", 100_000);
-  expect(readOn(reading, 32, 50)).toBe(16);
-  expect(readOn(reading, 40, 0.01)).toBe(BATCH);
-});
-
 test("a tenant with many prompts leaves half of a step to the one prompt of another", () => {
   const both = shares(7);
   const flood = Array.from({ length: 4 }, () => both.begin("flood", 1000));
@@ -79,14 +73,6 @@ test("the short rest of a prompt is read in one chunk beside any others", () => 
   expect(both.begin("b", 32).pieceTokens()).toBe(32);
   expect(both.begin("c", 1_000, 970).pieceTokens()).toBe(30);
   expect(both.begin("d", 1_000).pieceTokens()).toBe(BATCH / 4);
-});
-
-test("the first long prompt beside others gets small steps until they prove fast", () => {
-  const both = new BatchShares(BATCH, () => 1);
-  both.begin("answer", 1).end();
-  const reading = both.begin("a", 10_000);
-  expect(reading.pieceTokens()).toBe(64);
-  expect(readOn(reading, 24, 0.01)).toBe(BATCH);
 });
 
 test("the end of a prompt does not measure chunks evaluated after it in the same round", () => {

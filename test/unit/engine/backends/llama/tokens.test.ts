@@ -106,13 +106,6 @@ test("bytes that never become a character are not held forever", () => {
   expect(holder.push(0x61)).toBe("a");
 });
 
-test("half a character at the end is returned as it is", () => {
-  const holder = new Utf8Holder(decode, []);
-  expect(holder.push(0xf0)).toBe("");
-  expect(holder.flush()).toContain("\uFFFD");
-  expect(holder.flush()).toBe("");
-});
-
 const SPELLINGS = ["<|im_end|>", "[TOOL_CALLS]", "[ARGS]", "[THINK]", "｜DSML｜"];
 const vocabulary = {
   size: SPELLINGS.length,

@@ -87,3 +87,23 @@ test("expects of a conversation what the engine found of its last prompt", () =>
   turns.answered("salt", three, 2_000, 100);
   expect(turns.cachedTokens("salt", three)).toBe(100);
 });
+
+test("each data-parallel rank has a row of its own, and requests until they end", () => {
+  const { ledger, after } = ledgerAt();
+  const first = ledger.sent({ tokens: 50_000, cachedTokens: 10_000, rank: 2 });
+  const second = ledger.sent({ tokens: 6_000, cachedTokens: 0, rank: 0 });
+  expect([first.position, second.position, second.isAlone]).toEqual([0, 0, true]);
+  expect(ledger.unreadTokens).toBe(46_000);
+  expect([0, 1, 2].map((rank) => ledger.loadOf(rank))).toEqual([
+    { unreadTokens: 6_000, requests: 1 },
+    { unreadTokens: 0, requests: 0 },
+    { unreadTokens: 40_000, requests: 1 },
+  ]);
+  after(2_000);
+  second.read();
+  expect(second.times).toEqual({ queueMs: 0, prefillMs: 2_000 });
+  expect(ledger.loadOf(0)).toEqual({ unreadTokens: 0, requests: 1 });
+  second.gone();
+  first.gone();
+  expect([0, 2].map((rank) => ledger.loadOf(rank).requests)).toEqual([0, 0]);
+});
