@@ -16,16 +16,6 @@ type Key = { readonly path: string; readonly node: SchemaNode; readonly required
 
 type Section = { readonly heading: string; readonly text: string | undefined; readonly keys: readonly Key[] };
 
-/** Name suffixes with their units. */
-const UNITS: readonly (readonly [ending: RegExp, unit: string])[] = [
-  [/PerSecond$/, "tokens a second"],
-  [/Ms$/, "milliseconds"],
-  [/Seconds$/, "seconds"],
-  [/Bytes$/, "bytes"],
-  [/(?:Percent|healthyPanicThreshold|overprovisioningFactor|hashBalanceFactor)$/, "percent"],
-  [/Tokens$/, "tokens"],
-];
-
 /** Writes the page of a program's configuration from its schema. Throws for a key without a description. */
 export function configurationPage(program: string, source: string, schemaFile: string, schema: SchemaNode): string {
   const sections = sectionsOf(schema);
@@ -41,7 +31,7 @@ export function configurationPage(program: string, source: string, schemaFile: s
 function sectionText({ heading, text, keys }: Section): string {
   const rows = keys.map(({ path, node, required }) => [
     code(path),
-    typeOf(path, node),
+    typeWords(node),
     required ? "required" : defaultOf(node),
     node.description ?? "",
   ]);
@@ -128,12 +118,6 @@ function tagOf(forms: readonly SchemaNode[]): string {
 
 function tagValue(form: SchemaNode, tag: string): string {
   return String((form.properties?.[tag] as SchemaNode | undefined)?.const);
-}
-
-function typeOf(path: string, node: SchemaNode): string {
-  const unit = UNITS.find(([ending]) => ending.test(path))?.[1];
-  const words = typeWords(node);
-  return unit && /^(?:whole )?number\b/.test(words) ? `${words}, in ${unit}` : words;
 }
 
 function defaultOf(node: SchemaNode): string {

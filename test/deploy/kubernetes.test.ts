@@ -121,11 +121,6 @@ describe.skipIf(noKustomize !== "")("the manifests", () => {
     },
   );
 
-  test("would request capacity that is missing in every order with a third node of four GPUs in gpus/h200", () => {
-    expect(fitsInAnyOrder([4, 4, 1, 1, 1, 1], [8, 8])).toBe(true);
-    expect(fitsInAnyOrder([4, 4, 4, 1, 1], [8, 8])).toBe(false);
-  });
-
   test.skipIf(noSchemas !== "")(
     "of the page's own kustomization are valid, with a remedy for requests beyond the fleet",
     () => {

@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { Gauge, type Registry } from "prom-client";
+import { atMostEvery } from "../../../deploy/runtime/log/process-log.ts";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import { faultOf, type RedisState } from "../../state/redis-state.ts";
 import type { Charged, ChargeItem, LimitRule, LimitStore, PlaceItem, Postponed, Reading } from "../limit-store.ts";
@@ -55,7 +56,7 @@ export class RedisLimitStore implements LimitStore {
   /** Gateways that were live at the last heartbeat, including this one, and the store's time then. */
   #live: readonly string[] = [];
   #seenMs = 0;
-  #saidAtMs: number | undefined;
+  readonly #sayAway: (error?: unknown) => void;
   /** Whether the current outage was reported. */
   #said = false;
   #cancelBeat = () => {};
@@ -64,6 +65,11 @@ export class RedisLimitStore implements LimitStore {
   private constructor(options: RedisLimitStoreOptions) {
     this.#options = options;
     this.#alone = new MemoryLimitStore(options.clock);
+    this.#sayAway = atMostEvery(options.clock, SAY_EVERY_MS, (error) => {
+      this.#said = true;
+      // The reason for a missing connection is more specific than its absence.
+      options.onAway(options.state.fault ?? faultOf(error));
+    });
   }
 
   static async open(options: RedisLimitStoreOptions): Promise<RedisLimitStore> {
@@ -270,15 +276,6 @@ export class RedisLimitStore implements LimitStore {
     this.#outages += 1;
     this.#sayAway(error);
     for (const stop of [...this.#awaited]) stop();
-  }
-
-  #sayAway(error?: unknown): void {
-    const nowMs = this.#options.clock.nowMs();
-    if (this.#saidAtMs !== undefined && nowMs - this.#saidAtMs < SAY_EVERY_MS) return;
-    this.#saidAtMs = nowMs;
-    this.#said = true;
-    // The reason for a missing connection is more specific than its absence.
-    this.#options.onAway(this.#options.state.fault ?? faultOf(error));
   }
 
   async #beat(): Promise<void> {

@@ -70,11 +70,8 @@ describe("the longest answer of a key", () => {
     expect(room()).toBe(50);
     expect((await service.post(path, { [field]: 20 }, auth)).status).toBe(200);
     expect(room()).toBe(20);
-  });
-
-  test("applies to a request without a limit", async () => {
-    const auth = await keyWith("--max-output-tokens", "50");
-    expect((await service.post(CHAT, {}, auth)).status).toBe(200);
+    if (path === "/v1/messages") return;
+    expect((await service.post(path, {}, auth)).status).toBe(200);
     expect(room()).toBe(50);
   });
 

@@ -51,7 +51,8 @@ describe.skipIf(!HAS_REDIS)(`operators' orders at one of several hosts (${NO_RED
     for (const close of closing.splice(0).reverse()) close();
   });
 
-  test("apply at all hosts, and at later ones, until they are withdrawn", async () => {
+  test("apply at all hosts, and at later ones, until they are withdrawn; those of a newer release do not", async () => {
+    await redis.ask("SADD", `${keyPrefix}orders:later`, OTHER);
     const [one, two] = [await gateway(), await gateway()];
     expect(await one.give("drain")).toBe(true);
     expect(one.drained()).toEqual([NODE]);

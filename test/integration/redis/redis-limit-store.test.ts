@@ -139,10 +139,14 @@ describe.skipIf(!HAS_REDIS)(`a limit store in Redis${HAS_REDIS ? "" : ` (${NO_RE
     expect(one?.said).toEqual([]);
   });
 
-  test("counts without a charge expire", async () => {
+  test("fields of a newer release stay, and counts without a charge expire", async () => {
     const [one] = await open();
+    const name = `test${prefixes}:limits:{k}`;
+    await redis.ask("HSET", name, "later|otpm", "one two three");
     await one?.store.charge("k", [bucket(60, 1)]);
-    const ttl = Number(await redis.ask("PTTL", `test${prefixes}:limits:{k}`));
+    expect((await one?.store.charge("k", [bucket(60, 1)]))?.readings[0]?.remaining).toBeCloseTo(58, 0);
+    expect(await redis.ask("HGET", name, "later|otpm")).toBe("one two three");
+    const ttl = Number(await redis.ask("PTTL", name));
     expect(ttl).toBeGreaterThan(0);
     expect(ttl).toBeLessThanOrEqual(86_400_000);
   });

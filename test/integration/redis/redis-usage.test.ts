@@ -44,6 +44,15 @@ describe.skipIf(!HAS_REDIS)(`the use of keys, at the gateways of several hosts (
     expect((await one.read("nobody"))?.entries).toEqual([]);
   });
 
+  test("is added to by a newer release, whose other counts are ignored", async () => {
+    const one = await gateway();
+    await one.add({ number: 1, entries: [entry("d", 1)] });
+    const { day } = entry("d", 1);
+    await redis.ask("HSET", "u:usage:{d}", `u|${day}|99|svc-qwen`, "7", `later|${day}`, "text");
+    expect(await one.add({ number: 2, entries: [entry("d", 1)] })).toBe(true);
+    expect((await one.read("d"))?.entries).toEqual([entry("d", 2)]);
+  });
+
   test("is kept for 31 days, and gateways that have left are forgotten", async () => {
     const [one, two] = [await gateway(), await gateway()];
     const first = entry("c", 1);
