@@ -292,9 +292,8 @@ export class EngineServer {
     const { backend } = this.#options;
     const { model } = call.request;
     const refuse = (error: EngineError) => call.emit("error", this.#failed(error));
-    if (!streams) return void refuse(new EngineError("UNIMPLEMENTED", "The node cannot tell what it holds."));
-    if (!backend.prefixes?.isAnnounced)
-      return void refuse(new EngineError("UNIMPLEMENTED", "The engine contradicts what its KV events say."));
+    if (!streams || !backend.prefixes?.isAnnounced)
+      return void refuse(new EngineError("UNIMPLEMENTED", "The node cannot tell what it holds."));
     if (!this.#options.models.includes(model)) {
       return void refuse(new EngineError("MODEL_NOT_SERVED", "The node does not serve this model."));
     }

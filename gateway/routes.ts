@@ -18,7 +18,6 @@ type RouteFacts = {
   /** Accepted methods. Any other method is answered with 405. */
   readonly methods: readonly ["POST"] | readonly ["GET", "HEAD"] | readonly ["HEAD"];
   readonly envelope: Envelope;
-  /** Name of the operation in statistics. */
   readonly operation: string;
   /** Whether requests of the route are neither logged nor counted. Default: they are. */
   readonly unrecorded?: true;
@@ -45,7 +44,6 @@ export type RouteSpec = GenerationRoute | CountRoute | OtherRoute;
 const CONVERSATION_KEYS = ["model", "messages", "stream", "max_tokens"];
 const RESPONSE_KEYS = ["model", "input", "stream"];
 
-/** The facts of a route whose body is a prompt. */
 function prompt<const Operation extends string>(path: string, envelope: Envelope, operation: Operation) {
   const singleKeys = envelope === "b" || operation === "chat" ? CONVERSATION_KEYS : RESPONSE_KEYS;
   return { path, methods: ["POST"], envelope, operation, singleKeys } as const;
@@ -76,11 +74,8 @@ export const ROUTES: readonly (
   | (OtherRoute & { readonly operation: OtherOperation })
 )[] = TABLE;
 
-/** A method of the contract for gRPC clients. */
 export type RpcSpec = {
-  /** Path of the method: its full name after a slash. */
   readonly path: string;
-  /** Name of the operation in statistics, different from those of routes. */
   readonly operation: string;
 } & (
   | { readonly use: "generation"; readonly format: typeof contractGenerate }
@@ -103,17 +98,14 @@ export const RPCS = {
   },
 } as const satisfies Readonly<Record<string, RpcSpec>>;
 
-/** Routes and methods whose bodies are translated for engines, by operation. */
-const PROMPTS: ReadonlyMap<string, GenerationRoute | CountRoute | RpcSpec> = new Map(
-  [...ROUTES.filter((spec) => spec.use === "generation" || spec.use === "count"), ...Object.values(RPCS)].map(
-    (spec) => [spec.operation, spec],
+type PromptRoute = GenerationRoute | CountRoute | RpcSpec;
+
+/** The routes and methods whose bodies are prompts, by their operations. */
+export const PROMPT_ROUTES: ReadonlyMap<string, PromptRoute> = new Map(
+  [...ROUTES, ...Object.values(RPCS)].flatMap((spec): [string, PromptRoute][] =>
+    spec.format ? [[spec.operation, spec]] : [],
   ),
 );
-
-/** Returns the route or the method whose bodies are prompts, by its operation; undefined for any other operation. */
-export function promptRoute(operation: string): GenerationRoute | CountRoute | RpcSpec | undefined {
-  return PROMPTS.get(operation);
-}
 
 const PARAMETER = /\{\w+\}$/;
 
@@ -138,7 +130,6 @@ export function envelopeOf(path: string): Envelope {
   return ROUTES.find((spec) => path === spec.path || path.startsWith(`${spec.path}/`))?.envelope ?? "a";
 }
 
-/** The paths that a 404 suggests. */
 export const OFFERED_PATHS: readonly string[] = ROUTES.filter(
   ({ use, path }) => use !== "open" && !PARAMETER.test(path),
 ).map(({ path }) => path);

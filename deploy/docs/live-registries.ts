@@ -21,7 +21,6 @@ const NO_KEYS: KeyStoreStatus = {
   ...{ fault: undefined, refused: [], wentBack: 0 },
 };
 
-/** Returns every metric of a gateway, without a running gateway. */
 export function gatewayRegistry(): Registry {
   const { registry } = new Stats();
   const overload = new OverloadManager(overloadSchema.parse({}), systemClock);
@@ -36,7 +35,6 @@ export function gatewayRegistry(): Registry {
   return registry;
 }
 
-/** Returns every metric of an engine node, without a running node. */
 export function engineRegistry(): Registry {
   const { registry } = new EngineMetrics();
   registerNodeGauges(registry, {

@@ -53,7 +53,6 @@ export function outcomesPage(): string {
   ]);
 }
 
-/** Writes the page of all reasons with which a call to an engine node may fail. */
 export function engineErrorsPage(): string {
   return page("Errors of an engine node", "`engine/errors.ts`", [
     [

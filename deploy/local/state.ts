@@ -13,7 +13,6 @@ import type { LocalOptions } from "./options.ts";
 /** Milliseconds for running answers after Ctrl-C: short, because this runs on a developer's machine. */
 const DRAIN_TIMEOUT_MS = 5_000;
 
-/** The paths of the files of a local start; all of them can be deleted. */
 export type State = {
   readonly folder: string;
   readonly keyFile: string;
@@ -55,7 +54,6 @@ export async function localKey({ keyFile, localKeyFile }: State, signal: AbortSi
 /** Number of an engine node, from 1, with its gRPC and metrics ports; port 0: any free one. */
 export type EnginePlace = { readonly index: number; readonly port: number; readonly metricsPort: number };
 
-/** Writes the configuration of an engine node; resolves to its path. */
 export async function writeEngineConfig(
   state: State,
   options: LocalOptions,

@@ -41,6 +41,7 @@ export class HeldPrefixes {
   readonly #listeners = new Set<PrefixListener>();
   readonly #judges = new Set<(verdict: Verdict) => void>();
   readonly #check = new AnnouncementCheck();
+  #isWithheld = false;
 
   constructor(kv: () => KvTokens, maxPrefixes = MAX_PREFIXES) {
     this.#kv = kv;
@@ -58,7 +59,16 @@ export class HeldPrefixes {
 
   /** Whether the prefixes are announced to gateways: not while the engine's findings contradict them. */
   get isAnnounced(): boolean {
-    return this.#check.isTrusted;
+    return !this.#isWithheld && this.#check.isTrusted;
+  }
+
+  /** Announces nothing until `announce`: it is not known yet whether the prefixes are true. */
+  withhold(): void {
+    this.#isWithheld = true;
+  }
+
+  announce(): void {
+    this.#isWithheld = false;
   }
 
   get size(): number {

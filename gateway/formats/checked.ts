@@ -217,7 +217,7 @@ function ruleOf(def: z.core.$ZodChecks["_zod"]["def"]): Check {
 }
 
 /** A character of a text may take two code units. */
-function isLonger(value: string | readonly unknown[], most: number): boolean {
+export function isLonger(value: string | readonly unknown[], most: number): boolean {
   return value.length > most && (!isText(value) || value.length > 2 * most || [...value].length > most);
 }
 

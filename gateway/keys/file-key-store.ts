@@ -2,17 +2,16 @@ import { FollowedFile } from "../../deploy/runtime/files/followed-file.ts";
 import type { FileError } from "../../deploy/runtime/files/private-file.ts";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import { WorkTurns } from "../../deploy/runtime/time/work-turns.ts";
-import { FollowedKeys } from "./followed-keys.ts";
 import { KeySetReader, pepperFileOf, readKeyFile } from "./key-file.ts";
 import { KeyTable } from "./key-index.ts";
-import { isKeyStoreError, KeyStoreError } from "./key-store.ts";
+import { isKeyStoreError, KeyStore, KeyStoreError } from "./key-store.ts";
 import { assertNotOlder, noteSeenRevision, readSeenRevision } from "./seen-revision.ts";
 
 /**
  * Keys from one JSON file, followed while it changes. An unusable file never removes keys: the last good set stays in
  * use, and `status()` gives the fault. A file is accepted or refused as a whole.
  */
-export class FileKeyStore extends FollowedKeys {
+export class FileKeyStore extends KeyStore {
   readonly #file: string;
   readonly #followed: FollowedFile;
   readonly #reader = new KeySetReader();
@@ -30,10 +29,7 @@ export class FileKeyStore extends FollowedKeys {
     });
   }
 
-  /**
-   * Loads the file and follows it until `close`. Throws an error that `isKeyStoreError` accepts if the file is missing
-   * or unusable.
-   */
+  /** Loads the file and follows it until `close`. Throws if the file is missing or unusable. */
   static async open(file: string, clock: Clock): Promise<FileKeyStore> {
     const store = new FileKeyStore(file, clock);
     await store.#followed.look();

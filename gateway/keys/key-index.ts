@@ -51,10 +51,7 @@ export class KeyTable {
     return this.#entries.get(id)?.record;
   }
 
-  /**
-   * Adds or replaces the record with its id. The entry of another table for the same record is reused, because computing
-   * the digests of a key is slow.
-   */
+  /** Adds or replaces a record. Its entry in another table is reused, because computing the digests of a key is slow. */
   put(record: KeyRecord, from?: KeyTable): void {
     const known = from && from.#pepper.id === this.#pepper.id ? from.#entries.get(record.id) : undefined;
     this.#entries.set(record.id, known?.record === record ? known : makeEntry(record, this.#pepper));
@@ -64,10 +61,7 @@ export class KeyTable {
     this.#entries.delete(id);
   }
 
-  /**
-   * Looks up a presented key at `nowMs`, in milliseconds since the epoch. It takes text of any size and content, and
-   * never throws.
-   */
+  /** It takes text of any size and content, and never throws; `nowMs` is in milliseconds since the epoch. */
   look(presented: string, nowMs: number): KeyLookup {
     const id = idOfKey(presented);
     if (id === undefined) return { refused: "malformed" };
@@ -85,7 +79,6 @@ export class KeyTable {
     return this.#entry(id)?.principal;
   }
 
-  /** Returns the principal of the record with this id if it is in force at `nowMs`. */
   inForce(id: string, nowMs: number): Principal | undefined {
     const entry = this.#entry(id);
     return entry?.record.status === "active" && nowMs < entry.expiresAtMs ? entry.principal : undefined;

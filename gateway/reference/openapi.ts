@@ -59,7 +59,7 @@ type OperationFacts = {
  */
 export const CONTRACT_VERSION = "0.1.0";
 
-/** The documentation of every operation. Routes without a key are not part of the contract. */
+/** Routes without a key are not part of the contract. */
 export const OPERATIONS: Readonly<Record<Exclude<Operation, "probe">, OperationFacts>> = {
   chat: {
     summary: "Makes a chat completion (Format A).",

@@ -115,7 +115,8 @@ export class ClusterMember implements EndpointView {
   }
 
   get outstandingPrefillTokens(): number {
-    return Math.max(this.#options.work.outstanding(this.address), this.#load.queuedUncachedTokens);
+    const tokens = Math.max(this.#options.work.outstanding(this.address), this.#load.queuedUncachedTokens);
+    return tokens / Math.max(1, this.description?.dataParallelRanks ?? 0);
   }
 
   get prefillTokensPerSecond(): number {
@@ -215,7 +216,7 @@ export class ClusterMember implements EndpointView {
     this.evictedBeforeMs = load.evictedBeforeMs;
     this.startedAtMs = endpoint.startedAtMs;
     this.available = isAvailable(this);
-    this.#refreshBy(nowMs, [ejectedUntilMs, endpoint.report.freshUntilMs]);
+    this.#refreshBy(nowMs, ejectedUntilMs, endpoint.report.freshUntilMs);
     onChange(this, available !== this.available || description !== this.description);
   }
 
@@ -228,8 +229,9 @@ export class ClusterMember implements EndpointView {
   }
 
   /** Schedules a refresh at the first of these moments that is in the future. */
-  #refreshBy(nowMs: number, moments: readonly (number | undefined)[]): void {
-    const dueMs = Math.min(...moments.map((ms) => (ms === undefined || ms <= nowMs ? Number.POSITIVE_INFINITY : ms)));
+  #refreshBy(nowMs: number, ...moments: readonly (number | undefined)[]): void {
+    let dueMs = Number.POSITIVE_INFINITY;
+    for (const ms of moments) if (ms !== undefined && ms > nowMs && ms < dueMs) dueMs = ms;
     // An early refresh schedules the next one: reports postpone it twice a second.
     if (dueMs >= this.#refreshAtMs) return;
     this.#cancelRefresh();

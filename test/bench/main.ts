@@ -48,6 +48,8 @@ type Options = {
   readonly page?: string;
   readonly trace?: string;
   readonly nodes: number;
+  readonly ranks: number;
+  readonly hostTokens: number;
   readonly prefillsAtOnce: number;
   readonly nodesLike: NodesLike;
   readonly eventsStopAt?: number;
@@ -92,6 +94,8 @@ function replaySettings({
   quick,
   trace,
   nodes,
+  ranks,
+  hostTokens,
   prefillsAtOnce,
   nodesLike,
   eventsStopAt,
@@ -101,7 +105,7 @@ function replaySettings({
   const some = (numbers: readonly number[]) => (quick ? numbers.slice(0, 1) : numbers);
   return {
     trace: trace === undefined ? undefined : resolve(trace),
-    ...{ nodes, prefillsAtOnce, nodesLike, eventsStopAt },
+    ...{ nodes, ranks, hostTokens, prefillsAtOnce, nodesLike, eventsStopAt },
     ...{ policies, gateways: lists.gateways ?? REPLAYED_GATEWAYS },
     ...{ sessionsPerNode: some(lists.sessionsPerNode), seeds: some(lists.seed) },
   };
@@ -162,6 +166,8 @@ async function main(): Promise<number> {
     .option("--vllm <url>", "a vLLM with the demonstration weights, whose answers `schemas` judges as well")
     .option("--trace <file>", "what replay replays; default: some sessions that lie beside it")
     .option("--nodes <n>", "nodes of the replay", positive, 8)
+    .option("--ranks <n>", "data-parallel ranks of each node of the replay, of which it picks one", positive, 1)
+    .option("--host-tokens <n>", "host memory behind each cache of the replay, in tokens", Number, 0)
     .option("--prefills-at-once <n>", "prompts that a node of the replay prefills at once", positive, 1)
     .addOption(
       new Option("--nodes-like <engine>", "what nodes of the replay report: all, or what is known beside vLLM")

@@ -26,6 +26,10 @@ export type ReplaySettings = {
   /** The trace file, optionally compressed with gzip; undefined for the sessions beside the bench. */
   readonly trace: string | undefined;
   readonly nodes: number;
+  /** The data-parallel ranks of a node, of which each has a cache and a row. */
+  readonly ranks: number;
+  /** The host memory behind each cache, in tokens; 0 for none. */
+  readonly hostTokens: number;
   /** The most concurrent prefills of a node: 1 as in vLLM by default, more with llama.cpp on this project's nodes. */
   readonly prefillsAtOnce: number;
   /** What the nodes report. */

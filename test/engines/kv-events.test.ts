@@ -44,14 +44,14 @@ async function startVllm() {
     if (child.pid !== undefined && child.exitCode === null) process.kill(-child.pid, "SIGKILL");
   };
   process.once("exit", stop);
-  return { baseUrl: `http://127.0.0.1:${port}`, endpoint, replayEndpoint, stop };
+  return { baseUrl: `http://127.0.0.1:${port}`, stop };
 }
 
 test.skipIf(!existsSync(python))(
   "a node tells of a real vLLM's cache what vLLM then finds in it",
   { timeout: 2 * PATIENCE_MS },
   async () => {
-    const { baseUrl, endpoint, replayEndpoint, stop } = await startVllm();
+    const { baseUrl, stop } = await startVllm();
     // Whether vLLM's calls come out whole is tried elsewhere.
     const { toolCall: _calls, ...profile } = loadProfile("hermes-thinking");
     const backend = new OpenAiCompatibleBackend({
@@ -60,7 +60,6 @@ test.skipIf(!existsSync(python))(
       stepTimeoutMs: 120_000,
       work: workHere,
       ...{ loadIntervalMs: 500, priorities: false, sharedCache: false },
-      kvEvents: { endpoint, listen: true, replayEndpoint, ranks: 1 },
     });
     try {
       await backend.start(AbortSignal.timeout(PATIENCE_MS));

@@ -93,14 +93,5 @@ describe.skipIf(missing !== "")("hostile schemas", () => {
       );
       if (finished.reason === FinishReason.STOP) expect(text).toMatch(start);
     });
-
-    test("in a tool too", async () => {
-      const parametersJsonSchema = '{"type":"object","properties":{"a":{"not":{"format":"date"}}}}';
-      const strict = { ...tool("get", "Get"), parametersJsonSchema, strict: true };
-      await expect(ask(backend, request("Hi", { tools: [tool("put", "Put"), strict] }))).rejects.toMatchObject({
-        reason: "INVALID_SCHEMA",
-        facts: { field: "tools.1.parameters_json_schema", pointer: "/properties/a/not" },
-      });
-    });
   });
 });

@@ -4,6 +4,7 @@ import { expect, test, vi } from "vitest";
 import type { DialectName } from "../../engine/backends/openai-compatible/engines/engine-dialect.ts";
 import { EventFeed, loadZmq } from "../../engine/backends/openai-compatible/kv-events/event-feed.ts";
 import type { KvEvent } from "../../engine/backends/openai-compatible/kv-events/kv-event.ts";
+import { kvSource } from "../../engine/backends/openai-compatible/kv-events/kv-source.ts";
 import { type Message, Role } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { Capability } from "../../proto/gen/svc/inference/v1/node_service.ts";
 import { ask, atEnd, backendOf, type DialectRig, FOREVER, rigOf } from "../support/dialects/dialect-rig.ts";
@@ -57,13 +58,11 @@ function asksWith(tokens: readonly number[], salt: string): Asked {
 
 type KvRig = DialectRig & { readonly cache: KvEngine; readonly watched: WatchedPrefixes };
 
-async function kvRig(options: KvEngineOptions = { form: "vllm" }, replays = true): Promise<KvRig> {
+async function kvRig(options: KvEngineOptions = { form: "vllm" }): Promise<KvRig> {
   const cache = await startKvEngine(options);
-  const { kvEvents, model } = cache;
+  const { publisher, model } = cache;
   atEnd(cache.stop);
-  const replayEndpoint = replays ? kvEvents.replayEndpoint : undefined;
-  const fields = { kvEvents: { ...kvEvents, replayEndpoint }, spellings: [] };
-  const rig = await rigOf(options.form, { model, load: () => KV_PAGE }, fields);
+  const rig = await rigOf(options.form, { model, publisher, load: () => KV_PAGE }, { spellings: [] });
   expect(rig.backend.startNotes()).toEqual([]);
   return { ...rig, cache, watched: rig.client.watchPrefixes("svc-qwen") };
 }
@@ -82,7 +81,9 @@ test.each(FORMS)("beside %s prefix reports match the tokens that the engine reus
   expect((await rig.client.describe()).models[0]?.capabilities).toContain(Capability.PREFIX_EVENTS);
   const first = [SYSTEM, QUESTION];
   const text = await asked(rig, requestOf(first));
-  await vi.waitFor(() => expect(told(watched, first)).toBeGreaterThan(SYSTEM.parts.length));
+  const { token_ids: ids, input_ids: prompt = ids } = rig.engine.bodies.at(-1) ?? {};
+  const stored = (Array.isArray(prompt) ? prompt.length : 0) + toTokens(text).length + 1;
+  await vi.waitFor(() => expect(told(watched, first)).toBe(stored - (stored % BLOCK)));
   const turn = `<|im_start|>system\n${"You are terse. ".repeat(20)}<|im_end|>\n<|im_start|>user\n`;
   const head = Math.floor(toTokens(turn).length / BLOCK) * BLOCK;
   expect(known(watched, [SYSTEM])).toEqual({ tokens: 0, tailTokens: 0 });
@@ -133,7 +134,10 @@ test("batches that arrive while a long one is decoded are processed after it", a
     },
     forget: () => taken.push("forgotten"),
   };
-  const feed = new EventFeed(await loadZmq(), cache.kvEvents, sink);
+  const zmq = await loadZmq();
+  const source = kvSource(cache.publisher, "127.0.0.1");
+  if (!zmq || !source) throw new Error("there are no events");
+  const feed = new EventFeed(zmq, source, sink);
   atEnd(cache.stop, () => feed.close());
   await vi.waitFor(async () => {
     await cache.publish([{ type: "AllBlocksCleared" }]);
@@ -163,7 +167,7 @@ test("lost batches are requested again", async () => {
 test.each([true, false])(
   "batches that are lost for good invalidate earlier reports (requests them: %s)",
   async (replays) => {
-    const rig = await kvRig({ form: "vllm" }, replays);
+    const rig = await kvRig({ form: "vllm", replays });
     const messages = [SYSTEM, QUESTION];
     await asked(rig, requestOf(messages));
     await vi.waitFor(() => expect(known(rig.watched, messages)).toBeDefined());
@@ -207,10 +211,10 @@ test("a restarted engine holds none of its earlier blocks, and is tracked furthe
   const messages = [SYSTEM, QUESTION];
   await asked(rig, requestOf(messages));
   await vi.waitFor(() => expect(known(rig.watched, messages)).toBeDefined());
-  const { endpoint, replayEndpoint } = rig.cache.kvEvents;
+  const { endpoint, replay_endpoint: replayEndpoint } = rig.cache.publisher;
   rig.cache.stop();
   await vi.waitFor(() => expect(rig.watched.held.size).toBe(0));
-  const portOf = (address: string) => Number(/\d+$/.exec(address)?.[0]);
+  const portOf = (address: string | null) => Number(/\d+$/.exec(address ?? "")?.[0]);
   const ports = { events: portOf(endpoint), replay: portOf(replayEndpoint) };
   const again = await vi.waitFor(() => startKvEngine({ form: "vllm", ports }), { timeout: 20_000, interval: 200 });
   atEnd(again.stop);
@@ -231,11 +235,11 @@ test("a restarted engine holds none of its earlier blocks, and is tracked furthe
 test("without matching KV events the node logs a warning and reports no prefixes", async () => {
   const cache = await startKvEngine({ form: "vllm" });
   atEnd(cache.stop);
-  const { kvEvents, model } = cache;
+  const { publisher, model } = cache;
   // It stores the blocks of other tokens than those that it was sent.
-  const silent = { model: (asked: Asked) => model({ ...asked, tokens: asked.tokens.toReversed() }) };
+  const silent = { publisher, model: (asked: Asked) => model({ ...asked, tokens: asked.tokens.toReversed() }) };
   const engine = await startDialectServer("vllm", silent);
-  const backend = backendOf(engine, "vllm", { kvEvents });
+  const backend = backendOf(engine, "vllm");
   atEnd(engine.stop, () => backend.close());
   await backend.start(FOREVER);
   expect(backend.startNotes()).toEqual([

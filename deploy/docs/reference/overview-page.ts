@@ -27,7 +27,6 @@ import { code, page, table } from "../markdown.ts";
 const many = (count: number) => count.toLocaleString("en-US");
 const bytes = (count: number) => (count >= 2 ** 20 ? `${count / 2 ** 20} MiB` : `${count / 2 ** 10} KiB`);
 
-/** Writes the table of what a request may have, whatever the key. */
 export function limitTable(): string {
   const { pairs, keyLength, valueLength } = MAX_METADATA;
   return table(
@@ -60,7 +59,6 @@ export function limitTable(): string {
 
 type ModelFacts = { readonly size: string; readonly good: string };
 
-/** What the models of the catalog are like, by id. */
 const FACTS: Readonly<Record<string, ModelFacts>> = {
   "svc-glm53": {
     size: "744B, sparse mixture of experts",
@@ -233,7 +231,6 @@ function streams(): string {
   ].join("\n");
 }
 
-/** Writes the first page of the reference for users; `modelFields` are the parts about the replies of models. */
 export function overviewPage(modelFields: readonly string[]): string {
   const parts = [
     "What the service takes and answers, for those who call it. One page for each format has all fields and events:",

@@ -1,7 +1,5 @@
-/** Grafana unit of the values of a panel. */
 type Unit = "short" | "s" | "percentunit" | "reqps" | "bytes" | "ops";
 
-/** A panel: its queries over time, drawn as lines. */
 export type Panel = {
   readonly title: string;
   readonly text: string;
@@ -19,7 +17,6 @@ export type Dashboard = {
   readonly text: string;
   /** Selectors above the panels: the label that narrows the queries, and the metric whose values it lists. */
   readonly variables: readonly { readonly label: string; readonly title: string; readonly of: string }[];
-  /** Rows of panels, each under a heading. */
   readonly rows: readonly { readonly title: string; readonly panels: readonly Panel[] }[];
 };
 

@@ -2,7 +2,6 @@ import { type Dashboard, quantile, rate, share } from "./dashboard.ts";
 
 const INSTANCE = 'instance=~"$instance"';
 
-/** The dashboard of engine nodes, from their own metrics. */
 export const engine: Dashboard = {
   name: "engine",
   title: "svc / Engine nodes",

@@ -3,7 +3,6 @@ import { type Dashboard, quantile, rate, share } from "./dashboard.ts";
 const MODEL = 'model=~"$model"';
 const CLUSTER = 'cluster=~"$model"';
 
-/** The dashboard of all gateways: the service for callers, and its resources. */
 export const fleet: Dashboard = {
   name: "fleet",
   title: "svc / Fleet",

@@ -24,7 +24,9 @@ import type { EngineDialect } from "./engines/engine-dialect.ts";
 import { generate } from "./generation/generation.ts";
 import { asking, type GenerationParts, readMarkup } from "./generation/generation-parts.ts";
 import { EngineHttp } from "./http/engine-http.ts";
+import { parseFields } from "./http/json-fields.ts";
 import { EngineCache } from "./kv-events/engine-cache.ts";
+import { kvSource } from "./kv-events/kv-source.ts";
 import { readModelMarks } from "./marks/model-marks.ts";
 import type { OpenAiCompatibleOptions } from "./options.ts";
 import { askEngine, type ProbeResult, probe } from "./probe/probe.ts";
@@ -39,6 +41,7 @@ import { PromptLedger } from "./watch/prompt-ledger.ts";
 const HEALTH_INTERVAL_MS = 500;
 const HEALTH_TIMEOUT_MS = 5_000;
 const CLOSE_SESSION_TIMEOUT_MS = 5_000;
+const PAGE_TIMEOUT_MS = 10_000;
 
 /** The fields of the engine's load report that are passed on unchanged. */
 const REPORTED_LOADS = ["kvUse", "kvTokensUsed", "kvTokensTotal"] as const;
@@ -75,11 +78,10 @@ export class OpenAiCompatibleBackend implements Backend {
       used: this.#watch.load?.kvTokensUsed ?? 0,
       total: this.#watch.load?.kvTokensTotal ?? 0,
     });
-    const { kvEvents } = options;
-    this.#cache = kvEvents && new EngineCache({ options: kvEvents, clock, kvTokens });
+    this.#cache = this.#dialect.kvPublishers && new EngineCache({ clock, kvTokens });
   }
 
-  /** The engine's cached prefixes, if it is configured to publish KV events. */
+  /** The engine's cached prefixes, announced once its KV events were found and tested. */
   get prefixes(): HeldPrefixes | undefined {
     return this.#cache?.held;
   }
@@ -114,13 +116,12 @@ export class OpenAiCompatibleBackend implements Backend {
       silenceMs: this.#options.silenceTimeoutMs,
       countTimeoutMs: this.#options.countTimeoutMs,
       onFault: this.#options.onFault ?? (() => {}),
-      cache: this.#cache,
+      cache: await this.#openCache(signal),
       ledger: this.#ledger,
       lastTurns: new LastTurns(),
       nowMs: () => this.#clock.nowMs(),
     };
     this.#watch.start();
-    await this.#cache?.open(settings);
     const found = await probe(parts, signal);
     const { turns, images: takesImages, defaults } = found;
     const tried = { ...settings, turns, images: takesImages, defaults };
@@ -197,9 +198,27 @@ export class OpenAiCompatibleBackend implements Backend {
     this.#closing.abort(new EngineError("ENGINE_DOWN", "The node is stopping."));
   }
 
-  /** Tests the engine's KV events. If they cannot be used, the node works as if they were not configured. */
+  /** Connects to the engine's KV events; undefined if it publishes none, or if they cannot be read. */
+  async #openCache(signal: AbortSignal): Promise<EngineCache | undefined> {
+    const { kvPublishers } = this.#dialect;
+    if (!kvPublishers) return undefined;
+    const publishers = await kvPublishers(async (path) => {
+      const { status, text } = await this.#http.fetch({ method: "GET", path, timeoutMs: PAGE_TIMEOUT_MS }, signal);
+      return (status === 200 && parseFields(text)) || {};
+    });
+    const { hostname } = new URL(this.#options.baseUrl);
+    const sources = publishers.map(({ config, rank }) => kvSource(config, hostname, rank));
+    const found = sources.filter((source) => source !== undefined);
+    if (found.length === 0 || found.length < sources.length) return undefined;
+    const why = await this.#cache?.open(found, this.#dialect);
+    if (why === undefined) return this.#cache;
+    this.#notes = [...this.#notes, why];
+    return undefined;
+  }
+
+  /** Tests the engine's KV events. If they cannot be used, the node works as if there were none. */
   async #withEvents({ parts, found }: Running, signal: AbortSignal): Promise<Running> {
-    const cache = this.#cache;
+    const { cache } = parts;
     if (!cache) return { parts, found };
     const why = await cache.confirm(parts.facts.contextWindow, (request) => askEngine(parts, request, signal), signal);
     if (why === undefined) {
@@ -241,6 +260,7 @@ export class OpenAiCompatibleBackend implements Backend {
       maxCacheTtl: undefined,
       longestTokenBytes: 0,
       keptConversations: 0,
+      dataParallelRanks: this.#options.kvEvents?.ranks ?? 0,
     };
   }
 

@@ -128,8 +128,10 @@ function checkNumber(value: number | undefined, path: FieldPath, least: number, 
 /** `names` are the values of the enum by their names in the contract, without the prefix. */
 function checkEnum(value: number, path: FieldPath, names: Readonly<Record<string, number>>, prefix: string): void {
   if (Object.values(names).includes(value)) return;
-  const known = Object.keys(names).map((name) => `${prefix}_${name}`);
-  throw oneOf(path, known);
+  throw oneOf(
+    path,
+    Object.keys(names).map((name) => `${prefix}_${name}`),
+  );
 }
 
 const MAX_BIAS = 1_000;

@@ -1,7 +1,7 @@
 import * as z from "zod";
 import type { FieldPath } from "../../errors.ts";
 import { isJsonObject } from "../../json/json-text.ts";
-import { checked, unchecked } from "../checked.ts";
+import { checked, isLonger, unchecked } from "../checked.ts";
 import { missing, tooLong, tooMany, unsupportedParameter, unsupportedValue, wrongType } from "../field-error.ts";
 import {
   closed,
@@ -334,15 +334,10 @@ export function metadataOf(value: unknown): Readonly<Record<string, string>> {
   const pairs = stringPairs(value, path);
   if (pairs.length > MAX_METADATA.pairs) throw tooMany(path, MAX_METADATA.pairs);
   for (const [key, text] of pairs) {
-    checkLength(key, MAX_METADATA.keyLength, path);
-    checkLength(text, MAX_METADATA.valueLength, path);
+    if (isLonger(key, MAX_METADATA.keyLength)) throw tooLong(path, MAX_METADATA.keyLength);
+    if (isLonger(text, MAX_METADATA.valueLength)) throw tooLong(path, MAX_METADATA.valueLength);
   }
   return Object.fromEntries(pairs);
-}
-
-/** Throws `ApiError` for a text of more than `limit` characters; a character may take two code units. */
-function checkLength(text: string, limit: number, path: FieldPath): void {
-  if (text.length > limit && (text.length > 2 * limit || [...text].length > limit)) throw tooLong(path, limit);
 }
 
 function checkClientMetadata(value: unknown): void {

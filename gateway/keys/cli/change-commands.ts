@@ -122,19 +122,15 @@ function addStatusCommands(program: Command, context: CliContext): void {
   const commands = [
     ["revoke", "end the key for good", "revoked"],
     ["disable", "end the key until it is enabled", "disabled"],
+    ["enable", "undo disable", "active"],
   ] as const;
-  for (const [name, description, status] of commands)
-    program
-      .command(`${name} <id>`)
-      .description(description)
-      .option("--kill", "also end the answers that run for the key", false)
-      .action((id: string, { kill }: { kill: boolean }) =>
-        change(context, (set) => setStatus(set, id, status, context.io.nowMs(), kill)),
-      );
-  program
-    .command("enable <id>")
-    .description("undo disable")
-    .action((id: string) => change(context, (set) => setStatus(set, id, "active", context.io.nowMs())));
+  for (const [name, description, status] of commands) {
+    const command = program.command(`${name} <id>`).description(description);
+    if (status !== "active") command.option("--kill", "also end the answers that run for the key", false);
+    command.action((id: string, { kill }: { kill?: boolean }) =>
+      change(context, (set) => setStatus(set, id, status, context.io.nowMs(), kill)),
+    );
+  }
 }
 
 function createCommand(context: CliContext, options: CreateOptions): Promise<void> {
@@ -204,10 +200,12 @@ function setLimits(
   });
 }
 
-type Imported = { readonly added: number; readonly present: number };
-
 /** Adds all keys of an export, or none: throws if one was made with another pepper, or is present and differs. */
-function importKeys(set: KeySet, from: KeySet, pepper: Pepper): KeySetChange<Imported> {
+function importKeys(
+  set: KeySet,
+  from: KeySet,
+  pepper: Pepper,
+): KeySetChange<{ readonly added: number; readonly present: number }> {
   const known = new Map(set.keys.map((record) => [record.id, record]));
   const added = from.keys.filter((record) => {
     if (record.secrets.some(({ pepperId }) => pepperId !== pepper.id))

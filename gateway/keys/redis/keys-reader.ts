@@ -33,7 +33,6 @@ export type Reading = {
   readonly relation: Relation;
   /** The known state with this relation; undefined if none was known. */
   readonly known: SeenHead | undefined;
-  /** Whether all records were read, or only the changed ones. */
   readonly isWhole: boolean;
   readonly records: ReadonlyMap<string, KeyRecord>;
   /** Ids of records that are missing, were not signed with the pepper, or are older than their newest change. */

@@ -2,12 +2,11 @@ import { sleep } from "../../../deploy/runtime/time/abort.ts";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import { WorkTurns } from "../../../deploy/runtime/time/work-turns.ts";
 import type { RedisState } from "../../state/redis-state.ts";
-import { FollowedKeys } from "../followed-keys.ts";
 import type { Pepper } from "../key-digest.ts";
 import { readPepper } from "../key-file.ts";
 import { isKeyId } from "../key-format.ts";
 import type { KeyRecord } from "../key-record.ts";
-import { isKeyStoreError, KeyStoreError } from "../key-store.ts";
+import { isKeyStoreError, KeyStore, KeyStoreError } from "../key-store.ts";
 import { noteSeenHead, type SeenHead } from "../seen-revision.ts";
 import { assertFollows, KeysReader, type ReadHead, type Reading } from "./keys-reader.ts";
 import { KEYS_CHANNEL, type StoredHead, StoredKeys } from "./stored-keys.ts";
@@ -31,7 +30,7 @@ export type RedisKeyStoreOptions = {
  * one that may give more rights. Another store, and an older one at the start, is refused until an operator restores
  * it.
  */
-export class RedisKeyStore extends FollowedKeys {
+export class RedisKeyStore extends KeyStore {
   readonly #options: RedisKeyStoreOptions;
   readonly #stored: StoredKeys;
   readonly #reader: KeysReader;

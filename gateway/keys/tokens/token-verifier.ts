@@ -93,7 +93,6 @@ export class TokenVerifier {
     this.#issuer.close();
   }
 
-  /** Verifies a token once, for all concurrent requests that present it. */
   #verifyOnce(token: string, digest: string): Promise<Verified | undefined> {
     let running = this.#running.get(digest);
     if (!running) {
@@ -141,10 +140,7 @@ export class TokenVerifier {
   }
 }
 
-/**
- * Returns the principal of one subject among those that share a key record: a tenant of its own, with cached prefixes
- * of its own. Its use counts on the shared record.
- */
+/** Returns the principal of one subject of a key record: a tenant of its own, whose use counts on the shared record. */
 function ofSubject(principal: Principal, subject: string): Principal {
   const derived = (use: string) =>
     createHmac("sha256", principal.routingKey)

@@ -41,13 +41,16 @@ export type NodeAnswer =
 /** One engine node, shared by all clusters that have its address: its channel, description, load and running calls. */
 export class Endpoint {
   readonly address: string;
-  readonly report = new LastReport(() => this.#notify());
   readonly handOvers = new FairLane();
   readonly wire: GenerateWire;
   readonly #tls: EndpointTls | undefined;
   #client: Client | undefined;
   readonly #failNow = new Set<() => void>();
   readonly #newsListeners = new Set<() => void>();
+  readonly #notify = (): void => {
+    for (const listener of this.#newsListeners) listener();
+  };
+  readonly report = new LastReport(this.#notify);
   #descriptions: ReadonlyMap<string, ModelDescription> = new Map();
   #describing: Promise<NodeAnswer> | undefined;
   #drained = false;
@@ -176,10 +179,6 @@ export class Endpoint {
   whenIdle(run: (() => void) | undefined): void {
     this.#whenIdle = run;
     if (this.activeRequests === 0) run?.();
-  }
-
-  #notify(): void {
-    for (const listener of this.#newsListeners) listener();
   }
 
   close(): void {

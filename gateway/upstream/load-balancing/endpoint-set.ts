@@ -76,7 +76,6 @@ export class EndpointSet {
   readonly #heldBack = new Map<string, () => void>();
   readonly #roomListeners = new Set<() => void>();
   readonly #leaveListeners = new Set<(address: string) => void>();
-  #changes = 0;
 
   constructor(options: EndpointSetOptions) {
     this.#options = options;
@@ -92,11 +91,6 @@ export class EndpointSet {
 
   *[Symbol.iterator](): Iterator<EndpointView> {
     for (const { view } of this.#all.values()) yield view;
-  }
-
-  /** Increases when an endpoint joins, leaves, or becomes available or unavailable. */
-  get changes(): number {
-    return this.#changes;
   }
 
   /** Calls the listener when an endpoint without room gains some. */
@@ -116,7 +110,6 @@ export class EndpointSet {
     const was = this.#available.get(address) !== undefined;
     const is = isAvailable(view);
     const cap = this.#options.maxRequestsPerEndpoint ?? slots;
-    if (was !== is || !before) this.#changes += 1;
     if (was) this.capacity -= before?.cap ?? 0;
     if (is) this.capacity += cap;
     this.#all.set(address, { view, cap });
@@ -132,7 +125,6 @@ export class EndpointSet {
     this.#all.delete(address);
     this.#available.delete(address);
     this.#withRoom.delete(address);
-    this.#changes += 1;
     this.#endHoldBack(address);
     for (const listener of this.#leaveListeners) listener(address);
   }

@@ -20,9 +20,8 @@ import {
 import type { RoutingHints } from "../../../gateway/upstream/load-balancing/route.ts";
 import { WorkLedger } from "../../../gateway/upstream/load-balancing/work-ledger.ts";
 import { delta, finished, progress, started } from "../../support/events/events.ts";
-import type { HeldPieces } from "./piece-cache.ts";
 import type { ReasonJudge } from "./reason-judge.ts";
-import type { NodeReport } from "./replay-node.ts";
+import { cachedIn, type HeldTiers, type NodeReport } from "./replay-node.ts";
 import type { Follower, Router } from "./routers.ts";
 import type { Digested, Prompt } from "./traffic.ts";
 
@@ -42,6 +41,7 @@ const HINTS: RoutingHints = {
 export type GatewayParts = {
   readonly lbPolicy: LbPolicy;
   readonly nodes: number;
+  readonly ranks: number;
   readonly gateways: number;
   readonly clock: Clock;
   readonly random: () => number;
@@ -56,6 +56,7 @@ export class Gateway implements Router {
   readonly #addresses: readonly string[];
   readonly #clock: Clock;
   readonly #gateways: number;
+  readonly #ranks: number;
   readonly #endpoints: EndpointSet;
   readonly #admission: AdmissionController<string>;
   readonly #work = new WorkLedger();
@@ -67,7 +68,8 @@ export class Gateway implements Router {
   readonly #number: number;
 
   constructor(parts: GatewayParts) {
-    const { lbPolicy, nodes, gateways, clock, random, announced } = parts;
+    const { lbPolicy, nodes, ranks, gateways, clock, random, announced } = parts;
+    this.#ranks = ranks;
     this.#judge = parts.judge;
     this.#number = parts.number;
     this.#addresses = Array.from({ length: nodes }, (_, node) => addressOf(node));
@@ -147,10 +149,10 @@ export class Gateway implements Router {
         this.#judge.prefilled(prompt);
         placement?.see([delta(0, "a")]);
       },
-      finished: (prefillMs, told) => {
-        if (told) {
-          queueMs = told.queueMs;
-          cachedInputTokens = told.cachedTokens;
+      finished: (prefillMs, reported) => {
+        if (reported) {
+          queueMs = reported.queueMs;
+          cachedInputTokens = reported.cachedTokens;
         }
         const queue = queueMs === undefined ? undefined : duration(queueMs);
         const timings = { queue, prefill: duration(prefillMs), decode: undefined };
@@ -167,7 +169,7 @@ export class Gateway implements Router {
     const report = () => this.#reports[node];
     const average = () => this.#averages[node]?.value ?? 0;
     const evictions = () => this.#evictions[node];
-    const work = this.#work;
+    const [work, ranks] = [this.#work, this.#ranks];
     return {
       address,
       healthy: true,
@@ -194,7 +196,7 @@ export class Gateway implements Router {
       weight: 1,
       healthySinceMs: undefined,
       get outstandingPrefillTokens() {
-        return Math.max(work.outstanding(address), report()?.queuedUncachedTokens ?? 0);
+        return Math.max(work.outstanding(address), report()?.queuedUncachedTokens ?? 0) / ranks;
       },
       gateways: this.#gateways,
       get prefillTokensPerSecond() {
@@ -215,34 +217,49 @@ export class Gateway implements Router {
 
 /** What nodes announce: the contents of their caches as they believe them, and whether they announce any. */
 export type AnnouncedCaches = {
-  readonly held: () => HeldPieces;
+  readonly held: () => HeldTiers;
   readonly isAnnounced: (node: number) => boolean;
 };
 
-/** Returns the announced contents of the nodes' caches, by the digests of the prompts. */
+/** Returns the announced contents of the nodes' caches, `ranks` each, by the digests of the prompts. */
 export function exactPrefixes(
   { held, isAnnounced }: AnnouncedCaches,
-  nodes: number,
+  { nodes, ranks }: { readonly nodes: number; readonly ranks: number },
   digests: ReadonlyMap<string, Digested>,
 ): AnnouncedPrefixes {
   const addresses = Array.from({ length: nodes }, (_, node) => addressOf(node));
-  const tailOf = ({ tokens, goesOn }: Digested, node: number): number => {
-    const heldTokens = goesOn ? held().cached(node, goesOn.last) : 0;
-    return goesOn && heldTokens < goesOn.nextTokens ? Math.max(0, heldTokens - tokens) : 0;
+  const heldIn = ({ tokens, piece, goesOn }: Digested, cache: number): Omit<AnnouncedPrefix, "address"> => {
+    const behind = goesOn && cachedIn(held(), cache, goesOn.last);
+    const hasTail = goesOn && behind && behind.tokens < goesOn.nextTokens;
+    const tailTokens = hasTail ? Math.max(0, behind.tokens - tokens) : 0;
+    const { lowerTokens } = tailTokens > 0 && behind ? behind : cachedIn(held(), cache, piece);
+    return { tokens, tailTokens, lowerTokens };
   };
   return {
     holders(digest) {
       const digested = digests.get(digest);
-      const holders = digested && digested.piece >= 0 ? held().holders(digested.piece) : 0;
+      if (!digested || digested.piece < 0) return [];
+      const { caches, lower } = held();
+      const holders = caches.holders(digested.piece) | (lower?.holders(digested.piece) ?? 0);
       const found: AnnouncedPrefix[] = [];
-      for (let node = 0; node < nodes && holders !== 0; node += 1)
-        if (digested && (holders & (1 << node)) !== 0 && isAnnounced(node))
-          found.push({ address: addresses[node] ?? "", tokens: digested.tokens, tailTokens: tailOf(digested, node) });
+      for (let node = 0; node < nodes && holders !== 0; node += 1) {
+        let best: Omit<AnnouncedPrefix, "address"> | undefined;
+        for (let cache = node * ranks; cache < (node + 1) * ranks; cache += 1) {
+          if ((holders & (1 << cache)) === 0) continue;
+          const part = heldIn(digested, cache);
+          if (!best || part.tailTokens > best.tailTokens) best = part;
+        }
+        if (best && isAnnounced(node)) found.push({ address: addresses[node] ?? "", ...best });
+      }
       return found;
     },
     fillOf(address) {
       const node = nodeOf(address);
-      return isAnnounced(node) ? { usedTokens: held().tokens(node), totalTokens: held().capacity } : undefined;
+      if (!isAnnounced(node)) return undefined;
+      const { caches } = held();
+      let usedTokens = 0;
+      for (let cache = node * ranks; cache < (node + 1) * ranks; cache += 1) usedTokens += caches.tokens(cache);
+      return { usedTokens, totalTokens: ranks * caches.capacity };
     },
   };
 }

@@ -27,12 +27,12 @@ export async function replayBench({ replay: settings }: BenchSettings): Promise<
   const rows: Row[] = [];
   for (const { load, traffic, ...stretch } of loads) {
     const run = async (policy: ReplayPolicy, gateways: number) => {
-      const { nodes, prefillsAtOnce, nodesLike, eventsStopAt } = settings;
+      const { nodes, ranks, hostTokens, prefillsAtOnce, nodesLike, eventsStopAt } = settings;
       const eventsStopMs = eventsStopAt === undefined ? undefined : 60_000 * eventsStopAt;
-      const reports = { nodesLike, eventsStopMs };
-      const fleet = { policy, traffic, gateways, nodes, prefillsAtOnce, cacheTokens: CACHE_TOKENS, ...reports };
+      const fleet = { policy, traffic, gateways, nodes, ranks, hostTokens, prefillsAtOnce, nodesLike, eventsStopMs };
       const results: ReplayResult[] = [];
-      for (const seed of settings.seeds) results.push(await replay({ ...fleet, ...stretch, seed }));
+      for (const seed of settings.seeds)
+        results.push(await replay({ ...fleet, ...stretch, cacheTokens: CACHE_TOKENS, seed }));
       return meanOf(results);
     };
     const oracle = await run("oracle", 1);
@@ -62,7 +62,7 @@ export async function replayBench({ replay: settings }: BenchSettings): Promise<
     ],
     rows,
     notes: [
-      `Nodes with ${CACHE_TOKENS / 1e6} M tokens of KV each, prompts that are prefilled at once: ${settings.prefillsAtOnce}. Means over the seeds ${settings.seeds.join(", ")}.`,
+      `Nodes of ${settings.ranks} ranks, with ${CACHE_TOKENS / 1e6} M tokens of KV and ${settings.hostTokens / 1e6} M of host memory each, prompts that are prefilled at once: ${settings.prefillsAtOnce}. Means over the seeds ${settings.seeds.join(", ")}.`,
       reportsNote(settings),
       "Uncached work: the share of prompt tokens that were prefilled, by the oracle's. Busiest node: requests on it over the mean of all.",
       "True reason: of the prompt tokens that might have been cached and were not, those for which the gateway gave the true reason.",

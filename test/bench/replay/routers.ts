@@ -1,8 +1,9 @@
 import type { EventQueue } from "./event-queue.ts";
 import { type AnnouncedCaches, exactPrefixes, Gateway } from "./gateway.ts";
 import type { PieceCaches } from "./piece-cache.ts";
+import type { RankedNode } from "./ranked-node.ts";
 import type { ReasonJudge } from "./reason-judge.ts";
-import type { NodeReport, ReplayNode } from "./replay-node.ts";
+import type { NodeReport } from "./replay-node.ts";
 import type { PlayedWorld, Prompt } from "./traffic.ts";
 
 export type Follower = {
@@ -12,10 +13,10 @@ export type Follower = {
   progress?(prefilledTokens: number): void;
   firstToken(): void;
   /**
-   * The answer is complete; its prefill took `prefillMs` milliseconds. `told` replaces the queue time and the cached
+   * The answer is complete; its prefill took `prefillMs` milliseconds. `reported` replaces the queue time and the cached
    * tokens as they were observed.
    */
-  finished(prefillMs: number, told?: { readonly queueMs: number | undefined; readonly cachedTokens: number }): void;
+  finished(prefillMs: number, reported?: { readonly queueMs: number | undefined; readonly cachedTokens: number }): void;
 };
 
 export type Router = {
@@ -24,7 +25,9 @@ export type Router = {
 };
 
 export type Fleet = {
-  readonly nodes: readonly ReplayNode[];
+  readonly nodes: readonly RankedNode[];
+  /** The data-parallel ranks of a node, of which each has a cache. */
+  readonly ranks: number;
   readonly caches: PieceCaches;
   readonly announced: AnnouncedCaches;
 };
@@ -53,9 +56,10 @@ export function oracle({ nodes }: Fleet): Router {
 }
 
 /** Adds llm-d's scores (cached share, queue, KV use) with exact cache state and the newest reports. */
-export function llmd({ nodes, caches }: Fleet, random: () => number): Router {
+export function llmd({ nodes, caches, ranks }: Fleet, random: () => number): Router {
   return ruleRouter(({ last, tokens }, reports) => {
-    const cached = caches.cachedEverywhere(last);
+    const ofRanks = caches.cachedEverywhere(last);
+    const cached = nodes.map((_, node) => Math.max(...ofRanks.slice(node * ranks, (node + 1) * ranks)));
     const waiting = nodes.map((_, node) => reports[node]?.waiting ?? 0);
     const [least, most] = [Math.min(...waiting), Math.max(...waiting)];
     return leastOf(
@@ -84,10 +88,11 @@ export type ReplayPolicy = "oracle" | "least_request" | "llmd" | "prefix_affinit
 
 const gateway =
   (lbPolicy: "least_request" | "prefix_affinity", exact = false) =>
-  ({ fleet: { nodes, announced: caches }, gateways, world, time, random, judge, number }: RouterParts): Router => {
-    const announced = exact ? exactPrefixes(caches, nodes.length, world.digests) : undefined;
+  ({ fleet, gateways, world, time, random, judge, number }: RouterParts): Router => {
+    const size = { nodes: fleet.nodes.length, ranks: fleet.ranks };
+    const announced = exact ? exactPrefixes(fleet.announced, size, world.digests) : undefined;
     return new Gateway({
-      ...{ lbPolicy, nodes: nodes.length, gateways, clock: time, random, announced, judge, number },
+      ...{ lbPolicy, ...size, gateways, clock: time, random, announced, judge, number },
     });
   };
 

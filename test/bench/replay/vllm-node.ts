@@ -3,7 +3,8 @@ import { PromptLedger } from "../../../engine/backends/openai-compatible/watch/p
 import { PrefillSpeed } from "../../../engine/backends/prefill-speed.ts";
 import { AnnouncementCheck } from "../../../engine/prefixes/announcement-check.ts";
 import type { EventQueue } from "./event-queue.ts";
-import type { Job, NodeReport, ReplayNode } from "./replay-node.ts";
+import type { RankedNode } from "./ranked-node.ts";
+import type { Job, NodeReport } from "./replay-node.ts";
 import type { Follower } from "./routers.ts";
 import type { Prompt } from "./traffic.ts";
 
@@ -16,7 +17,7 @@ const BLOCK_TOKENS = 16;
 
 export type VllmNodeParts = {
   readonly time: EventQueue;
-  readonly engine: ReplayNode;
+  readonly engine: Pick<RankedNode, "report">;
   /** The engine's KV events; undefined without them. */
   readonly events: { cachedTokens(prompt: Prompt): number; retentionMs(): number | undefined } | undefined;
 };

@@ -261,16 +261,6 @@ describe("endpoints that leave and join", () => {
     await answered(managed, ["127.0.0.1"]);
     expect(changes).toBe(1);
   });
-
-  test("an empty DNS result keeps all endpoints, and the fault is logged once", async () => {
-    const { one, managed } = await byName();
-    await answered(managed, []);
-    await answered(managed, []);
-    expect(managed.health(one.address)).toBe("healthy");
-    expect(managed.cluster().discovery).toMatchObject({ successes: 1, fault: "engines: no addresses" });
-    const faults = managed.log.filter(({ cluster, fault }) => cluster === "svc-qwen" && fault !== undefined);
-    expect(faults).toHaveLength(1);
-  });
 });
 
 test("closing ends all channels", async () => {

@@ -89,6 +89,7 @@ export class ScriptedBackend implements Backend {
         maxCacheTtl: undefined,
         longestTokenBytes: 0,
         keptConversations: 0,
+        dataParallelRanks: 0,
       }),
     );
     return { engineKind: EngineKind.SCRIPTED, engineVersion: "1", models };

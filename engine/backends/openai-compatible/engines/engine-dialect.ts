@@ -44,6 +44,9 @@ export type TokenSampling = {
   readonly logitBias: Readonly<Record<string, number>>;
 };
 
+/** A publisher of KV events: at the configured endpoints, `rank` ports further. */
+export type KvPublisher = { readonly config: JsonFields; readonly rank: number };
+
 /** A generation from tokens. */
 export type TokenRequest = TokenSampling & {
   readonly model: string;
@@ -111,11 +114,15 @@ export interface EngineDialect {
   readonly takesEffort: boolean;
   /** Whether prompts may hold images. */
   readonly takesImages: boolean;
-  readonly kvEvents: boolean;
   /** Whether the KV events report each stored and removed copy of a block. */
   readonly countsBlockCopies: boolean;
   /** The reader of grammars: `xgrammar` holds free text before calls cheaply only in a form of its own. */
   readonly grammarReader: "xgrammar" | "llama.cpp";
+  /**
+   * Resolves to the engine's configuration of the publisher of KV events, of each data-parallel rank; empty if it
+   * publishes none. Absent for an engine without such events. `read` resolves to a page, empty if there is none.
+   */
+  kvPublishers?(read: (path: string) => Promise<JsonFields>): Promise<readonly KvPublisher[]>;
   /** Renders a conversation with the engine's template and tokenizer. Throws `EngineError`. */
   render(ask: Ask, prompt: ChatPrompt): Promise<RenderedPrompt>;
   /**

@@ -1,6 +1,6 @@
 import { EngineKind } from "../../../../proto/gen/svc/inference/v1/node_service.ts";
 import { readFault } from "../http/http-error.ts";
-import { asCount, asFields, asList, asText, type JsonFields } from "../http/json-fields.ts";
+import { asCount, asFields, asList, asText, type JsonFields, parseFields } from "../http/json-fields.ts";
 import {
   type EngineDialect,
   eventTokens,
@@ -33,9 +33,13 @@ export const SGLANG: EngineDialect = {
   saltsCache: true,
   takesEffort: true,
   takesImages: false,
-  kvEvents: true,
   countsBlockCopies: false,
   grammarReader: "xgrammar",
+  async kvPublishers(read) {
+    const { kv_events_config: text, dp_size: ranks } = await read("/server_info");
+    const config = { endpoint: "tcp://*:5557", ...parseFields(asText(text)) };
+    return Array.from({ length: Math.max(1, asCount(ranks) ?? 1) }, (_, rank) => ({ config, rank }));
+  },
   async render(ask, { model, messages, tools, templateKwargs, reasoningEffort, continues }) {
     const { tokens } = await ask("/v1/tokenize", {
       ...{ model, messages, tools },

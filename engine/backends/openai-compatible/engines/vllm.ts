@@ -34,9 +34,13 @@ export const VLLM: EngineDialect = {
   saltsCache: true,
   takesEffort: true,
   takesImages: true,
-  kvEvents: true,
   countsBlockCopies: true,
   grammarReader: "xgrammar",
+  async kvPublishers(read) {
+    const byRank = Object.entries(await read("/kv_event_sources")).sort(([a], [b]) => Number(a) - Number(b));
+    // The ports are those of each rank already.
+    return byRank.map(([, config]) => ({ config: asFields(config), rank: 0 }));
+  },
   async render(ask, { model, messages, tools, templateKwargs, reasoningEffort, continues }) {
     const { token_ids: tokens, features } = await ask("/v1/chat/completions/render", {
       ...{ model, messages, tools },

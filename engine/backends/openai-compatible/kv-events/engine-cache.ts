@@ -3,15 +3,14 @@ import { sleep } from "../../../../deploy/runtime/time/abort.ts";
 import type { Clock } from "../../../../deploy/runtime/time/clock.ts";
 import { GenerateRequest } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type Message, Role } from "../../../../proto/gen/svc/inference/v1/messages.ts";
-import { EngineError } from "../../../errors.ts";
 import { HeldPrefixes, type KvTokens } from "../../../prefixes/held-prefixes.ts";
 import type { PrefixMark } from "../../../prefixes/prefix-marks.ts";
 import { throwIfLeft } from "../../caller-left.ts";
-import type { RequestSettings } from "../request/request.ts";
+import type { EngineDialect } from "../engines/engine-dialect.ts";
 import type { LedgerPrompt } from "../watch/prompt-ledger.ts";
 import type { CachedPart } from "./block-tree.ts";
 import { EngineBlocks } from "./engine-blocks.ts";
-import { EventFeed, loadZmq } from "./event-feed.ts";
+import { EventFeed, type FeedAddress, loadZmq } from "./event-feed.ts";
 import { tiesOf } from "./prompt-ties.ts";
 import { chainHashes } from "./token-chain.ts";
 
@@ -24,16 +23,7 @@ const CONFIRM_STEP_MS = 50;
  */
 const CONFIRM_WORDS = [400, 5_000];
 
-export type KvEventsOptions = {
-  /** The ZeroMQ endpoint of the first rank. */
-  readonly endpoint: string;
-  /** Whether the node listens at that endpoint and the engine connects to it. */
-  readonly listen: boolean;
-  /** The ZeroMQ endpoint from which the first rank replays batches; undefined for none. */
-  readonly replayEndpoint?: string | undefined;
-  /** The number of data-parallel ranks; each has the next port. */
-  readonly ranks: number;
-};
+const NOT = "Cached prefixes are not reported:";
 
 /** A prompt in the engine's blocks. */
 export type FollowedPrompt = {
@@ -46,7 +36,6 @@ export type FollowedPrompt = {
 };
 
 export type EngineCacheParts = {
-  readonly options: KvEventsOptions;
   readonly clock: Clock;
   /** Returns the KV tokens that the engine reports; 0 if not reported. */
   readonly kvTokens: () => KvTokens;
@@ -78,6 +67,7 @@ export class EngineCache {
       const { used, total } = parts.kvTokens();
       return { used: Math.max(used, this.#blocks?.tokens ?? 0), total };
     });
+    this.held.withhold();
   }
 
   /** The idle time of recently evicted blocks, in seconds; undefined if it is not known. */
@@ -92,27 +82,29 @@ export class EngineCache {
   }
 
   /**
-   * Connects to the engine's events. Throws `EngineError` ENGINE_DOWN if the required package cannot be loaded, or if
-   * the node cannot listen at the endpoint.
+   * Connects to the events of each rank. Resolves to the reason why that cannot be done, as a sentence; undefined if it
+   * can.
    */
-  async open({ dialect }: Pick<RequestSettings, "dialect">): Promise<void> {
-    const { options } = this.#parts;
+  async open(sources: readonly FeedAddress[], { countsBlockCopies }: EngineDialect): Promise<string | undefined> {
     const zmq = await loadZmq();
+    if (!zmq) return `${NOT} the package zeromq has no binary for this machine.`;
     const nowMs = () => this.#parts.clock.nowMs();
-    const blocks = new EngineBlocks(this.held, { counts: dialect.countsBlockCopies, ranks: options.ranks, nowMs });
+    const blocks = new EngineBlocks(this.held, { counts: countsBlockCopies, ranks: sources.length, nowMs });
     this.#blocks = blocks;
-    this.#feeds = Array.from({ length: options.ranks }, (_, rank) => {
-      const endpoint = endpointOf(options.endpoint, rank);
-      const replayEndpoint = options.replayEndpoint && endpointOf(options.replayEndpoint, rank);
+    this.#feeds = sources.map((source, rank) => {
       const sink = {
         take: (events: Parameters<EngineBlocks["take"]>[1]) => blocks.take(rank, events),
         forget: () => blocks.forget(rank),
       };
-      return new EventFeed(zmq, { endpoint, listen: options.listen, replayEndpoint }, sink);
+      return new EventFeed(zmq, source, sink);
     });
-    await Promise.all(this.#feeds.map((feed) => feed.open())).catch((cause: unknown) => {
-      throw new EngineError("ENGINE_DOWN", "backend.kvEvents.endpoint: the node cannot listen there.", {}, cause);
-    });
+    try {
+      await Promise.all(this.#feeds.map((feed) => feed.open()));
+      return undefined;
+    } catch {
+      this.close();
+      return `${NOT} the node cannot listen where the engine sends its KV events.`;
+    }
   }
 
   /**
@@ -135,6 +127,7 @@ export class EngineCache {
       if (this.#blocks?.blockTokens) break;
     }
     this.#isConfirmed = this.#fits();
+    if (this.#isConfirmed) this.held.announce();
     const why = this.#isConfirmed ? undefined : this.#reason();
     this.#confirming = undefined;
     if (!this.#isConfirmed) this.close();
@@ -184,15 +177,9 @@ export class EngineCache {
   }
 
   #reason(): string {
-    const not = "Cached prefixes are not reported:";
-    if (!this.#blocks?.blockTokens) return `${not} the engine sends no KV events of blocks with full attention.`;
-    return `${not} the engine's KV events do not match its prompts.`;
+    if (!this.#blocks?.blockTokens) return `${NOT} the engine sends no KV events of blocks with full attention.`;
+    return `${NOT} the engine's KV events do not match its prompts.`;
   }
-}
-
-/** Returns the endpoint of a rank: ranks use consecutive ports. */
-function endpointOf(endpoint: string, rank: number): string {
-  return rank === 0 ? endpoint : endpoint.replace(/\d+$/, (port) => String(Number(port) + rank));
 }
 
 function confirmRequest(words: number): GenerateRequest {

@@ -3,7 +3,7 @@ import type { CachedPart } from "./block-tree.ts";
 /** The time for loading a token from below the accelerator's memory, as a share of that for prefilling it. */
 export const LOAD_SHARE = 0.1;
 /** The further cost of a token that another rank holds, of which there would be two copies. */
-const COPY_WEIGHT = 1;
+const COPY_WEIGHT = 4;
 /** The cost of a running request for a new one, in tokens of prefill: some tenths of a second. */
 const REQUEST_TOKENS = 4_000;
 

@@ -263,6 +263,7 @@ function describeSimulator(options: SimulatorOptions): BackendDescription {
       maxCacheTtl: undefined,
       longestTokenBytes: LONGEST_TOKEN_BYTES,
       keptConversations: 0,
+      dataParallelRanks: 0,
     }),
   );
   return { engineKind: EngineKind.SIMULATOR, engineVersion: "1", models };

@@ -111,14 +111,6 @@ test("a tool's failure precedes its output, and stands alone without output", ()
 });
 
 describe("calls that share an id keep their order", () => {
-  const inTurn = [
-    ...[assistant(call("f", "{}", "x")), answers("x")],
-    ...[assistant(call("f", "{}", "x")), answers("x"), answers("x")],
-  ];
-  test("in successive turns", () => {
-    const [first, second] = ["functions.f:0", "functions.f:1"];
-    expect(idsOf(history(inTurn, {}, "functions.name:index"))).toEqual([first, first, second, second, second]);
-  });
   test("and in one turn", () => {
     const together = [assistant(call("f", "{}", "x"), call("g", "{}", "x")), answers("x"), answers("x")];
     const [first, second] = ["functions.f:0", "functions.g:1"];
@@ -128,20 +120,6 @@ describe("calls that share an id keep their order", () => {
 
 test.each(["abcDEF012", "call_abcDEF012", "toolu_abcDEF012"])("the nine characters of %s are kept", (callId) => {
   expect(idsOf(history([assistant(call("f", "{}", callId))], {}, "nine-characters"))).toEqual(["abcDEF012"]);
-});
-
-test("a turn of several calls becomes several turns, each with its own results", () => {
-  const messages = [
-    assistant(text("now"), call("f", "{}", "a"), call("f", "{}", "b")),
-    ...[answers("b"), answers("a"), answers("other")],
-    user("go on"),
-  ];
-  const apart = history(messages, { singleCalls: true });
-  expect(idsOf(apart)).toEqual(["a", "a", "b", "b", "other"]);
-  expect(apart.map(({ role }) => role)).toEqual([
-    ...[Role.ASSISTANT, Role.TOOL, Role.ASSISTANT, Role.TOOL, Role.TOOL],
-    Role.USER,
-  ]);
 });
 
 test("joining, splitting and renumbering twenty thousand messages takes linear time", () => {
@@ -175,7 +153,7 @@ describe("an unsupported message is refused with the path in the caller's reques
   });
 });
 
-const standIns = { text: (text: string) => text };
+const asItIs = (text: string) => text;
 const number = (lexeme: string) => new JsonNumber(lexeme);
 
 describe("JSON keeps details that JavaScript would lose", () => {
@@ -204,7 +182,7 @@ describe("JSON keeps details that JavaScript would lose", () => {
     ['"x"', "x"],
   ];
   test.each(cases)("%s", (json, value) => {
-    const read = toTemplateValue(json, standIns);
+    const read = toTemplateValue(json, asItIs);
     expect(read).toEqual(value);
     if (read instanceof Map && value instanceof Map) expect([...read.keys()]).toEqual([...value.keys()]);
   });
@@ -212,12 +190,12 @@ describe("JSON keeps details that JavaScript would lose", () => {
 
 test("millions of escapes and brackets are read in linear time", () => {
   const escapes = '"\\'.repeat(2_000_000);
-  const read = toTemplateValue(JSON.stringify({ a: escapes, b: "c" }), standIns);
+  const read = toTemplateValue(JSON.stringify({ a: escapes, b: "c" }), asItIs);
   expect(read).toEqual(
     new Map([
       ["a", escapes],
       ["b", "c"],
     ]),
   );
-  expect(toTemplateValue("[".repeat(3_000_000), standIns)).toBeUndefined();
+  expect(toTemplateValue("[".repeat(3_000_000), asItIs)).toBeUndefined();
 });

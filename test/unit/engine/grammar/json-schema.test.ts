@@ -20,7 +20,6 @@ function compile(schema: unknown) {
 
 const nested = (levels: number): unknown => (levels === 0 ? {} : { items: nested(levels - 1) });
 const properties = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, i) => [`p${i}`, {}]));
-const anyOf = (count: number, inner: unknown) => ({ anyOf: Array.from({ length: count }, () => inner) });
 const chain = (length: number, step: (next: unknown) => unknown) => ({
   $defs: Object.fromEntries(
     Array.from({ length }, (_, i) => [`d${i}`, i === 0 ? { type: "null" } : step({ $ref: `#/$defs/d${i - 1}` })]),
@@ -56,14 +55,11 @@ describe("toGrammar", () => {
     ["no types", { properties: { a: { type: [] } } }, "#/properties/a/type"],
     ["an empty enum", { enum: [] }, "#/enum"],
     ["a negative length", { properties: { "my key": { minLength: -1 } } }, "#/properties/*/minLength"],
-    ["half a count", { maxItems: 1.5 }, "#/maxItems"],
     ["a bound that is not a number", { minimum: "1" }, "#/minimum"],
     ["a broken pattern", { items: { pattern: "(" } }, "#/items/pattern"],
     ["properties in a list", { properties: [] }, "#/properties"],
     ["required that is not a list", { required: true }, "#/required"],
-    ["an empty anyOf", { anyOf: [] }, "#/anyOf"],
     ["a schema that is a number", { items: 5 }, "#/items"],
-    ["a list as schema", [], "#"],
     ["nothing as schema", undefined, "#"],
     ["a reference to nothing", { $ref: "#/$defs/x" }, "#/$ref"],
     ["a reference to an anchor", { $ref: "#x" }, "#/$ref"],
@@ -79,10 +75,8 @@ describe("toGrammar", () => {
 
   test.each([
     ["false", false],
-    ["contradicting types", { allOf: [{ type: "string" }, { type: "integer" }] }],
     ["contradicting bounds", { type: "integer", minimum: 5, maximum: 4 }],
     ["contradicting lengths", { type: "string", minLength: 5, maxLength: 4 }],
-    ["contradicting constants", { const: 1, enum: [2] }],
     ["a closed object without what it requires", { type: "object", required: ["a"], additionalProperties: false }],
     ["an object that must hold itself", { type: "object", properties: { a: { $ref: "#" } }, required: ["a"] }],
     ["a reference to itself", { $ref: "#" }],
@@ -93,7 +87,6 @@ describe("toGrammar", () => {
   });
 
   test.each([
-    ["200 levels", nested(200)],
     ["49 levels", nested(49)],
     ["100,000 levels", JSON.parse("[".repeat(100_000) + "]".repeat(100_000))],
     ["10,000 properties", { properties: properties(10_000) }],
@@ -102,8 +95,6 @@ describe("toGrammar", () => {
     ["a long chain of references", chain(1000, (next) => ({ items: next }))],
     ["too many alternatives", integers(300)],
     ["a product of alternatives", { allOf: [integers(30), integers(30), integers(30)] }],
-    ["an unsatisfiable product", { allOf: Array.from({ length: 20 }, () => anyOf(4, { type: "null" })) }],
-    ["deep products", { $defs: { a: anyOf(9, anyOf(9, anyOf(9, { type: "array" }))) }, $ref: "#/$defs/a" }],
     [
       "a long enum of long names for a map",
       {
@@ -126,11 +117,6 @@ describe("toGrammar", () => {
       },
     ],
     ["objects", { anyOf: [1, 2].map((n) => ({ properties: { a: { $ref: "#" }, b: { const: n } } })) }],
-    [
-      "values of maps",
-      { anyOf: [1, 2].map((n) => ({ type: "object", additionalProperties: { $ref: "#" }, maxProperties: n })) },
-    ],
-    ["objects without a reference", nestedChoices(7)],
     ["strings", { anyOf: Array.from({ length: 70 }, (_, n) => ({ type: "string", maxLength: n + 5 })) }],
     ["numbers", { anyOf: Array.from({ length: 70 }, (_, n) => ({ type: "integer", minimum: n })) }],
   ])("reduces alternatives whose readings multiply with depth to types and reports them: %s", (_, schema) => {
@@ -192,13 +178,6 @@ describe("toGrammar", () => {
     ["the values of many strings", { anyOf: Array.from({ length: 200 }, (_, n) => ({ const: `value ${n}` })) }],
   ])("accepts recursion if alternatives are distinguished by %s", (_, schema) => {
     expect(compile(schema).text).toContain("root ::= ");
-  });
-
-  test("does not enforce patterns whose counts multiply", () => {
-    expect(compile({ pattern: "^((((a?){100}){100}){100}){100}$" }).unenforced).toEqual(["#/pattern"]);
-    expect(compile({ pattern: "^[a-z]{0,100000}$" }).unenforced).toEqual([]);
-    const many = { anyOf: Array.from({ length: 20 }, (_, i) => ({ pattern: `^(a?b?){${i},400}$` })) };
-    expect(compile(many).unenforced.length).toBeGreaterThan(0);
   });
 
   test.each([

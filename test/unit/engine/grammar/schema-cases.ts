@@ -91,6 +91,10 @@ unique items
   + [1,1]
   - 1
   ? #/uniqueItems
+unique items of a list with a pattern
+  {"type":"array","items":{"enum":["a","b"],"pattern":"^a"},"uniqueItems":true}
+  + [] | ["a"]
+  - ["b"] | ["a","a"]
 anyOf
   {"anyOf":[{"type":"integer"},{"type":"array","items":{"type":"string"}}]}
   + 1 | ["a"]

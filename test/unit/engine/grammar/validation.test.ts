@@ -4,7 +4,7 @@ import { SchemaValidator } from "../../../../engine/grammar/validation/schema-va
 import { WorkBudget } from "../../../../engine/work-budget.ts";
 import type { GenerateRequest } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { tool } from "../../../support/engine/canonical.ts";
-import { blockEnd, delta, reasoningStart, textStart, toolCallStart } from "../../../support/events/events.ts";
+import { blockEnd, delta, textStart, toolCallStart } from "../../../support/events/events.ts";
 import { independentValidator } from "../../../support/schemas/independent-validator.ts";
 import { SCHEMA_CASES } from "./schema-cases.ts";
 
@@ -163,8 +163,6 @@ describe("complete texts are checked against their schema", () => {
   test.each<[name: string, Asked, start: ReturnType<typeof textStart>, text: string, complete?: boolean]>([
     ["a valid answer", answer(true), textStart(0), '{"n":"aa"}'],
     ["valid arguments", tools(true), call, '{"n":"a"}'],
-    ["reasoning", answer(true), reasoningStart(0), "so"],
-    ["text beside tools", tools(true), textStart(0), "so"],
     ["an unknown tool", tools(true), toolCallStart(0, "get"), "{}"],
     ["a truncated answer", answer(true), textStart(0), '{"n":', false],
     ["an answer with an invalid schema", answer(false, { type: "x" }), textStart(0), "{}"],

@@ -22,16 +22,6 @@ function watched<Time extends Clock>(clock: Time) {
   return { clock, engine, seen, watchdog, step };
 }
 
-test("a single step restarts the time", async () => {
-  const { clock, engine, seen, step } = watched(new VirtualClock());
-  engine.inFlight = 1;
-  for (let round = 0; round < 20; round += 1) {
-    await clock.advance(900);
-    step();
-  }
-  expect(seen).toEqual([]);
-});
-
 test("departing and arriving callers do not count as steps", async () => {
   const { clock, engine, seen, watchdog } = watched(new VirtualClock());
   for (let caller = 0; caller < 4; caller += 1) {

@@ -2,12 +2,12 @@ import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from "node:fs/promise
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
-import type { Clock } from "../../../../deploy/runtime/time/clock.ts";
 import { FileKeyStore } from "../../../../gateway/keys/file-key-store.ts";
 import { createKey, setStatus } from "../../../../gateway/keys/key-admin.ts";
 import { type KeySetChange, pepperFileOf, restoreKeyFile, updateKeyFile } from "../../../../gateway/keys/key-file.ts";
 import type { KeySet } from "../../../../gateway/keys/key-record.ts";
 import type { KeyStoreStatus } from "../../../../gateway/keys/key-store.ts";
+import { VirtualClock } from "../../../support/virtual-clock.ts";
 
 const NOW = Date.parse("2026-03-01T00:00:00.000Z");
 const LOADED = {
@@ -15,46 +15,16 @@ const LOADED = {
   ...{ refused: [], wentBack: 0 },
 };
 
-/** Time stands still until the test advances it; a timer runs when the test fires it. */
-class ManualClock implements Clock {
-  wall = NOW;
-  #timers = new Set<() => void>();
-
-  nowMs(): number {
-    return this.wall;
-  }
-
-  wallMs(): number {
-    return this.wall;
-  }
-
-  after(ms: number, run: () => void): () => void {
-    // The time limit of a hanging read is not simulated here.
-    if (ms < 1_000) this.#timers.add(run);
-    return () => this.#timers.delete(run);
-  }
-
-  get waiting(): number {
-    return this.#timers.size;
-  }
-
-  fire(): void {
-    const due = [...this.#timers];
-    this.#timers.clear();
-    for (const run of due) run();
-  }
-}
-
 const patient = new AbortController().signal;
 
 let folder: string;
 let file: string;
-let clock: ManualClock;
+let clock: VirtualClock;
 
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), "svc-file-key-store-"));
   file = join(folder, "keys.json");
-  clock = new ManualClock();
+  clock = new VirtualClock("2026-03-01T00:00:00.000Z");
 });
 
 // A closed store may still be recording the revision that it used.
@@ -90,15 +60,13 @@ async function replaceFile(text: string): Promise<void> {
   await rename(`${file}.new`, file);
 }
 
-describe("opening", () => {
-  test("takes the keys of the file", async () => {
-    const { id, key } = await addKey();
-    const store = await openStore();
-    expect(store.find(key)).toMatchObject({ keyId: id, models: "all" });
-    expect(store.byId(id)).toBe(store.find(key));
-    expect(store.byId("nobody")).toBeUndefined();
-    expect(store.status()).toEqual({ ...LOADED, loadErrors: 0, fault: undefined });
-  });
+test("opening loads the keys of the file", async () => {
+  const { id, key } = await addKey();
+  const store = await openStore();
+  expect(store.find(key)).toMatchObject({ keyId: id, models: "all" });
+  expect(store.byId(id)).toBe(store.find(key));
+  expect(store.byId("nobody")).toBeUndefined();
+  expect(store.status()).toEqual({ ...LOADED, loadErrors: 0, fault: undefined });
 });
 
 test("opening rejects without the file, and an unusable file with the reason", async () => {
@@ -106,7 +74,8 @@ test("opening rejects without the file, and an unusable file with the reason", a
   await addKey();
   await replaceFile("{");
   await expect(FileKeyStore.open(file, clock)).rejects.toThrow(/keys\.json is not valid JSON/);
-  expect(clock.waiting).toBe(0);
+  // No timer is left.
+  clock.jump(1_000_000);
 });
 
 describe("a change of the file", () => {
@@ -160,7 +129,7 @@ describe("a bad file", () => {
     await mkdir(file, { mode: 0o700 });
     await stale;
     const { loadErrors } = store.status();
-    clock.fire();
+    await clock.advance(500);
     await vi.waitFor(() => expect(store.status().loadErrors).toBeGreaterThan(loadErrors));
     expect(store.find(key)).toBeDefined();
   });
@@ -232,7 +201,6 @@ test("a closed store calls no listener, waits for no file and still finds its ke
   const calls: KeyStoreStatus[] = [];
   store.onChange((status) => calls.push(status));
   await store.close();
-  expect(clock.waiting).toBe(0);
   // A second store sees the change, so the first would have seen it, too.
   const witness = await openStore();
   const seen = nextStatus(witness, ({ keys }) => keys === 2);

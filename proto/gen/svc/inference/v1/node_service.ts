@@ -463,6 +463,11 @@ export interface ModelDescription {
    * is not known.
    */
   readonly keptConversations: number;
+  /**
+   * The data-parallel ranks are the replicas of the model inside the engine, of which each has its own cache and prefills its
+   * own prompts: what the node has yet to prefill is shared among them. The node picks the rank of a request. Default 0: one.
+   */
+  readonly dataParallelRanks: number;
 }
 
 /** DrainNodeRequest asks a node to take no new calls. */
@@ -1059,6 +1064,7 @@ function createBaseModelDescription(): ModelDescription {
     maxCacheTtl: undefined,
     longestTokenBytes: 0,
     keptConversations: 0,
+    dataParallelRanks: 0,
   };
 }
 
@@ -1110,6 +1116,9 @@ export const ModelDescription: MessageFns<ModelDescription> = {
     }
     if (message.keptConversations !== 0) {
       writer.uint32(104).uint32(message.keptConversations);
+    }
+    if (message.dataParallelRanks !== 0) {
+      writer.uint32(112).uint32(message.dataParallelRanks);
     }
     return writer;
   },
@@ -1251,6 +1260,14 @@ export const ModelDescription: MessageFns<ModelDescription> = {
             message.keptConversations = reader.uint32();
             continue;
           }
+          case 14: {
+            if (tag !== 112) {
+              break;
+            }
+
+            message.dataParallelRanks = reader.uint32();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1316,6 +1333,11 @@ export const ModelDescription: MessageFns<ModelDescription> = {
         : isSet(object.kept_conversations)
         ? globalThis.Number(object.kept_conversations)
         : 0,
+      dataParallelRanks: isSet(object.dataParallelRanks)
+        ? globalThis.Number(object.dataParallelRanks)
+        : isSet(object.data_parallel_ranks)
+        ? globalThis.Number(object.data_parallel_ranks)
+        : 0,
     };
   },
 
@@ -1360,6 +1382,9 @@ export const ModelDescription: MessageFns<ModelDescription> = {
     if (message.keptConversations !== 0) {
       obj.keptConversations = Math.round(message.keptConversations);
     }
+    if (message.dataParallelRanks !== 0) {
+      obj.dataParallelRanks = Math.round(message.dataParallelRanks);
+    }
     return obj;
   },
 
@@ -1383,6 +1408,7 @@ export const ModelDescription: MessageFns<ModelDescription> = {
       : undefined;
     message.longestTokenBytes = object.longestTokenBytes ?? 0;
     message.keptConversations = object.keptConversations ?? 0;
+    message.dataParallelRanks = object.dataParallelRanks ?? 0;
     return message;
   },
 };

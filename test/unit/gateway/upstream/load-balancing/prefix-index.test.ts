@@ -84,17 +84,6 @@ describe("sent prompts", () => {
   const tokensOn = (index: PrefixIndex, shape: PromptShape, address = "A", nowMs = 0) =>
     index.held(shape, nowMs, 0.25).byAddress.get(address)?.tokens;
 
-  test("are expected at their endpoint at once, and no longer once they are withdrawn", () => {
-    const index = indexOf();
-    const sent = index.sent(prompt("h u"), "A", use());
-    expect(index.held(prompt("h u x"), 0, 0.25).byAddress.get("A")).toEqual({
-      ...{ bytes: 8_000, tokens: 2_000, tailTokens: 0, usableTailTokens: 0, lowerTokens: 0 },
-      ...{ usedAtMs: 0, prefilled: false },
-    });
-    sent.state = "withdrawn";
-    expect(tokensOn(index, prompt("h u x"))).toBeUndefined();
-  });
-
   test("that fail leave the earlier ones with the same prefix", () => {
     const index = indexOf();
     index.sent(prompt("h u"), "A", use()).state = "prefilled";
@@ -102,17 +91,6 @@ describe("sent prompts", () => {
     index.sent(prompt("h w"), "B", use());
     expect(tokensOn(index, prompt("h u a v"))).toBe(2_000);
     expect(tokensOn(index, prompt("h u a v"), "B")).toBe(1_000);
-  });
-
-  test("have the measured length, and the answer behind them for the turn that continues them", () => {
-    const index = indexOf();
-    const sent = index.sent(prompt("h u"), "A", use());
-    Object.assign(sent, { state: "prefilled", tokensPerByte: 0.5, answerTokens: 700 });
-    expect(tokensOn(index, prompt("h x"))).toBe(2_000);
-    const tails = [prompt("h u a v", 2), prompt("h u v"), prompt("h u")].map(
-      (shape) => index.held(shape, 0, 0.25).byAddress.get("A")?.tailTokens,
-    );
-    expect(tails).toEqual([700, 0, 0]);
   });
 
   test("expire, and go with their endpoint's cache", () => {
