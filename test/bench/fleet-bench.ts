@@ -1,6 +1,4 @@
 import { setMaxListeners } from "node:events";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { exponential, seededRandom } from "../support/seeded-random.ts";
@@ -11,7 +9,7 @@ import {
   SIMULATED,
   startNodeFleet,
 } from "./processes/programs.ts";
-import { type BenchResult, medianOf, medianRatio, percentile, type Rounds, type Row } from "./report.ts";
+import { type BenchResult, inFolder, medianOf, medianRatio, percentile, type Rounds, type Row } from "./report.ts";
 import type { BenchSettings } from "./settings.ts";
 
 const CHARACTERS_PER_TOKEN = 4;
@@ -200,26 +198,17 @@ export async function fleetBench(settings: BenchSettings): Promise<BenchResult> 
   };
 }
 
-async function measureAll(
-  policies: readonly string[],
-  { repetitions, seconds }: BenchSettings,
-): Promise<Rounds<Measured>> {
-  const folder = await mkdtemp(join(tmpdir(), "svc-bench-fleet-"));
-  try {
+function measureAll(policies: readonly string[], { repetitions, seconds }: BenchSettings): Promise<Rounds<Measured>> {
+  return inFolder("fleet", async (folder) => {
     const rounds: Map<string, Measured>[] = [];
     for (let round = 0; round < repetitions; round += 1) {
       const measured = new Map<string, Measured>();
-      for (const policy of policies)
-        measured.set(
-          policy,
-          await measure(policy, seconds * LENGTH_FACTOR * 1_000, join(folder, `${policies.indexOf(policy)}-${round}`)),
-        );
+      for (const [at, policy] of policies.entries())
+        measured.set(policy, await measure(policy, seconds * LENGTH_FACTOR * 1_000, join(folder, `${at}-${round}`)));
       rounds.push(measured);
     }
     return rounds;
-  } finally {
-    await rm(folder, { recursive: true, force: true });
-  }
+  });
 }
 
 async function measure(policy: string, lengthMs: number, folder: string): Promise<Measured> {

@@ -1,7 +1,4 @@
 import { setMaxListeners } from "node:events";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { LlamaContextSequence, LlamaModel } from "node-llama-cpp";
 import { FairLane } from "../../deploy/runtime/queue/fair-lane.ts";
@@ -14,6 +11,7 @@ import { DEMONSTRATION, startNode } from "./processes/programs.ts";
 import {
   type BenchResult,
   cpuMs,
+  inFolder,
   interleave,
   medianOf,
   medianRatio,
@@ -59,11 +57,13 @@ type Answering = {
 
 /** Compares a node with a plain loop over llama.cpp. Their measurements alternate, so that other load affects both. */
 export async function llamaBench(settings: BenchSettings): Promise<BenchResult> {
-  const folder = await mkdtemp(join(tmpdir(), "svc-llama-bench-"));
   const repetitions = settings.quick ? 3 : settings.repetitions;
-  const node = await theNode(folder);
-  try {
-    const loop = await theLoop();
+  return inFolder("llama", async (folder) => {
+    const node = await theNode(folder);
+    const loop = await theLoop().catch(async (error) => {
+      await node.stop();
+      throw error;
+    });
     try {
       const targets = [
         { name: "node", target: node },
@@ -81,11 +81,9 @@ export async function llamaBench(settings: BenchSettings): Promise<BenchResult> 
       return { ...TABLE, rows, notes: NOTES };
     } finally {
       await loop.stop();
+      await node.stop();
     }
-  } finally {
-    await node.stop();
-    await rm(folder, { recursive: true, force: true });
-  }
+  });
 }
 
 const TABLE = {
@@ -233,7 +231,7 @@ async function theLoop(): Promise<Answering> {
       const mine = sequenceOf(asker);
       if (!mine) throw new Error("the loop has no sequence left");
       await mine.cleared;
-      const answered = await loopAnswer(model, mine.sequence, text, { maxTokens, beganMs, signal: asker.signal });
+      const answered = await loopAnswer(model, mine.sequence, text, maxTokens, beganMs, asker.signal);
       if (asker.client !== undefined) mine.cleared = mine.sequence.clearHistory();
       return answered;
     },
@@ -252,17 +250,13 @@ function emptySequence(sequence: LlamaContextSequence): { sequence: LlamaContext
   return { sequence, cleared: Promise.resolve() };
 }
 
-type LoopOptions = {
-  readonly maxTokens: number;
-  readonly beganMs: number;
-  readonly signal: AbortSignal | undefined;
-};
-
 async function loopAnswer(
   model: LlamaModel,
   sequence: LlamaContextSequence,
   text: string,
-  { maxTokens, beganMs, signal }: LoopOptions,
+  maxTokens: number,
+  beganMs: number,
+  signal: AbortSignal | undefined,
 ): Promise<{ tokens: number; firstMs: number }> {
   let tokens = 0;
   let firstMs = Number.NaN;

@@ -14,7 +14,6 @@ import { schemasBench } from "./schemas/schemas-bench.ts";
 import {
   ALL_REPLAY_POLICIES,
   type BenchSettings,
-  isReplayPolicy,
   parseScale,
   QUICK_SCALE,
   type ReplaySettings,
@@ -140,13 +139,6 @@ function namesOf(what: string, known: readonly string[]): (value: string) => rea
   };
 }
 
-function policies(value: string): readonly ReplayPolicy[] {
-  const names = value.split(",").filter(isReplayPolicy);
-  if (names.length !== value.split(",").length)
-    throw new InvalidArgumentError(`The policies are ${ALL_REPLAY_POLICIES.join(", ")}.`);
-  return names;
-}
-
 function scale(value: string): ScaleSettings {
   const sizes = parseScale(value);
   if (!sizes)
@@ -186,7 +178,12 @@ async function main(): Promise<number> {
     .option("--gateways <n,...>", "gateways of the replay, which share nothing (1,4)", positives)
     .option("--sessions-per-node <n,...>", "sessions for each node of the replay", positives, [12, 20, 32])
     .option("--seed <n,...>", "seeds of the replay", positives, [1, 2, 3])
-    .option("--policies <name,...>", "policies of the replay", policies, ALL_REPLAY_POLICIES)
+    .option(
+      "--policies <name,...>",
+      "policies of the replay",
+      namesOf("policies", ALL_REPLAY_POLICIES),
+      ALL_REPLAY_POLICIES,
+    )
     .option("--scale <size=n,...>", "sizes of the bench of scale: endpoints, keys, streams, gateways", scale)
     .exitOverride();
   try {

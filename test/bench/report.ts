@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
-import { cpus, loadavg } from "node:os";
-import { memoryOf } from "../support/processes/processes-with.ts";
+import { mkdtemp, rm } from "node:fs/promises";
+import { cpus, loadavg, tmpdir } from "node:os";
+import { join } from "node:path";
 
 /** A row of a result, with unrounded numbers; NaN for missing measurements. */
 export type Row = Readonly<Record<string, number | string>>;
@@ -82,18 +83,6 @@ export function cpuMs(pid: number): number {
   return parseProcessStat(readFileSync(`/proc/${pid}/stat`, "utf8"));
 }
 
-type Process = { readonly pid: number | undefined };
-
-/** Returns the CPU time of a target's process, in milliseconds; NaN without process. */
-export function cpuOf({ pid }: Process): number {
-  return pid === undefined ? Number.NaN : cpuMs(pid);
-}
-
-/** Returns the resident memory of a target's process, in MB; NaN without process. */
-export function residentOf({ pid }: Process): number {
-  return pid === undefined ? Number.NaN : memoryOf(pid) / 2 ** 20;
-}
-
 /** Formats rows as aligned text: words left, numbers right, a dash for missing measurements. */
 export function formatTable(columns: readonly Column[], rows: readonly Row[]): string {
   const cells = rows.map((row) => columns.map((column) => cell(row[column.key], column.digits ?? 1)));
@@ -139,4 +128,10 @@ export function resultText(result: Measured): string {
   const load = `Load average ${result.loadBefore.toFixed(1)} before, ${result.loadAfter.toFixed(1)} after.`;
   const table = result.rows.length > 0 ? [formatTable(result.columns, result.rows)] : [];
   return ["", result.title, "", ...table, ...result.notes, load].join("\n");
+}
+
+/** Calls `measure` with a new folder, which is removed afterwards. */
+export async function inFolder<Result>(name: string, measure: (folder: string) => Promise<Result>): Promise<Result> {
+  const folder = await mkdtemp(join(tmpdir(), `svc-bench-${name}-`));
+  return measure(folder).finally(() => rm(folder, { recursive: true, force: true }));
 }

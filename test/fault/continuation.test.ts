@@ -78,14 +78,12 @@ type Fault = {
   readonly backend?: object;
 };
 
+const resume = ({ wire }: Place) => wire.restore();
+const restart = ({ node }: Place) => node.startAgain();
+const long = size(0, 120_000);
+
 const FAULTS: readonly Fault[] = [
-  {
-    name: "is killed",
-    begin: ({ node }) => node.kill(),
-    lasts: 0.2,
-    end: ({ node }) => node.startAgain(),
-    againMs: size(0, 600_000),
-  },
+  { name: "is killed", begin: ({ node }) => node.kill(), lasts: 0.2, end: restart, againMs: size(0, 600_000) },
   {
     name: "is told to end",
     async begin({ node }) {
@@ -93,40 +91,18 @@ const FAULTS: readonly Fault[] = [
       expect(await node.stop()).toBe(0);
       show("a node that was told to end", { goneAfterMs: Date.now() - beganMs });
     },
-    lasts: 0,
-    end: ({ node }) => node.startAgain(),
-    againMs: size(0, 60_000),
+    ...{ lasts: 0, end: restart, againMs: size(0, 60_000) },
     // Answers of a minute, of which none is awaited.
     backend: { tokensPerSecond: size(40, 16) },
   },
   {
-    name: "is stopped",
+    ...{ name: "is stopped", lasts: 2, againMs: long },
     begin: ({ node }) => node.signal("SIGSTOP"),
-    lasts: 2,
     end: ({ node }) => node.signal("SIGCONT"),
-    againMs: size(0, 120_000),
   },
-  {
-    name: "loses its connection",
-    begin: ({ wire }) => wire.reset(),
-    lasts: 0,
-    end: nothing,
-    againMs: size(0, 120_000),
-  },
-  {
-    name: "is cut off",
-    begin: ({ wire }) => wire.silence(),
-    lasts: 2,
-    end: ({ wire }) => wire.restore(),
-    againMs: size(0, 120_000),
-  },
-  {
-    name: "falls into nonsense",
-    begin: ({ wire }) => wire.garble(),
-    lasts: 0,
-    end: nothing,
-    againMs: size(0, 120_000),
-  },
+  { name: "loses its connection", begin: ({ wire }) => wire.reset(), lasts: 0, end: nothing, againMs: long },
+  { name: "is cut off", begin: ({ wire }) => wire.silence(), lasts: 2, end: resume, againMs: long },
+  { name: "falls into nonsense", begin: ({ wire }) => wire.garble(), lasts: 0, end: nothing, againMs: long },
 ];
 
 /** The faults for a small machine: the most different ones. */

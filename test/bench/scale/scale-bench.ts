@@ -60,7 +60,7 @@ async function measure(installation: Installation, endpoints: number, lengthMs: 
   const opened = performance.now() - openedMs;
   try {
     progress("measuring while all streams run");
-    for (const client of clients) client.start(true);
+    for (const client of clients) client.start();
     const streaming = await installation.cost(() => sleep(lengthMs));
     const read = clients.map((client) => client.read());
     const delaysMs = read.flatMap((each) => each.delaysMs);
@@ -98,9 +98,8 @@ function openStreams(
 ): Promise<LoadClient> {
   const directive = { events: ENDLESS, eventsPerSecond: 1, eventsPerWrite: 1 };
   const own = keys.filter((_, number) => number % gateways === at);
-  const target = { name: `gateway ${at}`, port, pid: undefined, request: () => "" };
   return LoadClient.open(
-    target,
+    { name: `gateway ${at}`, port },
     own.map((key) => requestText("chat", key, directive)),
   );
 }

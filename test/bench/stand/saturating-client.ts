@@ -1,6 +1,7 @@
 import { connect, type Socket } from "node:net";
-import type { Target } from "../load.ts";
 import { nowUs } from "../processes/requests.ts";
+
+type Target = { readonly name: string; readonly port: number };
 
 const REQUESTS_PER_CONNECTION = 900;
 

@@ -2,16 +2,24 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { cpus, tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { measureWindow, type Target } from "../load.ts";
+import { memoryOf } from "../../support/processes/processes-with.ts";
+import { LoadClient } from "../load.ts";
 import { GATEWAY_PROGRAM, type RunningChild, startBenchGateway, startChild } from "../processes/programs.ts";
-import { BENCH_FORMATS, type BenchFormat, replyRequestText, requestText } from "../processes/requests.ts";
-import { type BenchResult, cpuOf, interleave, median, percentile, type Row, residentOf } from "../report.ts";
+import {
+  BENCH_FORMATS,
+  type BenchFormat,
+  type Directive,
+  ENDLESS,
+  replyRequestText,
+  requestText,
+} from "../processes/requests.ts";
+import { type BenchResult, cpuMs, interleave, median, percentile, type Row } from "../report.ts";
 import type { BenchSettings } from "../settings.ts";
 import { writePage } from "./page.ts";
 import { pin, REFERENCE_NAMES, type Reference, startReferences } from "./references.ts";
 import { SaturatingClient } from "./saturating-client.ts";
 
-export type Cell =
+type Cell =
   | {
       readonly kind: "stream";
       readonly streams: number;
@@ -22,7 +30,7 @@ export type Cell =
     }
   | { readonly kind: "request"; readonly bytes: number };
 
-export type Extent = "quick" | "default" | "full";
+type Extent = "quick" | "default" | "full";
 
 const stream = (
   streams: number,
@@ -59,11 +67,11 @@ function cellName(cell: Cell): string {
 
 export const CELL_NAMES: readonly string[] = CELLS.full.map(cellName);
 
-export function cellsOf(extent: Extent, names: readonly string[] | undefined): readonly Cell[] {
+function cellsOf(extent: Extent, names: readonly string[] | undefined): readonly Cell[] {
   return names ? CELLS.full.filter((cell) => names.includes(cellName(cell))) : CELLS[extent];
 }
 
-export function cellTitle(cell: Cell): string {
+function cellTitle(cell: Cell): string {
   if (cell.kind === "request") return `requests of ${cell.bytes / 1_000} KB, 16 tokens in one piece, at saturation`;
   return `${cell.streams} streams x ${cell.eventsPerSecond} deltas/s, ${cell.clocks} clocks`;
 }
@@ -74,6 +82,8 @@ const CONNECTIONS = 32;
 const REPLY_TOKENS = 16;
 const WARM_MS = 4_000;
 const QUICK_WARM_MS = 3_000;
+/** The time until all processes have detected that the streams are closed, in milliseconds. */
+const LEAVE_MS = 200;
 /** The polling interval and the limit of waiting for a target to become idle after a measurement. */
 const REST_MS = 500;
 const MOST_REST_MS = 5_000;
@@ -97,15 +107,18 @@ const EVERY_FORMAT: readonly string[] = ["smg"];
 
 export const STAND_TARGETS: readonly string[] = [...Object.keys(GATEWAYS), ...REFERENCE_NAMES];
 
-type Stood = Target & {
+type Stood = {
+  readonly name: string;
+  readonly port: number;
   readonly pid: number;
   readonly key: string;
+  request(directive: Directive): string;
   restart?(): Promise<void>;
 };
 
 type EngineReady = { readonly address: string; readonly ssePort: number };
 
-export type StandReading = {
+type StandReading = {
   /** CPU time per delta or request, in microseconds. */
   readonly cpuUs: number;
   readonly perSecond: number;
@@ -199,9 +212,9 @@ async function rest(target: Stood): Promise<void> {
 }
 
 async function rests(target: Stood): Promise<boolean> {
-  const beforeMs = cpuOf(target);
+  const beforeMs = cpuMs(target.pid);
   await sleep(REST_MS);
-  return cpuOf(target) - beforeMs < RESTING * REST_MS;
+  return cpuMs(target.pid) - beforeMs < RESTING * REST_MS;
 }
 
 async function measureCell(cell: Cell, all: readonly Stood[], settings: BenchSettings): Promise<readonly Row[]> {
@@ -257,13 +270,24 @@ async function streams(
   { streams: count, eventsPerSecond, clocks }: Cell & { readonly kind: "stream" },
   { warmMs, seconds }: Span,
 ): Promise<StandReading> {
-  const load = { streams: count, eventsPerSecond, eventsPerWrite: 1, phases: PHASES[clocks] };
-  const window = await measureWindow(target, load, seconds, true, warmMs);
-  return {
-    ...{ cpuUs: window.cpuUs / window.events, perSecond: window.events / seconds },
-    ...{ p50Ms: window.delayP50Ms, p99Ms: window.delayP99Ms, gapP99Ms: window.gapP99Ms },
-    residentMb: window.residentMb,
-  };
+  const directive = { eventsPerSecond, eventsPerWrite: 1, phases: PHASES[clocks], events: ENDLESS };
+  const client = await LoadClient.open(target, Array<string>(count).fill(target.request(directive)));
+  try {
+    await sleep(warmMs);
+    client.start();
+    const before = cpuMs(target.pid);
+    await sleep(seconds * 1_000);
+    const { events, delaysMs, gapsMs } = client.read();
+    const cpuUs = (cpuMs(target.pid) - before) * 1_000;
+    return {
+      ...{ cpuUs: cpuUs / events, perSecond: events / seconds },
+      ...{ p50Ms: percentile(delaysMs, 0.5), p99Ms: percentile(delaysMs, 0.99), gapP99Ms: percentile(gapsMs, 0.99) },
+      residentMb: memoryOf(target.pid) / 2 ** 20,
+    };
+  } finally {
+    client.close();
+    await sleep(LEAVE_MS);
+  }
 }
 
 async function requests(
@@ -276,14 +300,14 @@ async function requests(
   try {
     await sleep(warmMs);
     client.start();
-    const before = cpuOf(target);
+    const before = cpuMs(target.pid);
     await sleep(seconds * 1_000);
     const timesMs = client.read();
-    const cpuUs = (cpuOf(target) - before) * 1_000;
+    const cpuUs = (cpuMs(target.pid) - before) * 1_000;
     return {
       ...{ cpuUs: cpuUs / timesMs.length, perSecond: timesMs.length / seconds },
       ...{ p50Ms: percentile(timesMs, 0.5), p99Ms: percentile(timesMs, 0.99), gapP99Ms: Number.NaN },
-      residentMb: residentOf(target),
+      residentMb: memoryOf(target.pid) / 2 ** 20,
     };
   } finally {
     client.close();

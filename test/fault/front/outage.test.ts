@@ -1,8 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { becomes } from "../../support/becomes.ts";
-import { ANSWER_PATHS, type AnswerPath, bodyFor, brokenEnd, endOf } from "../../support/http/answer-check.ts";
-import { streamOnce } from "../../support/processes/closed-loop.ts";
+import { ANSWER_PATHS, type AnswerPath, bodyFor, endOf } from "../../support/http/answer-check.ts";
 import { Fleet, nothingOpen, show, size } from "../../support/processes/fleet.ts";
 import type { GatewayProcess } from "../../support/processes/gateway-process.ts";
 import { SeededRandom } from "../../support/seeded-random.ts";
@@ -65,20 +64,4 @@ test("100 agents in a long outage of their model: no turn is lost, and none is s
   // The others returned after their retry delay.
   expect(mostHeld).toBe(STREAMED);
   expect(seen.filter((turn) => turn.tries === 1).length).toBeGreaterThanOrEqual(STREAMED);
-});
-
-test("a gateway ends held requests at its time limit, in their format", async () => {
-  const node = await fleet.engine("only");
-  const timeouts = { keepAliveIntervalMs: 100 };
-  const gateway = await fleet.inFrontOf([node], {}, { timeouts, drainTimeoutMs: 500 });
-  await node.kill();
-  const held = Promise.all(ANSWER_PATHS.map((path) => streamOnce(gateway, path, "hi")));
-  const all = ANSWER_PATHS.length;
-  await becomes(async () => (await gateway.stat("svc_cluster_upstream_rq_held")) === all, "all are held");
-  // The status line is sent with the first keep-alive.
-  await sleep(1_000);
-  gateway.process.signal("SIGTERM");
-  for (const { path, status, end } of await held)
-    expect({ status, end }).toEqual({ status: 200, end: brokenEnd(path) });
-  expect(await gateway.process.ended).toBe(0);
 });

@@ -90,28 +90,18 @@ describe.each(CASES)("$path", ({ path, tool, answer, body }) => {
     else expect(error).toMatchObject({ param: field, code });
   }
 
-  test.each(["tools[1].parameters_json_schema", "tools.1.parameters_json_schema"])(
-    "an engine's refusal of %s names that tool's field",
-    async (field) => {
-      refuse({ field, pointer: "/properties/a/not", fault: "not_enforceable" });
-      const error = await refusalOf(path, body(held));
-      expectField(error, tool, "invalid_function_parameters");
-      expect(error.message).toContain("the keyword at /properties/a/not cannot be enforced");
-    },
-  );
-
-  test("an engine's refusal of the answer's schema names its field", async () => {
-    refuse({ field: "output_constraint.json_schema.schema_json", pointer: "/type" });
+  const wrongTool = { pointer: "/properties/a/not", fault: "not_enforceable" };
+  test.each([
+    ["tools[1].parameters_json_schema", wrongTool, "the keyword at /properties/a/not cannot be enforced"],
+    ["tools.1.parameters_json_schema", wrongTool, "the keyword at /properties/a/not cannot be enforced"],
+    ["output_constraint.json_schema.schema_json", { pointer: "/type" }, "cannot be used at /type"],
+    ["tools.1.parameters_json_schema", { pointer: "", fault: "costly", max_bytes: "65536" }, "larger than 65536 bytes"],
+  ])("an engine's refusal of %s names its field: %j", async (field, facts, said) => {
+    refuse({ field, ...facts } as Readonly<Record<string, string>>);
     const error = await refusalOf(path, body(held));
-    expectField(error, answer, "invalid_json_schema");
-    expect(error.message).toContain("cannot be used at /type");
-  });
-
-  test("an engine's refusal of a schema for its size names the limit", async () => {
-    refuse({ field: "tools.1.parameters_json_schema", pointer: "", fault: "costly", max_bytes: "65536" });
-    const error = await refusalOf(path, body(held));
-    expectField(error, tool, "invalid_function_parameters");
-    expect(error.message).toContain("larger than 65536 bytes");
+    if (field.startsWith("tools")) expectField(error, tool, "invalid_function_parameters");
+    else expectField(error, answer, "invalid_json_schema");
+    expect(error.message).toContain(said);
   });
 
   test("a tool that the request does not have names no field", async () => {

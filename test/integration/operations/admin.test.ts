@@ -194,6 +194,9 @@ describe("reading", () => {
 });
 
 describe("changing", () => {
+  const flags = async () =>
+    (await rig.admin.text("/clusters")).split("\n").find((line) => line.includes("::health_flags::"));
+
   test.each([
     "/drain_listeners",
     "/healthcheck/fail",
@@ -237,8 +240,6 @@ describe("changing", () => {
 
   test("a drained endpoint gets no new requests until it is taken back", async () => {
     const { address } = rig.service.engine;
-    const flags = async () =>
-      (await rig.admin.text("/clusters")).split("\n").find((line) => line.includes("::health_flags::"));
     expect(await status(`/endpoint/${address}/drain`)).toBe(200);
     expect(await flags()).toMatch(/::\/draining$/);
     expect(await rig.admin.stat("svc_cluster_membership_draining", `cluster="${MODEL}"`)).toBe(1);
@@ -251,8 +252,6 @@ describe("changing", () => {
 
   test("an endpoint is ejected for a time, and gets no requests until it is put back", async () => {
     const { address } = rig.service.engine;
-    const flags = async () =>
-      (await rig.admin.text("/clusters")).split("\n").find((line) => line.includes("::health_flags::"));
     for (const seconds of ["0", "x", "1.5", "86401"])
       expect(await status(`/endpoint/${address}/eject?seconds=${seconds}`)).toBe(400);
     expect(await status("/endpoint/127.0.0.1:1/eject")).toBe(404);
@@ -263,18 +262,6 @@ describe("changing", () => {
     expect(await status(`/endpoint/${address}/uneject`)).toBe(200);
     expect(await flags()).toMatch(/::healthy$/);
     expect((await rig.service.post(CHAT)).status).toBe(200);
-  });
-
-  test("an ejected endpoint is put back by hand", async () => {
-    const { address } = rig.service.engine;
-    const cluster = rig.service.gateway.clusters.cluster(MODEL);
-    if (!cluster) throw new Error("no cluster");
-    const failures = cluster.settings.outlierDetection.consecutiveGatewayFailure;
-    for (let i = 0; i < failures; i += 1) cluster.outliers.report(address, "failure", performance.now());
-    expect(await rig.admin.stat("svc_cluster_outlier_ejections_active", `cluster="${MODEL}"`)).toBe(1);
-    expect(await rig.admin.text("/clusters")).toContain(`${MODEL}::${address}::health_flags::/failed_outlier_check`);
-    expect(await status(`/endpoint/${address}/uneject`)).toBe(200);
-    expect(await rig.admin.stat("svc_cluster_outlier_ejections_active", `cluster="${MODEL}"`)).toBe(0);
   });
 
   test("a change by hand is a line in the log, with its path and where it came from", async () => {
