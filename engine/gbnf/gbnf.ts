@@ -2,13 +2,16 @@ export type CodeRange = readonly [low: number, high: number];
 
 /** An expression of llama.cpp's grammar language. A choice without options matches nothing. */
 export type Gbnf =
-  | { readonly kind: "literal"; readonly text: string }
+  | Literal
   | CharSet
   | { readonly kind: "sequence"; readonly parts: readonly Gbnf[] }
   | { readonly kind: "choice"; readonly options: readonly Gbnf[] }
   | { readonly kind: "repeat"; readonly part: Gbnf; readonly min: number; readonly max: number | undefined }
   | { readonly kind: "rule"; readonly name: string }
   | FreeText;
+
+/** A text; in `isMarkup`, the spellings of the model's marks are their tokens, where the writer is given those. */
+type Literal = { readonly kind: "literal"; readonly text: string; readonly isMarkup: boolean };
 
 /**
  * Any text, up to the first of the marks if one comes, and the rule behind that mark. A rule of its own: only the reader
@@ -31,7 +34,12 @@ export const EMPTY: Gbnf = { kind: "sequence", parts: [] };
 export const NEVER: Gbnf = { kind: "choice", options: [] };
 
 export function literal(text: string): Gbnf {
-  return text === "" ? EMPTY : { kind: "literal", text };
+  return text === "" ? EMPTY : { kind: "literal", text, isMarkup: false };
+}
+
+/** A text that the model's template writes; what callers have chosen must be a `literal`. */
+export function markup(text: string): Gbnf {
+  return text === "" ? EMPTY : { kind: "literal", text, isMarkup: true };
 }
 
 export function chars(...ranges: CodeRange[]): Gbnf {
@@ -76,7 +84,8 @@ function flattened(parts: readonly Gbnf[]): Gbnf[] {
 
 function append(flat: Gbnf[], part: Gbnf): void {
   const last = part.kind === "literal" ? flat.at(-1) : undefined;
-  if (part.kind === "literal" && last?.kind === "literal") flat[flat.length - 1] = literal(last.text + part.text);
+  if (part.kind === "literal" && last?.kind === "literal" && part.isMarkup === last.isMarkup)
+    flat[flat.length - 1] = { ...last, text: last.text + part.text };
   else flat.push(part);
 }
 
@@ -98,52 +107,111 @@ export function repeat(part: Gbnf, min: number, max: number | undefined): Gbnf {
   return min === 1 && max === 1 ? part : { kind: "repeat", part, min, max };
 }
 
+/** The program that reads a grammar, and the tokens of the model's marks in it by their spellings. */
+export type GrammarReader = {
+  readonly name: "llama.cpp" | "xgrammar";
+  readonly tokens?: Readonly<Record<string, number>>;
+};
+
+export const LLAMA_CPP: GrammarReader = { name: "llama.cpp" };
+
 /** Undefined if the text is longer than `maxLength` characters; writing stops soon after the limit. */
-export function grammarText(root: Gbnf, rules: ReadonlyMap<string, Gbnf>, maxLength: number): string | undefined {
-  let text = `root ::= ${write(root, "top")}\n`;
+export function grammarText(
+  root: Gbnf,
+  rules: ReadonlyMap<string, Gbnf>,
+  maxLength: number,
+  reader = LLAMA_CPP,
+): string | undefined {
+  const writer = new GrammarWriter(rules, reader);
+  let text = `root ::= ${writer.write(root, "top")}\n`;
   for (const [name, body] of rules) {
-    text += `${name} ::= ${write(body, "top")}\n`;
+    text += `${name} ::= ${writer.write(body, "top")}\n`;
     if (text.length > maxLength) return undefined;
   }
   return text.length > maxLength ? undefined : text;
 }
 
-function write(node: Gbnf, within: "top" | "sequence" | "repeat"): string {
-  switch (node.kind) {
-    case "literal":
-      return `"${writeText(node.text)}"`;
-    case "chars":
-    case "except":
-      return writeSet(node);
-    case "rule":
-      return node.name;
-    case "until":
-      return writeFreeText(node);
-    case "sequence": {
-      if (node.parts.length === 0) return '""';
-      const text = writeAll(node.parts, "sequence", " ");
-      return within === "repeat" ? `(${text})` : text;
+class GrammarWriter {
+  readonly #rules: ReadonlyMap<string, Gbnf>;
+  readonly #reader: GrammarReader;
+  readonly #marks: RegExp | undefined;
+
+  constructor(rules: ReadonlyMap<string, Gbnf>, reader: GrammarReader) {
+    this.#rules = rules;
+    this.#reader = reader;
+    const spellings = Object.keys(reader.tokens ?? {}).sort((a, b) => b.length - a.length);
+    const escaped = spellings.map((text) => text.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&"));
+    this.#marks = escaped.length > 0 ? new RegExp(`(${escaped.join("|")})`) : undefined;
+  }
+
+  write(node: Gbnf, within: "top" | "sequence" | "repeat"): string {
+    switch (node.kind) {
+      case "literal":
+        return this.#writeLiteral(node, within);
+      case "chars":
+      case "except":
+        return writeSet(node);
+      case "rule":
+        return node.name;
+      case "until":
+        return this.#writeFreeText(node);
+      case "sequence": {
+        if (node.parts.length === 0) return '""';
+        const text = this.#writeAll(node.parts, "sequence", " ");
+        return within === "repeat" ? `(${text})` : text;
+      }
+      case "choice": {
+        const text = this.#writeAll(
+          node.options.flatMap((option) => optionsOf(this.#plain(option))),
+          "top",
+          " | ",
+        );
+        return within === "top" ? text : `(${text})`;
+      }
+      case "repeat": {
+        const part = node.max === undefined ? this.#plain(node.part) : node.part;
+        const text = this.write(part, "repeat") + writeCount(node.min, node.max);
+        return within === "repeat" ? `(${text})` : text;
+      }
     }
-    case "choice": {
-      const text = writeAll(node.options, "top", " | ");
-      return within === "top" ? text : `(${text})`;
-    }
-    case "repeat": {
-      const text = write(node.part, "repeat") + writeCount(node.min, node.max);
-      return within === "repeat" ? `(${text})` : text;
-    }
+  }
+
+  /**
+   * Returns the body of a rule of single characters and their escapes, for xgrammar: it looks through its whole
+   * vocabulary for each token of a text that is a repetition of rules, and for none of a repetition of characters.
+   */
+  #plain(node: Gbnf): Gbnf {
+    if (this.#reader.name !== "xgrammar" || node.kind !== "rule") return node;
+    const body = this.#rules.get(node.name);
+    return body?.kind === "choice" && body.options.every(isPlain) ? body : node;
+  }
+
+  #writeLiteral({ text, isMarkup }: Literal, within: "top" | "sequence" | "repeat"): string {
+    if (!isMarkup || this.#marks === undefined) return `"${writeText(text)}"`;
+    const parts = text.split(this.#marks).filter((part) => part !== "");
+    const written = parts.map((part) => {
+      const token = this.#reader.tokens?.[part];
+      if (token === undefined) return `"${writeText(part)}"`;
+      return this.#reader.name === "xgrammar" ? `Token(${token})` : `<[${token}]>`;
+    });
+    return within === "repeat" && written.length > 1 ? `(${written.join(" ")})` : written.join(" ");
+  }
+
+  #writeFreeText({ ends }: FreeText): string {
+    const tags = ends.map(({ mark, behind }) => `("${writeText(mark)}", ${this.write(behind, "sequence")})`);
+    return `TagDispatch(${[...tags, "loop_after_dispatch=false"].join(", ")})`;
+  }
+
+  #writeAll(nodes: readonly Gbnf[], within: "top" | "sequence", between: string): string {
+    let text = "";
+    for (const node of nodes) text += text === "" ? this.write(node, within) : between + this.write(node, within);
+    return text;
   }
 }
 
-function writeFreeText({ ends }: FreeText): string {
-  const tags = ends.map(({ mark, behind }) => `("${writeText(mark)}", ${write(behind, "sequence")})`);
-  return `TagDispatch(${[...tags, "loop_after_dispatch=false"].join(", ")})`;
-}
-
-function writeAll(nodes: readonly Gbnf[], within: "top" | "sequence", between: string): string {
-  let text = "";
-  for (const node of nodes) text += text === "" ? write(node, within) : between + write(node, within);
-  return text;
+function isPlain(node: Gbnf): boolean {
+  if (node.kind === "sequence") return node.parts.every(({ kind }) => kind === "chars" || kind === "literal");
+  return node.kind === "chars" || node.kind === "except" || node.kind === "literal";
 }
 
 export function writeSet(set: CharSet): string {

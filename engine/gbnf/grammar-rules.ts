@@ -1,5 +1,19 @@
 import { WorkBudget } from "../work-budget.ts";
-import { choice, EMPTY, type Gbnf, NEVER, optional, repeat, rule, sequence, writeSet } from "./gbnf.ts";
+import {
+  type CodeRange,
+  chars,
+  choice,
+  EMPTY,
+  type Gbnf,
+  type GrammarReader,
+  LLAMA_CPP,
+  NEVER,
+  optional,
+  repeat,
+  rule,
+  sequence,
+  writeSet,
+} from "./gbnf.ts";
 
 type PrunedGrammar = { readonly root: Gbnf; readonly rules: ReadonlyMap<string, Gbnf> };
 
@@ -218,6 +232,8 @@ const RULE_WORK = 8;
 
 /** The named rules of a grammar. Every rule is charged to a work budget; `WorkSpent` is thrown when it is used up. */
 export class GrammarRules {
+  /** The program that reads the grammar: some forms cost one of them much. */
+  readonly reader: GrammarReader;
   #budget: WorkBudget;
   #patternBudget: WorkBudget;
   readonly #rules = new Map<string, Gbnf>();
@@ -227,7 +243,8 @@ export class GrammarRules {
   #freeWays = 0;
   #finishing = new FinishingRules(this.#rules);
 
-  constructor(budget = new WorkBudget(Number.POSITIVE_INFINITY)) {
+  constructor(budget = new WorkBudget(Number.POSITIVE_INFINITY), reader = LLAMA_CPP) {
+    this.reader = reader;
     this.#budget = budget;
     this.#patternBudget = new WorkBudget(PATTERNS_WORK, budget);
   }
@@ -351,8 +368,24 @@ export class GrammarRules {
 
   #times(part: Gbnf, min: number, max: number | undefined): Gbnf {
     if (max === undefined) return sequence(this.#exactly(part, min), repeat(part, 0, undefined));
+    if (this.reader.name === "xgrammar" && max > LONG && max <= 4 * BLOCK && part.kind === "chars")
+      return repeat(this.#counted(part.ranges), min, max);
     if (max <= BLOCK) return repeat(part, min, max);
     return sequence(this.#exactly(part, min), this.#upTo(part, max - min));
+  }
+
+  /** A character as a rule whose repetitions xgrammar counts; it writes a repeated set, or a rule of one, out. */
+  #counted(ranges: readonly CodeRange[]): Gbnf {
+    const [[low, high] = [0, 0], ...others] = ranges;
+    const first: readonly CodeRange[] =
+      low < high
+        ? [
+            [low, low],
+            [low + 1, high],
+          ]
+        : [[low, high]];
+    const [one = [0, 0], ...rest] = [...first, ...others];
+    return rest.length === 0 ? chars(one) : this.once(`counted ${ranges}`, () => choice(chars(one), chars(...rest)));
   }
 
   #exactly(part: Gbnf, count: number): Gbnf {

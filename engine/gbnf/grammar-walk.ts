@@ -127,7 +127,7 @@ function restOf(stack: Stack | undefined, rules: GrammarRules): Gbnf {
 function restOfTop({ node, done }: Stack, rules: GrammarRules): Gbnf {
   switch (node.kind) {
     case "literal":
-      return literal(node.text.slice(Number(done)));
+      return done === 0 ? node : literal(node.text.slice(Number(done)));
     case "repeat": {
       const times = Number(done);
       return repeat(node.part, Math.max(0, node.min - times), node.max === undefined ? undefined : node.max - times);

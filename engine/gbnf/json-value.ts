@@ -27,15 +27,23 @@ export function stringChar(rules: GrammarRules): Gbnf {
   return rules.named("char", () => {
     const hex = charsOf("09", "AF", "af");
     const d = charsOf("DD", "dd");
-    const plain = choice(
-      sequence(charsOf("09", "AC", "ac", "EF", "ef"), hex, hex, hex),
-      sequence(d, charsOf("07"), hex, hex),
-    );
-    const pair = sequence(d, charsOf("89", "AB", "ab"), hex, hex, literal("\\u"), d, charsOf("CF", "cf"), hex, hex);
-    const simple = choice(...['"', "\\", "/", "b", "f", "n", "r", "t"].map(literal));
     return choice(
       chars([0x20, 0x21], [0x23, 0x5b], [0x5d, 0xd7ff], [0xe000, 0x10ffff]),
-      sequence(literal("\\"), choice(simple, sequence(literal("u"), choice(plain, pair)))),
+      sequence(literal("\\"), charsOf('""', "//", "\\\\", "bb", "ff", "nn", "rr", "tt")),
+      sequence(literal("\\u"), charsOf("09", "AC", "EF", "ac", "ef"), hex, hex, hex),
+      sequence(literal("\\u"), d, charsOf("07"), hex, hex),
+      sequence(
+        literal("\\u"),
+        d,
+        charsOf("89", "AB", "ab"),
+        hex,
+        hex,
+        literal("\\u"),
+        d,
+        charsOf("CF", "cf"),
+        hex,
+        hex,
+      ),
     );
   });
 }

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { literal, sequence } from "../gbnf/gbnf.ts";
+import { literal, markup, sequence } from "../gbnf/gbnf.ts";
 import { type ArgumentPath, type ArgumentTypes, ITEM, type JsonType } from "./argument-types.ts";
 import { inString, jsonOf } from "./argument-writer.ts";
 import { type CallProgress, type CallReader, heldSuffixLength, MAX_NAME, markAt, skipSpace } from "./call-reader.ts";
@@ -288,7 +288,7 @@ export const bareKeys = toolCallForm({
     return {
       ...opening(open, namePrefix),
       begins: (name) => name,
-      rest: (_, args) => sequence(literal("{"), args, literal(`}${close}`)),
+      rest: (_, args) => sequence(literal("{"), args, markup(`}${close}`)),
       tags: {
         open: "",
         key: (key) => (/^[^\s{}[\],:<>"]+$/.test(key) ? key : textClose + key + textClose),

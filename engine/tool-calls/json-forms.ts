@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { literal, sequence } from "../gbnf/gbnf.ts";
+import { literal, markup, sequence } from "../gbnf/gbnf.ts";
 import { ArgumentMender } from "./argument-mender.ts";
 import type { ArgumentTypes } from "./argument-types.ts";
 import { type CallProgress, type CallReader, isSpace, LeadingMarkReader } from "./call-reader.ts";
@@ -15,7 +15,7 @@ function jsonObjectCall(argumentsKey: string, end: string): Pick<CallMarkup, "be
   return {
     begins: () => "{",
     rest: (name, args) =>
-      sequence(literal(`"name": ${JSON.stringify(name)}, ${JSON.stringify(argumentsKey)}: `), args, literal(`}${end}`)),
+      sequence(literal(`"name": ${JSON.stringify(name)}, ${JSON.stringify(argumentsKey)}: `), args, markup(`}${end}`)),
   };
 }
 

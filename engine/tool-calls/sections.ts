@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { charsOf, EMPTY, type Gbnf, literal, repeat, sequence } from "../gbnf/gbnf.ts";
+import { charsOf, EMPTY, type Gbnf, literal, markup, repeat, sequence } from "../gbnf/gbnf.ts";
 import { ArgumentMender } from "./argument-mender.ts";
 import type { ArgumentTypes } from "./argument-types.ts";
 import { type CallProgress, type CallReader, MAX_NAME, markAt, skipSpace } from "./call-reader.ts";
@@ -156,7 +156,7 @@ export const sections = toolCallForm({
   markup({ open, otherOpens, otherCallOpens, callOpen, namePrefix, nameTail, nameEnd, callClose, nameIsId, close }) {
     const index = nameIsId ? sequence(literal(":"), repeat(charsOf("09"), 1, 4)) : EMPTY;
     const begins = (name: string) => (nameIsId ? `functions.${name}` : namePrefix + name);
-    const rest = (_: string, args: Gbnf) => sequence(index, literal(nameTail + nameEnd), args, literal(callClose));
+    const rest = (_: string, args: Gbnf) => sequence(index, markup(nameTail + nameEnd), args, markup(callClose));
     return {
       ...(open === "" ? opening(callOpen, "") : opening(open, callOpen, callOpen)),
       otherOpens,

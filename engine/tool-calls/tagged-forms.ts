@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { charsOf, EMPTY, literal, repeat, sequence } from "../gbnf/gbnf.ts";
+import { charsOf, EMPTY, markup, repeat, sequence } from "../gbnf/gbnf.ts";
 import { type KeyEnd, type TaggedCallMarks, TaggedCallReader } from "./tagged-call-reader.ts";
 import { groupedCalls, mark, opening, spaceBefore, spaceBehind, text, toolCallForm } from "./tool-call-form.ts";
 
@@ -92,11 +92,11 @@ export const namedTags = toolCallForm({
       begins: (name) => name,
       rest: (_, args) =>
         sequence(
-          literal(callNameEnd + callIndexOpen),
+          markup(callNameEnd + callIndexOpen),
           index,
-          literal(callIndexClose + callHeadEnd),
+          markup(callIndexClose + callHeadEnd),
           args,
-          literal(callClose),
+          markup(callClose),
         ),
       tags: {
         open: parameterOpen,
@@ -186,7 +186,7 @@ export const elementTags = toolCallForm({
     return {
       ...opening(open, callOpen, callOpen),
       begins: (name) => name,
-      rest: (_, args) => sequence(literal(callNameEnd), args, literal(callClose)),
+      rest: (_, args) => sequence(markup(callNameEnd), args, markup(callClose)),
       tags: {
         open: `${tagMark}<`,
         key: (key) => key,
@@ -250,7 +250,7 @@ export const keyValueTags = toolCallForm({
     return {
       ...opening(open, ""),
       begins: (name) => name,
-      rest: (_, args) => sequence(args, literal(close)),
+      rest: (_, args) => sequence(args, markup(close)),
       tags: {
         open: keyOpen,
         key: (key) => key,

@@ -34,7 +34,7 @@ const PERSON =
 const FIXED = { kind: { $case: "jsonSchema", value: { name: "p", schemaJson: PERSON, strict: true } } } as const;
 
 /** Requests whose answers are cut and continued. */
-const CUT: Readonly<Record<string, Partial<GenerateRequest>>> = {
+export const CUT: Readonly<Record<string, Partial<GenerateRequest>>> = {
   text: { messages: [user(COUNT)] },
   reasoning: { messages: [user("What is 2+3?")], reasoning: THINK },
   "a strict call": ASKED,

@@ -4,6 +4,7 @@ import { answersBeside, crashBeside } from "./answers.ts";
 import { ENGINES } from "./engines.ts";
 import { marksBeside } from "./marks.ts";
 import { Rig } from "./rig.ts";
+import { takenOver } from "./takeover.ts";
 import { toolsBeside } from "./tools.ts";
 
 // `test/engines/run` has said which are not installed.
@@ -27,6 +28,8 @@ describe.each(installed)("a real $dialect", (lane) => {
       return { backend, stop: () => backend.close() };
     },
   });
+
+  takenOver(rig);
 
   describe("with a node beside it", () => {
     beforeAll(() => rig.startNode(), 120_000);

@@ -3,6 +3,7 @@ import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
+import { durationMs } from "../../deploy/runtime/time/clock.ts";
 import { OpenAiCompatibleBackend } from "../../engine/backends/openai-compatible/openai-compatible-backend.ts";
 import { loadProfile } from "../../engine/profiles/profile.ts";
 import { type Message, Role } from "../../proto/gen/svc/inference/v1/messages.ts";
@@ -78,16 +79,18 @@ async function startRig(ranks: number) {
     expect((await reading.ended).code).toBe(0);
     const pieces = reading.events.map(({ kind }) => (kind?.$case === "blockDelta" ? kind.value.text : ""));
     const last = reading.events.at(-1)?.kind;
-    return { text: pieces.join(""), cached: last?.$case === "finished" ? last.value.usage?.cachedInputTokens : -1 };
+    const { usage, timings } = last?.$case === "finished" ? last.value : {};
+    const queueMs = timings?.queue && durationMs(timings.queue);
+    return { text: pieces.join(""), cached: usage?.cachedInputTokens ?? -1, queueMs };
   };
-  return { watched, told, generate, stop };
+  return { backend, node, watched, told, generate, stop };
 }
 
 const SYSTEM = says(Role.SYSTEM, "You are terse and kind, and you never ask back. ".repeat(12));
 
 describe.skipIf(!existsSync(python))("a node beside a real vLLM", { timeout: 2 * PATIENCE_MS }, () => {
   test("announces what vLLM then finds in its cache", async () => {
-    const { watched, told, generate, stop } = await startRig(1);
+    const { backend, node, watched, told, generate, stop } = await startRig(1);
     const first = [SYSTEM, says(Role.USER, "What is to be done about it, and by whom? ".repeat(8))];
     const { text } = await generate(first);
     await vi.waitFor(() => expect(told(first)).toBeDefined(), { timeout: 20_000 });
@@ -100,6 +103,15 @@ describe.skipIf(!existsSync(python))("a node beside a real vLLM", { timeout: 2 *
     const { cached: head } = await generate([SYSTEM, says(Role.USER, "Something else.")]);
     expect(head).toBeGreaterThan(BLOCK_TOKENS);
     expect(told([SYSTEM])?.tokens).toBe(head);
+    // Findings agree with the announcements, and prompts that many send at once are read in their order.
+    const crowd = Array.from({ length: 4 }, (_, index) => [SYSTEM, says(Role.USER, `${index} and more. `.repeat(400))]);
+    const answers = crowd.map((messages) => generate(messages));
+    await vi.waitFor(() => expect(backend.load().queuedUncachedTokens).toBeGreaterThan(1_000), { timeout: 20_000 });
+    const waits = (await Promise.all(answers)).map(({ queueMs }) => queueMs ?? 0);
+    expect(waits[0]).toBeLessThan(waits[3] ?? 0);
+    expect(backend.load().queuedUncachedTokens).toBe(0);
+    expect(await node.gauge("svc_engine_prefix_contradictions_total")).toBe(0);
+    expect(backend.prefixes?.isAnnounced).toBe(true);
     // Its end is the end of all that it held.
     stop();
     await vi.waitFor(() => expect(watched.held.size).toBe(0), { timeout: 20_000 });

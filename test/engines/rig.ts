@@ -16,6 +16,9 @@ const PATIENCE_MS = 120_000;
 /** The name of the model in requests. */
 export const MODEL = "svc-qwen";
 
+/** The name of the weights, which other nodes have as well. */
+export const WEIGHTS = "demo";
+
 /** A real engine, and a node over gRPC that stands beside it. */
 export class Rig {
   readonly lane: LaneEngine;
@@ -51,6 +54,7 @@ export class Rig {
       baseUrl: this.engine.baseUrl,
       dialect: this.lane.dialect,
       profile: loadProfile("hermes-thinking"),
+      weights: WEIGHTS,
       slots,
       startTimeoutMs: PATIENCE_MS,
       silenceTimeoutMs: PATIENCE_MS,

@@ -77,11 +77,11 @@ function capabilities({ template, profile, markers, continues }: DescribedModel)
   return [...ALWAYS, ...off, ...forms, ...(continues ? [Capability.CONTINUATION] : [])];
 }
 
-/** Resolves to 16 hex digits, equal for nodes with equal weights, tokenizer, template and markers. */
-export async function modelRevision(path: string, metadata: unknown, markers: OutputMarkers): Promise<string> {
+/** Resolves to a digest that is equal for equal model files. */
+export async function weightsOf(path: string, metadata: unknown): Promise<string> {
   const hash = createHash("sha256");
   const plain = (_key: string, value: unknown) => (typeof value === "bigint" ? value.toString() : value);
-  hash.update(JSON.stringify([metadata, markers], plain));
+  hash.update(JSON.stringify(metadata, plain));
   const file = await open(path);
   try {
     const { size } = await file.stat();
@@ -95,5 +95,5 @@ export async function modelRevision(path: string, metadata: unknown, markers: Ou
   } finally {
     await file.close();
   }
-  return hash.digest("hex").slice(0, 16);
+  return hash.digest("hex");
 }

@@ -15,7 +15,8 @@ import { HeldPrefixes, type KvTokens } from "../../prefixes/held-prefixes.ts";
 import { chooseProfile, loadProfile, type ModelProfile, usableMarkers } from "../../profiles/profile.ts";
 import { planConversation } from "../answer-plan.ts";
 import { GrammarCache } from "../grammar-cache.ts";
-import { type DescribedModel, describeModel, modelRevision } from "./describe.ts";
+import { modelRevision, VOCABULARY_TEXT } from "../model-revision.ts";
+import { type DescribedModel, describeModel, weightsOf } from "./describe.ts";
 import { generate } from "./generation/generation.ts";
 import type { EngineParts, Waiting } from "./generation/prepared-generation.ts";
 import { Sampler, samplingDefaults } from "./generation/sampling.ts";
@@ -180,7 +181,12 @@ export class LlamaBackend implements Backend {
     const { profile, fits } = profileOf(this.#options.profile, metadata.general, source);
     const markers = usableMarkers(profile, source, (mark) => withoutTokens(mark, vocabulary));
     const format = promptFormat(source, vocabulary, profile, markers);
-    const revision = await modelRevision(modelPath, metadata, markers);
+    const prompts = newEncoder({ model, vocabulary, format, contextWindow, work: this.#work });
+    const revision = await modelRevision(this.#options.weights ?? (await weightsOf(modelPath, metadata)), {
+      markers,
+      vocabularyTokens: model.tokenize(VOCABULARY_TEXT, true),
+      promptOf: async (conversation) => prompts.textOf(planConversation(conversation, profile.thinking).conversation),
+    });
     const queue = new Queue<Waiting, Slot>({ maxLength: queueLength, maxWaitMs: maxQueueWaitMs, clock: this.#clock });
     const steps = new Steps();
     const slots: Slots = new Slots({
@@ -200,7 +206,7 @@ export class LlamaBackend implements Backend {
       markers,
       markTokens: marks,
       texts: new TokenTexts(model, marks),
-      prompts: newEncoder({ model, vocabulary, format, contextWindow, work: this.#work }),
+      prompts,
       grammars: new GrammarCache(grammarCompiler(llama), this.#work, this.#clock),
       undeclared: this.#options.undeclaredProperties ? "any" : "declared",
       grammarStates: grammarStates(runtime.library, llama, model),

@@ -1,5 +1,6 @@
 import * as z from "zod";
 import type { ServedNode } from "../../backend.ts";
+import { weightsSetting } from "../model-revision.ts";
 
 export const llamaSchema = z.strictObject({
   kind: z.literal("llama").describe("The backend runs llama.cpp in the node's own process."),
@@ -11,6 +12,7 @@ export const llamaSchema = z.strictObject({
     .describe(
       "The profile of the model's family: a name of engine/profiles, or the path of a file like those. Without it, the profile that fits what the model file says of itself.",
     ),
+  weights: weightsSetting,
   contextTokens: z
     .int()
     .min(256)

@@ -14,13 +14,16 @@ import {
 } from "../../../proto/gen/svc/inference/v1/node_service.ts";
 import type { Backend, BackendDescription, BackendLoad } from "../../backend.ts";
 import { keepMs } from "../../conversation/cache-breakpoints.ts";
+import { ANY_ORDER } from "../../conversation/turn-rules.ts";
 import { EngineError } from "../../errors.ts";
+import type { OutputMarkers } from "../../output-parser/markers.ts";
 import type { HeldPrefixes } from "../../prefixes/held-prefixes.ts";
 import { throwIfLeft } from "../caller-left.ts";
 import { GrammarCache } from "../grammar-cache.ts";
 import { LoopTurns } from "../loop-turns.ts";
+import { modelRevision, VOCABULARY_TEXT } from "../model-revision.ts";
 import { DIALECTS } from "./engines/dialects.ts";
-import type { EngineDialect } from "./engines/engine-dialect.ts";
+import type { Ask, EngineDialect } from "./engines/engine-dialect.ts";
 import { generate } from "./generation/generation.ts";
 import { asking, type GenerationParts, readMarkup } from "./generation/generation-parts.ts";
 import { EngineHttp } from "./http/engine-http.ts";
@@ -32,7 +35,7 @@ import type { OpenAiCompatibleOptions } from "./options.ts";
 import { askEngine, type ProbeResult, probe } from "./probe/probe.ts";
 import { CacheSessions } from "./request/cache-sessions.ts";
 import { type RequestSettings, sessionId, toChatPrompt } from "./request/request.ts";
-import { readEngineFacts } from "./watch/engine-facts.ts";
+import { type EngineFacts, readEngineFacts } from "./watch/engine-facts.ts";
 import { EngineWatch } from "./watch/engine-watch.ts";
 import { LastTurns } from "./watch/last-turns.ts";
 import { PromptLedger } from "./watch/prompt-ledger.ts";
@@ -93,7 +96,7 @@ export class OpenAiCompatibleBackend implements Backend {
   async start(signal: AbortSignal): Promise<void> {
     const { nodeId, profile, images = profile.images, priorities, sharedCache, servedModel: wanted } = this.#options;
     await this.#waitForEngine(signal);
-    const facts = await readEngineFacts(this.#http, this.#dialect, profile, wanted, signal);
+    const facts = await readEngineFacts(this.#http, this.#dialect, wanted, signal);
     const { marks, note } = await readModelMarks(this.#http, this.#dialect, profile, this.#options.spellings, signal);
     this.#notes = note === undefined ? [] : [note];
     const ask = asking(this.#http, this.#options.countTimeoutMs, signal);
@@ -103,13 +106,15 @@ export class OpenAiCompatibleBackend implements Backend {
       ...{ profile, turns: profile, marks, images, priorities, sharedCache },
       defaults: {},
     };
+    const markup = await readMarkup(ask, settings);
     const parts: GenerationParts = {
       nodeId,
       http: this.#http,
       watch: this.#watch,
       settings,
       facts,
-      markup: await readMarkup(ask, settings),
+      markup,
+      revision: await this.#revision(facts, settings, markup.markers, ask),
       grammars: new GrammarCache(async (text) => text, this.#options.work, this.#clock),
       tails: new LRUCache({ max: MAX_TAILS }),
       turns: new LoopTurns(),
@@ -126,6 +131,18 @@ export class OpenAiCompatibleBackend implements Backend {
     const { turns, images: takesImages, defaults } = found;
     const tried = { ...settings, turns, images: takesImages, defaults };
     this.#running = await this.#withEvents({ parts: { ...parts, settings: tried }, found }, signal);
+  }
+
+  async #revision({ weights }: EngineFacts, settings: RequestSettings, markers: OutputMarkers, ask: Ask) {
+    const { servedModel: model, dialect } = settings;
+    return modelRevision(this.#options.weights ?? weights, {
+      markers,
+      vocabularyTokens: await dialect.tokenize(ask, model, VOCABULARY_TEXT),
+      promptOf: async (conversation) => {
+        const prompt = toChatPrompt(conversation, { ...settings, turns: ANY_ORDER });
+        return dialect.detokenize(ask, model, (await dialect.render(ask, prompt)).tokens);
+      },
+    });
   }
 
   startNotes(): readonly string[] {
@@ -248,7 +265,7 @@ export class OpenAiCompatibleBackend implements Backend {
     const contextWindow = running?.parts.facts.contextWindow ?? 0;
     return {
       id,
-      revision: running?.parts.facts.revision ?? "",
+      revision: running?.parts.revision ?? "",
       contextWindow,
       maxOutputTokens: Math.max(0, contextWindow - 1),
       kvTokenCapacity: this.#watch.load?.kvTokensTotal ?? 0,

@@ -2,6 +2,7 @@ import * as z from "zod";
 import type { ServedNode } from "../../backend.ts";
 import type { CallerWork } from "../../caller-work/caller-work.ts";
 import type { ModelProfile } from "../../profiles/profile.ts";
+import { weightsSetting } from "../model-revision.ts";
 
 /** The configuration of a node beside another engine. */
 export const openAiCompatibleSchema = z.strictObject({
@@ -23,6 +24,7 @@ export const openAiCompatibleSchema = z.strictObject({
     .string()
     .min(1)
     .describe("The profile of the model's family: a name of engine/profiles, or the path of a file like those."),
+  weights: weightsSetting,
   tokenizerFile: z
     .string()
     .min(1)

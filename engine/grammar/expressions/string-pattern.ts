@@ -1,4 +1,14 @@
-import { type CodeRange, chars, choice, EMPTY, except, type Gbnf, literal, sequence } from "../../gbnf/gbnf.ts";
+import {
+  type CodeRange,
+  chars,
+  charsOf,
+  choice,
+  EMPTY,
+  except,
+  type Gbnf,
+  literal,
+  sequence,
+} from "../../gbnf/gbnf.ts";
 import type { GrammarRules } from "../../gbnf/grammar-rules.ts";
 import { WorkBudget } from "../../work-budget.ts";
 import { type AutomatonState, automatonOf } from "./automaton.ts";
@@ -17,15 +27,18 @@ const MAX_PATTERN_WORK = 40_000;
 export type LengthBounds = { readonly minLength: number; readonly maxLength: number | undefined };
 
 const MOST_GAPS = 16;
+/** The most repetitions of a character that xgrammar is given as states. */
+const MOST_STATES = 4;
 
-const ESCAPES: readonly (readonly [code: number, text: string])[] = [
-  [0x22, '\\"'],
-  [0x5c, "\\\\"],
-  [0x08, "\\b"],
-  [0x09, "\\t"],
-  [0x0a, "\\n"],
-  [0x0c, "\\f"],
-  [0x0d, "\\r"],
+/** The characters that are written as a backslash and a letter, with that. */
+const ESCAPES: readonly (readonly [code: number, letter: string])[] = [
+  [0x22, '"'],
+  [0x5c, "\\"],
+  [0x08, "b"],
+  [0x09, "t"],
+  [0x0a, "n"],
+  [0x0c, "f"],
+  [0x0d, "r"],
 ];
 const NOT_PLAIN: readonly CodeRange[] = [
   [0, 0x1f],
@@ -70,6 +83,7 @@ function branches(expression: Expression): readonly (readonly Expression[])[] {
 export function expressionGrammar(rules: GrammarRules, expression: Expression): Gbnf {
   const parts = sequenceParts(expression);
   const behind = beginnings(parts);
+  const mayMeet = isCounted(rules, expression);
   const written: Gbnf[] = [];
   let group: Expression[] = [];
   let goingOn: readonly CodeRange[] = [];
@@ -77,7 +91,7 @@ export function expressionGrammar(rules: GrammarRules, expression: Expression): 
     rules.patternBudget.spend(1);
     group.push(part);
     goingOn = isEmptiable(part) ? unite([...continuing(part), ...beginning(part), ...goingOn]) : continuing(part);
-    if (meet(goingOn, behind[at] ?? [])) continue;
+    if (meet(goingOn, behind[at] ?? []) && !mayMeet) continue;
     written.push(
       group.length === 1 ? partGrammar(rules, part) : statesGrammar(rules, { kind: "sequence", parts: group }),
     );
@@ -85,6 +99,24 @@ export function expressionGrammar(rules: GrammarRules, expression: Expression): 
     goingOn = [];
   }
   return sequence(...written);
+}
+
+/** xgrammar follows several readings at little cost, and takes long to compile a state for each repetition. */
+function isCounted(rules: GrammarRules, part: Expression): boolean {
+  return rules.reader.name === "xgrammar" && hasLongCount(part);
+}
+
+function hasLongCount(part: Expression): boolean {
+  switch (part.kind) {
+    case "repeat":
+      return part.part.kind === "set" ? (part.max ?? 0) > MOST_STATES : hasLongCount(part.part);
+    case "sequence":
+      return part.parts.some(hasLongCount);
+    case "choice":
+      return part.options.some(hasLongCount);
+    default:
+      return false;
+  }
 }
 
 function beginnings(parts: readonly Expression[]): readonly (readonly CodeRange[])[] {
@@ -101,11 +133,11 @@ function beginnings(parts: readonly Expression[]): readonly (readonly CodeRange[
 function partGrammar(rules: GrammarRules, part: Expression): Gbnf {
   switch (part.kind) {
     case "set":
-      return jsonChar(rules, part.ranges);
+      return jsonChar(part.ranges);
     case "repeat": {
       const { part: inner, min, max } = part;
       if ((max ?? min) < min) throw new UnsupportedPattern();
-      if (inner.kind === "set") return rules.times(jsonChar(rules, inner.ranges), min, max);
+      if (inner.kind === "set") return rules.times(jsonChar(inner.ranges), min, max);
       if (isEmptiable(inner) || (max !== 1 && meet(continuing(inner), beginning(inner))))
         return statesGrammar(rules, part);
       return rules.times(
@@ -118,7 +150,7 @@ function partGrammar(rules: GrammarRules, part: Expression): Gbnf {
       const starts = part.options.map(beginning);
       const count = starts.reduce((sum, ranges) => sum + sizeOf(ranges), 0);
       const isTold = count === sizeOf(unite(starts.flat())) && part.options.filter(isEmptiable).length < 2;
-      return isTold
+      return isTold || isCounted(rules, part)
         ? choice(...part.options.map((option) => expressionGrammar(rules, option)))
         : statesGrammar(rules, part);
     }
@@ -241,18 +273,16 @@ export function automatonGrammar<State extends AutomatonState>(
   for (let at = open.pop(); at !== undefined; at = open.pop()) {
     const state = states[at];
     if (state === undefined) continue;
-    const ways = state.steps.map(({ ranges, to }) => sequence(jsonChar(rules, ranges), ruleOf(to)));
+    const ways = state.steps.map(({ ranges, to }) => sequence(jsonChar(ranges), ruleOf(to)));
     rules.define(ruleOf(at), choice(...ways, ...(state.accepts ? [behind(state)] : [])));
   }
   return start;
 }
 
 /** Matches one character of a set as JSON writes it: plain if allowed, else its short escape. */
-function jsonChar(rules: GrammarRules, ranges: readonly CodeRange[]): Gbnf {
-  const escaped = ESCAPES.filter(([code]) => includes(ranges, code));
-  const allEscapes = () => choice(...ESCAPES.map(([, text]) => literal(text)));
-  const escapes =
-    escaped.length < ESCAPES.length ? escaped.map(([, text]) => literal(text)) : [rules.named("escape", allEscapes)];
+function jsonChar(ranges: readonly CodeRange[]): Gbnf {
+  const letters = ESCAPES.filter(([code]) => includes(ranges, code)).map(([, letter]) => letter + letter);
+  const escapes = letters.length > 0 ? [sequence(literal("\\"), charsOf(...letters))] : [];
   const options = [...plainChar(ranges), ...escapes];
   if (options.length > 0) return choice(...options);
   const controls = Array.from({ length: 0x20 }, (_, code) => code).filter((code) => includes(ranges, code));

@@ -1,4 +1,4 @@
-import { type CodeRange, chars, choice, EMPTY, type Gbnf, literal, NEVER, repeat, sequence } from "../../gbnf/gbnf.ts";
+import { type CodeRange, chars, choice, EMPTY, type Gbnf, markup, NEVER, repeat, sequence } from "../../gbnf/gbnf.ts";
 import type { GrammarRules } from "../../gbnf/grammar-rules.ts";
 import { stringChar } from "../../gbnf/json-value.ts";
 import { WorkBudget } from "../../work-budget.ts";
@@ -210,7 +210,7 @@ export function freeTextUntil(rules: GrammarRules, ends: readonly TextEnd[]): Gb
   };
   if (first.length === 0) return free;
   const spaces = repeat(chars(...SPACES), 0, undefined);
-  const atStart = first.map(({ mark, behind }) => sequence(spaces, literal(mark), behind));
+  const atStart = first.map(({ mark, behind }) => sequence(spaces, markup(mark), behind));
   return choice(
     ...atStart,
     rules.fresh(() => free),

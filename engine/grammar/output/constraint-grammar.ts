@@ -45,7 +45,7 @@ export function refuseUnenforced(unenforced: readonly string[]): void {
 export function finishGrammar(root: Gbnf, rules: GrammarRules, at: string): string {
   const pruned = prune(root, rules.all, rules.finishing);
   if (pruned === undefined) throw invalidSchema(`${at}#`, "no value can satisfy it");
-  const text = grammarText(pruned.root, pruned.rules, MAX_GRAMMAR_LENGTH);
+  const text = grammarText(pruned.root, pruned.rules, MAX_GRAMMAR_LENGTH, rules.reader);
   if (text === undefined) throw costlySchema(`${at}#`, "is too complex");
   return text;
 }

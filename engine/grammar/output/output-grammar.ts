@@ -1,6 +1,17 @@
 import type { OutputConstraint } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { notOfThisAnswer } from "../../errors.ts";
-import { charsOf, choice, type Gbnf, literal, optional, repeat, rule, sequence } from "../../gbnf/gbnf.ts";
+import {
+  charsOf,
+  choice,
+  type Gbnf,
+  type GrammarReader,
+  literal,
+  markup,
+  optional,
+  repeat,
+  rule,
+  sequence,
+} from "../../gbnf/gbnf.ts";
 import { GrammarRules } from "../../gbnf/grammar-rules.ts";
 import { grammarBehind } from "../../gbnf/grammar-walk.ts";
 import { FENCE, hasExamples, type OutputMarkers } from "../../output-parser/markers.ts";
@@ -21,8 +32,8 @@ export type OutputGrammarOptions = Pick<
   readonly reasoning: "opened" | "may-open" | "none";
   /** Whether to skip schemas that are neither strict nor of mandatory calls. Default: false. */
   readonly onlyPromised?: boolean;
-  /** The reader of the grammar, on which the form of free text depends. Default: `llama.cpp`. */
-  readonly reader?: "llama.cpp" | "xgrammar";
+  /** The reader of the grammar. Default: llama.cpp, without tokens. */
+  readonly reader?: GrammarReader;
   /** The text so far, of which the grammar matches the rest. Default: none. */
   readonly behind?: string;
 };
@@ -85,7 +96,7 @@ export function hasUnpromised({
 
 function grammarText(options: OutputGrammarOptions, onlyPromised: boolean, budget: WorkBudget): string | undefined {
   const field = options.mustCall || options.constraint === undefined ? "tools" : ANSWER_FIELD;
-  const rules = new GrammarRules(budget);
+  const rules = new GrammarRules(budget, options.reader);
   return withinBudget(field, () => {
     const whole = rootOf(options, rules, onlyPromised);
     const root = whole && options.behind ? grammarBehind(whole, rules, options.behind) : whole;
@@ -113,23 +124,18 @@ function rootOf(options: OutputGrammarOptions, rules: GrammarRules, onlyPromised
   const thought = () => thinking(rules, options, calls, isFree);
   const open = isFree ? undefined : markers.reasoning?.open;
   if (reasoning === "opened") return thought();
-  return reasoning === "may-open" && open !== undefined ? choice(sequence(literal(open), thought()), answer) : answer;
+  return reasoning === "may-open" && open !== undefined ? choice(sequence(markup(open), thought()), answer) : answer;
 }
 
 /** Matches a value as the whole visible text, between its marks. The prompt may already contain the first mark. */
 function inText({ text }: OutputMarkers, value: Gbnf): Gbnf {
   if (text === undefined) return value;
-  return sequence(
-    optional(literal(text.start ?? "")),
-    optional(literal(text.open)),
-    value,
-    optional(literal(text.close)),
-  );
+  return sequence(optional(markup(text.start ?? "")), optional(markup(text.open)), value, optional(markup(text.close)));
 }
 
 function behindText({ text }: OutputMarkers, calls: Gbnf): Gbnf {
   if (text === undefined) return calls;
-  const before = [text.start ?? "", text.open, text.close].map((mark) => optional(literal(mark)));
+  const before = [text.start ?? "", text.open, text.close].map((mark) => optional(markup(mark)));
   return sequence(...before, calls);
 }
 
@@ -141,12 +147,12 @@ function freeText(rules: GrammarRules, options: OutputGrammarOptions, calls: Too
     ? [{ mark: reasoning.open, behind: thinking(rules, options, calls, true), onlyFirst: !reasoning.anywhere }]
     : [];
   const ends = [...fenced(calls?.openers ?? [], markers, BEHIND_REASONING), ...opens];
-  return until(rules, options, ends, true);
+  return until(rules, ends, true);
 }
 
 /** Matches text up to one of the marks, in the form that the grammar's reader holds cheaply. */
-function until(rules: GrammarRules, { reader }: OutputGrammarOptions, ends: readonly TextEnd[], mayEnd: boolean): Gbnf {
-  return reader === "xgrammar" ? freeTextUntil(rules, ends) : textUntil(rules, ends, mayEnd);
+function until(rules: GrammarRules, ends: readonly TextEnd[], mayEnd: boolean): Gbnf {
+  return rules.reader.name === "xgrammar" ? freeTextUntil(rules, ends) : textUntil(rules, ends, mayEnd);
 }
 
 /** Lets text continue where a code fence closes after calls: the calls were examples in it. */
@@ -174,7 +180,7 @@ function thinking(
     const said = text === undefined ? [] : [{ mark: text.open, behind: answer }];
     const called = reasoningEnds(reasoning, calls);
     const ends = [close, ...said, ...(mayEnd ? fenced(called, markers, "reasoning") : called)];
-    return until(rules, options, ends, mayEnd);
+    return until(rules, ends, mayEnd);
   });
 }
 

@@ -5,6 +5,7 @@ import {
   EMPTY,
   type Gbnf,
   literal,
+  markup,
   NEVER,
   optional,
   repeat,
@@ -61,12 +62,15 @@ export function taggedArguments(
     const value = parameterValue({ key, property: declared ?? true, grammars }, rules, options);
     unenforced.push(...value.unenforced);
     const { tags } = options;
+    const [close = "", closeEnd] = tags.after(KEY, value.kind).split(KEY);
     const parameter = rules.fresh(() =>
       sequence(
-        literal(tags.open + tags.key(key)),
-        choice(...tags.keyEnds(value.kind, options.typesOf(key)).map(literal)),
+        markup(tags.open),
+        literal(tags.key(key)),
+        choice(...tags.keyEnds(value.kind, options.typesOf(key)).map(markup)),
         value.grammar,
-        literal(tags.after(key, value.kind)),
+        markup(close),
+        ...(closeEnd === undefined ? [] : [literal(key), markup(closeEnd)]),
       ),
     );
     return { parameter, isRequired: required.has(key) };
@@ -87,7 +91,7 @@ function inOrder(
     const [restFirst, restLater] = [first, later];
     const go = (start: Gbnf, without: Gbnf) =>
       rules.fresh(() => choice(sequence(start, parameter, restLater), ...(isRequired ? [] : [without])));
-    [first, later] = [go(EMPTY, restFirst), go(literal(between), restLater)];
+    [first, later] = [go(EMPTY, restFirst), go(markup(between), restLater)];
   }
   return first;
 }
@@ -106,14 +110,14 @@ export function anyTaggedArguments(rules: GrammarRules, tags: ParameterTags): Gb
       const ends = tags.keyEnds(kind);
       const [close = "", closeEnd] = tags.after(KEY, kind).split(KEY);
       const key = repeat(charsBefore([...ends, closeEnd ?? "", ...(tags.notInKeys ?? "")]), 1, MAX_KEY);
-      const end = closeEnd === undefined ? [literal(close)] : [literal(close), key, literal(closeEnd)];
-      return sequence(literal(tags.open), key, choice(...ends.map(literal)), value(kind), ...end);
+      const end = closeEnd === undefined ? [markup(close)] : [markup(close), key, markup(closeEnd)];
+      return sequence(markup(tags.open), key, choice(...ends.map(markup)), value(kind), ...end);
     };
     const any = rules.named("any-parameter", () =>
       tags.tellsKind ? choice(parameter("text"), parameter("json")) : parameter("text"),
     );
     if (tags.between === undefined) return repeat(any, 0, undefined);
-    return optional(sequence(any, repeat(sequence(literal(tags.between), any), 0, undefined)));
+    return optional(sequence(any, repeat(sequence(markup(tags.between), any), 0, undefined)));
   });
 }
 

@@ -1,5 +1,5 @@
 import type { Tool } from "../../../proto/gen/svc/inference/v1/messages.ts";
-import { choice, type Gbnf, literal, NEVER, repeat, sequence } from "../../gbnf/gbnf.ts";
+import { choice, type Gbnf, literal, NEVER, repeat, sequence, markup as written } from "../../gbnf/gbnf.ts";
 import type { GrammarRules } from "../../gbnf/grammar-rules.ts";
 import { anyObject } from "../../gbnf/json-value.ts";
 import { formOf, type ToolCallMarkers } from "../../tool-calls/forms.ts";
@@ -61,15 +61,15 @@ export function toolCallGrammar(options: ToolCallGrammarOptions, rules: GrammarR
     return { name, args, begins: begins(name), rest: rules.fresh(() => rest(name, args)) };
   });
   const call = rules.fresh(() => choice(...callable.map((each) => sequence(literal(each.begins), each.rest))));
-  const next = rules.fresh(() => sequence(literal(markup.between), call));
+  const next = rules.fresh(() => sequence(written(markup.between), call));
   const groupOf = (first: Gbnf) =>
-    rules.fresh(() => sequence(first, repeat(next, 0, maxCalls - 1), literal(markup.close)));
+    rules.fresh(() => sequence(first, repeat(next, 0, maxCalls - 1), written(markup.close)));
   const group = groupOf(call);
   const others = (markup.otherCalls ?? []).map(({ mark, call: write }) => ({
     mark,
     behind: groupOf(choice(...callable.map(({ name, args }) => write(name, args)))),
   }));
-  const root = sequence(literal(markup.open + markup.behindOpen), group);
+  const root = sequence(written(markup.open + markup.behindOpen), group);
   const openers = [...openersOf(markup, group), ...others];
   return { root, openers, written: () => writtenOf(markup, callable, groupOf), unenforced };
 }
@@ -96,8 +96,8 @@ function writtenOf(
 function openersOf(markup: CallMarkup, group: Gbnf): readonly TextEnd[] {
   const { open, behindOpen, otherOpens = [], otherOpen, behindOtherOpen, opensAtBrace } = markup;
   const marks = [
-    ...[open, ...otherOpens].map((mark) => ({ mark: mark.trimStart(), behind: sequence(literal(behindOpen), group) })),
-    { mark: otherOpen.trimStart(), behind: sequence(literal(behindOtherOpen), group) },
+    ...[open, ...otherOpens].map((mark) => ({ mark: mark.trimStart(), behind: sequence(written(behindOpen), group) })),
+    { mark: otherOpen.trimStart(), behind: sequence(written(behindOtherOpen), group) },
   ];
   const brace: TextEnd = { mark: "{", behind: group, onlyFirst: true, isKept: true };
   return [...marks.filter(({ mark }) => mark !== ""), ...(opensAtBrace ? [brace] : [])];

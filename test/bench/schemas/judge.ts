@@ -1,4 +1,5 @@
 import { EngineError } from "../../../engine/errors.ts";
+import type { GrammarReader } from "../../../engine/gbnf/gbnf.ts";
 import { GrammarRules } from "../../../engine/gbnf/grammar-rules.ts";
 import { finishGrammar, parseSchema, withinBudget } from "../../../engine/grammar/output/constraint-grammar.ts";
 import { GRAMMAR_WORK } from "../../../engine/grammar/output/output-grammar.ts";
@@ -29,12 +30,13 @@ export async function judge(
   { schema, tests }: SchemaCase,
   options: SchemaGrammarOptions,
   read: ReadGrammar,
+  reader?: GrammarReader,
 ): Promise<Judged> {
   const startedMs = performance.now();
   const passed = () => performance.now() - startedMs;
   let found: { readonly text: string; readonly unenforced: readonly string[] };
   try {
-    found = translate(schema, options);
+    found = translate(schema, options, reader);
   } catch (error) {
     const outcome = error instanceof EngineError ? "refused" : "broken";
     return { outcome, strict: outcome, why: messageOf(error), translationMs: passed() };
@@ -56,9 +58,9 @@ export async function judge(
   return { outcome, strict: unenforced === undefined ? outcome : "refused", why: unenforced, translationMs };
 }
 
-function translate(schema: string, options: SchemaGrammarOptions) {
+function translate(schema: string, options: SchemaGrammarOptions, reader?: GrammarReader) {
   return withinBudget("", () => {
-    const rules = new GrammarRules(new WorkBudget(GRAMMAR_WORK));
+    const rules = new GrammarRules(new WorkBudget(GRAMMAR_WORK), reader);
     const { root, unenforced } = toGrammar(parseSchema(schema, "", rules.budget), rules, options);
     return { text: finishGrammar(root, rules, ""), unenforced };
   });

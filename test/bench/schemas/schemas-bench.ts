@@ -79,7 +79,7 @@ async function besideEngine(cases: readonly SchemaCase[], vllm: string): Promise
   const compileMs: number[] = [];
   const { read, close } = xgrammarReader(compileMs);
   const judged: Judged[] = [];
-  for (const each of cases) judged.push(await judge(each, { undeclared: "declared" }, read));
+  for (const each of cases) judged.push(await judge(each, { undeclared: "declared" }, read, { name: "xgrammar" }));
   close();
   add("xgrammar, strict", judged);
   notes.push(`xgrammar with 150,000 tokens, compiling a grammar: ${percentilesOf(compileMs)}.`);

@@ -119,6 +119,9 @@ describe.each(DIALECTS)("a node in front of %s", (dialect) => {
     const seeded = { temperature: 1, seed: 7, stop: [], logitBias: {} };
     expect((await ask(rig, { continuation: other })).reason).toBe("REVISION_MISMATCH");
     expect((await ask(rig, { continuation, sampling: seeded })).reason).toBe("UNSUPPORTED_FEATURE");
+    const untold = rig.client.generate(generateRequest({ resumable: true, sampling: seeded }));
+    expect((await untold.ended).code).toBe(0);
+    expect(untold.tokens).toEqual([]);
   });
 
   test("continues a constrained answer under the grammar of its rest", async () => {
@@ -333,6 +336,26 @@ describe.each(DIALECTS)("a node in front of %s", (dialect) => {
     await expect(backend.start(FOREVER)).rejects.toThrow(message);
     expect(backend.describe().models[0]?.capabilities).toEqual([]);
     await backend.close();
+  });
+});
+
+describe("the revision", () => {
+  const revisionOf = async (dialect: DialectName, fields: Parameters<typeof rigOf>[2] = {}) => {
+    const { backend } = await rigOf(dialect, {}, fields);
+    return backend.describe().models[0]?.revision;
+  };
+
+  test("is the same beside different engines where the weights have one name and prompts are written alike", async () => {
+    const [one, ...others] = await Promise.all(DIALECTS.map((dialect) => revisionOf(dialect, { weights: "w" })));
+    expect(one).toMatch(/^[0-9a-f]{16}$/);
+    expect(new Set(others)).toEqual(new Set([one]));
+    expect(await revisionOf("vllm", { weights: "v" })).not.toBe(one);
+    expect(await revisionOf("vllm", { weights: "w", profile: loadProfile("qwen3.5") })).not.toBe(one);
+  });
+
+  test("differs beside different engines where the weights have no name", async () => {
+    const found = await Promise.all(DIALECTS.map((dialect) => revisionOf(dialect)));
+    expect(new Set(found).size).toBe(DIALECTS.length);
   });
 });
 

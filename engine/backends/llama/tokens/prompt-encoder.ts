@@ -120,6 +120,13 @@ export class PromptEncoder {
     return { tokens, startsInReasoning, continuesText, markedTokens, places };
   }
 
+  /** Returns the text of a prompt of a few messages. Throws `TemplateRefusal`. */
+  textOf(conversation: Conversation): string {
+    const { text } = this.#renderer.render(conversation);
+    const { bosText } = this.#options.vocabulary;
+    return this.#options.model.tokens.shouldPrependBosToken && !text.startsWith(bosText) ? bosText + text : text;
+  }
+
   /** Counts beyond the window too; beyond twice the window it estimates or throws. Throws as `encode` does. */
   async count(conversation: Conversation, order: WorkOrder): Promise<number> {
     this.#refuseHopeless(conversation, EXACT_WINDOWS * this.#options.contextWindow);

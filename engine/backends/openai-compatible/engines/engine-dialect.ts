@@ -1,6 +1,7 @@
 import type { TokenLogprob } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { EngineKind } from "../../../../proto/gen/svc/inference/v1/node_service.ts";
 import { EngineError } from "../../../errors.ts";
+import type { GrammarReader } from "../../../gbnf/gbnf.ts";
 import type { EngineFault } from "../http/http-error.ts";
 import { asCount, asFields, asList, asText, type JsonFields } from "../http/json-fields.ts";
 import { type JsonValue, RawJson } from "../http/raw-json.ts";
@@ -116,8 +117,9 @@ export interface EngineDialect {
   readonly takesImages: boolean;
   /** Whether the KV events report each stored and removed copy of a block. */
   readonly countsBlockCopies: boolean;
-  /** The reader of grammars: `xgrammar` holds free text before calls cheaply only in a form of its own. */
-  readonly grammarReader: "xgrammar" | "llama.cpp";
+  readonly grammarReader: GrammarReader["name"];
+  /** Whether grammars may name tokens, so that the model's marks come as those and not spelled by other tokens. */
+  readonly grammarsNameTokens: boolean;
   /**
    * Resolves to the engine's configuration of the publisher of KV events, of each data-parallel rank; empty if it
    * publishes none. Absent for an engine without such events. `read` resolves to a page, empty if there is none.

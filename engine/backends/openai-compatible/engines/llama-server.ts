@@ -35,6 +35,7 @@ export const LLAMA_SERVER: EngineDialect = {
   takesImages: false,
   countsBlockCopies: false,
   grammarReader: "llama.cpp",
+  grammarsNameTokens: true,
   async render(ask, { messages, tools, templateKwargs }) {
     const { prompt } = await ask("/apply-template", { messages, tools, chat_template_kwargs: templateKwargs });
     const { tokens } = await ask("/tokenize", { content: asText(prompt), parse_special: true });

@@ -35,6 +35,8 @@ export const SGLANG: EngineDialect = {
   takesImages: false,
   countsBlockCopies: false,
   grammarReader: "xgrammar",
+  // Its xgrammar was not tried.
+  grammarsNameTokens: false,
   async kvPublishers(read) {
     const { kv_events_config: text, dp_size: ranks } = await read("/server_info");
     const config = { endpoint: "tcp://*:5557", ...parseFields(asText(text)) };

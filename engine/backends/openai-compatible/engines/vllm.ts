@@ -36,6 +36,7 @@ export const VLLM: EngineDialect = {
   takesImages: true,
   countsBlockCopies: true,
   grammarReader: "xgrammar",
+  grammarsNameTokens: true,
   async kvPublishers(read) {
     const byRank = Object.entries(await read("/kv_event_sources")).sort(([a], [b]) => Number(a) - Number(b));
     // The ports are those of each rank already.

@@ -1,5 +1,6 @@
 import type { LRUCache } from "lru-cache";
 import { EngineError } from "../../../errors.ts";
+import type { GrammarReader } from "../../../gbnf/gbnf.ts";
 import type { OutputMarkers } from "../../../output-parser/markers.ts";
 import { formOf } from "../../../tool-calls/forms.ts";
 import type { GrammarCache } from "../../grammar-cache.ts";
@@ -22,6 +23,7 @@ export type GenerationParts = {
   readonly watch: EngineWatch;
   readonly settings: RequestSettings;
   readonly facts: EngineFacts;
+  readonly revision: string;
   readonly markup: ModelMarkup;
   /** The texts of grammars. */
   readonly grammars: GrammarCache<string>;
@@ -52,6 +54,8 @@ export type ModelMarkup = {
   readonly callToken: number | undefined;
   /** All spellings of the family's marks. */
   readonly spellings: readonly string[];
+  /** The engine's reader of grammars, with the marks that are one token each. */
+  readonly reader: GrammarReader;
 };
 
 /** Returns the opening mark of calls as the template writes it; "" for none. */
@@ -72,13 +76,27 @@ export async function readMarkup(
   };
   const open = callMark(markers).trim();
   const opening = open === "" ? [] : await dialect.tokenize(ask, servedModel, open);
+  const spellings = spellingsOf(markers);
+  const ids = await Promise.all(
+    spellings.map(async (mark) => ({ mark, tokens: await dialect.tokenize(ask, servedModel, mark) })),
+  );
   const closing = reasoning ? reasoning.beforeClose + reasoning.close + reasoning.afterClose : "";
   return {
     markers,
     reasoningMark: reasoning ? await dialect.tokenize(ask, servedModel, reasoning.close) : [],
     reasoningEnd: closing === "" ? [] : await dialect.tokenize(ask, servedModel, closing),
     callToken: opening.length === 1 ? opening[0] : undefined,
-    spellings: spellingsOf(markers),
+    spellings,
+    reader: {
+      name: dialect.grammarReader,
+      ...(dialect.grammarsNameTokens && {
+        tokens: Object.fromEntries(
+          ids.flatMap(({ mark, tokens: [token, more] }) =>
+            token !== undefined && more === undefined ? [[mark, token]] : [],
+          ),
+        ),
+      }),
+    },
   };
 }
 

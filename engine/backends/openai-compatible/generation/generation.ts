@@ -153,7 +153,7 @@ class Generation {
     this.#tokens.push(...written);
     const events = this.#prepared.answer.push(written.length, beforeClose + close + afterClose);
     this.#grammar = await this.#prepared.behindReasoning();
-    return this.#step(events, written);
+    return this.#step(events, this.#prepared.continues ? written : []);
   }
 
   /** Has the engine generate up to `room` tokens behind those so far. */
@@ -180,7 +180,7 @@ class Generation {
             events.push(progress(0, chunk.prefilledTokens, watch.moves));
           }
           events.push(...this.#take(chunk));
-          tokens.push(...chunk.tokens);
+          if (this.#prepared.continues) tokens.push(...chunk.tokens);
           end = this.#endOf(chunk);
         }
         if (events.length + tokens.length > 0) yield this.#step(events, tokens);
@@ -280,12 +280,12 @@ class Generation {
   #step(events: readonly Event[], tokens: readonly number[]): GenerateResponse {
     if (this.#isStarted) return stepOf(events, tokens);
     this.#isStarted = true;
-    const { nodeId, facts } = this.#parts;
+    const { nodeId, revision: modelRevision } = this.#parts;
     const { prompt, given, replayed } = this.#prepared;
     const cached = this.#cachedInputTokens;
     const start = started({
       nodeId,
-      modelRevision: facts.revision,
+      modelRevision,
       // These engines do not report the sampling parameters that they use.
       sampling: undefined,
       inputTokens: prompt.tokens.length,

@@ -29,6 +29,8 @@ export type PreparedGeneration = {
   /** Resolves to the grammar of the answer behind its reasoning. */
   readonly behindReasoning: () => Promise<string | undefined>;
   readonly answer: TokenAnswer;
+  /** Whether another node can go on with the answer: without that, its tokens are not told. */
+  readonly continues: boolean;
   /** The given tokens of a continuation, up to the last whole character, and their events; empty otherwise. */
   readonly given: readonly number[];
   readonly replayed: readonly Event[];
@@ -42,7 +44,7 @@ export async function prepareGeneration(
 ): Promise<PreparedGeneration> {
   const { settings, facts, markup, http, countTimeoutMs } = parts;
   const { dialect, profile, servedModel } = settings;
-  const continued = continuedAnswer(request, facts.revision);
+  const continued = continuedAnswer(request, parts.revision);
   const plan = planAnswer(request, profile);
   const salt = cacheSalt(request);
   const mustNotCall = plan.conversation.tools.length > 0 && plan.callable.length === 0;
@@ -53,7 +55,9 @@ export async function prepareGeneration(
   const chat = toChatPrompt(request, settings);
   if ((plan.mustCall || plan.json !== undefined) && chat.continues)
     throw new EngineError("UNSUPPORTED_FEATURE", "messages: an answer of a fixed form cannot be begun by the caller.");
-  if (continued) refuseContinuation(sampling);
+  const hindrance = hindranceOf(sampling);
+  if (continued && hindrance)
+    throw new EngineError("UNSUPPORTED_FEATURE", `continuation: not of an answer with a ${hindrance}.`);
   const turn = () => parts.turns.nextUnlessLeft(request.tenant, order.signal);
   const ask = asking(http, countTimeoutMs, order.signal, turn);
   const prompt = await dialect.render(ask, chat);
@@ -79,23 +83,30 @@ export async function prepareGeneration(
   if (tokens.length > limit.maxOutputTokens) throw notOfThisAnswer();
   const { given, text } = await wholeCharacters(tokens, (ids) => dialect.detokenize(ask, servedModel, ids));
   const isolation = JSON.stringify([request.tenant, request.cache?.isolationSalt ?? ""]);
-  const input = { ...plan.fixed, markers: markup.markers, reader: dialect.grammarReader };
+  const input = { ...plan.fixed, markers: markup.markers, reader: markup.reader };
   const reasoning = opened ? "opened" : plan.conversation.reasoning ? "may-open" : "none";
   const grammarOrder = { ...order, isolation };
   const grammar = await parts.grammars.get({ ...input, reasoning, behind: text }, grammarOrder);
   const replayed = given.length === 0 ? [] : answer.push(given.length, text);
   const behindReasoning = () => parts.grammars.get({ ...input, reasoning: "none" }, grammarOrder);
-  return { prompt, salt, limit, sampling, grammar, behindReasoning, answer, given, replayed };
+  return {
+    prompt,
+    salt,
+    limit,
+    sampling,
+    grammar,
+    behindReasoning,
+    answer,
+    given,
+    replayed,
+    continues: hindrance === undefined,
+  };
 }
 
-/**
- * Throws `EngineError` UNSUPPORTED_FEATURE for an answer that another engine would continue in another way: drawn by
- * seed, or with a presence penalty.
- */
-function refuseContinuation({ seed, temperature, presencePenalty }: TokenSampling): void {
-  const refuse = (what: string) => new EngineError("UNSUPPORTED_FEATURE", `continuation: not of an answer ${what}.`);
-  if (seed !== undefined && temperature !== 0) throw refuse("with a seed");
-  if (presencePenalty) throw refuse("with a presence penalty");
+/** Returns why another engine would go on with an answer in another way; undefined if it would not. */
+function hindranceOf({ seed, temperature, presencePenalty }: TokenSampling): string | undefined {
+  if (seed !== undefined && temperature !== 0) return "seed";
+  return presencePenalty ? "presence penalty" : undefined;
 }
 
 /** Returns whether the template has opened the reasoning already, so that the output contains only its end. */

@@ -1,6 +1,4 @@
-import { createHash } from "node:crypto";
 import { EngineError } from "../../../errors.ts";
-import type { ModelProfile } from "../../../profiles/profile.ts";
 import type { EngineDialect } from "../engines/engine-dialect.ts";
 import type { EngineHttp } from "../http/engine-http.ts";
 import { asCount, asFields, asList, asText, parseFields } from "../http/json-fields.ts";
@@ -12,8 +10,8 @@ export type EngineFacts = {
   readonly contextWindow: number;
   /** The engine's version; empty if not reported. */
   readonly version: string;
-  /** A digest of name, version, window and profile: nodes with equal digests are assumed to answer alike. */
-  readonly revision: string;
+  /** Name, version and window: nodes beside engines that report the same are taken to have the same weights. */
+  readonly weights: string;
 };
 
 const TIMEOUT_MS = 10_000;
@@ -25,7 +23,6 @@ const TIMEOUT_MS = 10_000;
 export async function readEngineFacts(
   http: EngineHttp,
   dialect: EngineDialect,
-  profile: ModelProfile,
   wanted: string | undefined,
   signal: AbortSignal,
 ): Promise<EngineFacts> {
@@ -50,11 +47,10 @@ export async function readEngineFacts(
   const slotWindow = asCount(asFields(defaults).n_ctx);
   const contextWindow = slotWindow ?? asCount(model.max_model_len) ?? asCount(asFields(model.meta).n_ctx_train) ?? 0;
   const engineVersion = asText(version) || asText(build);
-  const identity = JSON.stringify([servedModel, asText(model.root), engineVersion, contextWindow, profile]);
   return {
     servedModel,
     contextWindow,
     version: engineVersion,
-    revision: createHash("sha256").update(identity).digest("hex").slice(0, 16),
+    weights: JSON.stringify([dialect.name, servedModel, asText(model.root), engineVersion, contextWindow]),
   };
 }
