@@ -83,14 +83,14 @@ async function startRig(ranks: number) {
     const queueMs = timings?.queue && durationMs(timings.queue);
     return { text: pieces.join(""), cached: usage?.cachedInputTokens ?? -1, queueMs };
   };
-  return { node, backend, watched, told, generate, stop };
+  return { backend, node, watched, told, generate, stop };
 }
 
 const SYSTEM = says(Role.SYSTEM, "You are terse and kind, and you never ask back. ".repeat(12));
 
 describe.skipIf(!existsSync(python))("a node beside a real vLLM", { timeout: 2 * PATIENCE_MS }, () => {
   test("announces what vLLM then finds in its cache", async () => {
-    const { node, backend, watched, told, generate, stop } = await startRig(1);
+    const { backend, node, watched, told, generate, stop } = await startRig(1);
     const first = [SYSTEM, says(Role.USER, "What is to be done about it, and by whom? ".repeat(8))];
     const { text } = await generate(first);
     await vi.waitFor(() => expect(told(first)).toBeDefined(), { timeout: 20_000 });
@@ -103,7 +103,7 @@ describe.skipIf(!existsSync(python))("a node beside a real vLLM", { timeout: 2 *
     const { cached: head } = await generate([SYSTEM, says(Role.USER, "Something else.")]);
     expect(head).toBeGreaterThan(BLOCK_TOKENS);
     expect(told([SYSTEM])?.tokens).toBe(head);
-    // What comes back agrees with what was announced, and what many send at once is read in their order.
+    // Findings agree with the announcements, and prompts that many send at once are read in their order.
     const crowd = Array.from({ length: 4 }, (_, index) => [SYSTEM, says(Role.USER, `${index} and more. `.repeat(400))]);
     const answers = crowd.map((messages) => generate(messages));
     await vi.waitFor(() => expect(backend.load().queuedUncachedTokens).toBeGreaterThan(1_000), { timeout: 20_000 });
