@@ -93,7 +93,7 @@ test.skipIf(!existsSync(python))(
       const { cached: head } = await generate([system, says(Role.USER, "Something else.")]);
       expect(head).toBeGreaterThan(BLOCK_TOKENS);
       expect(told([system])?.tokens).toBe(head);
-      // What comes back agrees with what was announced, and what many send at once is read in their order.
+      // The findings agree with the announcements, and prompts that come at once are read in their order.
       const crowd = Array.from({ length: 4 }, (_, index) => [
         system,
         says(Role.USER, `${index} and more. `.repeat(400)),
