@@ -78,7 +78,6 @@ export class Lifecycle {
     this.#orders.orderNow();
   }
 
-  /** Whether an operator failed the health check. */
   get healthFailed(): boolean {
     return this.#healthFailed;
   }

@@ -275,7 +275,6 @@ async function listening(
   return `${scheme}://${family === "IPv6" ? `[${address}]` : address}:${port}`;
 }
 
-/** Announces the listeners in the log and to the parent process. */
 function announce(listeners: readonly Listener[], log: Logger): void {
   const urlOf = (wanted: string) => listeners.find(({ name }) => name === wanted)?.address;
   const healthUrl = urlOf("health");

@@ -119,7 +119,10 @@ export function urlPattern({ path }: RouteSpec): string {
 
 /** Returns the route of `path` among those that require a key, whatever the method; undefined if there is none. */
 export function routeAt(path: string): RouteSpec | undefined {
-  return ROUTES.find((spec) => spec.use !== "open" && isPathOf(path, spec));
+  return ROUTES.find((spec) => {
+    const start = spec.path.replace(PARAMETER, "");
+    return spec.use !== "open" && (start === spec.path ? path === start : path.startsWith(start));
+  });
 }
 
 /**
@@ -133,8 +136,3 @@ export function envelopeOf(path: string): Envelope {
 export const OFFERED_PATHS: readonly string[] = ROUTES.filter(
   ({ use, path }) => use !== "open" && !PARAMETER.test(path),
 ).map(({ path }) => path);
-
-function isPathOf(path: string, spec: RouteSpec): boolean {
-  const start = spec.path.replace(PARAMETER, "");
-  return start === spec.path ? path === start : path.startsWith(start);
-}

@@ -21,9 +21,7 @@ export class OpenCalls {
   }
 
   get paused(): number {
-    let count = 0;
-    for (const call of this.#running) if (call.paused) count += 1;
-    return count;
+    return [...this.#running].filter(({ paused }) => paused).length;
   }
 
   begin(call: GenerationCall): void {

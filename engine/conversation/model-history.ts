@@ -239,6 +239,6 @@ function joined(messages: readonly HistoryMessage[]): readonly HistoryMessage[] 
   return [{ role: first.role, parts: messages.flatMap(({ parts }) => parts), name, ...countOf(last) }];
 }
 
-function textPart(text: string): Part {
+export function textPart(text: string): Part {
   return { kind: { $case: "text", value: { text } } };
 }

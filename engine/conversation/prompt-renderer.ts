@@ -10,7 +10,7 @@ import {
   type Span,
   TemplateRefusal,
 } from "./chat-template.ts";
-import { PART_SEPARATOR } from "./model-history.ts";
+import { PART_SEPARATOR, textPart } from "./model-history.ts";
 import {
   type ControlToken,
   ControlTokens,
@@ -105,10 +105,6 @@ function joinedResult(part: Part): Part {
   const { kind } = part;
   if (kind?.$case !== "toolResult") return part;
   return { ...part, kind: { $case: "toolResult", value: { ...kind.value, content: joinedTexts(kind.value.content) } } };
-}
-
-function textPart(text: string): Part {
-  return { kind: { $case: "text", value: { text } }, cacheBreakpoint: undefined };
 }
 
 function unitsOf({ kind }: Part): number {

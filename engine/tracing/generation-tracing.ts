@@ -3,6 +3,7 @@ import type { Resource } from "@opentelemetry/resources";
 import {
   AlwaysOnSampler,
   ParentBasedSampler,
+  type Sampler,
   type SpanProcessor,
   TraceIdRatioBasedSampler,
   TracerProvider,
@@ -34,12 +35,10 @@ export class GenerationTracing {
 
   constructor({ processor, resource, samplingRatio }: GenerationTracingOptions) {
     this.#processor = processor;
-    const shared = { resource, spanProcessors: [processor] };
-    const root = new TraceIdRatioBasedSampler(samplingRatio);
-    this.#sampled = new TracerProvider({ ...shared, sampler: new ParentBasedSampler({ root }) }).getTracer(
-      "svc-engine",
-    );
-    this.#always = new TracerProvider({ ...shared, sampler: new AlwaysOnSampler() }).getTracer("svc-engine");
+    const tracer = (sampler: Sampler) =>
+      new TracerProvider({ resource, spanProcessors: [processor], sampler }).getTracer("svc-engine");
+    this.#sampled = tracer(new ParentBasedSampler({ root: new TraceIdRatioBasedSampler(samplingRatio) }));
+    this.#always = tracer(new AlwaysOnSampler());
   }
 
   /** Creates a span, as a child of that in the header `traceparent`, if any. `endMs` is since the epoch. Never waits. */

@@ -21,7 +21,9 @@ export function catalogModel(value: unknown, { catalog, usableModels }: ModelCon
   if (typeof value !== "string") throw wrongType(["model"], "a string", value);
   const model = findModel(value, catalog);
   if (model) return model;
-  const text = `The model${shownModel(value)} does not exist. ${offer(usableModels)}`;
+  // A text that is longer, or of another form than a model's name, may be anything, a key included.
+  const shown = /^[a-z0-9][a-z0-9./:-]{0,47}$/i.test(value) ? ` '${value}'` : "";
+  const text = `The model${shown} does not exist. ${offer(usableModels)}`;
   throw new ApiError("unknown_model", { a: text, b: `model: ${text}` }, { path: ["model"] });
 }
 
@@ -31,14 +33,6 @@ function offer(usable: readonly string[]): string {
   if (usable.length === 0) return "GET /v1/models lists the models of your key.";
   const more = usable.length > MAX_NAMED ? ", and others, which GET /v1/models lists" : "";
   return `Your key can use: ${usable.slice(0, MAX_NAMED).join(", ")}${more}.`;
-}
-
-/**
- * Returns the name of an unknown model for a message, with a space before it; "" for one that does not have the form of
- * a model's name, or is longer, as it may be anything, a key included.
- */
-function shownModel(name: string): string {
-  return /^[a-z0-9][a-z0-9./:-]{0,47}$/i.test(name) ? ` '${name}'` : "";
 }
 
 type Neutral = string | number | boolean | readonly never[];

@@ -88,17 +88,14 @@ function faultOf(value: unknown, reading: Reading, depth: number): string | unde
   if (depth > MAX_SCHEMA_DEPTH) return `the schema is nested deeper than ${MAX_SCHEMA_DEPTH} levels.`;
   const isList = Array.isArray(value);
   for (const [key, item] of Object.entries(value)) {
-    if (!isList && reading === "schema" && isForeignReference(key, item))
+    // A schema compiler would fetch another document.
+    const isReference = !isList && reading === "schema" && (key === "$ref" || key === "$dynamicRef");
+    if (isReference && typeof item === "string" && !item.startsWith("#"))
       return "references may only point into the schema itself.";
     const fault = faultOf(item, isList ? reading : readingBelow(reading, key), depth + 1);
     if (fault) return fault;
   }
   return undefined;
-}
-
-/** Returns whether a member refers to another document, which a schema compiler would fetch. */
-function isForeignReference(key: string, value: unknown): boolean {
-  return (key === "$ref" || key === "$dynamicRef") && typeof value === "string" && !value.startsWith("#");
 }
 
 function readingBelow(reading: Reading, key: string): Reading {

@@ -26,7 +26,6 @@ import type { WastedCalls } from "./wasted-calls.ts";
 
 /** The gates before a method: those of the public API. */
 export type RpcGates = {
-  /** Authenticates keys. */
   readonly auth: AuthDeps;
   /** Applies the limits of keys. */
   readonly limits: RateLimitDeps;
@@ -73,7 +72,6 @@ export class RpcGatekeeper {
     this.#wasted = wasted;
   }
 
-  /** The interceptor of all calls of the server. */
   get interceptor(): ServerInterceptor {
     return ({ path }, call) => {
       if (!OPEN.has(path)) this.#follow(path, call);

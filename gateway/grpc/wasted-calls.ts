@@ -35,7 +35,6 @@ const REFUSED = {
   "grpc-message": "Too many calls with this key were reset or refused. Try again in a second.",
 };
 
-/** The calls of a connection so far. */
 type Connection = {
   /** Name under which calls without a key are counted. */
   readonly name: string;

@@ -11,7 +11,6 @@ import { routeLabels } from "./record/request-record.ts";
 
 type Route = (typeof ROUTES)[number];
 
-/** Returns the handler of a route. */
 export type HandlerOf = (spec: Route) => RouteHandlerMethod;
 
 /** What the hooks of routes with a key work with. */

@@ -78,7 +78,6 @@ export function bodyBrokeOff(): ApiError {
   return new ApiError("bad_request", "The request body broke off.", { detail: "downstream_remote_disconnect" });
 }
 
-/** Returns the API error for an error in Fastify's error handler. */
 export function fromFastify(error: unknown): ApiError {
   const code = typeof error === "object" && error !== null ? Reflect.get(error, "code") : undefined;
   const known = typeof code === "string" ? BY_CODE[code] : undefined;

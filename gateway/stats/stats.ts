@@ -28,7 +28,6 @@ const SECONDS_IN_STORE: readonly number[] = [0.0001, 0.0005, 0.001, 0.0025, 0.00
 const SECONDS_IN_QUEUE: readonly number[] = [0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160];
 const POWERS_OF_FOUR: readonly number[] = Array.from({ length: 14 }, (_, power) => 4 ** power);
 
-/** Formats with event streams. */
 const STREAMED_FORMATS: ReadonlySet<string> = new Set(
   ROUTES.flatMap(({ use, format }) => (use === "generation" ? [format.name] : [])),
 );

@@ -1,14 +1,33 @@
-import { Counter, Gauge, type Registry } from "prom-client";
+import { Counter, Gauge, Histogram, type Registry } from "prom-client";
 import { type Detail, OUTCOMES, type OutcomeRow } from "../outcome.ts";
-import { ContinuationStats } from "./continuation-stats.ts";
 
 /** The role of a call to an endpoint for its request: the first one, a retry, or a continuation of its answer. */
 export type CallKind = "first" | "retry" | "continuation";
 
+/**
+ * The outcome of an answer whose engine was lost before its end: another one went on with it, or why none did.
+ *
+ * - `not_kept`: its engine cannot be continued, or there was no room to keep the answer.
+ * - `lost_too_often`: it lost several engines.
+ * - `no_endpoint`: no endpoint that can continue it came in time.
+ * - `other_answer`: the continuing engine sent another answer.
+ * - `refused`: the continuing engine refused it.
+ * - `suspected`: its request may have caused the loss of engines.
+ */
+export type ContinuationOutcome =
+  | "went_on"
+  | "not_kept"
+  | "lost_too_often"
+  | "no_endpoint"
+  | "other_answer"
+  | "refused"
+  | "suspected";
+
+/** Upper bounds of the time until another engine continued, in seconds: from a prefill to an outage. */
+const SECONDS_TO_GO_ON: readonly number[] = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160];
+
 /** Counts the requests of clusters, under Envoy's names: `upstream_rq_total` counts attempts, not requests. */
 export class UpstreamStats {
-  /** Counts the outcomes of answers whose engine is lost. */
-  readonly continuations: ContinuationStats;
   /** Open calls, also for the charts of the admin page. */
   readonly active: Gauge<"cluster">;
   readonly #total: Counter<"cluster">;
@@ -20,6 +39,9 @@ export class UpstreamStats {
   readonly #requestsOfDeath: Counter<"cluster">;
   readonly #ejections: Counter<"cluster" | "enforced">;
   readonly #continuation: Counter<"cluster">;
+  readonly #continuationEnds: Counter<"cluster" | "outcome">;
+  readonly #continuationGap: Histogram<"cluster">;
+  readonly #notKept: Counter<"cluster" | "reason">;
 
   constructor(registry: Registry) {
     const options = (name: string, help: string) => ({
@@ -34,7 +56,6 @@ export class UpstreamStats {
     this.#continuation = new Counter(
       options("rq_continuation_total", "Calls to endpoints that continued the answer of a lost one."),
     );
-    this.continuations = new ContinuationStats(registry);
     this.#retrySuccess = new Counter(options("rq_retry_success_total", "Retries that were answered completely."));
     this.#failed = {
       timeout: new Counter(options("rq_timeout_total", "Calls that ended at the time limit of their request.")),
@@ -62,6 +83,25 @@ export class UpstreamStats {
       name: "svc_cluster_outlier_ejections_total",
       help: "Outliers: endpoints with consecutive failed calls; enforced=false: not ejected, because too many already were.",
       labelNames: ["cluster", "type", "enforced"],
+      registers: [registry],
+    });
+    this.#continuationEnds = new Counter({
+      name: "svc_continuations_total",
+      help: "Answers that lost their engine before their end, by outcome: went_on, or why no other engine continued them.",
+      labelNames: ["cluster", "outcome"],
+      registers: [registry],
+    });
+    this.#continuationGap = new Histogram({
+      name: "svc_continuation_gap_seconds",
+      help: "Time from the loss of an answer's engine to the first new event from another one, in seconds.",
+      labelNames: ["cluster"],
+      buckets: [...SECONDS_TO_GO_ON],
+      registers: [registry],
+    });
+    this.#notKept = new Counter({
+      name: "svc_answers_not_kept_total",
+      help: "Answers not kept for continuation, or not any more, by reason: no_room, no_room_for_key, overload, released.",
+      labelNames: ["cluster", "reason"],
       registers: [registry],
     });
   }
@@ -106,6 +146,22 @@ export class UpstreamStats {
   /** Counts a request that was admitted only after the longest wait for its prefill. */
   prefillOverdue(cluster: string): void {
     this.#prefillOverdue.inc({ cluster });
+  }
+
+  /** Counts an answer that another engine continued `gapMs` milliseconds after the loss. */
+  wentOn(cluster: string, gapMs: number): void {
+    this.#continuationEnds.inc({ cluster, outcome: "went_on" });
+    this.#continuationGap.observe({ cluster }, gapMs / 1000);
+  }
+
+  /** Counts an answer that was not continued after the loss of its engine. */
+  notContinued(cluster: string, outcome: ContinuationOutcome): void {
+    this.#continuationEnds.inc({ cluster, outcome });
+  }
+
+  /** Counts an answer that is not kept, or not any more, so that no other engine could continue it. */
+  notKept(cluster: string, reason: string): void {
+    this.#notKept.inc({ cluster, reason });
   }
 
   /** Counts a request for which no endpoint was healthy. */

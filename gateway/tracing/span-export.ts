@@ -34,7 +34,6 @@ export function startTracing(config: TracingConfig, log: Logger, nowMs: () => nu
   return new SpanExport({ ...traceExport(config, self, log, nowMs), samplingRatio: config.samplingRatio });
 }
 
-/** What an export of spans works with. */
 export type SpanExportOptions = {
   /** The processor that takes finished spans and sends them in batches. */
   readonly processor: SpanProcessor;

@@ -32,8 +32,6 @@ type PackedFacts = Omit<PromptFacts, "shape"> & {
   readonly lastTurn: number | undefined;
 };
 
-type PackedError = { readonly code: ErrorCode; readonly wording: Wording; readonly options: ApiErrorOptions };
-
 export type TranslationReply = ThreadReply & {
   /** The texts that the caller sent back, by outcome. */
   readonly openings: Readonly<Record<Opening, number>>;
@@ -42,7 +40,7 @@ export type TranslationReply = ThreadReply & {
   /** The result, the error for the caller, or a crash report. */
   readonly end:
     | { readonly translated: Omit<Translated, "facts"> & { readonly facts: PackedFacts | undefined } }
-    | { readonly error: PackedError }
+    | { readonly error: { readonly code: ErrorCode; readonly wording: Wording; readonly options: ApiErrorOptions } }
     | { readonly fault: CrashReport };
 };
 

@@ -2,8 +2,7 @@ import { waitUnlessAborted } from "../../deploy/runtime/time/abort.ts";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import { Capability } from "../../proto/gen/svc/inference/v1/node_service.ts";
 import type { ApiError } from "../errors.ts";
-import type { ContinuationOutcome } from "../stats/continuation-stats.ts";
-import type { UpstreamStats } from "../stats/upstream-stats.ts";
+import type { ContinuationOutcome, UpstreamStats } from "../stats/upstream-stats.ts";
 import type { Admitted, NotAdmitted } from "./admission/slot-request.ts";
 import type { AttemptEnd, CallRecord } from "./call/call-record.ts";
 import { callGenerate } from "./call/generate-call.ts";
@@ -290,11 +289,11 @@ export class AttemptLoop {
       requestBytes: request.size,
       onGoesOn: () => {
         const nowMs = clock.nowMs();
-        stats.continuations.wentOn(facts.model, nowMs - (lossOf(this.#history)?.endedMs ?? nowMs));
+        stats.wentOn(facts.model, nowMs - (lossOf(this.#history)?.endedMs ?? nowMs));
         this.#freeShare();
       },
       onNotKept: (why) => {
-        stats.continuations.notKept(facts.model, why);
+        stats.notKept(facts.model, why);
         record.notKept(why);
         // No other endpoint will need it any more.
         if (request.isTaken) request.drop();
@@ -317,7 +316,6 @@ export class AttemptLoop {
     this.#share = "none";
   }
 
-  /** Returns the error of a request that the policy gives up. */
   #givenUp({ why, error, laterMs, notContinued }: Next & { readonly kind: "give_up" }): ApiError {
     if (notContinued) this.#countNotContinued(notContinued);
     if (why === "suspected") return this.#parts.replies.suspected(laterMs ?? 0);
@@ -345,6 +343,6 @@ export class AttemptLoop {
   }
 
   #countNotContinued(why: ContinuationOutcome): void {
-    this.#parts.stats.continuations.ended(this.#dispatch.facts.model, why);
+    this.#parts.stats.notContinued(this.#dispatch.facts.model, why);
   }
 }

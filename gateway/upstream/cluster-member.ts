@@ -75,7 +75,6 @@ export class ClusterMember implements EndpointView {
   startedAtMs = 0;
   /** Whether the member may receive requests. */
   available = false;
-  /** The node's newest description of the model. */
   description: ModelDescription | undefined;
   readonly #options: ClusterMemberOptions;
   readonly #checker: HealthChecker;

@@ -13,7 +13,6 @@ import { BadRequest, ErrorInfo, RetryInfo } from "../../../proto/gen/google/rpc/
 import { Status } from "../../../proto/gen/google/rpc/status.ts";
 import { toDuration } from "../time/clock.ts";
 
-/** A status that is about to end a call. */
 export type EndingStatus = Parameters<ServerInterceptingCallInterface["sendStatus"]>[0];
 
 /** The details of grpc-js's INTERNAL status for a request that cannot be decoded. */

@@ -40,11 +40,13 @@ const ESCAPES: readonly (readonly [code: number, letter: string])[] = [
   [0x0c, "f"],
   [0x0d, "r"],
 ];
-const NOT_PLAIN: readonly CodeRange[] = [
+/** Characters that JSON text does not hold plainly. */
+export const NOT_PLAIN: readonly CodeRange[] = [
   [0, 0x1f],
   [0x22, 0x22],
   [0x5c, 0x5c],
 ];
+
 /** All texts that a valid pattern matches (anywhere unless anchored); undefined outside of the subset. */
 export function patternExpression(pattern: string): Expression | undefined {
   try {

@@ -3,7 +3,15 @@ import type { GrammarRules } from "../../gbnf/grammar-rules.ts";
 import type { JsonValue } from "../../gbnf/json-value.ts";
 import type { WorkBudget } from "../../work-budget.ts";
 import { presenceKeywords } from "./presence.ts";
-import { isList, isObject, type SchemaDocument, type SchemaNode, type SchemaObject, shown } from "./schema-document.ts";
+import {
+  isList,
+  isObject,
+  isOfType,
+  type SchemaDocument,
+  type SchemaNode,
+  type SchemaObject,
+  shown,
+} from "./schema-document.ts";
 import { keyword, type SchemaType, TYPES } from "./schema-keywords.ts";
 import { isIntegerExclusion, isTextExclusion, type SchemaNegation } from "./schema-negation.ts";
 
@@ -28,8 +36,9 @@ export function fixedValues(
   if (allowed === undefined) return undefined;
   budget.pay(allowed.size);
   const asking = nodes.filter(asksMoreOfValues);
+  const names = types && [...types];
   return [...allowed.values()].filter(
-    (value) => isOfType(value, types) && asking.every((node) => conversion.isAllowed(value, node)),
+    (value) => (!names || isOfType(names, value)) && asking.every((node) => conversion.isAllowed(value, node)),
   );
 }
 
@@ -77,14 +86,6 @@ export function listedValues(schema: SchemaObject, budget: WorkBudget): Listed |
 function common(some: Listed, others: Listed, budget: WorkBudget): Listed {
   budget.pay(some.size);
   return new Map([...some].filter(([text]) => others.has(text)));
-}
-
-function isOfType(value: JsonValue, types: ReadonlySet<SchemaType> | undefined): boolean {
-  if (types === undefined) return true;
-  if (typeof value === "number") return types.has("number") || (types.has("integer") && Number.isInteger(value));
-  if (value === null) return types.has("null");
-  if (isList(value)) return types.has("array");
-  return types.has(typeof value === "object" ? "object" : typeof value === "string" ? "string" : "boolean");
 }
 
 /** Returns one text for equal values, whatever the order of keys. */

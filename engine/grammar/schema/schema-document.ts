@@ -297,6 +297,12 @@ export class SchemaDocument {
   }
 }
 
+export function isOfType(types: readonly JsonValue[], value: JsonValue): boolean {
+  if (typeof value === "number")
+    return types.includes("number") || (types.includes("integer") && Number.isInteger(value));
+  return types.includes(value === null ? "null" : isList(value) ? "array" : typeof value);
+}
+
 export function isObject(value: JsonValue | undefined): value is SchemaObject {
   return typeof value === "object" && value !== null && !isList(value);
 }

@@ -7,7 +7,14 @@ import {
   parseExpression,
   UnsupportedPattern,
 } from "../expressions/regular-expression.ts";
-import { isList, isObject, SchemaDocument, type SchemaNode, type SchemaObject } from "../schema/schema-document.ts";
+import {
+  isList,
+  isObject,
+  isOfType,
+  SchemaDocument,
+  type SchemaNode,
+  type SchemaObject,
+} from "../schema/schema-document.ts";
 import { allowedFormat, type KeywordName } from "../schema/schema-keywords.ts";
 
 const KEYS_PER_WORK = 4;
@@ -211,12 +218,6 @@ function dependencies({ schema, holds, budget }: Look, name: string, value: Json
     if (!isList(inner)) return name === "dependentRequired" || holds(inner, value, name, "*");
     return !budget.spend(inner.length / KEYS_PER_WORK) || inner.every((other) => Object.hasOwn(value, String(other)));
   });
-}
-
-function isOfType(types: readonly JsonValue[], value: JsonValue): boolean {
-  if (typeof value === "number")
-    return types.includes("number") || (types.includes("integer") && Number.isInteger(value));
-  return types.includes(value === null ? "null" : isList(value) ? "array" : typeof value);
 }
 
 /** Undefined if undecided. A caller's expression never runs in a backtracking engine. */

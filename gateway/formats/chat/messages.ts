@@ -80,13 +80,12 @@ function callsOf({ parts }: Message, assistant: number): Calls {
 
 function spokenMessage(role: Role, message: JsonObject, path: FieldPath, context: MessageContext): Message {
   const name = field(chatMessage, message, "name", path) ?? "";
-  const parts = role === Role.ASSISTANT ? assistantParts(message, path) : plainParts(role, message, path, context);
+  const rule = { also: role === Role.USER ? "image_url" : undefined, ...context } as const;
+  const parts =
+    role === Role.ASSISTANT
+      ? assistantParts(message, path)
+      : orEmptyText(contentParts(message.content, [...path, "content"], rule));
   return { role, parts: withBreakpoint(parts, message.cache_control), name: name || undefined };
-}
-
-function plainParts(role: Role, message: JsonObject, path: FieldPath, context: MessageContext): readonly Part[] {
-  const also = role === Role.USER ? "image_url" : undefined;
-  return orEmptyText(contentParts(message.content, [...path, "content"], { also, ...context }));
 }
 
 /** Reads an assistant message in the order of generation: reasoning, text, calls. */

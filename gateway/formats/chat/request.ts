@@ -157,8 +157,8 @@ const { UNSPECIFIED } = ReasoningEffort;
  * are ignored, as no specification defines them. `maxOutputTokens` bounds the budget, so that some answer stays visible.
  */
 function readReasoning(body: ChatBody, maxOutputTokens: number | undefined): Reasoning | undefined {
-  const named = namedEffort(body);
-  if (named !== undefined) return named;
+  const word = body.reasoning?.effort ?? checked(NULLISH_EFFORT, body.reasoning_effort, ["reasoning_effort"]);
+  if (word) return reasoningOfEffort(word);
   const budgetTokens = budgetOf(body.thinking, maxOutputTokens);
   const on = switchOf(body);
   if (on === undefined) return undefined;
@@ -167,11 +167,6 @@ function readReasoning(body: ChatBody, maxOutputTokens: number | undefined): Rea
 }
 
 const NULLISH_EFFORT = effort.nullish();
-
-function namedEffort({ reasoning, reasoning_effort }: ChatBody): Reasoning | undefined {
-  const word = reasoning?.effort ?? checked(NULLISH_EFFORT, reasoning_effort, ["reasoning_effort"]);
-  return word ? reasoningOfEffort(word) : undefined;
-}
 
 /** Returns the first switch that is set; the more specific one comes first. */
 function switchOf(body: ChatBody): boolean | undefined {

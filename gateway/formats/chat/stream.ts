@@ -73,7 +73,10 @@ export class ChatEncoder implements StreamEncoder {
   fail(error: ApiError): string {
     if (this.#position.at === "end") return "";
     this.#position = { at: "end" };
-    return frame(undefined, JSON.stringify({ error: inStreamError(error) })) + DONE;
+    const object = errorObjectA(error);
+    // Without an HTTP status, a code of its own would explain nothing.
+    if (error.code === "engine_unavailable" || error.code === "upstream_error") object.code = "server_error";
+    return frame(undefined, JSON.stringify({ error: object })) + DONE;
   }
 
   keepAlive(): string {
@@ -162,11 +165,4 @@ export class ChatEncoder implements StreamEncoder {
   #frame(chunk: object): string {
     return frame(undefined, JSON.stringify(chunk));
   }
-}
-
-/** A lost engine is `server_error`: without an HTTP status, a code of its own would explain nothing. */
-function inStreamError(error: ApiError) {
-  const object = errorObjectA(error);
-  const lost = error.code === "engine_unavailable" || error.code === "upstream_error";
-  return lost ? { ...object, code: "server_error" } : object;
 }

@@ -7,7 +7,6 @@ import {
   type Message,
   type Part,
   Role,
-  type ToolCallPart,
   type ToolResultPart,
 } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import type { FieldPath } from "../../errors.ts";
@@ -80,8 +79,11 @@ function checkedKind(kind: Kind, path: FieldPath, { acceptsImages }: PartContext
       return kind;
     case "reasoning":
       return reasoningParts(kind.value.redacted ? "" : kind.value.text)[0]?.kind;
-    case "toolCall":
-      return { $case: "toolCall", value: checkedCall(kind.value, path) };
+    case "toolCall": {
+      const { callId, name, argumentsJson } = kind.value;
+      const words = { callId: word(callId, [...path, "call_id"]), name: word(name, [...path, "name"]) };
+      return { $case: "toolCall", value: { ...words, argumentsJson: argumentsText(argumentsJson) } };
+    }
     case "toolResult":
       return { $case: "toolResult", value: checkedResult(kind.value, path, acceptsImages) };
     case "image":
@@ -90,11 +92,6 @@ function checkedKind(kind: Kind, path: FieldPath, { acceptsImages }: PartContext
     default:
       return kind satisfies never;
   }
-}
-
-function checkedCall({ callId, name, argumentsJson }: ToolCallPart, path: FieldPath): ToolCallPart {
-  const words = { callId: word(callId, [...path, "call_id"]), name: word(name, [...path, "name"]) };
-  return { ...words, argumentsJson: argumentsText(argumentsJson) };
 }
 
 function checkedResult(result: ToolResultPart, path: FieldPath, acceptsImages: boolean): ToolResultPart {

@@ -83,7 +83,13 @@ export function contentBlocks(content: unknown, path: FieldPath, place: Place): 
       blocks.push({ type, value: value as JsonObject, path: blockPath });
     } else if (!LEFT_OUT.test(type)) unknown++;
   }
-  if (unknown > 0 && unknown === content.length) throw oneOf([...path, 0, "type"], typesOf(place));
+  if (unknown > 0 && unknown === content.length) {
+    const types = Object.entries<readonly Place[]>(PLACES).filter(([, places]) => places.includes(place));
+    throw oneOf(
+      [...path, 0, "type"],
+      types.map(([type]) => type),
+    );
+  }
   return blocks;
 }
 
@@ -111,8 +117,10 @@ function plainParts(block: Block, context: ContentContext): readonly Part[] {
       return textParts(`Tool found: ${field(toolReferenceBlock, value, "tool_name", path)}`);
     case "thinking":
       return reasoningParts(thinkingText(value, path, context));
-    case "tool_use":
-      return [toolUsePart(value, path)];
+    case "tool_use": {
+      const { id, name, input } = checked(toolUseBlock, value, path);
+      return [{ kind: { $case: "toolCall", value: { callId: id, name, argumentsJson: jsonText(input ?? {}) } } }];
+    }
     case "compaction":
       return textParts(field(compactionBlock, value, "content", path) ?? "");
     case "tool_result":
@@ -130,11 +138,6 @@ function thinkingText(value: JsonObject, path: FieldPath, { sealer }: ContentCon
   const shown = field(thinkingBlock, value, "thinking", path) ?? "";
   const { signature } = value;
   return shown === "" && typeof signature === "string" ? (sealer.open(signature) ?? "") : shown;
-}
-
-function toolUsePart(value: JsonObject, path: FieldPath): Part {
-  const { id, name, input } = checked(toolUseBlock, value, path);
-  return { kind: { $case: "toolCall", value: { callId: id, name, argumentsJson: jsonText(input ?? {}) } } };
 }
 
 function imagePart(value: JsonObject, path: FieldPath, context: ContentContext): Part {
@@ -203,9 +206,4 @@ function textParts(text: string): readonly Part[] {
 
 function isBlockType(type: string): type is BlockType {
   return Object.hasOwn(PLACES, type);
-}
-
-function typesOf(place: Place): readonly string[] {
-  const types = Object.entries<readonly Place[]>(PLACES).filter(([, places]) => places.includes(place));
-  return types.map(([type]) => type);
 }

@@ -158,7 +158,9 @@ function withoutEmptyPrefill(messages: readonly PlacedMessage[]): readonly Place
 const ATTRIBUTION = "x-anthropic-billing-header:";
 
 export function systemMessage(system: unknown): Message | undefined {
-  const parts = withoutAttribution(systemBlocks(system, ["system"])).flatMap((block) => partsOf(block, NO_CONTEXT));
+  const blocks = systemBlocks(system, ["system"]);
+  const index = blocks.findIndex(({ value }) => String(value.text).startsWith(ATTRIBUTION));
+  const parts = allParts(index < 0 ? blocks : blocks.toSpliced(index, 1), NO_CONTEXT);
   return parts.length > 0 ? { role: Role.SYSTEM, parts } : undefined;
 }
 
@@ -195,9 +197,4 @@ function withoutAttributionLine(text: string): string {
   if (!text.startsWith(ATTRIBUTION)) return text;
   const end = text.indexOf("\n");
   return end < 0 ? "" : text.slice(end + 1);
-}
-
-function withoutAttribution(blocks: readonly Block[]): readonly Block[] {
-  const index = blocks.findIndex(({ value }) => String(value.text).startsWith(ATTRIBUTION));
-  return index < 0 ? blocks : blocks.toSpliced(index, 1);
 }

@@ -59,16 +59,13 @@ export function keptMessages(input: unknown): readonly KeptMessage[] {
   let room = MAX_KEPT_BYTES;
   for (const item of items.toReversed()) {
     if (!isJsonObject(item) || item.role !== "user") continue;
-    const parts = partsOf(item);
+    const { content } = item;
+    const parts = Array.isArray(content) ? content.filter(isJsonObject) : [{ type: "input_text", text: content }];
     room -= parts.reduce((bytes, part) => bytes + Buffer.byteLength(textIn(part)), 0);
     if (room < 0) break;
     kept.push({ id: typeof item.id === "string" ? item.id : undefined, content: parts.map(keptPart) });
   }
   return kept.reverse();
-}
-
-function partsOf({ content }: JsonObject): readonly JsonObject[] {
-  return Array.isArray(content) ? content.filter(isJsonObject) : [{ type: "input_text", text: content }];
 }
 
 function textIn({ text, refusal }: JsonObject): string {

@@ -102,16 +102,14 @@ function oneLogprob({ token, tokenBytes, logprob }: AlternativeLogprob) {
 /** An event without its sequence number, which the stream adds. */
 export type ItemEvent = { readonly type: string; readonly fields: object };
 
-/** The delta's JSON text goes between `before` and `between`, its sequence number between `between` and `after`. */
-export type DeltaFrame = { readonly before: string; readonly between: string; readonly after: string };
-
 /** The events of one item ("Events of responses" in formats/README.md). */
 export type ItemFrames = {
   readonly opening: readonly ItemEvent[];
   readonly deltaType: string;
   /** The fields that every event inside the item repeats. */
   readonly place: object;
-  readonly delta: DeltaFrame;
+  /** The delta's JSON text goes between `before` and `between`, its sequence number between `between` and `after`. */
+  readonly delta: { readonly before: string; readonly between: string; readonly after: string };
   /** Returns the events that close the item, given its finished form. */
   closing(item: BlockItem): readonly ItemEvent[];
 };
@@ -153,11 +151,14 @@ export function itemFrames(head: Head, position: number, block: OpenBlock["block
   const item = announcedItem(head, id, block, view);
   const added = { type: "response.output_item.added", fields: { output_index: position, item } };
   const deltaType = `${text}.delta`;
+  const more = block.$case === "text" ? { logprobs: [] } : {};
+  const template = { type: deltaType, ...place, delta: HOLE, ...more, sequence_number: HOLE };
+  const [before = "", between = "", after = ""] = framePieces(deltaType, template);
   return {
     opening: part ? [added, { type: `${part[0]}.added`, fields: { ...place, part: part[1] } }] : [added],
     deltaType,
     place,
-    delta: deltaFrame(deltaType, place, block.$case === "text" ? { logprobs: [] } : {}),
+    delta: { before, between, after },
     closing(finished) {
       const { payload, part: whole } = closingForm(finished);
       return [
@@ -167,12 +168,6 @@ export function itemFrames(head: Head, position: number, block: OpenBlock["block
       ];
     },
   };
-}
-
-function deltaFrame(type: string, place: object, more: object): DeltaFrame {
-  const template = { type, ...place, delta: HOLE, ...more, sequence_number: HOLE };
-  const [before = "", between = "", after = ""] = framePieces(type, template);
-  return { before, between, after };
 }
 
 function closingForm(item: BlockItem): { readonly payload: object; readonly part?: object | undefined } {

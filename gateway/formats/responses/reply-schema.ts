@@ -55,8 +55,6 @@ const reasoningItem = named("OutputReasoning", "Reasoning, for requests that ask
   status,
 });
 
-export type ReasoningItem = Written<typeof reasoningItem>;
-
 const callItem = named("OutputFunctionCall", "A function call.", {
   type: tag("function_call"),
   id: z.string().describe("The id of the item, `fc_…`."),
@@ -73,7 +71,7 @@ const compactionItem = named("OutputCompaction", "The summary of a conversation,
   encrypted_content: z.string().describe("The sealed summary, to be sent back in place of what it summarises."),
 });
 
-export type BlockItem = Written<typeof messageItem> | ReasoningItem | Written<typeof callItem>;
+export type BlockItem = Written<typeof messageItem> | Written<typeof reasoningItem> | Written<typeof callItem>;
 
 /** An item that replaces a whole conversation. */
 export type CompactionItem = Written<typeof compactionItem>;

@@ -102,7 +102,7 @@ function prepared(body: ResponsesBody, context: PrepareContext, compacts: boolea
     maxOutputTokens: limit === undefined ? undefined : Math.min(limit, model.contextWindow),
   };
   const view: ReplyView = {
-    reasoning: reasoningView(body, sealReasoning),
+    reasoning: summaryOf(body) !== null ? "summary" : sealReasoning ? "text" : "none",
     sealReasoning,
     logprobs,
     toolNames: tools.names,
@@ -125,11 +125,6 @@ function catalogId(model: unknown, catalog: Catalog): unknown {
   if (typeof model !== "string" || !model.startsWith("svc/")) return model;
   const name = model.slice("svc/".length);
   return findModel(name, catalog) ? name : `svc-${name}`;
-}
-
-function reasoningView(body: ResponsesBody, sealed: boolean): ReplyView["reasoning"] {
-  if (summaryOf(body) !== null) return "summary";
-  return sealed ? "text" : "none";
 }
 
 /** `generate_summary` is the older name of the field. */

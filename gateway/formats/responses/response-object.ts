@@ -28,20 +28,17 @@ export type FinalOutcome =
   | (Counted & { readonly status: "incomplete"; readonly reason: "max_output_tokens" | "content_filter" })
   | { readonly status: "failed"; readonly output: readonly OutputItem[]; readonly error: Failure };
 
-const LIMITS = {
+const LIMITS: { readonly [reason in FinishReason]?: "max_output_tokens" | "content_filter" } = {
   [FinishReason.MAX_OUTPUT_TOKENS]: "max_output_tokens",
   [FinishReason.CONTEXT_WINDOW]: "max_output_tokens",
   [FinishReason.CONTENT_FILTER]: "content_filter",
-} as const satisfies Partial<Record<FinishReason, string>>;
-
-function isLimit(reason: FinishReason): reason is keyof typeof LIMITS {
-  return Object.hasOwn(LIMITS, reason);
-}
+};
 
 /** Returns the outcome of an answer that the engine finished. `nowSeconds` is the time since the epoch. */
 export function finishedOutcome(finished: Finished, output: readonly OutputItem[], nowSeconds: number): FinalOutcome {
-  const { reason, usage } = finished;
-  if (isLimit(reason)) return { status: "incomplete", output, usage, reason: LIMITS[reason] };
+  const { usage } = finished;
+  const reason = LIMITS[finished.reason];
+  if (reason) return { status: "incomplete", output, usage, reason };
   return { status: "completed", output, usage, completedAtSeconds: nowSeconds };
 }
 

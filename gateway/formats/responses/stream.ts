@@ -92,7 +92,10 @@ export class ResponsesStream implements StreamEncoder {
   fail(error: ApiError): string {
     if (this.#state.at === "end") return "";
     const begun = this.#begin();
-    const partial = this.#partialItem();
+    const state = this.#state;
+    // The item that was open is in the final object, but never announced as done.
+    const partial =
+      state.at === "in_item" && finishedItem(this.#head, this.#output.length, completed(state.item, false), this.#view);
     const code = FAILURE_CODES[error.code] ?? "server_error";
     return (
       begun +
@@ -199,12 +202,6 @@ export class ResponsesStream implements StreamEncoder {
     if (this.#state.at === "end") return "";
     const closed = this.#close(false);
     return closed + this.#end(finishedOutcome(finished, this.#output, this.#head.nowSeconds()));
-  }
-
-  /** Returns the item that was open when the stream broke: it is in the final object, but never announced as done. */
-  #partialItem(): OutputItem | undefined {
-    if (this.#state.at !== "in_item") return undefined;
-    return finishedItem(this.#head, this.#output.length, completed(this.#state.item, false), this.#view);
   }
 
   #end(outcome: FinalOutcome): string {

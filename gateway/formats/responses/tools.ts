@@ -50,7 +50,9 @@ export function declaredTools(
       throw invalidValue([...path, "name"], "joined with its namespace, the name is that of another tool.");
     seen.set(name, namespace);
     if (tools.length === MAX_TOOLS) throw tooMany(["tools"], MAX_TOOLS);
-    const declared = { ...tool, name, strict: source.strict ?? isStrict(tool, source) };
+    // A tool without `strict` is strict where its schema allows it, and is not longer than engines can enforce.
+    const isShort = Buffer.byteLength(tool.parametersJsonSchema) <= MAX_STRICT_SCHEMA_BYTES;
+    const declared = { ...tool, name, strict: source.strict ?? (isShort && strictCompatible(source.parameters)) };
     tools.push(declared);
     paths.push(path);
     if (namespace !== undefined) names.set(name, { namespace, name: tool.name });
@@ -76,11 +78,6 @@ export function declaredTools(
 
   const echo = walk(list ?? [], ["tools"], undefined);
   return { tools, paths, names, echo };
-}
-
-/** A tool without `strict` is strict where its schema allows it, and is not longer than engines can enforce. */
-function isStrict({ parametersJsonSchema }: Tool, { parameters }: FunctionTool): boolean {
-  return Buffer.byteLength(parametersJsonSchema) <= MAX_STRICT_SCHEMA_BYTES && strictCompatible(parameters);
 }
 
 /** `path` leads to the type of the tool, or of the choice. */
@@ -166,14 +163,11 @@ function strictCompatible(schema: unknown): boolean {
 
 function isStrictSchema(schema: unknown): boolean {
   if (!isJsonObject(schema) || !Object.keys(schema).every((key) => STRICT_KEYWORDS.has(key))) return false;
-  const { items, anyOf } = schema;
+  const { items, anyOf, type, properties } = schema;
   if (items !== undefined && !isStrictSchema(items)) return false;
   if (anyOf !== undefined && !(Array.isArray(anyOf) && anyOf.every(isStrictSchema))) return false;
-  return mayBeObject(schema) ? isClosedObject(schema) : true;
-}
-
-function mayBeObject({ type, properties }: JsonObject): boolean {
-  return type === "object" || properties !== undefined || (Array.isArray(type) && type.includes("object"));
+  const mayBeObject = properties !== undefined || [type].flat().includes("object");
+  return !mayBeObject || isClosedObject(schema);
 }
 
 function isClosedObject({ properties, required, additionalProperties }: JsonObject): boolean {

@@ -13,7 +13,6 @@ export type AuthDeps = {
   readonly keys: KeyStore;
   /** Verifies tokens that are accepted instead of keys; undefined if none are. */
   readonly tokens: TokenVerifier | undefined;
-  /** Counts failed authentications by network. */
   readonly failures: Pick<TokenBuckets, "tryTake">;
   readonly stats: Stats;
 };
@@ -32,7 +31,6 @@ export async function requireKey(
   await authenticate({ record, rawHeaders, address, onTooMany }, deps);
 }
 
-/** A request to authenticate. */
 export type KeyedRequest = {
   /** Receives the owner of the key. */
   readonly record: RequestRecord;

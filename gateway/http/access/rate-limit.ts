@@ -23,7 +23,6 @@ export type RateLimitDeps = {
   readonly usage: Pick<KeyUsage, "count">;
 };
 
-/** A request with the limits of its key. */
 export type LimitedRequest = {
   /** Receives the charges. */
   readonly record: RequestRecord;

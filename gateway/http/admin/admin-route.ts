@@ -31,7 +31,6 @@ export function reads(path: string, help: string, handle: AdminRoute["handle"]):
   return { path, does: "reads", help, handle };
 }
 
-/** Makes a path that changes something. */
 export function changes(path: string, help: string, handle: AdminRoute["handle"]): AdminRoute {
   return { path, does: "changes", help, handle };
 }

@@ -13,7 +13,6 @@ import {
   wantsJson,
 } from "./admin-route.ts";
 
-/** The state of an endpoint as one cluster sees it. Calls are those for the cluster's model. */
 export type EndpointStatus = {
   /** Host and port. */
   readonly address: string;
@@ -38,7 +37,6 @@ export type EndpointStatus = {
   readonly ejectedForMs: number | undefined;
 };
 
-/** The state of a cluster and its endpoints at a moment. */
 export type ClusterStatus = {
   readonly model: string;
   readonly lbPolicy: string;

@@ -22,7 +22,6 @@ export type FleetParts = {
   }[];
   readonly stats: Stats;
   readonly lifecycle: Lifecycle;
-  /** Returns the number of connections of the public listener. */
   readonly connections: () => number;
   readonly clock: Clock;
 };

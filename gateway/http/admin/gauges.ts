@@ -11,11 +11,11 @@ import type { ContinuationRoom } from "../../upstream/continuation/continuation-
 type Labels = Readonly<Record<string, string>>;
 /** One series: its labels and its value now. */
 type Reading = readonly [labels: Labels, value: number];
-type Row = readonly [name: string, help: string, read: () => Iterable<Reading>];
+type Read = () => Iterable<Reading>;
 
-/** Registers gauges or counters. Series come and go with their endpoints, so each scrape begins with none. */
-function register(registry: Registry, type: "gauge" | "counter", labelNames: string[], rows: readonly Row[]): void {
-  for (const [name, help, read] of rows) {
+/** Returns what registers gauges or counters. Series come and go with their endpoints: each scrape begins with none. */
+function metrics(registry: Registry, type: "gauge" | "counter", ...labelNames: string[]) {
+  return (name: string, help: string, read: Read) => {
     const options = { name, help, labelNames, registers: [registry] };
     if (type === "gauge")
       new Gauge({
@@ -33,7 +33,7 @@ function register(registry: Registry, type: "gauge" | "counter", labelNames: str
           for (const [labels, value] of read()) this.inc(labels, value);
         },
       });
-  }
+  };
 }
 
 /** `now` is a monotonic clock in milliseconds; default: the system's. */
@@ -51,108 +51,86 @@ export function registerClusterGauges(
     });
   const flagged = (flag: string) =>
     each(({ members }) => members.filter((member) => member.healthFlags(now()).includes(flag)).length);
-  register(
-    registry,
-    "gauge",
-    ["cluster"],
-    [
-      ["svc_cluster_membership", "Endpoints of the cluster, whatever their state.", each((one) => one.members.length)],
-      [
-        "svc_cluster_expected_endpoints",
-        "Endpoints that the cluster should have, where its configuration says so (expectedEndpoints).",
-        each(({ settings }) => settings.expectedEndpoints),
-      ],
-      [
-        "svc_cluster_membership_healthy",
-        "Endpoints of the cluster that are healthy and may get requests.",
-        each(({ healthyEndpoints }) => healthyEndpoints.length),
-      ],
-      [
-        "svc_cluster_outlier_ejections_active",
-        "Endpoints of the cluster that are ejected as outliers now.",
-        flagged("/failed_outlier_check"),
-      ],
-      [
-        "svc_cluster_membership_draining",
-        "Endpoints of the cluster that drain and get no new requests.",
-        flagged("/draining"),
-      ],
-    ],
+  const ofCluster = metrics(registry, "gauge", "cluster");
+  ofCluster(
+    "svc_cluster_membership",
+    "Endpoints of the cluster, whatever their state.",
+    each((one) => one.members.length),
   );
-  register(
-    registry,
-    "counter",
-    ["cluster"],
-    [
-      [
-        "svc_cluster_update_attempt_total",
-        "Look-ups of the cluster's endpoints by discovery: DNS queries, or reads of the endpoint file.",
-        each(({ discovery }) => discovery.attempts),
-      ],
-      [
-        "svc_cluster_update_success_total",
-        "Look-ups by discovery whose answer could be used.",
-        each(({ discovery }) => discovery.successes),
-      ],
-      [
-        "svc_cluster_update_failure_total",
-        "Look-ups by discovery that got no answer.",
-        each(({ discovery }) => discovery.failures),
-      ],
-      [
-        "svc_cluster_update_rejected_total",
-        "Look-ups by discovery whose answer could not be used; the endpoints stayed as they were.",
-        each(({ discovery }) => discovery.rejected),
-      ],
-    ],
+  ofCluster(
+    "svc_cluster_expected_endpoints",
+    "Endpoints that the cluster should have, where its configuration says so (expectedEndpoints).",
+    each(({ settings }) => settings.expectedEndpoints),
+  );
+  ofCluster(
+    "svc_cluster_membership_healthy",
+    "Endpoints of the cluster that are healthy and may get requests.",
+    each(({ healthyEndpoints }) => healthyEndpoints.length),
+  );
+  ofCluster(
+    "svc_cluster_outlier_ejections_active",
+    "Endpoints of the cluster that are ejected as outliers now.",
+    flagged("/failed_outlier_check"),
+  );
+  ofCluster(
+    "svc_cluster_membership_draining",
+    "Endpoints of the cluster that drain and get no new requests.",
+    flagged("/draining"),
+  );
+  const ofClusterCounts = metrics(registry, "counter", "cluster");
+  ofClusterCounts(
+    "svc_cluster_update_attempt_total",
+    "Look-ups of the cluster's endpoints by discovery: DNS queries, or reads of the endpoint file.",
+    each(({ discovery }) => discovery.attempts),
+  );
+  ofClusterCounts(
+    "svc_cluster_update_success_total",
+    "Look-ups by discovery whose answer could be used.",
+    each(({ discovery }) => discovery.successes),
+  );
+  ofClusterCounts(
+    "svc_cluster_update_failure_total",
+    "Look-ups by discovery that got no answer.",
+    each(({ discovery }) => discovery.failures),
+  );
+  ofClusterCounts(
+    "svc_cluster_update_rejected_total",
+    "Look-ups by discovery whose answer could not be used; the endpoints stayed as they were.",
+    each(({ discovery }) => discovery.rejected),
   );
   const members = (value: (member: Cluster["members"][number]) => number) => () =>
     clusters.flatMap(({ model, members: all }) =>
       all.map((member): Reading => [{ cluster: model, endpoint: member.address }, value(member)]),
     );
-  register(
-    registry,
-    "gauge",
-    ["cluster", "endpoint"],
-    [
-      [
-        "svc_endpoint_slots",
-        "Generations that the endpoint can run at once, by cluster.",
-        members(({ slots }) => slots),
-      ],
-      [
-        "svc_endpoint_running",
-        "Generations of all gateways that run on the endpoint, as it reports; 0 where it reports nothing.",
-        members(({ running }) => running),
-      ],
-      [
-        "svc_endpoint_queue",
-        "Generations of all gateways that wait in the endpoint's queue, as it reports; 0 where it reports nothing.",
-        members(({ waiting }) => waiting),
-      ],
-      [
-        "svc_endpoint_kv_cache_usage_ratio",
-        "Share of the endpoint's KV memory in use, 0 to 1, as it reports; 0 where it reports nothing.",
-        members(({ kvUse }) => kvUse),
-      ],
-      [
-        "svc_endpoint_tokens_per_second",
-        "Tokens per second that one generation on the endpoint gets, as it reports; 0 where it reports nothing.",
-        members(({ decodeTokensPerSecond }) => decodeTokensPerSecond ?? 0),
-      ],
-    ],
+  const ofClusterEndpoint = metrics(registry, "gauge", "cluster", "endpoint");
+  ofClusterEndpoint(
+    "svc_endpoint_slots",
+    "Generations that the endpoint can run at once, by cluster.",
+    members(({ slots }) => slots),
   );
-  register(
-    registry,
-    "gauge",
-    ["endpoint"],
-    [
-      [
-        "svc_endpoint_rq_active",
-        "Calls of this gateway that are open on the endpoint, for all its models.",
-        () => manager.endpoints.map(({ address, activeRequests }): Reading => [{ endpoint: address }, activeRequests]),
-      ],
-    ],
+  ofClusterEndpoint(
+    "svc_endpoint_running",
+    "Generations of all gateways that run on the endpoint, as it reports; 0 where it reports nothing.",
+    members(({ running }) => running),
+  );
+  ofClusterEndpoint(
+    "svc_endpoint_queue",
+    "Generations of all gateways that wait in the endpoint's queue, as it reports; 0 where it reports nothing.",
+    members(({ waiting }) => waiting),
+  );
+  ofClusterEndpoint(
+    "svc_endpoint_kv_cache_usage_ratio",
+    "Share of the endpoint's KV memory in use, 0 to 1, as it reports; 0 where it reports nothing.",
+    members(({ kvUse }) => kvUse),
+  );
+  ofClusterEndpoint(
+    "svc_endpoint_tokens_per_second",
+    "Tokens per second that one generation on the endpoint gets, as it reports; 0 where it reports nothing.",
+    members(({ decodeTokensPerSecond }) => decodeTokensPerSecond ?? 0),
+  );
+  const ofEndpoint = metrics(registry, "gauge", "endpoint");
+  ofEndpoint("svc_endpoint_rq_active", "Calls of this gateway that are open on the endpoint, for all its models.", () =>
+    manager.endpoints.map(({ address, activeRequests }): Reading => [{ endpoint: address }, activeRequests]),
   );
 }
 
@@ -160,7 +138,6 @@ export function registerClusterGauges(
 export type TrafficView = {
   readonly cluster: Pick<ClusterTraffic["cluster"], "model">;
   readonly admission: Pick<ClusterTraffic["admission"], "pending" | "pendingOf" | "held" | "breakerState">;
-  /** Running token counts. */
   readonly runningCounts: number;
   readonly budget: Pick<ClusterTraffic["budget"], "activeRetries" | "activeContinuations" | "overflows">;
 };
@@ -173,74 +150,53 @@ export function registerTrafficGauges(
 ): void {
   const each = (value: (view: TrafficView) => number) => () =>
     traffic.map((view): Reading => [{ cluster: view.cluster.model }, value(view)]);
-  register(
-    registry,
-    "gauge",
-    ["model", "class"],
-    [
-      [
-        "svc_queue_depth",
-        "Requests that wait for an endpoint of the model now, by class of service.",
-        () =>
-          traffic.flatMap(({ cluster, admission }) =>
-            PRIORITY_CLASSES.map((name): Reading => [{ model: cluster.model, class: name }, admission.pendingOf(name)]),
-          ),
-      ],
-    ],
+  const ofQueue = metrics(registry, "gauge", "model", "class");
+  ofQueue("svc_queue_depth", "Requests that wait for an endpoint of the model now, by class of service.", () =>
+    traffic.flatMap(({ cluster, admission }) =>
+      PRIORITY_CLASSES.map((name): Reading => [{ model: cluster.model, class: name }, admission.pendingOf(name)]),
+    ),
   );
-  register(
-    registry,
-    "gauge",
-    ["cluster"],
-    [
-      [
-        "svc_cluster_upstream_rq_pending_active",
-        "Requests that wait for an endpoint of the cluster now, those included that are held while none is available.",
-        each(({ admission }) => admission.pending),
-      ],
-      [
-        "svc_cluster_upstream_rq_held",
-        "Requests that are held now because no endpoint of the cluster is available; they count in upstream_rq_pending_active, too.",
-        each(({ admission }) => admission.held.requests),
-      ],
-      [
-        "svc_cluster_upstream_rq_held_bytes",
-        "The size of the bodies of the requests that are held now because no endpoint of the cluster is available, in bytes.",
-        each(({ admission }) => admission.held.bytes),
-      ],
-      [
-        "svc_cluster_upstream_rq_count_active",
-        "Token counts that endpoints of the cluster are asked for now.",
-        each(({ runningCounts }) => runningCounts),
-      ],
-      [
-        "svc_cluster_upstream_rq_retry_active",
-        "Calls that repeat a failed one and are open now.",
-        each(({ budget }) => budget.activeRetries),
-      ],
-      [
-        "svc_cluster_upstream_rq_continuation_active",
-        "Requests that have lost their engine and that no other one has taken up yet.",
-        each(({ budget }) => budget.activeContinuations),
-      ],
-    ],
+  const ofCluster = metrics(registry, "gauge", "cluster");
+  ofCluster(
+    "svc_cluster_upstream_rq_pending_active",
+    "Requests that wait for an endpoint of the cluster now, those included that are held while none is available.",
+    each(({ admission }) => admission.pending),
   );
-  register(
-    registry,
-    "counter",
-    ["cluster"],
-    [
-      [
-        "svc_cluster_upstream_rq_pending_overflow_total",
-        "Requests that found the cluster's queue full.",
-        each(({ admission }) => admission.breakerState().pendingOverflows),
-      ],
-      [
-        "svc_cluster_upstream_rq_retry_overflow_total",
-        "Repeated calls that the cluster's retry budget did not allow.",
-        each(({ budget }) => budget.overflows),
-      ],
-    ],
+  ofCluster(
+    "svc_cluster_upstream_rq_held",
+    "Requests that are held now because no endpoint of the cluster is available; they count in upstream_rq_pending_active, too.",
+    each(({ admission }) => admission.held.requests),
+  );
+  ofCluster(
+    "svc_cluster_upstream_rq_held_bytes",
+    "The size of the bodies of the requests that are held now because no endpoint of the cluster is available, in bytes.",
+    each(({ admission }) => admission.held.bytes),
+  );
+  ofCluster(
+    "svc_cluster_upstream_rq_count_active",
+    "Token counts that endpoints of the cluster are asked for now.",
+    each(({ runningCounts }) => runningCounts),
+  );
+  ofCluster(
+    "svc_cluster_upstream_rq_retry_active",
+    "Calls that repeat a failed one and are open now.",
+    each(({ budget }) => budget.activeRetries),
+  );
+  ofCluster(
+    "svc_cluster_upstream_rq_continuation_active",
+    "Requests that have lost their engine and that no other one has taken up yet.",
+    each(({ budget }) => budget.activeContinuations),
+  );
+  const ofClusterCounts = metrics(registry, "counter", "cluster");
+  ofClusterCounts(
+    "svc_cluster_upstream_rq_pending_overflow_total",
+    "Requests that found the cluster's queue full.",
+    each(({ admission }) => admission.breakerState().pendingOverflows),
+  );
+  ofClusterCounts(
+    "svc_cluster_upstream_rq_retry_overflow_total",
+    "Repeated calls that the cluster's retry budget did not allow.",
+    each(({ budget }) => budget.overflows),
   );
   type Breaker = ReturnType<TrafficView["admission"]["breakerState"]>;
   const breakers = (value: (state: Breaker) => readonly [rq: number, pending: number]) => () =>
@@ -251,89 +207,53 @@ export function registerTrafficGauges(
         [{ cluster: model, kind: "rq_pending" }, pending],
       ];
     });
-  register(
-    registry,
-    "gauge",
-    ["cluster", "kind"],
-    [
-      [
-        "svc_cluster_circuit_breakers_open",
-        "1 while a limit of the circuit breaker is reached, by kind: requests that run (rq) or wait (rq_pending); else 0.",
-        breakers((state) => [Number(state.requestsOpen), Number(state.pendingOpen)]),
-      ],
-      [
-        "svc_cluster_circuit_breakers_remaining",
-        "Requests until a limit of the circuit breaker is reached, by kind: requests that run (rq) or wait (rq_pending).",
-        breakers((state) => [state.remainingRequests, state.remainingPending]),
-      ],
-    ],
+  const ofClusterKind = metrics(registry, "gauge", "cluster", "kind");
+  ofClusterKind(
+    "svc_cluster_circuit_breakers_open",
+    "1 while a limit of the circuit breaker is reached, by kind: requests that run (rq) or wait (rq_pending); else 0.",
+    breakers((state) => [Number(state.requestsOpen), Number(state.pendingOpen)]),
   );
-  register(
-    registry,
-    "gauge",
-    [],
-    [
-      [
-        "svc_answers_kept",
-        "Answers that are kept now so that another engine could continue them.",
-        () => [[{}, room.answers]],
-      ],
-      [
-        "svc_answers_kept_bytes",
-        "Memory of the answers that are kept now so that another engine could continue them, their requests included, in bytes.",
-        () => [[{}, room.bytes]],
-      ],
-      [
-        "svc_answers_kept_limit_bytes",
-        "The most memory that kept answers may take up, continuation.maxBytes, in bytes.",
-        () => [[{}, room.maxBytes]],
-      ],
-    ],
+  ofClusterKind(
+    "svc_cluster_circuit_breakers_remaining",
+    "Requests until a limit of the circuit breaker is reached, by kind: requests that run (rq) or wait (rq_pending).",
+    breakers((state) => [state.remainingRequests, state.remainingPending]),
+  );
+  const ofGateway = metrics(registry, "gauge");
+  ofGateway("svc_answers_kept", "Answers that are kept now so that another engine could continue them.", () => [
+    [{}, room.answers],
+  ]);
+  ofGateway(
+    "svc_answers_kept_bytes",
+    "Memory of the answers that are kept now so that another engine could continue them, their requests included, in bytes.",
+    () => [[{}, room.bytes]],
+  );
+  ofGateway(
+    "svc_answers_kept_limit_bytes",
+    "The most memory that kept answers may take up, continuation.maxBytes, in bytes.",
+    () => [[{}, room.maxBytes]],
   );
 }
 
 /** Registers pressures, actions and bodies in flight after Envoy's `overload.*`. */
 export function registerOverloadGauges(registry: Registry, overload: OverloadManager): void {
-  register(
-    registry,
-    "gauge",
-    ["resource"],
-    [
-      [
-        "svc_overload_pressure_ratio",
-        "Used share of a resource of this process, 0 to 1, by resource.",
-        () => RESOURCE_MONITORS.map((one): Reading => [{ resource: snake(one) }, overload.pressures[one]]),
-      ],
-    ],
+  const ofResource = metrics(registry, "gauge", "resource");
+  ofResource("svc_overload_pressure_ratio", "Used share of a resource of this process, 0 to 1, by resource.", () =>
+    RESOURCE_MONITORS.map((one): Reading => [{ resource: snake(one) }, overload.pressures[one]]),
   );
-  register(
-    registry,
-    "gauge",
-    ["action"],
-    [
-      [
-        "svc_overload_action_active",
-        "1 while an overload action is in force, by action; else 0.",
-        () => OVERLOAD_ACTIONS.map((one): Reading => [{ action: snake(one) }, Number(overload.isActive(one))]),
-      ],
-    ],
+  const ofAction = metrics(registry, "gauge", "action");
+  ofAction("svc_overload_action_active", "1 while an overload action is in force, by action; else 0.", () =>
+    OVERLOAD_ACTIONS.map((one): Reading => [{ action: snake(one) }, Number(overload.isActive(one))]),
   );
-  register(
-    registry,
-    "gauge",
-    [],
-    [
-      [
-        "svc_inflight_body_bytes",
-        "Bytes of request bodies in flight, from their announcement until an engine has accepted them.",
-        () => [[{}, overload.bodies.bytes]],
-      ],
-      [
-        "svc_inflight_bodies_waiting",
-        "Requests whose body waits, unread, for room among the bodies in flight.",
-        () => [[{}, overload.bodies.waiting]],
-      ],
-    ],
+  const ofGateway = metrics(registry, "gauge");
+  ofGateway(
+    "svc_inflight_body_bytes",
+    "Bytes of request bodies in flight, from their announcement until an engine has accepted them.",
+    () => [[{}, overload.bodies.bytes]],
+  );
+  ofGateway(
+    "svc_inflight_bodies_waiting",
+    "Requests whose body waits, unread, for room among the bodies in flight.",
+    () => [[{}, overload.bodies.waiting]],
   );
 }
 

@@ -20,7 +20,6 @@ import {
 /** An address (`host:port`) of a listener, and the listener's name. */
 export type Listener = { readonly name: string; readonly address: string };
 
-/** The sources of health. */
 export type HealthFacts = {
   readonly lifecycle: Lifecycle;
   /** The gateway is initialized once some model can be served. */

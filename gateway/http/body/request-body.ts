@@ -21,7 +21,6 @@ const LACKING = {
   process_memory: "overload_process_memory",
 } as const satisfies Readonly<Record<LackingResource | Exclude<NoRoom, "key_body_bytes">, Detail>>;
 
-/** Limits of request bodies. */
 export type BodyLimits = {
   /** Bytes of the largest body; the record of a key may have a lower limit. */
   readonly maxBodyBytes: number;
@@ -173,7 +172,6 @@ export async function translateReceived(
   }
 }
 
-/** Makes the error for a body that exceeds a budget. */
 export function noRoom(lack: NoRoom, random: () => number): ApiError {
   if (lack !== "key_body_bytes") return inTrouble(LACKING[lack], random);
   const { retryAfterMs = 0 } = inTrouble("key_body_bytes_exceeded", random);

@@ -11,7 +11,6 @@ const LOG_INTERVAL_MS = 10_000;
 export type CapSinks = {
   readonly log: Logger;
   readonly clock: Pick<Clock, "nowMs">;
-  /** Called for every refused connection. */
   readonly onRefused: () => void;
 };
 

@@ -73,7 +73,6 @@ export function answerNotFound(request: FastifyRequest, reply: FastifyReply): Fa
   return sendError(request, reply, envelopeOf(path), wrong);
 }
 
-/** Returns the path of a request target without its query string. */
 export function pathOf(request: IncomingMessage): string {
   const url = request.url ?? "/";
   const query = url.indexOf("?");

@@ -55,7 +55,6 @@ export class SocketTable {
     });
   }
 
-  /** Open connections. */
   get open(): number {
     return this.#arriving.size + this.#requests.size;
   }

@@ -20,7 +20,6 @@ import type { CacheNote } from "../../upstream/load-balancing/cache-reasons.ts";
 import type { CallHeaders } from "../../upstream/wire/generate-wire.ts";
 import { randomId, type TraceContext, traceContextOf, traceHeaders, underSpan } from "./trace-context.ts";
 
-/** Labels of a route in logs and statistics. */
 export type RouteLabels = {
   /** Pattern of the path, never the path itself; `unknown` without a route. */
   readonly route: string;
@@ -30,7 +29,6 @@ export type RouteLabels = {
   readonly operation: string;
 };
 
-/** The labels of an unknown path. */
 export const NO_ROUTE: RouteLabels = { route: "unknown", format: "none", operation: "none" };
 
 export function routeLabels(spec: RouteSpec): RouteLabels {
@@ -39,7 +37,6 @@ export function routeLabels(spec: RouteSpec): RouteLabels {
 
 /** A Generate call with its span. */
 export type TracedTry = {
-  /** Address of the endpoint. */
   readonly endpoint: string;
   /** 16 hex digits. */
   readonly spanId: string;

@@ -39,7 +39,6 @@ const PASS_MS = 100;
 /** The number of requests in one pass that are found to wait for a full endpoint or for prefill. */
 const MAX_GATED_PER_PASS = 256;
 
-/** The part of a cluster that admission uses. */
 export type AdmittedCluster<Member = ClusterMember> = Pick<
   Cluster,
   "settings" | "endpointSet" | "mayHaveEndpoints" | "announcedMs" | "onMembersChange" | "onHealthChange"

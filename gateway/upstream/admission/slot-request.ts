@@ -5,12 +5,10 @@ import type { Queued } from "./pending-queue.ts";
 import type { GateWait } from "./prefill-gate.ts";
 import type { Tenant } from "./tenant-caps.ts";
 
-/** The number of pending requests for each slot of the endpoints. */
 export const PENDING_PER_SLOT = 4;
 /** The most pending requests, regardless of slots: one process cannot hold more. */
 export const MAX_PENDING_REQUESTS = 512;
 
-/** A request for a slot on an endpoint of the cluster. */
 export type SlotRequest = {
   /** The digests of the prompt by which an endpoint is picked. */
   readonly route: Route;
@@ -62,7 +60,6 @@ export type Result<Member> = Admitted<Member> | NotAdmitted;
 export type WaitState = Queued & {
   request: SlotRequest;
   readonly tenant: Tenant;
-  /** The expected tokens of the whole prompt. */
   readonly promptTokens: number;
   readonly queuedMs: number;
   waitingFor: WaitingFor;

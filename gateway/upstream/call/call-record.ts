@@ -7,7 +7,6 @@ import type { UpstreamFailure } from "./grpc-error.ts";
 /** The end of an attempt; `cancelled` also where this gateway has to stop. */
 export type AttemptEnd = UpstreamFailure | "answered" | "cancelled";
 
-/** Records the calls of one request to engines. */
 export type CallRecord = NoteSink & {
   /**
    * Records a Generate call about to be sent, and returns its headers. `continuedTokens`: those of an answer begun

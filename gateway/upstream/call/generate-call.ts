@@ -85,7 +85,6 @@ class GenerateCall implements WireListener {
   #broken = false;
   readonly #letGo: () => void;
 
-  /** Opens the call. */
   constructor(
     options: GenerateCallOptions,
     signal: AbortSignal,

@@ -46,7 +46,6 @@ export const discoveryShapes = {
   },
 };
 
-/** The settings of DNS discovery. */
 export type DnsSettings = {
   /** The host and port, as `host:port`. */
   readonly address: string;
@@ -79,7 +78,6 @@ export type Discovery = {
 export type Resolve = (host: string) => Promise<readonly string[]>;
 
 export type DiscoveryOptions = {
-  /** The clock of the refreshes. */
   readonly clock: Clock;
   readonly random: () => number;
   readonly resolve: Resolve;

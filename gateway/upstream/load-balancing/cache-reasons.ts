@@ -23,7 +23,6 @@ export type CacheReason =
 
 /** The expected and the measured cached tokens of a request, and the reason for the difference. */
 export type CacheNote = {
-  /** The tokens of the prompt expected in the endpoint's cache. */
   readonly expectedTokens: number;
   readonly cachedTokens: number;
   /** The tokens that could have been cached and were not; 0 where nothing needs explaining. */
@@ -40,7 +39,6 @@ export type ExplainedPrompt = {
   readonly address: string;
   /** The record of the prompt in the index; prefilled already for an engine that reports cached tokens at the end. */
   readonly sent?: SentPrompt | undefined;
-  /** The tokens of the prompt expected in the endpoint's cache. */
   readonly expectedTokens: number;
 };
 

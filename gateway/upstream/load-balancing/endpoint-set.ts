@@ -98,7 +98,6 @@ export class EndpointSet {
     this.#roomListeners.add(listener);
   }
 
-  /** Calls the listener with the address of an endpoint that left. */
   onLeave(listener: (address: string) => void): void {
     this.#leaveListeners.add(listener);
   }

@@ -58,7 +58,6 @@ export type Placement = {
   end(): void;
 };
 
-/** A row of the table of policies. */
 export type PolicyRow = {
   /** One sentence on how the policy picks, for the reference of the configuration. */
   readonly summary: string;

@@ -7,7 +7,6 @@ export type RoutingHints = {
   readonly digest: (...parts: readonly string[]) => string;
   /** The caller's headers, in which agents send their session ids. */
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
-  /** The priority class of the request in the queue. */
   readonly priorityClass: PriorityClass;
   /** The weight of the request's tenant among waiting tenants of the same class; above 0. */
   readonly weight: number;

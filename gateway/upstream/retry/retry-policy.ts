@@ -1,7 +1,7 @@
 import * as z from "zod";
 import type { ApiError } from "../../errors.ts";
 import { OUTCOMES } from "../../outcome.ts";
-import type { ContinuationOutcome } from "../../stats/continuation-stats.ts";
+import type { ContinuationOutcome } from "../../stats/upstream-stats.ts";
 import type { UpstreamFailure } from "../call/grpc-error.ts";
 import { APART_MS, MOST_DEATHS, MOST_DEATHS_ALONE, type Verdict } from "./death-counter.ts";
 import type { RetryShare } from "./retry-budget.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { EngineError } from "../../../engine/errors.ts";
 import { FinishReason, ReasoningMode } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { type Message, Role, ToolChoiceMode } from "../../../proto/gen/svc/inference/v1/messages.ts";
+import { ToolChoiceMode } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { Modality } from "../../../proto/gen/svc/inference/v1/node_service.ts";
 import { modelWrites } from "../../support/engine/model-writes.ts";
 import {
@@ -16,6 +16,7 @@ import {
 import { serviceOfFile, startScriptedService } from "../../support/gateway/scripted-service.ts";
 import { expectErrorB } from "../../support/http/error-reply.ts";
 import { valueAt } from "../../support/http/value-at.ts";
+import { outline } from "../../support/requests/outline.ts";
 
 const MESSAGES = "/v1/messages";
 const INVALID = "invalid_request_error";
@@ -36,12 +37,6 @@ const toolResult = (fields: object = {}) => ({
 const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 const image = { type: "image", source: { type: "base64", media_type: "image/png", data: pixel } };
 const written = (path: string) => `<tool_call>\n{"name": "read", "arguments": {"path": "${path}"}}\n</tool_call>\n`;
-
-/** Kinds and texts of all messages that reached the engine, to compare prompts by. */
-async function promptOf(fields: object): Promise<readonly Message[]> {
-  await service.reply(MESSAGES, fields);
-  return service.lastRequest().messages;
-}
 
 async function expectRefused(fields: object, message: RegExp, headers: Record<string, string> = {}): Promise<void> {
   for (const stream of [false, true]) {
@@ -137,12 +132,8 @@ describe("case 81: consecutive turns of one role", () => {
   const messages = [user("one"), user([text("two")]), assistant("three"), user("four")];
 
   test("case 81a (decision 4): are merged", async () => {
-    const prompt = await promptOf({ messages });
-    expect(prompt.map(({ role, parts }) => [role, parts.length])).toEqual([
-      [Role.USER, 2],
-      [Role.ASSISTANT, 1],
-      [Role.USER, 1],
-    ]);
+    await service.reply(MESSAGES, { messages });
+    expect(outline(service.lastRequest())).toBe('user "one" "two" | assistant "three" | user "four"');
   });
 
   test("case 81b (decision 4): are 400 under strictAlternation", async () => {
@@ -163,7 +154,7 @@ describe("case 81: consecutive turns of one role", () => {
         { role: "system", content: "Be brief." },
       ];
       expect((await merging.post(MESSAGES, { messages: turns })).status).toBe(200);
-      expect(merging.lastRequest().messages.map(({ role }) => role)).toEqual([Role.USER, Role.SYSTEM]);
+      expect(outline(merging.lastRequest())).toBe('user "hi" | system "Be brief."');
     } finally {
       await merging.stop();
     }
@@ -174,84 +165,49 @@ test("case 82: a last assistant turn is continued, and not repeated", async () =
   service.play(modelWrites("42)"));
   const reply = await service.reply(MESSAGES, { messages: [user("hi"), assistant("The answer is (")] });
   expect(valueAt(reply, "content")).toEqual([text("42)")]);
-  expect(service.lastRequest().messages.at(-1)).toMatchObject({
-    role: Role.ASSISTANT,
-    parts: [{ kind: { $case: "text", value: { text: "The answer is (" } } }],
-  });
+  expect(outline(service.lastRequest())).toBe('user "hi" | assistant "The answer is ("');
 });
 
-describe("case 83: the system text", () => {
-  test("case 83a: is the same prompt as a string and as blocks", async () => {
-    const asString = await promptOf({ system: "Be brief." });
-    expect(await promptOf({ system: [text("Be brief.")] })).toEqual(asString);
-    expect(asString[0]).toMatchObject({ role: Role.SYSTEM });
-  });
-
-  test("case 83b: is the same prompt whatever the attribution block", async () => {
-    const withHash = (hash: string) =>
-      promptOf({ system: [text(`x-anthropic-billing-header: cc_version=2.1; cch=${hash};`), text("Be brief.")] });
-    const first = await withHash("a1b2");
-    expect(await withHash("c3d4")).toEqual(first);
-    expect(first).toEqual(await promptOf({ system: "Be brief." }));
-  });
+test("case 83: the system text is the same prompt as a string and as blocks, whatever the attribution block", async () => {
+  const attribution = (hash: string) => text(`x-anthropic-billing-header: cc_version=2.1; cch=${hash};`);
+  for (const system of [
+    "Be brief.",
+    [text("Be brief.")],
+    ...["a1b2", "c3d4"].map((hash) => [attribution(hash), text("Be brief.")]),
+  ]) {
+    await service.reply(MESSAGES, { system });
+    expect(outline(service.lastRequest())).toBe('system "Be brief." | user "hi"');
+  }
 });
 
-describe("case 84: a tool's result", () => {
-  const results = async (result: object) => {
-    const prompt = await promptOf({ tools: [readTool], messages: [user("hi"), assistant([toolUse]), user([result])] });
-    return prompt.flatMap(({ parts }) =>
-      parts.flatMap(({ kind }) => (kind?.$case === "toolResult" ? [kind.value] : [])),
-    );
-  };
-
-  test("case 84a: may be text", async () => {
-    expect(await results(toolResult())).toMatchObject([
-      {
-        callId: "toolu_1",
-        name: "read",
-        isError: false,
-        content: [{ kind: { $case: "text", value: { text: "file" } } }],
-      },
-    ]);
-  });
-
-  test("case 84b: may hold text and an image", async () => {
-    expect(await results(toolResult({ content: [text("see"), image] }))).toMatchObject([
-      {
-        content: [
-          { kind: { $case: "text", value: { text: "see" } } },
-          { kind: { $case: "image", value: { mimeType: "image/png" } } },
-        ],
-      },
-    ]);
-  });
-
-  test("case 84c: marks an error for the engine", async () => {
-    expect(await results(toolResult({ is_error: true }))).toMatchObject([{ isError: true }]);
-  });
+test.each([
+  ["case 84a: a tool's result may be text", toolResult(), 'result(toolu_1 read "file")'],
+  [
+    "case 84b: a tool's result may hold text and an image",
+    toolResult({ content: [text("see"), image] }),
+    'result(toolu_1 read "see" image/png 0)',
+  ],
+  ["case 84c: a tool's error is marked for the engine", toolResult({ is_error: true }), 'failure(toolu_1 read "file")'],
+])("%s", async (_, result, expected) => {
+  await service.reply(MESSAGES, { messages: [user("hi"), assistant([toolUse]), user([result])] });
+  const call = 'assistant call(toolu_1 read {"path":"a.ts"})';
+  expect(outline(service.lastRequest())).toBe(`user "hi" | ${call} | tool ${expected}`);
 });
 
-test("case 86: thinking is accepted with any signature or none, and redacted", async () => {
-  const history = [
-    { type: "thinking", thinking: "Hm.", signature: "not-ours" },
-    { type: "thinking", thinking: "Aha." },
-    { type: "redacted_thinking", data: "x" },
-    text("Yes."),
-  ];
-  const prompt = await promptOf({ messages: [user("hi"), assistant(history), user("go on")] });
-  expect(prompt[1]?.parts.map(({ kind }) => kind?.$case)).toEqual(["reasoning", "reasoning", "text"]);
-});
-
-test("case 86b: a turn may hold only redacted thinking", async () => {
-  const prompt = await promptOf({
-    messages: [user("hi"), assistant([{ type: "redacted_thinking", data: "x" }]), user("go on")],
-  });
-  expect(prompt.map(({ role }) => role)).toEqual([Role.USER, Role.ASSISTANT, Role.USER]);
+test("case 86: thinking is accepted with any signature or none, and redacted, even alone", async () => {
+  const redacted = { type: "redacted_thinking", data: "x" };
+  const foreign = { type: "thinking", thinking: "Hm.", signature: "not-ours" };
+  const history = [foreign, { type: "thinking", thinking: "Aha." }, redacted, text("Yes.")];
+  const messages = [user("hi"), assistant(history), user("go on"), assistant([redacted]), user("more")];
+  await service.reply(MESSAGES, { messages });
+  expect(outline(service.lastRequest())).toBe(
+    'user "hi" | assistant thought "Hm." thought "Aha." "Yes." | user "go on" | assistant | user "more"',
+  );
 });
 
 test("case 87: a block of an unknown kind beside text is left out", async () => {
-  const prompt = await promptOf({ messages: [user([text("hi"), { type: "hologram", data: "x" }])] });
-  expect(prompt[0]?.parts).toMatchObject([{ kind: { $case: "text", value: { text: "hi" } } }]);
+  await service.reply(MESSAGES, { messages: [user([text("hi"), { type: "hologram", data: "x" }])] });
+  expect(outline(service.lastRequest())).toBe('user "hi"');
 });
 
 describe("case 88: thinking", () => {

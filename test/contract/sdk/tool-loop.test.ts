@@ -2,7 +2,7 @@ import type Anthropic from "@anthropic-ai/sdk";
 import { jsonSchema, type LanguageModel, stepCountIs, streamText, type ToolSet } from "ai";
 import type OpenAI from "openai";
 import { expect, test } from "vitest";
-import { FinishReason, type GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { FinishReason } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import type { Script } from "../../support/engine/scripted-backend.ts";
 import {
@@ -16,6 +16,7 @@ import {
   toolCallStart,
 } from "../../support/events/events.ts";
 import { serviceOfFile } from "../../support/gateway/scripted-service.ts";
+import { outline } from "../../support/requests/outline.ts";
 import { AI_MODELS, anthropicOf, type ClientOptions, openaiOf, optionsOf } from "./clients.ts";
 
 /* A turn that calls two tools, and the turn after their results: the model's output comes back unchanged. */
@@ -142,35 +143,15 @@ const LOOPS: readonly (readonly [name: string, loop: Loop, reasoning: boolean])[
   ["ai, anthropic", aiSdk(AI_MODELS.anthropic), true],
 ];
 
-/** The conversation as text. */
-function spoken({ messages }: GenerateRequest): unknown[] {
-  return messages.map(({ role, parts }) => [
-    role,
-    ...parts.map(({ kind }) => {
-      if (kind?.$case === "toolCall") return `${kind.value.name} ${kind.value.argumentsJson}`;
-      if (kind?.$case === "toolResult") return `${kind.value.name} gave ${spokenText(kind.value.content)}`;
-      return kind?.$case === "text" || kind?.$case === "reasoning" ? kind.value.text : kind?.$case;
-    }),
-  ]);
-}
-
-function spokenText(parts: GenerateRequest["messages"][number]["parts"]): string {
-  return parts.map(({ kind }) => (kind?.$case === "text" ? kind.value.text : "")).join("");
-}
-
 test.each(LOOPS)("%s: both turns come back unchanged", async (_, loop, reasoning) => {
   expect(await loop()).toBe("Both read.");
-  const inputs = [{ path: "a.ts" }, { path: "b.ts" }];
-  expect(spoken(service.lastRequest())).toEqual([
-    [Role.USER, "hi"],
-    [
-      Role.ASSISTANT,
-      ...(reasoning ? ["I need two files."] : []),
-      "Reading.",
-      ...inputs.map((input) => `${NAME} ${JSON.stringify(input)}`),
-    ],
-    ...inputs.map((input) => [Role.TOOL, `${NAME} gave ${contentOf(input)}`]),
-  ]);
+  const inputs = ["a.ts", "b.ts"].map((path) => JSON.stringify({ path }));
+  const calls = inputs.map((input) => `call(ID ${NAME} ${input})`).join(" ");
+  const results = inputs.map((input) => `tool result(ID ${NAME} ${JSON.stringify(`text of ${input}`)})`);
+  const thought = reasoning ? 'thought "I need two files." ' : "";
+  expect(outline(service.lastRequest()).replaceAll(/\((?:call|toolu)_\w+/g, "(ID")).toBe(
+    ['user "hi"', `assistant ${thought}"Reading." ${calls}`, ...results].join(" | "),
+  );
 });
 
 test("ai, openai responses, with default settings: its reference to unstored text fails with the setting to change", async () => {

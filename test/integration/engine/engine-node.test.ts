@@ -239,11 +239,13 @@ test("a stuck slot is detected beside a slow reader", async () => {
   const { node, client } = await nodeOf(countedBackend(script), { maxStepAgeMs: 1_000, clock });
   client.generate(generateRequest({ requestId: "slow" })).call.pause();
   await vi.waitFor(async () => expect(await node.gauge("svc_engine_streams_paused")).toBe(1), 10_000);
-  const stuck = client.generate(generateRequest({ requestId: "stuck" }));
+  // A connection of its own: the slow reader holds up all that its connection carries.
+  const other = clientOf(node.address);
+  const stuck = other.generate(generateRequest({ requestId: "stuck" }));
   await stuck.seen("blockDelta");
   await clock.advance(1_250);
   expect(await stuck.ended).toMatchObject({ code: 13, info: { reason: "ENGINE_ERROR" } });
-  expect((await client.describe()).models[0]?.state).toBe(ModelState.FAILED);
+  expect((await other.describe()).models[0]?.state).toBe(ModelState.FAILED);
 });
 
 test("a request of many messages arrives unchanged, and starts nothing if its caller has left", async () => {

@@ -1,6 +1,5 @@
 import { once } from "node:events";
-import { createServer, type ServerHttp2Session } from "node:http2";
-import { type AddressInfo, connect, type Socket } from "node:net";
+import { connect, type Socket } from "node:net";
 import { afterEach, describe, expect, test } from "vitest";
 import { Http2Connection } from "../../../gateway/upstream/wire/http2/connection.ts";
 import { ErrorCode, Flag, FrameType, Setting } from "../../../gateway/upstream/wire/http2/frames.ts";
@@ -8,7 +7,6 @@ import type { Headers } from "../../../gateway/upstream/wire/http2/hpack.ts";
 import { headerBlock } from "../../../gateway/upstream/wire/http2/hpack.ts";
 import type { Http2Stream } from "../../../gateway/upstream/wire/http2/stream.ts";
 import { frame, headersFrame, RawHttp2Peer, settings, uint32 } from "../../support/gateway/raw-http2-peer.ts";
-import { SeededRandom } from "../../support/seeded-random.ts";
 import { threadCpuMs } from "../../support/thread-cpu.ts";
 import { until } from "../../support/until.ts";
 
@@ -438,36 +436,4 @@ describe("an invalid frame of a stream ends that stream", () => {
     await peer.settled();
     expect(got).toEqual(["broken 7"]);
   });
-});
-
-test("headers as compressed by Node's own server are read as written", async () => {
-  const random = new SeededRandom(5);
-  const text = (most: number) =>
-    String.fromCharCode(...Array.from({ length: random.below(most) }, () => 0x21 + random.below(0x5e)));
-  const names = Array.from({ length: 20 }, (_, at) => `x-${at}`);
-  const written: Headers[] = [];
-  const server = createServer({ maxHeaderListPairs: 100 });
-  const sessions: ServerHttp2Session[] = [];
-  server.on("session", (session) => sessions.push(session));
-  server.on("stream", (made) => {
-    const fields = Object.fromEntries(names.filter(() => random.below(2) === 0).map((name) => [name, text(60)]));
-    written.push(fields);
-    made.on("error", () => {});
-    made.resume();
-    made.respond({ ":status": 200, ...fields });
-    made.end();
-  });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  closing.push(() => {
-    for (const session of sessions) session.destroy();
-    server.close();
-  });
-  const { connection } = await connected((server.address() as AddressInfo).port);
-  for (let at = 0; at < 200; at += 1) {
-    const { got } = opened(connection);
-    await until(() => got.includes("ended"), "the answer ends");
-    const headers: Headers = JSON.parse((got[0] ?? "").slice("headers ".length));
-    expect(Object.fromEntries(Object.entries(headers).filter(([name]) => name.startsWith("x-")))).toEqual(written[at]);
-  }
 });

@@ -64,18 +64,16 @@ export class Decoding {
   readonly #lease: SlotLease;
   readonly #sampler: Sampler;
   readonly #reading: PromptReading;
-  readonly #tail: readonly Token[];
-  #ahead: Promise<Sample> | undefined;
+  #ahead: Promise<Sample>;
   #isFirst = true;
   firstTokenMs: number | undefined;
 
-  /** `tail`, the uncached end of the prompt, is never empty: it is prefilled with the first step. */
+  /** Starts sampling the first token. `tail`, the uncached end of the prompt, is never empty. */
   constructor(parts: EngineParts, prepared: PreparedGeneration, lease: SlotLease, { tail, reading }: PromptEnd) {
     this.#parts = parts;
     this.#prepared = prepared;
     this.#lease = lease;
     this.#reading = reading;
-    this.#tail = tail;
     const { evaluateOptions, topLogprobs, seed, answer } = prepared;
     this.#sampler = new Sampler(parts.runtime.decoder, lease.slot.sequence, {
       evaluateOptions,
@@ -83,11 +81,7 @@ export class Decoding {
       seed,
       position: () => answer.outputTokens,
     });
-  }
-
-  /** Starts sampling the first token. Events sent after this call overlap with the computation. */
-  begin(): void {
-    this.#ahead = this.#firstSample();
+    this.#ahead = this.#firstSample(tail);
     this.#ahead.catch(() => {});
   }
 
@@ -96,7 +90,7 @@ export class Decoding {
     const { answer } = this.#prepared;
     const isFirst = this.#isFirst;
     this.#isFirst = false;
-    const sample = await (this.#ahead ?? this.#firstSample());
+    const sample = await this.#ahead;
     if (this.firstTokenMs !== undefined && isFirst) {
       this.#reading.evaluated(this.firstTokenMs);
       this.#reading.end();
@@ -130,9 +124,8 @@ export class Decoding {
     return this.#lease.run(() => this.#sampler.next(tokens));
   }
 
-  async #firstSample(): Promise<Sample> {
+  async #firstSample(tail: readonly Token[]): Promise<Sample> {
     const { clock } = this.#parts;
-    const tail = this.#tail;
     const sample = await this.#lease.run(() => {
       this.#reading.begins(tail.length, clock.nowMs());
       return this.#sampler.next(tail);

@@ -48,7 +48,7 @@ export async function* generate(
     const { read, news } = yield* readPrompt(parts, prepared, { lease, reading }, { read: cached, news: first });
 
     decoding = new Decoding(parts, prepared, lease, { tail: demand.prompt.slice(read), reading });
-    decoding.begin();
+    // Sent while the first token is computed.
     if (news) yield news;
     let step = await decoding.step();
     while (!step.over) {

@@ -115,14 +115,10 @@ export class BatchDecoder {
    * Rejects with `EngineError` ENGINE_ERROR if the sequence is full or llama.cpp fails: its cache is then undefined.
    */
   read(sequence: LlamaContextSequence, tokens: readonly Token[]): Promise<void> {
-    return this.#evaluate(sequence, tokens, undefined);
+    return this.sample(sequence, tokens, undefined);
   }
 
-  sample<Sample>(sequence: LlamaContextSequence, tokens: readonly Token[], choose: Choose<Sample>): Promise<Sample> {
-    return this.#evaluate(sequence, tokens, choose);
-  }
-
-  #evaluate<Sample>(
+  sample<Sample>(
     sequence: LlamaContextSequence,
     tokens: readonly Token[],
     choose: Choose<Sample> | undefined,

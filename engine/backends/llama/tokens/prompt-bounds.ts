@@ -1,5 +1,6 @@
 import { type Message, type Part, Role } from "../../../../proto/gen/svc/inference/v1/messages.ts";
 import type { Conversation } from "../../../conversation/chat-template.ts";
+import { textPart } from "../../../conversation/model-history.ts";
 import type { PromptRenderer, RenderedPrompt } from "../../../conversation/prompt-renderer.ts";
 import { EngineError } from "../../../errors.ts";
 
@@ -53,26 +54,21 @@ export class PromptBounds {
   }
 }
 
-const text = (value: string): Part => ({ kind: { $case: "text", value: { text: value } }, cacheBreakpoint: undefined });
 const says = (role: Role, ...parts: Part[]): Message => ({ role, parts });
-const call: Part = {
-  kind: { $case: "toolCall", value: { callId: "a", name: "a", argumentsJson: "" } },
-  cacheBreakpoint: undefined,
-};
+const call: Part = { kind: { $case: "toolCall", value: { callId: "a", name: "a", argumentsJson: "" } } };
 const result: Part = {
-  kind: { $case: "toolResult", value: { callId: "a", name: "a", content: [text("a")], isError: false } },
-  cacheBreakpoint: undefined,
+  kind: { $case: "toolResult", value: { callId: "a", name: "a", content: [textPart("a")], isError: false } },
 };
-const user = says(Role.USER, text("a"));
+const user = says(Role.USER, textPart("a"));
 
 const PATTERNS: readonly (readonly Message[])[] = [
-  [user, says(Role.ASSISTANT, text("a"))],
-  [says(Role.USER, text("")), says(Role.ASSISTANT, text(""))],
+  [user, says(Role.ASSISTANT, textPart("a"))],
+  [says(Role.USER, textPart("")), says(Role.ASSISTANT, textPart(""))],
   [user],
   [says(Role.USER)],
-  [says(Role.ASSISTANT, text("a"))],
+  [says(Role.ASSISTANT, textPart("a"))],
   [says(Role.ASSISTANT)],
-  [says(Role.SYSTEM, text("a"))],
+  [says(Role.SYSTEM, textPart("a"))],
   [says(Role.SYSTEM)],
   [says(Role.ASSISTANT, call), says(Role.TOOL, result)],
   [says(Role.TOOL, result)],
@@ -94,8 +90,8 @@ function tokensPerMessage(renderer: PromptRenderer, tokensOf: BoundsOptions["tok
 }
 
 function isWhole(renderer: PromptRenderer, role: Role): boolean {
-  const first = says(role, text(SAMPLE));
-  const rest = Array.from({ length: TIMES }, () => [user, says(Role.ASSISTANT, text("a"))]).flat();
+  const first = says(role, textPart(SAMPLE));
+  const rest = Array.from({ length: TIMES }, () => [user, says(Role.ASSISTANT, textPart("a"))]).flat();
   return (
     rendered(renderer, [first, ...(role === Role.USER ? rest.slice(1) : rest), user])?.text.includes(SAMPLE) ?? false
   );

@@ -9,7 +9,6 @@ import type {
   PrepareContext,
   Sealer,
 } from "../../../../gateway/formats/format.ts";
-import { type Part, Role } from "../../../../proto/gen/svc/inference/v1/messages.ts";
 import { CONTEXT, HEAD } from "../../../support/events/encoding-context.ts";
 import { type PreparedAnswer, prepared } from "../../../support/gateway/prepared-answer.ts";
 
@@ -70,33 +69,6 @@ export function faultOf(run: () => unknown): string {
 export function refusal(format: Format | CountFormat, fields: object, options?: Options): string {
   const run = () => format.prepare({ ...MINIMAL[format.name], ...fields }, contextOf(options));
   return format.name === "messages" ? messageOf(thrownBy(run), "b") : faultOf(run);
-}
-
-/** The conversation in short form: a role with its parts, and `@` before the seconds of a breakpoint. */
-export function outline({ messages }: Pick<CanonicalRequest, "messages">): string {
-  const turns = messages.map(({ role, name, parts }) => {
-    const word = Object.keys(Role).find((key) => Reflect.get(Role, key) === role) ?? "";
-    return [`${word.toLowerCase()}${name === undefined ? "" : `(${name})`}`, ...parts.map(partOutline)].join(" ");
-  });
-  return turns.join(" | ");
-}
-
-function partOutline({ kind, cacheBreakpoint }: Part): string {
-  const mark = cacheBreakpoint ? `@${cacheBreakpoint.ttl?.seconds ?? ""}` : "";
-  switch (kind?.$case) {
-    case "text":
-      return JSON.stringify(kind.value.text) + mark;
-    case "reasoning":
-      return `thought ${JSON.stringify(kind.value.text)}${mark}`;
-    case "toolCall":
-      return `call(${kind.value.callId} ${kind.value.name} ${kind.value.argumentsJson})${mark}`;
-    case "toolResult": {
-      const { callId, name, content, isError } = kind.value;
-      return `${isError ? "failure" : "result"}(${[callId, name, ...content.map(partOutline)].join(" ")})${mark}`;
-    }
-    default:
-      return `${kind?.value.mimeType} ${kind?.value.detail}${mark}`;
-  }
 }
 
 export const PNG = Buffer.from("\x89PNG\r\n\x1a\n..", "latin1").toString("base64");

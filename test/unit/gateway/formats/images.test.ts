@@ -4,7 +4,8 @@ import { chat } from "../../../../gateway/formats/chat/request.ts";
 import type { Format } from "../../../../gateway/formats/format.ts";
 import { messages } from "../../../../gateway/formats/messages/request.ts";
 import { responses } from "../../../../gateway/formats/responses/request.ts";
-import { outline, PNG, refusal, requestOf } from "./fixture.ts";
+import { outline } from "../../../support/requests/outline.ts";
+import { PNG, refusal, requestOf } from "./fixture.ts";
 
 const IMAGES = {
   "image/png": Buffer.from(PNG, "base64"),

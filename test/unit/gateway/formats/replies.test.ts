@@ -182,9 +182,8 @@ describe("the response repeats", () => {
   const most = 1_048_576;
   const format = { type: "json_schema", name: "n", schema: { type: "object" }, strict: true };
 
-  test.each<[string, object, object]>([
-    [
-      "the settings of the request",
+  const ROWS: Readonly<Record<string, readonly [fields: object, changed: object]>> = {
+    "the settings of the request": [
       {
         ...{ frequency_penalty: 0.5, presence_penalty: -1, temperature: 0.5, top_p: 0, top_logprobs: 3 },
         ...{ instructions: "i", max_output_tokens: 50, max_tool_calls: 5, metadata: { a: "b" }, user: "u" },
@@ -193,41 +192,37 @@ describe("the response repeats", () => {
       },
       {},
     ],
-    ["the model by its id", { model: "svc/qwen" }, { model: "svc-qwen" }],
-    [
-      "effort and summary",
+    "the model by its id": [{ model: "svc/qwen" }, { model: "svc-qwen" }],
+    "effort and summary": [
       { reasoning: { effort: "low", generate_summary: "concise" } },
       { reasoning: { effort: "low", summary: "concise" } },
     ],
-    ["a format of JSON", { text: { format: { type: "json_object" } } }, {}],
-    [
-      "a schema, without the verbosity",
+    "a format of JSON": [{ text: { format: { type: "json_object" } } }, {}],
+    "a schema, without the verbosity": [
       { text: { format, verbosity: "low" } },
       { text: { format: { ...format, description: null } } },
     ],
-    ["free text", {}, { text: { format: { type: "text" } } }],
-    ["tools with their defaults", { tools: [{ type: "function", name: "f", extra: 1 }] }, { tools: [tool()] }],
-    [
-      "groups of tools",
+    "free text": [{}, { text: { format: { type: "text" } } }],
+    "tools with their defaults": [{ tools: [{ type: "function", name: "f", extra: 1 }] }, { tools: [tool()] }],
+    "groups of tools": [
       { tools: [{ type: "namespace", name: "fs", description: "d", tools: [tool({ name: "a" })] }] },
       {},
     ],
-    [
-      "no large field",
+    "no large field": [
       { instructions: "i".repeat(most + 1), tools: [tool({ description: "d".repeat(most) })] },
       { instructions: null, tools: [] },
     ],
-    [
-      "no long word",
+    "no long word": [
       { user: "u".repeat(1_025), safety_identifier: "s".repeat(1_025), prompt_cache_retention: "p".repeat(1_025) },
       { user: null, safety_identifier: null, prompt_cache_retention: null },
     ],
-    [
-      "what fits",
+    "what fits": [
       { instructions: "i".repeat(most), tools: [tool({ description: "d".repeat(most / 2) })], user: "u".repeat(1_024) },
       {},
     ],
-  ])("%s", (_, fields, changed) => {
+  };
+
+  test.each(Object.entries(ROWS))("%s", (_, [fields, changed]) => {
     expect(reply(responses, answer(), fields)).toMatchObject({ ...fields, ...changed });
   });
 
