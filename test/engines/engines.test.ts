@@ -21,6 +21,7 @@ describe.each(installed)("a real $dialect", (lane) => {
 
   backendConformance(`a node beside ${lane.dialect}`, {
     model: "demo",
+    column: lane.column,
     prompt: "Count from 1 to 12.",
     endlessPrompt: "Count from 1 to 75",
     start: async () => {

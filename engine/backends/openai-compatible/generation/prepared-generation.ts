@@ -29,7 +29,7 @@ export type PreparedGeneration = {
   /** Resolves to the grammar of the answer behind its reasoning. */
   readonly behindReasoning: () => Promise<string | undefined>;
   readonly answer: TokenAnswer;
-  /** Whether another node can go on with the answer: without that, its tokens are not told. */
+  /** Whether another node can go on with the answer: else its tokens are withheld. */
   readonly continues: boolean;
   /** The given tokens of a continuation, up to the last whole character, and their events; empty otherwise. */
   readonly given: readonly number[];
