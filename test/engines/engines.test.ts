@@ -37,8 +37,7 @@ describe.each(installed)("a real $dialect", (lane) => {
     afterAll(() => rig.stopNode());
     answersBeside(rig);
     toolsBeside(rig);
-    // llama-server reports no tokens of its prompts.
-    if (lane.dialect !== "llama-server") marksBeside(rig);
+    marksBeside(rig);
     crashBeside(rig);
   });
 });
