@@ -8,12 +8,10 @@ import type { EngineKind, ModelDescription } from "../proto/gen/svc/inference/v1
 import type { CallerWork } from "./caller-work/caller-work.ts";
 import type { HeldPrefixes } from "./prefixes/held-prefixes.ts";
 
-/** The description of an engine in DescribeNode. */
 export type BackendDescription = {
   readonly engineKind: EngineKind;
   /** Empty if the engine reports no version. */
   readonly engineVersion: string;
-  /** The models that the backend serves; empty until they are known. */
   readonly models: readonly ModelDescription[];
 };
 
@@ -44,7 +42,6 @@ export type BackendLoad = {
   readonly kvTokensTotal?: number;
   /** The number of uncached prompt tokens that running and waiting generations have yet to prefill. */
   readonly queuedUncachedTokens?: number;
-  /** The idle time of recently evicted cache entries, in seconds. */
   readonly observedRetentionSeconds?: number;
 };
 
@@ -85,7 +82,6 @@ export interface Backend {
 }
 
 export type ServedNode = {
-  /** The node's name, for `started` events. */
   readonly nodeId: string;
   /** The model ids under which the one checkpoint is served; at least one. */
   readonly models: readonly string[];

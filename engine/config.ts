@@ -7,7 +7,6 @@ import { openAiCompatible } from "./backends/openai-compatible/kind.ts";
 import { scripted } from "./backends/scripted/kind.ts";
 import type { CallerWork } from "./caller-work/caller-work.ts";
 
-/** The schema of the settings on how the gRPC port is secured. */
 const tls = z
   .strictObject({
     certFile: z
@@ -38,7 +37,6 @@ const tls = z
     error: "needs clientCaFile: without it callers show no certificate",
   });
 
-/** The schema of an engine node's whole configuration. */
 export const engineConfigSchema = z.strictObject({
   nodeId: z
     .string()
@@ -84,7 +82,6 @@ export const engineConfigSchema = z.strictObject({
     .describe("The engine that the node runs, or that runs beside it."),
 });
 
-/** The configuration of an engine node, checked, with its defaults. */
 export type EngineConfig = z.infer<typeof engineConfigSchema>;
 
 /** Creates the configured backend, which has not been started. Throws `ConfigError` for what the schema cannot check. */

@@ -113,7 +113,6 @@ export function toFailedCall({ reason, message, facts }: EngineError, retryAfter
   return failedCall({ code: REASONS[reason].status, message, reason, facts, retryAfterMs });
 }
 
-/** Creates the error for a continuation whose tokens cannot answer its request. */
 export function notOfThisAnswer(): EngineError {
   return new EngineError("INVALID_REQUEST", "continuation.tokens: can be no answer to this request.");
 }

@@ -20,10 +20,8 @@ import { serveMetrics } from "./metrics/metrics-server.ts";
 import { EngineServer } from "./server.ts";
 import type { GenerationTracing } from "./tracing/generation-tracing.ts";
 
-/** The configuration of a node with any kind of backend. */
 type NodeConfig = Omit<EngineConfig, "backend"> & { readonly backend: { readonly kind: string } };
 
-/** Creates the backend of a configuration, which has not been started. */
 export type CreateBackend<Config extends NodeConfig> = (
   backend: Config["backend"],
   node: ServedNode,

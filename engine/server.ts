@@ -42,7 +42,7 @@ import { OpenRcaServiceService, type OrcaLoadReportRequest } from "../proto/gen/
 import type { Backend } from "./backend.ts";
 import type { CallerWork } from "./caller-work/caller-work.ts";
 import { WORK } from "./caller-work/work-kinds.ts";
-import { logGeneration, measureGeneration } from "./calls/call-log.ts";
+import { logGeneration, measureGeneration, verdictRecorder } from "./calls/call-log.ts";
 import { CountPermits, countTokensCall } from "./calls/count-tokens-call.ts";
 import { GenerationCall } from "./calls/generation-call.ts";
 import { OpenCalls } from "./calls/open-calls.ts";
@@ -128,6 +128,7 @@ export class EngineServer {
     this.#throughput = new Throughput(() => clock.nowMs());
     this.#loadStreams = new LoadStreams(clock, (readers) => this.#report(readers));
     this.#prefixStreams = backend.prefixes && new PrefixStreams(backend.prefixes, clock);
+    backend.prefixes?.onVerdict(verdictRecorder(metrics, log));
     const health = new HealthImplementation();
     this.#state = new NodeState({ nodeId, nodeVersion, models, setHealth: (name, now) => health.setStatus(name, now) });
     if (maxStepAgeMs !== undefined) {
@@ -288,9 +289,11 @@ export class EngineServer {
 
   #watchPrefixes(call: PrefixStream): void {
     const streams = this.#prefixStreams;
+    const { backend } = this.#options;
     const { model } = call.request;
     const refuse = (error: EngineError) => call.emit("error", this.#failed(error));
-    if (!streams) return void refuse(new EngineError("UNIMPLEMENTED", "The node cannot tell what it holds."));
+    if (!streams || !backend.prefixes?.isAnnounced)
+      return void refuse(new EngineError("UNIMPLEMENTED", "The node cannot tell what it holds."));
     if (!this.#options.models.includes(model)) {
       return void refuse(new EngineError("MODEL_NOT_SERVED", "The node does not serve this model."));
     }

@@ -1,6 +1,4 @@
-/** A model of the catalog, independent of its endpoints. */
 export type CatalogModel = {
-  /** Name of the model in requests. */
   readonly id: string;
   /** Most tokens of prompt and answer together, until a node has described the model. */
   readonly contextWindow: number;
@@ -22,15 +20,12 @@ export const CATALOG: readonly CatalogModel[] = [
   { id: "svc-dsv4flash", contextWindow: 1_048_576, displayName: "DeepSeek V4 Flash" },
 ];
 
-/** The models of a service, and their aliases. */
 export type Catalog = {
-  /** In the order in which callers see them. */
   readonly models: readonly CatalogModel[];
   /** Model ids by alias. */
   readonly aliases: Readonly<Record<string, string>>;
 };
 
-/** The default catalog: five models without aliases. */
 export const DEFAULT_CATALOG: Catalog = { models: CATALOG, aliases: {} };
 
 /** Returns the model with this id or alias; undefined if the catalog has none. */

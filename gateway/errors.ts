@@ -55,7 +55,6 @@ export type Wording = string | Readonly<Record<Envelope, string>>;
 /** Path of a field in a body: object keys and array indices, outermost first. */
 export type FieldPath = readonly (string | number)[];
 
-/** Optional properties of an error. */
 export type ApiErrorOptions = {
   /** The field at fault, rendered as `messages[0].role` in A and `messages.0.role` in B. */
   readonly path?: FieldPath;
@@ -81,33 +80,25 @@ export type ApiErrorOptions = {
 
 /** A failure with a text for the caller. Any other error is answered without its text. */
 export class ApiError extends Error {
+  override readonly name = "ApiError";
   readonly code: ErrorCode;
   readonly wording: Wording;
-  readonly path: FieldPath | undefined;
-  readonly promptMessage: number | undefined;
-  readonly retryAfterMs: number | undefined;
-  readonly shouldRetry: boolean | undefined;
-  readonly tool: number | undefined;
-  readonly limit: ApiErrorOptions["limit"];
-  readonly details: ApiErrorOptions["details"];
-  readonly facts: ApiErrorOptions["facts"];
-  /** Never sent. */
+  declare readonly path: FieldPath | undefined;
+  declare readonly promptMessage: number | undefined;
+  declare readonly retryAfterMs: number | undefined;
+  declare readonly shouldRetry: boolean | undefined;
+  declare readonly tool: number | undefined;
+  declare readonly limit: ApiErrorOptions["limit"];
+  declare readonly details: ApiErrorOptions["details"];
+  declare readonly facts: ApiErrorOptions["facts"];
   readonly detail: Detail;
 
-  constructor(code: ErrorCode, wording: Wording, options: ApiErrorOptions = {}) {
-    super(typeof wording === "string" ? wording : wording.a, { cause: options.cause });
-    this.name = "ApiError";
+  constructor(code: ErrorCode, wording: Wording, { cause, detail = code, ...options }: ApiErrorOptions = {}) {
+    super(typeof wording === "string" ? wording : wording.a, { cause });
     this.code = code;
     this.wording = wording;
-    this.path = options.path;
-    this.promptMessage = options.promptMessage;
-    this.retryAfterMs = options.retryAfterMs;
-    this.shouldRetry = options.shouldRetry;
-    this.tool = options.tool;
-    this.limit = options.limit;
-    this.details = options.details;
-    this.facts = options.facts;
-    this.detail = options.detail ?? code;
+    this.detail = detail;
+    Object.assign(this, options);
   }
 
   /** Returns the same error with the field at fault, which is unknown at the place of the throw. */

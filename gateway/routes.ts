@@ -18,7 +18,6 @@ type RouteFacts = {
   /** Accepted methods. Any other method is answered with 405. */
   readonly methods: readonly ["POST"] | readonly ["GET", "HEAD"] | readonly ["HEAD"];
   readonly envelope: Envelope;
-  /** Name of the operation in statistics. */
   readonly operation: string;
   /** Whether requests of the route are neither logged nor counted. Default: they are. */
   readonly unrecorded?: true;
@@ -42,64 +41,21 @@ export type OtherRoute = RouteFacts & {
 
 export type RouteSpec = GenerationRoute | CountRoute | OtherRoute;
 
-const CONVERSATION_KEYS = ["model", "messages", "stream", "max_tokens"] as const;
-const RESPONSE_KEYS = ["model", "input", "stream"] as const;
+const CONVERSATION_KEYS = ["model", "messages", "stream", "max_tokens"];
+const RESPONSE_KEYS = ["model", "input", "stream"];
+
+function prompt<const Operation extends string>(path: string, envelope: Envelope, operation: Operation) {
+  const singleKeys = envelope === "b" || operation === "chat" ? CONVERSATION_KEYS : RESPONSE_KEYS;
+  return { path, methods: ["POST"], envelope, operation, singleKeys } as const;
+}
 
 const TABLE = [
-  {
-    path: "/v1/chat/completions",
-    methods: ["POST"],
-    envelope: "a",
-    operation: "chat",
-    use: "generation",
-    format: chat,
-    singleKeys: CONVERSATION_KEYS,
-  },
-  {
-    path: "/v1/messages",
-    methods: ["POST"],
-    envelope: "b",
-    operation: "messages",
-    use: "generation",
-    format: messages,
-    singleKeys: CONVERSATION_KEYS,
-  },
-  {
-    path: "/v1/messages/count_tokens",
-    methods: ["POST"],
-    envelope: "b",
-    operation: "count_tokens",
-    use: "count",
-    format: countTokens,
-    singleKeys: CONVERSATION_KEYS,
-  },
-  {
-    path: "/v1/responses",
-    methods: ["POST"],
-    envelope: "a",
-    operation: "responses",
-    use: "generation",
-    format: responses,
-    singleKeys: RESPONSE_KEYS,
-  },
-  {
-    path: "/v1/responses/compact",
-    methods: ["POST"],
-    envelope: "a",
-    operation: "compact",
-    use: "generation",
-    format: compaction,
-    singleKeys: RESPONSE_KEYS,
-  },
-  {
-    path: "/v1/responses/input_tokens",
-    methods: ["POST"],
-    envelope: "a",
-    operation: "input_tokens",
-    use: "count",
-    format: inputTokens,
-    singleKeys: RESPONSE_KEYS,
-  },
+  { ...prompt("/v1/chat/completions", "a", "chat"), use: "generation", format: chat },
+  { ...prompt("/v1/messages", "b", "messages"), use: "generation", format: messages },
+  { ...prompt("/v1/messages/count_tokens", "b", "count_tokens"), use: "count", format: countTokens },
+  { ...prompt("/v1/responses", "a", "responses"), use: "generation", format: responses },
+  { ...prompt("/v1/responses/compact", "a", "compact"), use: "generation", format: compaction },
+  { ...prompt("/v1/responses/input_tokens", "a", "input_tokens"), use: "count", format: inputTokens },
   { path: "/v1/models", methods: ["GET", "HEAD"], envelope: "a", operation: "list_models", use: "none" },
   { path: "/v1/models/{model}", methods: ["GET", "HEAD"], envelope: "a", operation: "get_model", use: "none" },
   { path: "/openapi.json", methods: ["GET", "HEAD"], envelope: "a", operation: "get_contract", use: "none" },
@@ -118,11 +74,8 @@ export const ROUTES: readonly (
   | (OtherRoute & { readonly operation: OtherOperation })
 )[] = TABLE;
 
-/** A method of the contract for gRPC clients. */
 export type RpcSpec = {
-  /** Path of the method: its full name after a slash. */
   readonly path: string;
-  /** Name of the operation in statistics, different from those of routes. */
   readonly operation: string;
 } & (
   | { readonly use: "generation"; readonly format: typeof contractGenerate }
@@ -145,17 +98,14 @@ export const RPCS = {
   },
 } as const satisfies Readonly<Record<string, RpcSpec>>;
 
-/** Routes and methods whose bodies are translated for engines, by operation. */
-const PROMPTS: ReadonlyMap<string, GenerationRoute | CountRoute | RpcSpec> = new Map(
-  [...ROUTES.filter((spec) => spec.use === "generation" || spec.use === "count"), ...Object.values(RPCS)].map(
-    (spec) => [spec.operation, spec],
+type PromptRoute = GenerationRoute | CountRoute | RpcSpec;
+
+/** The routes and methods whose bodies are prompts, by their operations. */
+export const PROMPT_ROUTES: ReadonlyMap<string, PromptRoute> = new Map(
+  [...ROUTES, ...Object.values(RPCS)].flatMap((spec): [string, PromptRoute][] =>
+    spec.format ? [[spec.operation, spec]] : [],
   ),
 );
-
-/** Returns the route or the method whose bodies are prompts, by its operation; undefined for any other operation. */
-export function promptRoute(operation: string): GenerationRoute | CountRoute | RpcSpec | undefined {
-  return PROMPTS.get(operation);
-}
 
 const PARAMETER = /\{\w+\}$/;
 
@@ -180,7 +130,6 @@ export function envelopeOf(path: string): Envelope {
   return ROUTES.find((spec) => path === spec.path || path.startsWith(`${spec.path}/`))?.envelope ?? "a";
 }
 
-/** The paths that a 404 suggests. */
 export const OFFERED_PATHS: readonly string[] = ROUTES.filter(
   ({ use, path }) => use !== "open" && !PARAMETER.test(path),
 ).map(({ path }) => path);

@@ -101,7 +101,6 @@ export function buildServer(deps: GatewayDeps): GatewayServer {
     keys,
     tokens,
     failures: new TokenBuckets({ rule: { perMinute, capacity: perMinute }, max: MAX_FAILING_NETWORKS, clock }),
-    trustedHops,
     stats,
   };
   const { headerPrefix, ...bursts } = config.limits;

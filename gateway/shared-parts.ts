@@ -132,7 +132,7 @@ async function openKeys(
     else if (fault) log.error({ fault }, "the newest keys cannot be used; the last good ones stay");
     else log.info({ keys: count, revision }, "keys loaded");
   });
-  registerKeyStats(stats.registry, keys);
+  registerKeyStats(stats.registry, () => keys.status());
   return { keys, loaded };
 }
 
@@ -164,8 +164,7 @@ async function readKeys({ file, redis }: GatewayConfig["keys"], state: RedisStat
     throw new ConfigError(`${where}: ${error.message}${hint}`, { cause: error });
   };
   try {
-    if (file !== undefined)
-      return { keys: await FileKeyStore.open({ file, clock: systemClock }), loaded: Promise.resolve() };
+    if (file !== undefined) return { keys: await FileKeyStore.open(file, systemClock), loaded: Promise.resolve() };
     if (!redis || !state) throw new ConfigError("keys: expected one of file and redis");
     const keys = await RedisKeyStore.open({ state, pepperFile: redis.pepperFile, clock: systemClock });
     const loaded = keys.loaded.catch(cannotUse);

@@ -8,7 +8,7 @@
 // What checks say goes to the standard error, a failed one with all its output; the standard output is vitest's, whose
 // summary is its end. The exit code is 1 when anything has failed.
 import { spawn } from "node:child_process";
-import { readdirSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -74,7 +74,7 @@ async function tests() {
   child.once("message", (passed) => {
     const closing = setTimeout(() => {
       told = passed;
-      process.stderr.write(`vitest has not ended ${CLOSING_MS / 1000} s after the tests\n${threadsOf(child.pid)}\n`);
+      process.stderr.write(`vitest has not ended ${CLOSING_MS / 1000} s after the tests\n`);
       process.kill(-child.pid, "SIGKILL");
     }, CLOSING_MS);
     void ended.then(() => clearTimeout(closing));
@@ -83,38 +83,6 @@ async function tests() {
   const passed = told ?? end === 0;
   if (!passed) process.stderr.write(`the tests FAILED (${end})\n`);
   return passed;
-}
-
-/** Says what the threads of the processes in a group are doing, as far as the system tells. */
-function threadsOf(group) {
-  const lines = [];
-  for (const pid of listed("/proc")) {
-    for (const thread of /^\d+$/.test(pid) ? listed(`/proc/${pid}/task`) : []) {
-      const [name, stat, waitsIn] = ["comm", "stat", "wchan"].map((file) =>
-        read(`/proc/${pid}/task/${thread}/${file}`),
-      );
-      // Behind the name, which may have spaces: the state, the parent and the group.
-      const [state, , groupId] = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-      if (Number(groupId) === group) lines.push(`${pid} ${thread} ${name.trim()}: ${state} ${waitsIn}`);
-    }
-  }
-  return lines.join("\n");
-}
-
-function listed(folder) {
-  try {
-    return readdirSync(folder);
-  } catch {
-    return [];
-  }
-}
-
-function read(file) {
-  try {
-    return readFileSync(file, "utf8");
-  } catch {
-    return "";
-  }
 }
 
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"])

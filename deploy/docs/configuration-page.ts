@@ -2,16 +2,15 @@ import type { SchemaNode } from "./markdown.ts";
 import { code, page, table } from "./markdown.ts";
 import { typeWords } from "./reference/field-tables.ts";
 
-export type ConfigurationPage = {
-  readonly title: string;
-  /** The source files, for the "do not edit" note. */
-  readonly madeFrom: string;
-  readonly intro: readonly string[];
-  /** Schema of the configuration file; its descriptions become the rows. */
-  readonly schema: SchemaNode;
-  /** Envoy's names of keys, by path. Absent: the page has no such column. */
-  readonly envoyNames?: Readonly<Record<string, string>>;
-};
+const INTRO = [
+  "One YAML file per process, checked strictly: an unknown key stops the start with its path and exit code 2. Only what is",
+  "required has to be in the file, and what is required in a section only where the section is. Relative paths start at the",
+  "folder where the process is started.",
+  "",
+  `A value may take environment variables: \`\${NAME}\` is the variable's value, \`\${NAME:-text}\` the text where it is unset or empty,`,
+  `and \`$\${\` a plain \`\${\`. A variable that is unset stops the start. Alone and without quotation marks, as in \`port: \${PORT}\`, a`,
+  "reference may be a number, `true` or `false`. `--check-config` checks the file and starts nothing.",
+].join("\n");
 
 type Key = { readonly path: string; readonly node: SchemaNode; readonly required: boolean };
 
@@ -27,30 +26,27 @@ const UNITS: readonly (readonly [ending: RegExp, unit: string])[] = [
   [/Tokens$/, "tokens"],
 ];
 
-/**
- * Writes the page of a program's configuration. Throws for a key without a description, or an Envoy name without a key.
- */
-export function configurationPage({ title, madeFrom, intro, schema, envoyNames }: ConfigurationPage): string {
+/** Writes the page of a program's configuration from its schema. Throws for a key without a description. */
+export function configurationPage(program: string, source: string, schemaFile: string, schema: SchemaNode): string {
   const sections = sectionsOf(schema);
-  const keys = sections.flatMap((section) => section.keys);
-  const silent = keys.filter(({ node }) => !node.description).map(({ path }) => path);
-  if (silent.length > 0) throw new Error(`${title}: no description of ${silent.join(", ")}`);
-  const known = new Set(keys.map(({ path }) => path));
-  const unknown = Object.keys(envoyNames ?? {}).filter((path) => !known.has(path));
-  if (unknown.length > 0) throw new Error(`${title}: Envoy's names of keys that are not there: ${unknown.join(", ")}`);
-  return page(title, madeFrom, [...intro, ...sections.map((section) => sectionText(section, envoyNames))]);
+  const silent = sections.flatMap(({ keys }) => keys).filter(({ node }) => !node.description);
+  if (silent.length > 0) throw new Error(`${source}: no description of ${silent.map(({ path }) => path).join(", ")}`);
+  return page(`Configuration of ${program}`, `${code(source)} and the schemas that it composes`, [
+    INTRO,
+    `Editors with a YAML language server complete and check a file that begins with \`# yaml-language-server: $schema=${schemaFile}\`.`,
+    ...sections.map(sectionText),
+  ]);
 }
 
-function sectionText({ heading, text, keys }: Section, envoyNames: ConfigurationPage["envoyNames"]): string {
-  const header = ["key", "type", "default", "meaning", ...(envoyNames ? ["Envoy"] : [])];
+function sectionText({ heading, text, keys }: Section): string {
   const rows = keys.map(({ path, node, required }) => [
     code(path),
     typeOf(path, node),
     required ? "required" : defaultOf(node),
     node.description ?? "",
-    ...(envoyNames ? [code(envoyNames[path] ?? "")] : []),
   ]);
-  return [`## ${heading}`, ...(text ? [text] : []), table(header, rows)].join("\n\n");
+  const parts = [`## ${heading}`, ...(text ? [text] : []), table(["key", "type", "default", "meaning"], rows)];
+  return parts.join("\n\n");
 }
 
 /** Returns the sections of a page: the root's own values, then a section for each key with nested keys. */
@@ -85,7 +81,6 @@ function groupSections({ path, node, required }: Key): readonly Section[] {
   ];
 }
 
-/** Returns all keys with a value below a node, in order. */
 function leavesOf(node: SchemaNode, path: string): readonly Key[] {
   return keysOf(node, path).flatMap((key) => {
     const inner = key.node.items;
@@ -103,7 +98,6 @@ function keysOf(node: SchemaNode, path: string): readonly Key[] {
   }));
 }
 
-/** Returns whether a key has nested keys: an object, a list of objects, or a choice between objects. */
 function isGroup(node: SchemaNode): boolean {
   const inner = Array.isArray(node.items) ? undefined : node.items;
   const holder = typeof inner === "object" ? (inner as SchemaNode) : node;

@@ -11,7 +11,6 @@ import { code, page, table } from "./markdown.ts";
  */
 
 const TESTS = join(projectFolder(), "test/unit/engine/output-parser");
-/** A YAML file for each family. */
 const FOLDER = join(TESTS, "family-cases");
 
 const whole = z.boolean().default(true);
@@ -63,7 +62,6 @@ const otherTests = z.record(
   z.array(z.strictObject({ why: z.string().min(1), tests: z.array(z.string().min(1)).min(1) })),
 );
 
-/** Tests of each engine without cases, by reason. */
 export type OtherTests = z.output<typeof otherTests>;
 export type CaseBlock = z.output<typeof block>;
 type FamilyCases = z.output<typeof familyCases>;
@@ -75,7 +73,6 @@ export function readFamilyCases(): readonly FamilyCases[] {
     .sort((a, b) => (a.family < b.family ? -1 : 1));
 }
 
-/** Returns the tests without cases. */
 export function readOtherTests(): OtherTests {
   return otherTests.parse(parse(readFileSync(join(TESTS, "other-tests.yaml"), "utf8")));
 }

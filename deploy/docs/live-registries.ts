@@ -6,8 +6,7 @@ import {
   registerOverloadGauges,
   registerTrafficGauges,
 } from "../../gateway/http/admin/gauges.ts";
-import type { KeyStore } from "../../gateway/keys/key-store.ts";
-import { registerKeyStats } from "../../gateway/keys/key-store.ts";
+import { type KeyStoreStatus, registerKeyStats } from "../../gateway/keys/key-store.ts";
 import { registerLimitStats } from "../../gateway/limits/redis/redis-limit-store.ts";
 import { OverloadManager } from "../../gateway/overload/overload-manager.ts";
 import { overloadSchema } from "../../gateway/overload/overload-settings.ts";
@@ -17,29 +16,15 @@ import { ClusterManager } from "../../gateway/upstream/cluster-manager.ts";
 import { KeySeries } from "../../gateway/usage/key-series.ts";
 import { systemClock } from "../runtime/time/clock.ts";
 
-const NO_KEYS: KeyStore = {
-  find: () => undefined,
-  byId: () => undefined,
-  inForce: () => undefined,
-  mustEnd: () => false,
-  status: () => ({
-    keys: 0,
-    counts: { active: 0, disabled: 0, revoked: 0 },
-    revision: 0,
-    loadedAtMs: 0,
-    loadErrors: 0,
-    fault: undefined,
-    ...{ refused: [], wentBack: 0 },
-  }),
-  onChange: () => () => {},
-  close: async () => {},
+const NO_KEYS: KeyStoreStatus = {
+  ...{ keys: 0, counts: { active: 0, disabled: 0, revoked: 0 }, revision: 0, loadedAtMs: 0, loadErrors: 0 },
+  ...{ fault: undefined, refused: [], wentBack: 0 },
 };
 
-/** Returns every metric of a gateway, without a running gateway. */
 export function gatewayRegistry(): Registry {
   const { registry } = new Stats();
   const overload = new OverloadManager(overloadSchema.parse({}), systemClock);
-  registerKeyStats(registry, NO_KEYS);
+  registerKeyStats(registry, () => NO_KEYS);
   new KeySeries(registry, 0, systemClock.nowMs);
   registerClusterGauges(registry, new ClusterManager([], systemClock, pino({ enabled: false })));
   registerTrafficGauges(registry, [], { answers: 0, bytes: 0, maxBytes: 0 });
@@ -50,7 +35,6 @@ export function gatewayRegistry(): Registry {
   return registry;
 }
 
-/** Returns every metric of an engine node, without a running node. */
 export function engineRegistry(): Registry {
   const { registry } = new EngineMetrics();
   registerNodeGauges(registry, {

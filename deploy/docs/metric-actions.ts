@@ -175,6 +175,8 @@ export const ENGINE_METRIC_ACTIONS: MetricActions = {
       "Answers that nobody looked at again. A few are broken schemas of tools; many come from schemas that cost more to check than an answer is worth, or from a queue of such work.",
     svc_engine_schema_mismatches_total:
       "Answers that break their schema. On `llama` with `strict` that is a bug to report; elsewhere it is how well the model or the engine beside the node keeps to schemas.",
+    svc_engine_prefix_contradictions_total:
+      "A few come from evictions. Where it grows for long, the engine's KV events are wrong or have stopped: the node's log says so, and gateways go on without them. Restart the engine.",
     svc_engine_connection_refusals_total:
       "A caller has too much open on one connection: see which one it is. If it is a gateway with honest large prompts, add nodes.",
     svc_engine_caller_work_total:

@@ -6,35 +6,21 @@ export type MetricFacts = {
   readonly name: string;
   readonly type: string;
   readonly help: string;
-  /** In the order of declaration. */
   readonly labels: readonly string[];
 };
 
-export type MetricsPage = {
-  readonly title: string;
-  /** The source files, for the "do not edit" note. */
-  readonly madeFrom: string;
-  readonly intro: readonly string[];
-  readonly registry: Registry;
-  /** Advice for each metric, which also defines the groups and their order. */
-  readonly actions: MetricActions;
-};
-
-/** Name suffixes of Prometheus with their units. */
-const UNITS: readonly (readonly [ending: RegExp, unit: string])[] = [
-  [/_timestamp_seconds$/, "seconds since the epoch"],
-  [/_per_second$/, "per second"],
-  [/_seconds$/, "seconds"],
-  [/_bytes$/, "bytes"],
-  [/_ratio$/, "share, 0 to 1"],
-  [/_tokens(?:_total)?$/, "tokens"],
-];
+const PLATFORM_METRICS = [
+  "Beside these stand the metrics that prom-client and Node bring for every process, `process_…` and `nodejs_…`. Alert on",
+  "`nodejs_eventloop_lag_p99_seconds` above 0.2, on `process_open_fds` near `process_max_fds`, and on",
+  "`process_resident_memory_bytes` near the memory of the machine.",
+].join("\n");
 
 /** Matches the metrics of the library and Node, which exist in every process and depend on the machine. */
 const OF_THE_PLATFORM = /^(?:process|nodejs)_(?!eventloop_utilization_ratio$)/;
 
 /** Writes the page of a program's metrics. Throws for a metric without advice, or advice without a metric. */
-export function metricsPage({ title, madeFrom, intro, registry, actions }: MetricsPage): string {
+export function metricsPage(program: string, served: string, registry: Registry, actions: MetricActions): string {
+  const title = `Metrics of ${program}`;
   const metrics = new Map(metricsOf(registry).map((metric) => [metric.name, metric]));
   const advised = Object.values(actions).flatMap((group) => Object.keys(group));
   const without = [...metrics.keys()].filter((name) => !advised.includes(name));
@@ -45,9 +31,10 @@ export function metricsPage({ title, madeFrom, intro, registry, actions }: Metri
       if (!metric) throw new Error(`${title}: there is advice about ${name}, and no such metric`);
       return metricRow(metric, action);
     });
-    return `## ${heading}\n\n${table(["metric", "type", "labels", "unit", "meaning", "when it moves"], rows)}`;
+    return `## ${heading}\n\n${table(["metric", "type", "labels", "meaning", "when it moves"], rows)}`;
   });
-  return page(title, madeFrom, [...intro, ...sections]);
+  const source = `the registry of ${program.replace(/^the/, "a")} and \`deploy/docs/metric-actions.ts\``;
+  return page(title, source, [served, PLATFORM_METRICS, ...sections]);
 }
 
 export function metricsOf(registry: Registry): readonly MetricFacts[] {
@@ -63,6 +50,5 @@ function labelsOf(metric: object): readonly string[] {
 }
 
 function metricRow({ name, type, help, labels }: MetricFacts, action: string): readonly string[] {
-  const unit = UNITS.find(([ending]) => ending.test(name))?.[1] ?? "count";
-  return [code(name), type, labels.map(code).join(", "), unit, help, action];
+  return [code(name), type, labels.map(code).join(", "), help, action];
 }

@@ -11,9 +11,7 @@ import {
   type OutcomeRow,
   RESPONSE_FLAGS,
 } from "../../gateway/outcome.ts";
-import { ROUTES } from "../../gateway/routes.ts";
 import { fromGrpc } from "../../gateway/upstream/call/grpc-error.ts";
-import { LB_POLICIES, POLICIES } from "../../gateway/upstream/load-balancing/policies.ts";
 import { code, page, table } from "./markdown.ts";
 
 export function outcomesPage(): string {
@@ -55,7 +53,6 @@ export function outcomesPage(): string {
   ]);
 }
 
-/** Writes the page of all reasons with which a call to an engine node may fail. */
 export function engineErrorsPage(): string {
   return page("Errors of an engine node", "`engine/errors.ts`", [
     [
@@ -103,38 +100,4 @@ function reasonRow([reason, row]: readonly [ErrorReason, (typeof REASONS)[ErrorR
 /** Returns the entries of a table with the type of its keys, which `Object.entries` widens. */
 function entries<Key extends string, Row>(rows: Readonly<Record<Key, Row>>): readonly (readonly [Key, Row])[] {
   return Object.entries(rows) as [Key, Row][];
-}
-
-/** Writes the page of all routes of the public API, and of all load-balancing policies. */
-export function routesPage(): string {
-  return page(
-    "Routes and load-balancing policies",
-    "`gateway/routes.ts` and `gateway/upstream/load-balancing/policies.ts`",
-    [
-      "## Routes",
-      [
-        "*Costs*: `generation` counts against all limits of a key, `count` against its token counts per minute, `none` needs a",
-        "key and counts against nothing, `open` needs no key. Envelopes are those of `gateway/formats/README.md`; *once* are",
-        "the keys that the body may hold one time only.",
-      ].join("\n"),
-      table(
-        ["path", "methods", "envelope", "operation", "costs", "format", "once"],
-        ROUTES.map((route) => [
-          code(route.path),
-          route.methods.join(", "),
-          route.envelope.toUpperCase(),
-          code(route.operation),
-          code(route.use),
-          route.format?.name ?? "",
-          (route.singleKeys ?? []).map(code).join(", "),
-        ]),
-      ),
-      "## Load-balancing policies",
-      "`clusters[].lbPolicy`.",
-      table(
-        ["policy", "how it picks"],
-        LB_POLICIES.map((name) => [code(name), POLICIES[name].summary]),
-      ),
-    ],
-  );
 }

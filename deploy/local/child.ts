@@ -22,7 +22,6 @@ export function endOf(how: string): string {
 export class ChildFailed extends Error {
   override readonly name = "ChildFailed";
   readonly exitCode: number;
-  /** Its end: `exit code 1`, `SIGKILL`. */
   readonly how: string;
 
   constructor(name: string, exitCode: number, how: string) {
@@ -56,7 +55,6 @@ export class Child {
     this.ready.catch(() => {});
   }
 
-  /** Sends a signal to the process; no effect if it has ended. */
   signal(signal: NodeJS.Signals): void {
     this.#process.kill(signal);
   }

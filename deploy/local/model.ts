@@ -14,7 +14,6 @@ export type LocalModel =
     }
   | { readonly kind: "scripted" };
 
-/** The model is unavailable; the message has the remedy. */
 export class ModelError extends Error {
   override readonly name = "ModelError";
 }

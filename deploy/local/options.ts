@@ -51,7 +51,6 @@ export function wantedPorts(options: LocalOptions): readonly WantedPort[] {
   ];
 }
 
-/** Parses the command line. Throws commander's error for an invalid one, and for `--help` and `--version`. */
 export function parseOptions(argv: readonly string[]): LocalOptions {
   const command = startCommand().parse([...argv], { from: "user" });
   const options = command.opts<LocalOptions>();

@@ -6,7 +6,7 @@ import { runMain } from "../runtime/process/run-main.ts";
 import { StopOrders } from "../runtime/process/stop-orders.ts";
 import { onAbort, untilAborted } from "../runtime/time/abort.ts";
 import { systemClock } from "../runtime/time/clock.ts";
-import { Child, ChildFailed, type Ready, startProcess } from "./child.ts";
+import { ChildFailed } from "./child.ts";
 import { findModel, ModelError } from "./model.ts";
 import {
   enginePort,
@@ -53,7 +53,6 @@ const SILENT_MS = 1_000;
 
 const say = (text: string): void => console.error(text);
 
-/** Runs the service until a stop signal. */
 async function run(options: LocalOptions, engines: Engines): Promise<void> {
   const supervisor = new Supervisor(say);
   const orders = new StopOrders(systemClock.nowMs);
@@ -75,7 +74,6 @@ async function run(options: LocalOptions, engines: Engines): Promise<void> {
   });
 }
 
-/** Starts the engines, then the gateway, and announces them when all are ready. */
 async function bringUp(
   supervisor: Supervisor,
   folder: string,
@@ -111,37 +109,25 @@ async function bringUp(
 
 function engineProgram(file: string, state: State, options: LocalOptions, backend: object, index: number): Program {
   let port = enginePort(options, index);
-  return program(`engine ${index + 1}`, file, {
+  return {
+    ...{ name: `engine ${index + 1}`, file },
     config: () =>
       writeEngineConfig(state, options, backend, { index: index + 1, port, metricsPort: metricsPort(options, index) }),
     // A restarted node must have the address in the gateway's configuration.
-    onReady: ({ address }) => {
+    onReady({ address }) {
       port = Number(String(address).split(":").at(-1));
     },
-  });
+  };
 }
 
 function gatewayProgram(state: State, options: LocalOptions, engines: readonly string[]): Program {
   let place = { port: options.port, adminPort: options.adminPort };
-  return program("gateway", GATEWAY, {
+  return {
+    ...{ name: "gateway", file: GATEWAY },
     config: () => writeGatewayConfig(state, options, engines, place),
     // A restarted gateway must have the announced URLs.
-    onReady: ({ baseUrl, adminUrl }) => {
+    onReady({ baseUrl, adminUrl }) {
       place = { port: portOf(baseUrl), adminPort: portOf(adminUrl) };
-    },
-  });
-}
-
-type Start = { readonly config: () => Promise<string>; readonly onReady: (ready: Ready) => void };
-
-/** Returns a program whose configuration is written at each start. */
-function program(name: string, file: string, { config, onReady }: Start): Program {
-  return {
-    name,
-    async start() {
-      const child = new Child(name, startProcess(file, ["--config", await config()]));
-      child.ready.then(onReady, () => {});
-      return child;
     },
   };
 }
@@ -158,9 +144,7 @@ async function untilReady(adminUrl: string, signal: AbortSignal): Promise<void> 
   }
 }
 
-type Announced = { readonly baseUrl: string; readonly adminUrl: string };
-
-function announce(ready: Announced, key: string): void {
+function announce(ready: { readonly baseUrl: string; readonly adminUrl: string }, key: string): void {
   console.log(`
 Base URL  ${ready.baseUrl}     (chat and responses SDKs: ${ready.baseUrl}/v1)
 API key   ${key}

@@ -3,7 +3,9 @@ import { lstat, mkdir, stat } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { stringify } from "yaml";
 import { CATALOG } from "../../gateway/catalog.ts";
-import { issueLocalKey } from "../../gateway/keys/local-key.ts";
+import { createKey } from "../../gateway/keys/key-admin.ts";
+import { type KeySetChanger, updateKeyFile } from "../../gateway/keys/key-file.ts";
+import { indexKeys } from "../../gateway/keys/key-index.ts";
 import { withFileLock } from "../runtime/files/file-lock.ts";
 import { errnoOf, FileError, readPrivateFile, writePrivateFile } from "../runtime/files/private-file.ts";
 import type { LocalOptions } from "./options.ts";
@@ -11,7 +13,6 @@ import type { LocalOptions } from "./options.ts";
 /** Milliseconds for running answers after Ctrl-C: short, because this runs on a developer's machine. */
 const DRAIN_TIMEOUT_MS = 5_000;
 
-/** The paths of the files of a local start; all of them can be deleted. */
 export type State = {
   readonly folder: string;
   readonly keyFile: string;
@@ -32,18 +33,27 @@ export async function openState(folder: string): Promise<State> {
   return state;
 }
 
-/** Resolves to the text of the local API key: that of an earlier start if it is still valid, or of a new key. */
-export async function localKey(state: State, signal: AbortSignal): Promise<string> {
-  const existing = (await readPrivateFile(state.localKeyFile))?.toString("utf8").trim();
-  const key = await issueLocalKey({ file: state.keyFile, existing, nowMs: Date.now() }, signal);
-  if (key !== existing) await writePrivateFile(state.localKeyFile, `${key}\n`);
+/**
+ * Resolves to an API key without limits for all models: that of an earlier start while it still opens every model, or a
+ * new one.
+ */
+export async function localKey({ keyFile, localKeyFile }: State, signal: AbortSignal): Promise<string> {
+  const existing = (await readPrivateFile(localKeyFile))?.toString("utf8").trim() ?? "";
+  const nowMs = Date.now();
+  const issue: KeySetChanger<string> = (set, pepper) => {
+    const found = indexKeys(set, pepper).look(existing, nowMs);
+    if ("principal" in found && found.principal.models === "all") return { set, value: existing };
+    const made = createKey(set, { name: "local" }, pepper, nowMs);
+    return { set: made.set, value: made.value.key };
+  };
+  const key = await updateKeyFile(keyFile, true, issue, signal);
+  if (key !== existing) await writePrivateFile(localKeyFile, `${key}\n`);
   return key;
 }
 
 /** Number of an engine node, from 1, with its gRPC and metrics ports; port 0: any free one. */
 export type EnginePlace = { readonly index: number; readonly port: number; readonly metricsPort: number };
 
-/** Writes the configuration of an engine node; resolves to its path. */
 export async function writeEngineConfig(
   state: State,
   options: LocalOptions,

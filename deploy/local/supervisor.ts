@@ -1,4 +1,4 @@
-import { type Child, ChildFailed, endOf, type Ready } from "./child.ts";
+import { Child, ChildFailed, endOf, type Ready, startProcess } from "./child.ts";
 
 /** Milliseconds between two stop signals: longer than the time within which two signals count as one. */
 const ASK_AGAIN_MS = 600;
@@ -6,10 +6,17 @@ const ASK_AGAIN_MS = 600;
 export type Program = {
   /** Name of the program in messages: `engine 1`, `gateway`. */
   readonly name: string;
-  start(): Promise<Child> | Child;
+  readonly file: string;
+  /** Writes the configuration, at each start; resolves to its path. */
+  config(): Promise<string>;
+  onReady(ready: Ready): void;
 };
 
-type Member = { readonly program: Program; readonly delay: RestartDelay; child?: Child };
+/** Ready time, in milliseconds, after which an exit does not count as another one in a row. */
+const STEADY_MS = 60_000;
+
+/** `ends` are the exits in a row. */
+type Member = { readonly program: Program; ends: number; child?: Child };
 
 /**
  * Restarts processes that were ready and exit, whatever their exit code: an exit by the admin listener is a restart.
@@ -26,7 +33,7 @@ export class Supervisor {
 
   /** Resolves to the `ready` fields of a group of programs; rejects with `ChildFailed` if one ended before. */
   async start(programs: readonly Program[]): Promise<readonly Ready[]> {
-    const group = programs.map((program): Member => ({ program, delay: new RestartDelay() }));
+    const group = programs.map((program): Member => ({ program, ends: 0 }));
     this.#groups.unshift(group);
     return Promise.all(group.map((member) => this.#run(member)));
   }
@@ -51,10 +58,12 @@ export class Supervisor {
   }
 
   async #run(member: Member): Promise<Ready> {
-    const child = await member.program.start();
+    const { name, file, config, onReady } = member.program;
+    const child = new Child(name, startProcess(file, ["--config", await config()]));
     member.child = child;
     if (this.#stopping) child.signal("SIGTERM");
     const ready = await child.ready;
+    onReady(ready);
     const readyAtMs = performance.now();
     void child.ended.then((how) => this.#restart(member, `ended (${endOf(how)})`, performance.now() - readyAtMs));
     return ready;
@@ -62,7 +71,8 @@ export class Supervisor {
 
   #restart(member: Member, what: string, readyForMs: number): void {
     if (this.#stopping) return;
-    const delayMs = member.delay.next(readyForMs);
+    member.ends = readyForMs >= STEADY_MS ? 1 : member.ends + 1;
+    const delayMs = restartDelayMs(member.ends);
     this.#say(`the ${member.program.name} ${what}; starting it again in ${delayMs / 1000} s`);
     setTimeout(() => {
       if (this.#stopping) return;
@@ -76,18 +86,11 @@ function failureOf(error: unknown): string {
   return `did not start (${how})`;
 }
 
+/** The delay doubles while a process keeps exiting. */
 const FIRST_MS = 500;
 const LONGEST_MS = 30_000;
-/** Ready time, in milliseconds, after which the delay is reset. */
-const STEADY_MS = 60_000;
 
-/** The restart delay of a process, which doubles while it keeps exiting. */
-export class RestartDelay {
-  #ends = 0;
-
-  /** Returns the milliseconds to wait after an exit of a process that was ready for `readyForMs`. */
-  next(readyForMs: number): number {
-    this.#ends = readyForMs >= STEADY_MS ? 1 : this.#ends + 1;
-    return Math.min(LONGEST_MS, FIRST_MS * 2 ** Math.min(this.#ends - 1, 10));
-  }
+/** Returns the milliseconds to wait before a restart; `ends` are the exits in a row. */
+export function restartDelayMs(ends: number): number {
+  return Math.min(LONGEST_MS, FIRST_MS * 2 ** Math.min(ends - 1, 10));
 }

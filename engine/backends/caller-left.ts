@@ -5,7 +5,6 @@ export function callerLeft(signal: AbortSignal): EngineError {
   return signal.reason instanceof EngineError ? signal.reason : new EngineError("CANCELLED", "The caller has left.");
 }
 
-/** Throws `callerLeft` if the signal is aborted. */
 export function throwIfLeft(signal: AbortSignal): void {
   if (signal.aborted) throw callerLeft(signal);
 }

@@ -23,7 +23,6 @@ export function continuedAnswer({ continuation }: GenerateRequest, revision: str
 export type OutputLimit = {
   /** The most tokens of the answer, at least 1. */
   readonly maxOutputTokens: number;
-  /** The finish reason of an answer of that length. */
   readonly limitReason: FinishReason;
 };
 
@@ -93,7 +92,6 @@ const LEVELS: Readonly<Partial<Record<ReasoningEffort, "low" | "medium" | "high"
   [ReasoningEffort.HIGH]: "high",
 };
 
-/** The calls that an answer may make. */
 export type ToolUse = {
   /** The tools that may be called, in the request's order. */
   readonly callable: readonly Tool[];

@@ -2,6 +2,7 @@ import type { Logger } from "pino";
 import { durationMs } from "../../deploy/runtime/time/clock.ts";
 import type { WorkEnd } from "../caller-work/caller-work.ts";
 import type { EngineMetrics } from "../metrics/engine-metrics.ts";
+import type { Verdict } from "../prefixes/held-prefixes.ts";
 import type { GenerationOutcome } from "./generation-call.ts";
 
 export type GenerationFacts = GenerationOutcome & {
@@ -87,5 +88,17 @@ export function workRecorder(metrics: EngineMetrics, log: Logger): (end: WorkEnd
     if (logged.has(place)) return;
     logged.add(place);
     log.error({ kind, ...fault }, "caller work failed");
+  };
+}
+
+/** Records where the engine's findings contradict the announced prefixes, and logs when these end and begin again. */
+export function verdictRecorder(metrics: EngineMetrics, log: Logger): (verdict: Verdict) => void {
+  return ({ finding, contradiction, isAnnounced, hasTurned }) => {
+    if (contradiction) metrics.prefixContradictions.inc({ found: contradiction });
+    if (!hasTurned) return;
+    const { before, after, found } = finding;
+    const facts = { announced_tokens: contradiction === "more" ? after : before, found_tokens: found };
+    if (isAnnounced) log.info(facts, "cached prefixes are announced again: they agree with what the engine finds");
+    else log.warn(facts, "cached prefixes are not announced: the engine repeatedly finds others than its events say");
   };
 }

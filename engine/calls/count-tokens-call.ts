@@ -5,7 +5,6 @@ import { EngineError, toEngineError } from "../errors.ts";
 import type { EngineMetrics } from "../metrics/engine-metrics.ts";
 import type { NodeState } from "../node/node-state.ts";
 
-/** The most concurrent token counts. */
 const MAX_OF_TENANT = 16;
 const MAX_COUNTS = 256;
 

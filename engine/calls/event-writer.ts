@@ -34,11 +34,8 @@ export type EventWriterOptions = {
 export class EventWriter {
   readonly #sink: EventSink;
   readonly #clock: Clock;
-  readonly #maxDelayMs: number;
-  readonly #minGapMs: number;
-  readonly #sendsTokens: boolean;
+  readonly #options: EventWriterOptions;
   #held: Event[] = [];
-  /** The tokens not yet sent. */
   #tokens: readonly number[] = NO_TOKENS;
   /** Undefined while `#tokens` is the list of a single step, which is passed on without a copy. */
   #gathered: number[] | undefined;
@@ -49,17 +46,15 @@ export class EventWriter {
   #cancelTimer: (() => void) | undefined;
   #wake: (() => void) | undefined;
 
-  constructor(sink: EventSink, { maxDelayMs, minGapMs, sendsTokens }: EventWriterOptions, clock: Clock) {
+  constructor(sink: EventSink, options: EventWriterOptions, clock: Clock) {
     this.#sink = sink;
-    this.#maxDelayMs = maxDelayMs;
-    this.#minGapMs = minGapMs;
-    this.#sendsTokens = sendsTokens;
+    this.#options = options;
     this.#clock = clock;
     sink.onDrain(() => this.#drained());
   }
 
   add({ events, tokens }: GenerateResponse): void {
-    if (this.#sendsTokens && tokens.length > 0) this.#gather(tokens);
+    if (this.#options.sendsTokens && tokens.length > 0) this.#gather(tokens);
     const waitMs = this.#waitMs(events);
     if (events.length === 0) {
       if (this.#tokens.length >= MAX_EVENTLESS_TOKENS && !this.#blocked) this.flush();
@@ -93,22 +88,24 @@ export class EventWriter {
 
   /** Sends all held events and tokens, even if the reader is behind. */
   flush(): void {
-    this.#cancelTimer?.();
-    this.#cancelTimer = undefined;
-    const events = this.#held;
-    this.#held = [];
-    this.#heldBytes = 0;
+    const events = this.#takeHeld();
     if (events.length > 0) this.#send(events);
     else if (this.#tokens.length > 0) this.#write(events);
   }
 
   /** Drops the held events; nothing more is written to the sink. */
   close(): void {
+    this.#takeHeld();
+    this.#takeTokens();
+  }
+
+  #takeHeld(): readonly Event[] {
     this.#cancelTimer?.();
     this.#cancelTimer = undefined;
+    const events = this.#held;
     this.#held = [];
     this.#heldBytes = 0;
-    this.#takeTokens();
+    return events;
   }
 
   #gather(tokens: readonly number[]): void {
@@ -133,7 +130,8 @@ export class EventWriter {
     const first = !this.#deltaSeen;
     if (first) this.#deltaSeen = events.some(isDelta);
     if (first || !events.every(isDelta)) return 0;
-    return this.#maxDelayMs > 0 ? this.#maxDelayMs : this.#writtenMs + this.#minGapMs - this.#clock.nowMs();
+    const { maxDelayMs, minGapMs } = this.#options;
+    return maxDelayMs > 0 ? maxDelayMs : this.#writtenMs + minGapMs - this.#clock.nowMs();
   }
 
   #overfull(): boolean {
@@ -148,19 +146,12 @@ export class EventWriter {
   #merge(event: Event): void {
     const last = this.#held.at(-1);
     const joined = last && joinedDelta(last, event);
-    if (!joined) {
-      this.#hold(event);
-      return;
-    }
-    this.#held[this.#held.length - 1] = joined;
+    if (joined) this.#held.pop();
+    this.#held.push(joined ?? event);
     this.#heldBytes += textBytes(event);
   }
 
   #send(events: readonly Event[]): void {
-    if (events.length === 1) {
-      this.#write(events);
-      return;
-    }
     let from = 0;
     let bytes = 0;
     for (const [at, event] of events.entries()) {

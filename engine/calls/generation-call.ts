@@ -37,7 +37,6 @@ export type GenerationCallOptions = {
   readonly admit: (model: string) => void;
 };
 
-/** The outcome of a generation, for metrics, logs and traces. */
 export type GenerationOutcome = {
   /** Undefined when the answer is whole. */
   readonly failure: EngineError | undefined;
@@ -62,7 +61,7 @@ export class GenerationCall {
   readonly #cancelDeadline: () => void;
   #stoppedMs: number | undefined;
   #over = false;
-  #paused = false;
+  paused = false;
 
   constructor(options: GenerationCallOptions) {
     const { request, sink, clock, deadlineMs } = options;
@@ -82,11 +81,6 @@ export class GenerationCall {
 
   get request(): GenerateRequest {
     return this.#options.request;
-  }
-
-  /** Whether the call waits for a slow reader. */
-  get paused(): boolean {
-    return this.#paused;
   }
 
   /** Ends the call with an error that is sent at once, whatever the backend does. */
@@ -137,9 +131,9 @@ export class GenerationCall {
         finished = last ?? finished;
         writer.add(step);
         if (!writer.full) continue;
-        this.#paused = true;
+        this.paused = true;
         await writer.room(signal);
-        this.#paused = false;
+        this.paused = false;
       }
       signal.throwIfAborted();
       if (!finished) throw new EngineError("PROTOCOL_VIOLATION", "The engine ended without finishing the answer.");
@@ -147,7 +141,7 @@ export class GenerationCall {
       failure = toEngineError(signal.aborted ? signal.reason : error);
     }
     this.#over = true;
-    this.#paused = false;
+    this.paused = false;
     this.#cancelDeadline();
     if (!signal.aborted) {
       writer.flush();

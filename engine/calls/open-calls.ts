@@ -20,7 +20,6 @@ export class OpenCalls {
     return this.#running.size;
   }
 
-  /** The number of calls that wait for a slow reader. */
   get paused(): number {
     let count = 0;
     for (const call of this.#running) if (call.paused) count += 1;
@@ -32,13 +31,11 @@ export class OpenCalls {
     this.#unsent.add(call);
   }
 
-  /** Removes a call that the backend has released. */
   ended(call: GenerationCall): void {
     this.#running.delete(call);
     this.#checkIdle();
   }
 
-  /** Removes a call whose stream is closed. */
   closed(call: GenerationCall): void {
     this.#unsent.delete(call);
     this.#checkIdle();

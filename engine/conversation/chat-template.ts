@@ -8,7 +8,7 @@ import { type CallIdRule, type HistoryMessage, modelHistory, reasoningOf, textOf
 import type { ControlTokens } from "./prompt-pieces.ts";
 import {
   type ReasoningField,
-  type StandIns,
+  type StandIn,
   type TemplateMessage,
   toTemplateMessages,
   toTemplateTools,
@@ -265,15 +265,14 @@ export class ChatTemplate {
       held.set(text, placeholder);
       return placeholder;
     };
-    const standIns: StandIns = {
-      text: (text) => (Placeholders.mustHold(text) || !this.#options.controlTokens.isInert(text) ? hold(text) : text),
-    };
+    const standIn: StandIn = (text) =>
+      Placeholders.mustHold(text) || !this.#options.controlTokens.isInert(text) ? hold(text) : text;
     const { callIds = "any", historyArguments, historyReasoning } = this.#options;
     const history = modelHistory(conversation.messages, { turns, callIds, images: false });
     const messages: TemplateMessage[] = [
-      ...toTemplateMessages(history, standIns, { historyArguments, historyReasoning }),
+      ...toTemplateMessages(history, standIn, { historyArguments, historyReasoning }),
     ];
-    const tools = toTemplateTools(conversation.tools, standIns);
+    const tools = toTemplateTools(conversation.tools, standIn);
     const { closed = false } = conversation;
     const prefill = openTurn(history);
     const run = (opensTurn: boolean) => this.#run({ messages, tools, conversation, placeholders, opensTurn, marking });

@@ -12,26 +12,25 @@ import { PART_SEPARATOR, reasoningOf, textOf } from "./model-history.ts";
 /** Deeper values would exhaust the stack of the template's interpreter. */
 const MAX_DEPTH = 100;
 
-export type StandIns = {
-  readonly text: (text: string) => string;
-};
+/** Returns the text, or what stands for it while a template renders. */
+export type StandIn = (text: string) => string;
 
 /** JSON text as a template value: numbers keep their digits, objects their order. Undefined if invalid or too deep. */
-export function toTemplateValue(json: string, standIns: StandIns): unknown {
+export function toTemplateValue(json: string, standIn: StandIn): unknown {
   // Checked before parsing: a parser takes seconds for millions of brackets.
   if (isTooDeep(json) || !isJson(json)) return undefined;
-  return new JsonReader(json, standIns).value();
+  return new JsonReader(json, standIn).value();
 }
 
 class JsonReader {
   readonly #json: string;
-  readonly #standIns: StandIns;
+  readonly #standIn: StandIn;
   readonly #lexemes: Iterator<Lexeme, void, void>;
   #next: Lexeme | undefined;
 
-  constructor(json: string, standIns: StandIns) {
+  constructor(json: string, standIn: StandIn) {
     this.#json = json;
-    this.#standIns = standIns;
+    this.#standIn = standIn;
     this.#lexemes = lexemes(json);
     this.#take();
   }
@@ -61,7 +60,7 @@ class JsonReader {
   }
 
   #text(lexeme: string): string {
-    return this.#standIns.text(JSON.parse(lexeme));
+    return this.#standIn(JSON.parse(lexeme));
   }
 
   #ends(bracket: string): boolean {
@@ -143,66 +142,60 @@ type TurnForm = {
 
 export function toTemplateMessages(
   messages: readonly Message[],
-  standIns: StandIns,
+  standIn: StandIn,
   form: TurnForm,
 ): readonly TemplateMessage[] {
   return messages.map(({ role, parts, name }) => {
     const [first] = parts;
-    if (role === Role.TOOL && first?.kind?.$case === "toolResult") return resultOf(first.kind.value, standIns);
-    const turn = role === Role.ASSISTANT ? turnOf(parts, standIns, form) : {};
-    const named = name === undefined ? {} : { name: safe(name, standIns) };
-    return { role: ROLE[role], content: safe(textOf(parts), standIns), ...named, ...turn };
+    if (role === Role.TOOL && first?.kind?.$case === "toolResult") return resultOf(first.kind.value, standIn);
+    const turn = role === Role.ASSISTANT ? turnOf(parts, standIn, form) : {};
+    const named = name === undefined ? {} : { name: standIn(name) };
+    return { role: ROLE[role], content: standIn(textOf(parts)), ...named, ...turn };
   });
 }
 
-function resultOf({ content, callId, name }: ToolResultPart, standIns: StandIns): TemplateMessage {
+function resultOf({ content, callId, name }: ToolResultPart, standIn: StandIn): TemplateMessage {
   return {
     role: "tool",
-    content: safe(textOf(content), standIns),
-    tool_call_id: safe(callId, standIns),
-    name: safe(name, standIns),
+    content: standIn(textOf(content)),
+    tool_call_id: standIn(callId),
+    name: standIn(name),
   };
 }
 
 /** Returns the tools in the template's form. Throws `EngineError` for a schema that is not a JSON object. */
-export function toTemplateTools(tools: readonly Tool[], standIns: StandIns): readonly TemplateMessage[] {
+export function toTemplateTools(tools: readonly Tool[], standIn: StandIn): readonly TemplateMessage[] {
   return tools.map((tool, index) => {
     const schema = tool.parametersJsonSchema === "" ? "{}" : tool.parametersJsonSchema;
-    const parameters = toTemplateValue(schema, standIns);
+    const parameters = toTemplateValue(schema, standIn);
     if (!(parameters instanceof Map)) {
       const field = `tools[${index}].parameters_json_schema`;
       throw new EngineError("INVALID_SCHEMA", `${field}: is not a JSON object.`, { field });
     }
-    const description = tool.description === "" ? {} : { description: safe(tool.description, standIns) };
-    return { type: "function", function: { name: safe(tool.name, standIns), ...description, parameters } };
+    const description = tool.description === "" ? {} : { description: standIn(tool.description) };
+    return { type: "function", function: { name: standIn(tool.name), ...description, parameters } };
   });
 }
 
 function turnOf(
   parts: readonly Part[],
-  standIns: StandIns,
+  standIn: StandIn,
   { historyArguments, historyReasoning = "reasoning_content" }: TurnForm,
 ): TemplateMessage {
   const reasoning = reasoningOf(parts);
   const calls = parts.flatMap(({ kind }) => {
     if (kind?.$case !== "toolCall") return [];
     const { callId, name, argumentsJson } = kind.value;
-    const value = toTemplateValue(argumentsJson === "" ? "{}" : argumentsJson, standIns);
-    const text = safe(argumentsJson === "" ? "{}" : argumentsJson, standIns);
+    const value = toTemplateValue(argumentsJson === "" ? "{}" : argumentsJson, standIn);
+    const text = standIn(argumentsJson === "" ? "{}" : argumentsJson);
     const args = value instanceof Map && historyArguments !== "text" ? value : text;
-    return [
-      { id: safe(callId, standIns), type: "function", function: { name: safe(name, standIns), arguments: args } },
-    ];
+    return [{ id: standIn(callId), type: "function", function: { name: standIn(name), arguments: args } }];
   });
   const called = calls.length > 0 ? { tool_calls: calls } : {};
   if (reasoning === "") return called;
   const text = textOf(parts);
   // Such a template renders the text of a turn with calls as reasoning, and refuses a turn with both.
   if (historyReasoning === "thinking" && calls.length > 0 && text !== "")
-    return { content: "", thinking: safe(reasoning + PART_SEPARATOR + text, standIns), ...called };
-  return { [historyReasoning]: safe(reasoning, standIns), ...called };
-}
-
-function safe(text: string, standIns: StandIns): string {
-  return standIns.text(text);
+    return { content: "", thinking: standIn(reasoning + PART_SEPARATOR + text), ...called };
+  return { [historyReasoning]: standIn(reasoning), ...called };
 }

@@ -78,7 +78,6 @@ export const CONNECTION_LIMITS: ConnectionLimits = {
   maxWatches: 256,
 };
 
-/** The limit that a refused call exceeded, as a metric label. */
 type ExceededLimit = "request_bytes" | "watches";
 
 /** Streams that stay open until their callers end them. */
@@ -144,7 +143,6 @@ const RAISED: Readonly<Partial<Record<status, readonly [reason: ErrorReason, mes
   [status.UNIMPLEMENTED]: ["UNIMPLEMENTED", "The node does not know this method, or not this way of calling it."],
 };
 
-/** Returns the error sent in place of a status that grpc-js raised on its own. */
 export function explained(ended: EndingStatus): FailedCall {
   if (saysUnreadable(ended)) return toFailedCall(new EngineError("INVALID_REQUEST", "The request cannot be read."));
   const [reason, message] = RAISED[ended.code ?? status.UNKNOWN] ?? [
@@ -154,5 +152,4 @@ export function explained(ended: EndingStatus): FailedCall {
   return toFailedCall(new EngineError(reason, message));
 }
 
-/** The status of calls to unknown methods. */
 export const UNKNOWN_METHOD = explained({ code: status.UNIMPLEMENTED, details: "" });

@@ -1,6 +1,7 @@
 import { durationMs } from "../../deploy/runtime/time/clock.ts";
 import type { Duration } from "../../proto/gen/google/protobuf/duration.ts";
 import type { Finished } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import { PrefillSpeed } from "../backends/prefill-speed.ts";
 import { type EngineError, NODE_FAULTS } from "../errors.ts";
 
 /** The bounds of the RetryInfo delay of a full node, and the delay without a measurement. */
@@ -29,7 +30,7 @@ export class Throughput {
   readonly #nowMs: () => number;
   readonly #requests = new FadingCount();
   readonly #errors = new FadingCount();
-  #prefill: number | undefined;
+  readonly #prefill = new PrefillSpeed();
   #decode: number | undefined;
   /** The average time that a generation holds its slot, in milliseconds; undefined before the first measurement. */
   #serviceMs: number | undefined;
@@ -44,8 +45,11 @@ export class Throughput {
     if (failure && NODE_FAULTS.has(failure.reason)) this.#errors.add(this.#nowMs());
     const { usage, timings } = finished ?? {};
     if (!usage || !timings) return;
-    const uncached = usage.inputTokens - usage.cachedInputTokens;
-    this.#prefill = mean(this.#prefill, rate(uncached, timings.prefill));
+    this.#prefill.add({
+      uncachedTokens: usage.inputTokens - usage.cachedInputTokens,
+      seconds: seconds(timings.prefill),
+      queueSeconds: timings.queue && seconds(timings.queue),
+    });
     this.#decode = mean(this.#decode, rate(usage.outputTokens - continuedTokens, timings.decode));
     this.#serviceMs = mean(this.#serviceMs, 1_000 * (seconds(timings.prefill) + seconds(timings.decode)));
   }
@@ -59,7 +63,7 @@ export class Throughput {
   rates(): Rates {
     const now = this.#nowMs();
     return {
-      prefillTokensPerSecond: this.#prefill,
+      prefillTokensPerSecond: this.#prefill.tokensPerSecond,
       decodeTokensPerSecond: this.#decode,
       requestsPerSecond: this.#requests.perSecond(now),
       errorsPerSecond: this.#errors.perSecond(now),

@@ -82,6 +82,13 @@ export class EngineMetrics {
     registers: this.#registers,
   });
 
+  readonly prefixContradictions = new Counter({
+    name: "svc_engine_prefix_contradictions_total",
+    help: "Prompts of which the engine found other tokens cached than the node announces, by found: more, less.",
+    labelNames: ["found"],
+    registers: this.#registers,
+  });
+
   readonly callsRefused = new Counter({
     name: "svc_engine_connection_refusals_total",
     help: "Calls refused because their connection exceeded a limit, by limit: request_bytes, watches.",
@@ -97,11 +104,11 @@ export class EngineMetrics {
       for (const part of ["answer", "arguments"]) this.schemaMismatches.inc({ model, part }, 0);
       this.schemaUnchecked.inc({ model }, 0);
     }
+    for (const found of ["more", "less"]) this.prefixContradictions.inc({ found }, 0);
     for (const kind of workKinds) this.callerWork.inc({ kind, outcome: "failed" }, 0);
   }
 }
 
-/** The values that a node reads whenever its metrics are scraped. */
 export type NodeReadings = {
   readonly load: () => BackendLoad;
   readonly rates: () => Pick<Rates, "prefillTokensPerSecond" | "decodeTokensPerSecond">;

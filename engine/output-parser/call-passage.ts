@@ -57,19 +57,15 @@ const MAX_SPACE_BETWEEN = 1024;
 export class CallPassage {
   readonly #options: CallPassageOptions;
   #position: Position = { at: "outside" };
-  #finishedToolCalls = 0;
+  finishedToolCalls = 0;
   #groupIsShown = false;
 
   constructor(options: CallPassageOptions) {
     this.#options = options;
   }
 
-  get finishedToolCalls(): number {
-    return this.#finishedToolCalls;
-  }
-
   get wantsNoMore(): boolean {
-    return this.#finishedToolCalls >= this.#options.maxToolCalls;
+    return this.finishedToolCalls >= this.#options.maxToolCalls;
   }
 
   /** `mark` is one of the openers or "" for a brace; `raw` has the white space before it. */
@@ -102,7 +98,7 @@ export class CallPassage {
       case "call": {
         writer.appendArguments(position.reader.flush?.(reason === "stop" ? pending.text : "") ?? "");
         const isWhole = position.reader.argumentsAreWhole;
-        this.#finishedToolCalls += isWhole ? 1 : 0;
+        this.finishedToolCalls += isWhole ? 1 : 0;
         writer.end(isWhole);
         break;
       }
@@ -181,7 +177,7 @@ export class CallPassage {
     const { visible, writer } = this.#options;
     writer.appendArguments(progress.arguments);
     if (this.#position.at === "call" && reader.argumentsAreWhole) {
-      this.#finishedToolCalls += 1;
+      this.finishedToolCalls += 1;
       writer.end(true);
       this.#position = { at: "tail", reader };
       if (this.wantsNoMore) return "done";

@@ -1,4 +1,5 @@
 import { LRUCache } from "lru-cache";
+import { AnnouncementCheck, type Contradiction, type PromptFinding } from "./announcement-check.ts";
 
 /** The most tracked digests: about 15 MB. */
 const MAX_PREFIXES = 65_536;
@@ -9,6 +10,8 @@ export type HeldTokens = {
   readonly tokens: number;
   /** The cached tokens behind the position, of the newest prompt and answer that continued there. */
   readonly tailTokens: number;
+  /** The last of all these that lie below the accelerator's memory, from where the engine loads them. Default: 0. */
+  readonly lowerTokens?: number;
 };
 
 /** The KV tokens of a node. */
@@ -21,11 +24,24 @@ export type KvTokens = {
 /** Called when a cached prefix is added, changed or evicted. */
 export type PrefixListener = (digest: string, model: string) => void;
 
+/** A finding of the engine that contradicts the announcements, or changes whether there are any. */
+export type Verdict = {
+  readonly finding: PromptFinding;
+  readonly contradiction: Contradiction | undefined;
+  /** Whether the prefixes are announced now. */
+  readonly isAnnounced: boolean;
+  /** Whether that has changed. */
+  readonly hasTurned: boolean;
+};
+
 /** The cached prefixes of a node by their digests. Beyond its bound the least recently updated ones are dropped. */
 export class HeldPrefixes {
   readonly #kv: () => KvTokens;
   readonly #held: LRUCache<string, HeldTokens>;
   readonly #listeners = new Set<PrefixListener>();
+  readonly #judges = new Set<(verdict: Verdict) => void>();
+  readonly #check = new AnnouncementCheck();
+  #isWithheld = false;
 
   constructor(kv: () => KvTokens, maxPrefixes = MAX_PREFIXES) {
     this.#kv = kv;
@@ -39,6 +55,20 @@ export class HeldPrefixes {
 
   get kv(): KvTokens {
     return this.#kv();
+  }
+
+  /** Whether the prefixes are announced to gateways: not while the engine's findings contradict them. */
+  get isAnnounced(): boolean {
+    return !this.#isWithheld && this.#check.isTrusted;
+  }
+
+  /** Announces nothing until `announce`: it is not known yet whether the prefixes are true. */
+  withhold(): void {
+    this.#isWithheld = true;
+  }
+
+  announce(): void {
+    this.#isWithheld = false;
   }
 
   get size(): number {
@@ -57,7 +87,9 @@ export class HeldPrefixes {
   hold(digest: string, held: HeldTokens): void {
     const before = this.#held.peek(digest);
     this.#held.set(digest, held);
-    if (before?.tokens !== held.tokens || before.tailTokens !== held.tailTokens) this.#notify(digest, held);
+    const { tokens, tailTokens, lowerTokens } = held;
+    if (before?.tokens === tokens && before.tailTokens === tailTokens && before.lowerTokens === lowerTokens) return;
+    this.#notify(digest, held);
   }
 
   drop(digest: string): void {
@@ -68,6 +100,22 @@ export class HeldPrefixes {
   onChange(listener: PrefixListener): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
+  }
+
+  /** Compares the held tokens of a prompt with those that the engine found. */
+  found(finding: PromptFinding): void {
+    const before = this.isAnnounced;
+    const contradiction = this.#check.take(finding);
+    const { isAnnounced } = this;
+    const hasTurned = isAnnounced !== before;
+    if (!contradiction && !hasTurned) return;
+    for (const listener of this.#judges) listener({ finding, contradiction, isAnnounced, hasTurned });
+  }
+
+  /** Calls the listener at every contradiction, and whenever the prefixes are announced again or no more. */
+  onVerdict(listener: (verdict: Verdict) => void): () => void {
+    this.#judges.add(listener);
+    return () => this.#judges.delete(listener);
   }
 
   #notify(digest: string, { model }: HeldTokens): void {

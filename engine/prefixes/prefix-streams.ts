@@ -37,14 +37,19 @@ export class PrefixStreams {
   readonly #held: HeldPrefixes;
   readonly #clock: Clock;
   readonly #streams = new Set<Stream>();
-  readonly #unsubscribe: () => void;
+  readonly #unsubscribe: readonly (() => void)[];
   #isScheduled = false;
   #cancelTimer: (() => void) | undefined;
 
   constructor(held: HeldPrefixes, clock: Clock) {
     this.#held = held;
     this.#clock = clock;
-    this.#unsubscribe = held.onChange((digest, model) => this.#changed(digest, model));
+    this.#unsubscribe = [
+      held.onChange((digest, model) => this.#changed(digest, model)),
+      held.onVerdict(({ isAnnounced }) => {
+        if (!isAnnounced) this.#endAll();
+      }),
+    ];
   }
 
   /** Opens a stream of a model's prefixes. Returns the function that ends it, called when the caller leaves. */
@@ -61,7 +66,11 @@ export class PrefixStreams {
   }
 
   close(): void {
-    this.#unsubscribe();
+    for (const unsubscribe of this.#unsubscribe) unsubscribe();
+    this.#endAll();
+  }
+
+  #endAll(): void {
     for (const stream of [...this.#streams]) {
       this.#drop(stream);
       stream.sink.end();
@@ -115,8 +124,11 @@ export class PrefixStreams {
       if (held.length + dropped.length >= MAX_PER_MESSAGE) break;
       changed.delete(digest);
       const now = this.#held.get(digest);
-      if (now) held.push({ digest: digestBytes([digest]), tokens: now.tokens, tailTokens: now.tailTokens });
-      else dropped.push(digest);
+      if (!now) dropped.push(digest);
+      else {
+        const { tokens, tailTokens, lowerTokens = 0 } = now;
+        held.push({ digest: digestBytes([digest]), tokens, tailTokens, lowerTokens });
+      }
     }
     return { held, dropped: digestBytes(dropped) };
   }

@@ -130,13 +130,9 @@ export class ArgumentWriter {
   #written = "";
   #count = 0;
   #value: Value = { kind: "text" };
-  #isWhole = false;
+  isWhole = false;
   #wrapper: Wrapper | undefined;
   #object: JsonScanner | undefined;
-
-  get isWhole(): boolean {
-    return this.#isWhole;
-  }
 
   startValue(key: string, types: ReadonlySet<JsonType> | undefined): void {
     this.#endWrapper();
@@ -201,7 +197,7 @@ export class ArgumentWriter {
   }
 
   end(): void {
-    this.#isWhole = true;
+    this.isWhole = true;
     const unwrapped = this.#wrapper && unwrap(this.#wrapper);
     if (unwrapped !== undefined) {
       this.#written += unwrapped;

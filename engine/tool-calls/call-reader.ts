@@ -66,7 +66,7 @@ export function markAt(
 export class LeadingMarkReader implements CallReader {
   readonly #mark: string;
   readonly #inner: CallReader;
-  #isPast = false;
+  isPastLead = false;
 
   constructor(mark: string, inner: CallReader) {
     this.#mark = mark;
@@ -89,21 +89,17 @@ export class LeadingMarkReader implements CallReader {
     return this.#inner.argumentsAreWhole;
   }
 
-  get isPastLead(): boolean {
-    return this.#isPast;
-  }
-
   flush(rest: string): string {
     return this.#inner.flush?.(rest) ?? "";
   }
 
   push(text: string): CallProgress {
-    if (this.#isPast) return this.#inner.push(text);
+    if (this.isPastLead) return this.#inner.push(text);
     const at = skipSpace(text, 0);
     const found = markAt(text, at, [this.#mark]);
     if (found === undefined) return { consumed: at, arguments: "", state: "malformed" };
     if (found === "partly") return { consumed: at, arguments: "", state: "open" };
-    this.#isPast = true;
+    this.isPastLead = true;
     const start = at + this.#mark.length;
     const progress = this.#inner.push(text.slice(start));
     return { ...progress, consumed: start + progress.consumed };

@@ -51,7 +51,7 @@ class JsonCallReader implements CallReader {
   #key = "";
   #name: string | undefined;
   #argumentsSeen = false;
-  #argumentsWhole = false;
+  argumentsAreWhole = false;
   #isDoubtful = false;
   #waiting = "";
 
@@ -67,10 +67,6 @@ class JsonCallReader implements CallReader {
 
   get nameIsUnknown(): boolean {
     return this.#name !== undefined && !this.#knownNames.has(this.#name);
-  }
-
-  get argumentsAreWhole(): boolean {
-    return this.#argumentsWhole;
   }
 
   flush(): string {
@@ -130,7 +126,7 @@ class JsonCallReader implements CallReader {
       case "after-value":
         if (char === ",") return this.#expect(true, "key");
         if (char === "}") return this.#endObject();
-        return this.#argumentsWhole ? this.#readClose(text, at) : MALFORMED;
+        return this.argumentsAreWhole ? this.#readClose(text, at) : MALFORMED;
       case "after-object":
         return this.#readClose(text, at);
     }
@@ -186,7 +182,7 @@ class JsonCallReader implements CallReader {
     this.#waiting += text.slice(0, consumed);
     if (state === "invalid") return { consumed, state: "malformed" };
     if (state === "incomplete") return { consumed, state: "open" };
-    this.#argumentsWhole = true;
+    this.argumentsAreWhole = true;
     this.#position = { at: "after-value" };
     return { consumed, state: "open", again: true };
   }
@@ -196,7 +192,7 @@ class JsonCallReader implements CallReader {
     if (unit.kind === "needs-more") return { consumed: 0, state: "open" };
     if (unit.kind === "invalid") return MALFORMED;
     if (unit.kind === "end") {
-      if (!this.#argumentsWhole) return MALFORMED;
+      if (!this.argumentsAreWhole) return MALFORMED;
       this.#position = { at: "after-value" };
       return TAKE_ONE;
     }
@@ -206,14 +202,14 @@ class JsonCallReader implements CallReader {
     if (isPadding) return { consumed: unit.length, state: "open" };
     if (consumed < unit.text.length) return MALFORMED;
     this.#argumentsSeen = true;
-    this.#argumentsWhole = scanner.isWhole;
+    this.argumentsAreWhole = scanner.isWhole;
     this.#waiting += unit.text;
     return { consumed: unit.length, state: "open" };
   }
 
   #noArguments(): void {
     this.#argumentsSeen = true;
-    this.#argumentsWhole = true;
+    this.argumentsAreWhole = true;
     this.#waiting = NO_ARGUMENTS;
   }
 

@@ -22,28 +22,16 @@ const NUMBERED_NAME = /^(?:functions\.)?(.+):\d+$/s;
 
 /** Reads `NAME nameEnd {…} callClose`. The mark after the name of a known tool may be missing. */
 class SectionCallReader implements CallReader {
-  readonly #callOpen: string;
-  readonly #nameEnd: string;
-  readonly #namePrefix: string;
-  readonly #hasTail: boolean;
-  readonly #callClose: string;
-  readonly #idOpen: string;
-  readonly #nameIsId: boolean;
+  readonly #marks: SectionCallMarks;
   readonly #knownNames: ReadonlySet<string>;
   readonly #scanner = new JsonScanner({ root: "object", isLoose: true });
   readonly #mender: ArgumentMender;
   #position: "name" | "before-arguments" | "arguments" | "after" = "name";
   #name: string | undefined;
-  #callId: string | undefined;
+  callId: string | undefined;
 
   constructor(marks: SectionCallMarks, knownNames: ReadonlySet<string>, types: ArgumentTypes) {
-    this.#callOpen = marks.callOpen.trim();
-    this.#nameEnd = marks.nameEnd.trim();
-    this.#namePrefix = marks.namePrefix;
-    this.#hasTail = marks.nameTail !== "";
-    this.#callClose = marks.callClose.trim();
-    this.#idOpen = marks.idOpen;
-    this.#nameIsId = marks.nameIsId;
+    this.#marks = marks;
     this.#knownNames = knownNames;
     this.#mender = new ArgumentMender((path) => types(this.#name ?? "", path));
   }
@@ -57,10 +45,6 @@ class SectionCallReader implements CallReader {
     return this.#name !== undefined && !this.#knownNames.has(this.#name);
   }
 
-  get callId(): string | undefined {
-    return this.#callId;
-  }
-
   get argumentsAreWhole(): boolean {
     return this.#scanner.isWhole;
   }
@@ -70,20 +54,21 @@ class SectionCallReader implements CallReader {
   }
 
   push(text: string): CallProgress {
+    const { callOpen, nameEnd, nameTail, callClose } = this.#marks;
     let at = 0;
     let ready = "";
     const progress = (state: CallProgress["state"]): CallProgress => ({ consumed: at, arguments: ready, state });
     if (this.#position === "name") {
-      const mark = text.indexOf(this.#nameEnd);
-      const brace = this.#hasTail ? -1 : text.indexOf("{");
+      const mark = text.indexOf(nameEnd);
+      const brace = nameTail !== "" ? -1 : text.indexOf("{");
       const isForgotten = brace >= 0 && !(mark >= 0 && mark < brace);
       const end = isForgotten ? brace : mark;
       // A mentioned mark must not hide a call after it.
-      if (text.slice(0, end < 0 ? text.length : end).includes(this.#callOpen)) return progress("malformed");
-      if (end < 0 && text.length < MAX_NAME + this.#nameEnd.length) return progress("open");
+      if (text.slice(0, end < 0 ? text.length : end).includes(callOpen)) return progress("malformed");
+      if (end < 0 && text.length < MAX_NAME + nameEnd.length) return progress("open");
       if (end < 0 || end >= MAX_NAME || !this.#readName(text.slice(0, end).trim())) return progress("malformed");
       if (isForgotten && this.nameIsUnknown) return progress("malformed");
-      at = isForgotten ? end : end + this.#nameEnd.length;
+      at = isForgotten ? end : end + nameEnd.length;
       this.#position = "before-arguments";
     }
     if (this.#position === "before-arguments") {
@@ -100,24 +85,25 @@ class SectionCallReader implements CallReader {
       if (state !== "complete") return progress(state === "invalid" ? "malformed" : "open");
       this.#position = "after";
     }
-    if (this.#callClose === "") return progress("closed");
+    if (callClose === "") return progress("closed");
     at = skipSpace(text, at);
-    const close = markAt(text, at, [this.#callClose]);
+    const close = markAt(text, at, [callClose]);
     if (close === undefined) return progress("malformed");
     if (close === "partly") return progress("open");
-    at += this.#callClose.length;
+    at += callClose.length;
     return progress("closed");
   }
 
   #readName(text: string): boolean {
-    const idAt = this.#idOpen === "" ? -1 : text.indexOf(this.#idOpen);
+    const { namePrefix, nameTail, nameIsId, idOpen } = this.#marks;
+    const idAt = idOpen === "" ? -1 : text.indexOf(idOpen);
     const beforeId = idAt < 0 ? text : text.slice(0, idAt).trim();
-    const [head = ""] = this.#hasTail ? beforeId.split(/[\s<]/) : [beforeId];
-    const written = head.startsWith(this.#namePrefix) ? head.slice(this.#namePrefix.length) : head;
-    const numbered = this.#nameIsId ? NUMBERED_NAME.exec(written) : null;
+    const [head = ""] = nameTail !== "" ? beforeId.split(/[\s<]/) : [beforeId];
+    const written = head.startsWith(namePrefix) ? head.slice(namePrefix.length) : head;
+    const numbered = nameIsId ? NUMBERED_NAME.exec(written) : null;
     this.#name = numbered?.[1] ?? written;
-    if (numbered !== null) this.#callId = written;
-    else if (idAt >= 0) this.#callId = text.slice(idAt + this.#idOpen.length).trim() || undefined;
+    if (numbered !== null) this.callId = written;
+    else if (idAt >= 0) this.callId = text.slice(idAt + idOpen.length).trim() || undefined;
     return this.#name !== "";
   }
 }
@@ -160,11 +146,12 @@ export const sections = toolCallForm({
   usable: (markers, { isKnown }) =>
     [markers.open, ...markers.callOpen.split(" "), markers.nameEnd].every(isKnown) ? markers : undefined,
 
-  reading: (markers, { names, argumentTypes }) =>
-    groupedCalls(
-      { ...markers, separator: "", dropsStrays: true },
-      () => new SectionCallReader(markers, names, argumentTypes),
-    ),
+  reading(markers, { names, argumentTypes }) {
+    const [callOpen, nameEnd, callClose] = [markers.callOpen.trim(), markers.nameEnd.trim(), markers.callClose.trim()];
+    const marks = { ...markers, callOpen, nameEnd, callClose };
+    const newReader = () => new SectionCallReader(marks, names, argumentTypes);
+    return groupedCalls({ ...markers, separator: "", dropsStrays: true }, newReader);
+  },
 
   markup({ open, otherOpens, otherCallOpens, callOpen, namePrefix, nameTail, nameEnd, callClose, nameIsId, close }) {
     const index = nameIsId ? sequence(literal(":"), repeat(charsOf("09"), 1, 4)) : EMPTY;

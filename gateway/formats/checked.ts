@@ -50,7 +50,7 @@ export function field<Shape extends z.ZodRawShape, Key extends string & keyof Sh
   path: FieldPath,
 ): z.output<Shape[Key]> {
   const value = source[key];
-  const found = fieldChecksOf(of).get(key)?.(value);
+  const found = checkOf(of.shape[key] as z.core.$ZodType)(value);
   if (found) throw found.error([...path, key, ...found.steps.reverse()]);
   return value as z.output<Shape[Key]>;
 }
@@ -62,15 +62,6 @@ export function unchecked(schema: z.ZodType): z.ZodType<unknown> {
 
 /** Bounded by the number of schemas. */
 const CHECKS = new Map<z.core.$ZodType, Check>();
-const FIELD_CHECKS = new Map<z.core.$ZodObject, ReadonlyMap<string, Check>>();
-
-function fieldChecksOf(schema: z.core.$ZodObject): ReadonlyMap<string, Check> {
-  const known = FIELD_CHECKS.get(schema);
-  if (known) return known;
-  const checks = new Map(Object.entries(schema._zod.def.shape).map(([key, inner]) => [key, checkOf(inner)]));
-  FIELD_CHECKS.set(schema, checks);
-  return checks;
-}
 
 function checkOf(schema: z.core.$ZodType): Check {
   const known = CHECKS.get(schema);
@@ -226,7 +217,7 @@ function ruleOf(def: z.core.$ZodChecks["_zod"]["def"]): Check {
 }
 
 /** A character of a text may take two code units. */
-function isLonger(value: string | readonly unknown[], most: number): boolean {
+export function isLonger(value: string | readonly unknown[], most: number): boolean {
   return value.length > most && (!isText(value) || value.length > 2 * most || [...value].length > most);
 }
 
@@ -244,15 +235,11 @@ function within(step: string | number, found: Fault | undefined): Fault | undefi
   return found;
 }
 
-/**
- * Bodies have few of the many optional fields, so of a large object only the present fields are checked; if one is
- * faulty, all are, to report the first fault in the order of the schema.
- */
 function object({ shape, catchall }: z.core.$ZodObjectDef): Check {
   const all = Object.entries(shape).map(([key, schema]) => ({ key, check: checkOf(schema) }));
   const fields = all.filter(({ check }) => check !== anything);
   const isClosed = catchall?._zod.def.type === "never";
-  const inOrder: Check = (value) => {
+  return (value) => {
     if (!isJsonObject(value)) return wrong("an object", value);
     for (const { key, check } of fields) {
       const found = check(value[key]);
@@ -260,18 +247,6 @@ function object({ shape, catchall }: z.core.$ZodObjectDef): Check {
     }
     const extra = isClosed ? Object.keys(value).find((key) => !Object.hasOwn(shape, key)) : undefined;
     return extra === undefined ? undefined : fault((path) => unknownParameter(extra, path));
-  };
-  if (fields.length <= 8) return inOrder;
-  const checks = new Map(all.map(({ key, check }) => [key, check]));
-  const required = fields.filter(({ check }) => check(undefined)).map(({ key }) => key);
-  return (value) => {
-    if (!isJsonObject(value)) return wrong("an object", value);
-    for (const key of required) if (isAbsent(value[key])) return inOrder(value);
-    for (const key in value) {
-      const check = checks.get(key);
-      if (check ? check(value[key]) : isClosed) return inOrder(value);
-    }
-    return undefined;
   };
 }
 

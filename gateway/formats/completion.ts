@@ -89,12 +89,8 @@ export function completed({ index, block, pieces, logprobs }: OpenBlock, complet
   }
 }
 
-export function textOf(completion: Completion): string {
-  return completion.blocks.map((block) => (block.kind === "text" ? block.text : "")).join("");
-}
-
-export function reasoningOf(completion: Completion): string {
-  return completion.blocks.map((block) => (block.kind === "reasoning" ? block.text : "")).join("");
+export function textOf({ blocks }: Completion, kind: "text" | "reasoning" = "text"): string {
+  return blocks.map((block) => (block.kind === kind ? block.text : "")).join("");
 }
 
 /** An id whose engine's own prefix, if any, is replaced by the format's. */

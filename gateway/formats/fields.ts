@@ -49,11 +49,18 @@ export function tag<const Name extends string>(name: Name, others?: string) {
   return z.literal(name, others).meta({ description: `Always \`${name}\`.` });
 }
 
+/** In seconds. */
+const TTL_SECONDS: ReadonlyMap<string, number> = new Map(
+  Object.entries({ "5m": 300, "30m": 1_800, "1h": 3_600, "6h": 21_600, "24h": 86_400 }),
+);
+
+export const CACHE_TTLS: readonly string[] = [...TTL_SECONDS.keys()];
+
 export const cacheControl = unchecked(
   named("CacheControl", "A mark that a reusable beginning of the prompt ends here. It is a hint and never refused.", {
     type: withoutEffect("The format's own word, `ephemeral`."),
     ttl: z
-      .enum(["5m", "30m", "1h", "6h", "24h"])
+      .enum(CACHE_TTLS)
       .optional()
       .describe(
         "How long the beginning is worth keeping; any other value is the default. Default: the node's own time.",
@@ -148,17 +155,6 @@ export const promptCacheKey = optional(
   "A text that requests with a common beginning share, so that they meet the same cache. At most 512 characters.",
 );
 
-/** In seconds. */
-const TTL_SECONDS: ReadonlyMap<string, number> = new Map([
-  ["5m", 300],
-  ["30m", 1_800],
-  ["1h", 3_600],
-  ["6h", 21_600],
-  ["24h", 86_400],
-]);
-
-export const CACHE_TTLS: readonly string[] = [...TTL_SECONDS.keys()];
-
 export function cacheTtl(name: string): Duration | undefined {
   const seconds = TTL_SECONDS.get(name);
   return seconds === undefined ? undefined : { seconds, nanos: 0 };
@@ -175,6 +171,15 @@ export function cacheBreakpoint(value: unknown): CacheBreakpoint | undefined {
 }
 
 export const MAX_STOP_STRINGS = 16;
+
+export const MAX_MESSAGES = 100_000;
+
+export const MAX_LOGIT_BIAS = 1_024;
+
+/** Returns a budget of reasoning that leaves part of an answer visible; undefined, it is unlimited. */
+export function reasoningBudget(tokens: number, maxOutputTokens = Number.POSITIVE_INFINITY): number {
+  return Math.max(1, Math.min(tokens, maxOutputTokens - 1));
+}
 
 /** Empty strings are dropped, as they would end every answer at once. */
 export function stopStrings(value: string | readonly string[] | null | undefined): readonly string[] {

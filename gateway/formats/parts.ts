@@ -13,6 +13,15 @@ export function textPart(text: string): Part {
   return { kind: { $case: "text", value: { text } } };
 }
 
+/**
+ * Returns an id or a name that is not empty, without control characters and without half of a surrogate pair, which
+ * encoding would replace. Throws `ApiError` for any other.
+ */
+export function word(text: string, path: FieldPath): string {
+  if (/^[^\p{Cc}\p{Cs}]+$/u.test(text)) return text;
+  throw invalidValue(path, "expected a non-empty string without control characters.");
+}
+
 const NO_SIGNATURE = Buffer.alloc(0);
 
 /** Returns the reasoning of an earlier turn as parts; none of an empty text. */

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import { type CatalogModel, findModel } from "../catalog.ts";
 import { ApiError } from "../errors.ts";
 import { isJsonObject, type JsonObject } from "../json/json-text.ts";
@@ -40,6 +41,8 @@ function shownModel(name: string): string {
   return /^[a-z0-9][a-z0-9./:-]{0,47}$/i.test(name) ? ` '${name}'` : "";
 }
 
+type Neutral = string | number | boolean | readonly never[];
+
 /**
  * A top-level field of an open body that does not reach the request. A format's list is checked and documented; a field
  * in no list is ignored.
@@ -50,23 +53,28 @@ export type UntakenField = {
   readonly becomes: "refused" | "ignored";
   /** Sentences for the caller. */
   readonly why: string;
-  /** The values besides null that mean the same as absence; an empty array stands for any. Default: none. */
-  readonly neutral?: readonly (string | number | boolean | readonly never[])[];
+  /** The values besides null that mean the same as absence. Default: none. */
+  readonly neutral?: readonly Neutral[];
   /** The `error.details` of a refusal in Format B, by which some SDKs steer. */
   readonly details?: Readonly<Record<string, unknown>>;
 };
+
+/** Makes rows of refused fields, each with its neutral values. */
+export function refused(why: string, fields: Readonly<Record<string, readonly Neutral[]>>): readonly UntakenField[] {
+  return Object.entries(fields).map(([field, neutral]) => ({ field, becomes: "refused", why, neutral }));
+}
+
+export function ignored(why: string, fields: readonly string[]): readonly UntakenField[] {
+  return fields.map((field) => ({ field, becomes: "ignored", why }));
+}
 
 /** Throws `ApiError` `unsupported_parameter` for the first refused field that the body gives a value of meaning. */
 export function refuseUntaken(body: JsonObject, fields: readonly UntakenField[]): void {
   for (const { field, becomes, why, neutral = [], details } of fields) {
     if (becomes !== "refused") continue;
     const value = body[field] ?? undefined;
-    if (value === undefined || neutral.some((one) => isNeutral(value, one))) continue;
+    if (value === undefined || neutral.some((one) => isDeepStrictEqual(value, one))) continue;
     const refusal = unsupportedParameter([field], why);
     throw details ? new ApiError(refusal.code, refusal.wording, { path: [field], details }) : refusal;
   }
-}
-
-function isNeutral(value: unknown, neutral: string | number | boolean | readonly never[]): boolean {
-  return Array.isArray(neutral) ? Array.isArray(value) && value.length === 0 : value === neutral;
 }

@@ -149,19 +149,16 @@ export class RpcGatekeeper {
     stream: CallStream,
     remote: string | undefined,
   ): RpcCall {
-    const { sinks, auth } = this.#gates;
+    const { sinks } = this.#gates;
     const { clock, tracing } = sinks;
     const headers = headersOf(metadata);
-    const forwarded = headers["x-forwarded-for"];
-    const address = clientAddress(remote, forwarded === undefined ? undefined : String(forwarded), auth.trustedHops);
+    const address = clientAddress(remote, headers["x-forwarded-for"], sinks.trustedHops);
     const record = new RequestRecord({
       labels: method
         ? { route: method.path, format: "grpc", operation: method.operation }
         : { route: "unknown", format: "grpc", operation: "none" },
       trace: traceContextOf({}),
-      callerTrace: () => traceContextOf(headers, tracing && ((traceId) => tracing.headSampler(traceId))),
-      clock,
-      traced: tracing !== undefined,
+      ...{ headers, tracing, clock },
     });
     const rpc = new RpcCall({ record, headers, address }, call, stream);
     this.#open.add(rpc);

@@ -1,13 +1,13 @@
-import type { FastifyInstance, onRequestHookHandler, RouteHandlerMethod } from "fastify";
+import type { FastifyInstance, RouteHandlerMethod } from "fastify";
 import { ENVELOPES } from "../errors.ts";
 import type { OverloadManager } from "../overload/overload-manager.ts";
 import { ROUTES, urlPattern } from "../routes.ts";
 import { type AuthDeps, requireKey } from "./access/auth.ts";
-import { limitRequests, type RateLimitDeps } from "./access/rate-limit.ts";
-import { checkApiVersion, headHooks } from "./access/request-head.ts";
+import { admitRequest, limitedRequest, type RateLimitDeps } from "./access/rate-limit.ts";
+import { checkApiVersion, refuseUnclearHead } from "./access/request-head.ts";
 import { type BodyLimits, parseBodies, refuseInTrouble, reserveBody } from "./body/request-body.ts";
 import { answerNotFound, useEnvelope } from "./connection/envelope.ts";
-import { atOnce } from "./request-context.ts";
+import { routeLabels } from "./record/request-record.ts";
 
 type Route = (typeof ROUTES)[number];
 
@@ -32,40 +32,35 @@ export function routeRequests(
   handlerOf: HandlerOf,
   { auth, limits, overload, bodies }: Gates,
 ): void {
-  const { refuseUnclearHead, requestBody } = headHooks(app);
   useEnvelope(app, "a");
-  app.addHook("onRequest", refuseUnclearHead);
-  app.addHook("onRequest", answerUnknownPaths);
-  app.addHook("preParsing", requestBody);
+  // A hook that returns a promise would cost several of them, and a round of the microtask queue.
+  app.addHook("onRequest", (request, reply, done) => {
+    refuseUnclearHead(request, reply);
+    // The path decides the reply, whatever the body is; and bodies of strangers are not read.
+    if (request.is404) answerNotFound(request, reply);
+    else done();
+  });
   parseBodies(app, bodies);
   addRoutes(app, handlerOf, ({ use }) => use === "open");
   for (const envelope of ENVELOPES)
     app.register(async (context) => {
       useEnvelope(context, envelope);
-      context.addHook("onRequest", requireKey(auth));
-      if (envelope === "b")
-        context.addHook(
-          "onRequest",
-          atOnce(({ headers }) => checkApiVersion(headers)),
-        );
-      // An overloaded process sends no request to the limit store, and has no charge to refund for refused requests.
-      context.addHook(
-        "onRequest",
-        atOnce(() => refuseInTrouble(overload, bodies.random)),
-      );
-      context.addHook("onRequest", limitRequests(limits));
-      context.addHook("onRequest", reserveBody(bodies));
+      context.addHook("onRequest", async (request, reply) => {
+        await requireKey(request, reply, auth);
+        if (envelope === "b") checkApiVersion(request.headers);
+        // An overloaded process sends no request to the limit store, and has no charge to refund for refused requests.
+        refuseInTrouble(overload, bodies.random);
+        request.limited = limitedRequest(request, reply, limits);
+        await admitRequest(request.limited, limits);
+        await reserveBody(request, reply, bodies);
+      });
       addRoutes(context, handlerOf, (spec) => spec.use !== "open" && spec.envelope === envelope);
     });
 }
 
-/** The path decides the reply, whatever the body is; and bodies of strangers are not read. */
-const answerUnknownPaths: onRequestHookHandler = (request, reply, done) => {
-  if (request.is404) answerNotFound(request, reply);
-  else done();
-};
-
 function addRoutes(context: FastifyInstance, handlerOf: HandlerOf, chosen: (spec: Route) => boolean): void {
-  for (const spec of ROUTES.filter(chosen))
-    context.route({ url: urlPattern(spec), method: [...spec.methods], config: { spec }, handler: handlerOf(spec) });
+  for (const spec of ROUTES.filter(chosen)) {
+    const config = { spec, labels: routeLabels(spec) };
+    context.route({ url: urlPattern(spec), method: [...spec.methods], config, handler: handlerOf(spec) });
+  }
 }

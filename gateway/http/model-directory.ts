@@ -16,7 +16,10 @@ export class ModelDirectory {
 
   /** Returns the models that a caller can use now: those of its key that have a cluster. */
   usable(principal: Principal): readonly CatalogModel[] {
-    return this.catalog.models.filter(({ id }) => mayUse(principal, id) && this.#clusters.cluster(id));
+    const usable: CatalogModel[] = [];
+    for (const model of this.catalog.models)
+      if (mayUse(principal, model.id) && this.#clusters.cluster(model.id)) usable.push(model);
+    return usable;
   }
 
   /** Returns the nodes' description of a model; undefined until a node has described it. */

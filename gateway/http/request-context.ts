@@ -1,10 +1,11 @@
 import type { IncomingHttpHeaders } from "node:http";
-import type { FastifyReply, FastifyRequest, onRequestHookHandler } from "fastify";
+import type { FastifyRequest } from "fastify";
 import { ApiError, toApiError } from "../errors.ts";
 import type { Principal } from "../keys/principal.ts";
 import { routingDigest } from "../keys/principal.ts";
 import type { RouteSpec } from "../routes.ts";
 import type { RoutingHints } from "../upstream/load-balancing/route.ts";
+import type { RouteLabels } from "./record/request-record.ts";
 
 /**
  * Returns the inputs of load balancing from the key and the headers of a request. Digests of one tenant never match
@@ -28,6 +29,11 @@ declare module "fastify" {
   interface FastifyContextConfig {
     /** Missing on routes for unknown paths. */
     readonly spec?: RouteSpec;
+    readonly labels?: RouteLabels;
+  }
+
+  interface FastifyRequest {
+    callerAddress: string;
   }
 }
 
@@ -56,17 +62,6 @@ export function principalOf(request: FastifyRequest): Principal {
   const { principal } = request.record.facts;
   if (!principal) throw new ApiError("server_error", "The server had an error while processing your request.");
   return principal;
-}
-
-/**
- * Wraps a synchronous function as a hook. A hook that returns a promise costs each request several promises and a round
- * of the microtask queue. An error thrown by `run` refuses the request, as a rejection would.
- */
-export function atOnce(run: (request: FastifyRequest, reply: FastifyReply) => void): onRequestHookHandler {
-  return (request, reply, done) => {
-    run(request, reply);
-    done();
-  };
 }
 
 /** API errors by codes of Fastify and Node. The texts of those may quote the request, so none is passed on. */

@@ -29,9 +29,7 @@ const entry = z.object({
   keyId: z.string(),
   fields: z.array(z.string()),
   revision: z.int(),
-  /**
-   * Link to the line before: its MAC, or the SHA-256 of the line if it has no MAC, in hex; zeros for the first line.
-   */
+  /** MAC of the line before, or its SHA-256 if it has no MAC, in hex; zeros for the first line. */
   prev: hex32,
   /** HMAC-SHA256 of this line without this field, in hex; absent in lines from before the log was keyed. */
   mac: hex32.optional(),
@@ -39,7 +37,6 @@ const entry = z.object({
 
 export type AuditEntry = Readonly<z.infer<typeof entry>>;
 
-/** The contents of the audit log up to the first broken line. */
 export type AuditLog = {
   readonly entries: readonly AuditEntry[];
   readonly brokenAt: number | undefined;
@@ -51,12 +48,7 @@ export const NO_LINE = "0".repeat(64);
  * finally makes the revision writes this line.
  */
 const BROKEN_OFF: KeyChange = { action: "broken-off", keyId: "*", fields: [] };
-/** Bytes that are read to find the last line: far more than one line can have. */
-const TAIL_BYTES = 65_536;
-/**
- * Flags with which the log is opened. A symbolic link is refused: an attacker may have placed it, or it leads to an
- * unintended file.
- */
+/** A symbolic link is refused: an attacker may have placed it, or it leads to an unintended file. */
 const APPEND = constants.O_APPEND | constants.O_CREAT | constants.O_RDWR | (constants.O_NOFOLLOW ?? 0);
 
 export function auditFileOf(keyFile: string): string {
@@ -137,13 +129,14 @@ export async function appendAudit(file: string, addition: AuditAddition): Promis
   let handle: FileHandle | undefined;
   try {
     handle = await open(file, APPEND, 0o600);
-    const last = await lastLine(handle);
+    const log = await handle.readFile("utf8");
     // A change without logged fields leaves the chain unchanged.
     if (changes.length === 0) return addition.head;
-    const { prev, brokenOff } = await linkOf(handle, last.text, addition);
-    const told = brokenOff ? [BROKEN_OFF, ...changes] : changes;
-    const { lines, head } = auditLines({ ...addition, changes: told }, prev);
-    await handle.appendFile((last.whole ? "" : "\n") + lines.map((line) => `${line}\n`).join(""));
+    const { prev, brokenOff } = linkOf(log, addition);
+    const noted = brokenOff ? [BROKEN_OFF, ...changes] : changes;
+    const { lines, head } = auditLines({ ...addition, changes: noted }, prev);
+    const isWhole = log === "" || log.endsWith("\n");
+    await handle.appendFile((isWhole ? "" : "\n") + lines.map((line) => `${line}\n`).join(""));
     await handle.sync();
     return head;
   } catch (cause) {
@@ -154,41 +147,21 @@ export async function appendAudit(file: string, addition: AuditAddition): Promis
   }
 }
 
-type Link = { readonly prev: string; readonly brokenOff: boolean };
-
 /**
  * Returns the link of the next line: the last line, if it is the head of the key set or was left behind that head by an
  * interrupted change.
  */
-async function linkOf(handle: FileHandle, last: string, { head, revision, pepper }: AuditAddition): Promise<Link> {
+function linkOf(log: string, { head, revision, pepper }: AuditAddition): { prev: string; brokenOff: boolean } {
+  const last = (log.endsWith("\n") ? log.slice(0, -1) : log).split("\n").at(-1) ?? "";
   const found = parseLine(last);
-  const to = (prev: string): Link => ({ prev, brokenOff: false });
-  if (found?.mac !== undefined && found.mac === head) return to(head);
-  const key = auditKey(pepper);
-  const isLeftOver = found?.mac !== undefined && found.mac === macOf(last, key) && found.revision === revision;
-  if (isLeftOver) {
-    const { entries, brokenAt } = readAudit((await wholeText(handle)).toString("utf8"), pepper);
+  if (found?.mac !== undefined && found.mac === macOf(last, auditKey(pepper)) && found.revision === revision) {
+    const { entries, brokenAt } = readAudit(log, pepper);
     const isBehind = head === undefined || (brokenAt === undefined && entries.some(({ mac }) => mac === head));
-    return isBehind ? { prev: found.mac, brokenOff: true } : to(head);
+    if (isBehind && found.mac !== head) return { prev: found.mac, brokenOff: true };
   }
-  if (head !== undefined) return to(head);
   // A key set without a head must not repair a log that was cut.
-  return to(last === "" || found?.mac !== undefined ? NO_LINE : sha256(last));
-}
-
-async function lastLine(handle: FileHandle): Promise<{ text: string; whole: boolean }> {
-  const { size } = await handle.stat();
-  const length = Math.min(size, TAIL_BYTES);
-  const { buffer } = await handle.read(Buffer.alloc(length), 0, length, size - length);
-  const tail = buffer.toString("utf8");
-  const whole = tail === "" || tail.endsWith("\n");
-  return { text: (whole ? tail.slice(0, -1) : tail).split("\n").at(-1) ?? "", whole };
-}
-
-async function wholeText(handle: FileHandle): Promise<Buffer> {
-  const { size } = await handle.stat();
-  const { buffer } = await handle.read(Buffer.alloc(size), 0, size, 0);
-  return buffer;
+  const first = last === "" || found?.mac !== undefined ? NO_LINE : sha256(last);
+  return { prev: head ?? first, brokenOff: false };
 }
 
 function parseLine(line: string): AuditEntry | undefined {

@@ -1,35 +1,25 @@
 import { FollowedFile } from "../../deploy/runtime/files/followed-file.ts";
 import type { FileError } from "../../deploy/runtime/files/private-file.ts";
+import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import { WorkTurns } from "../../deploy/runtime/time/work-turns.ts";
-import { FollowedKeys, type FollowedKeysOptions } from "./followed-keys.ts";
 import { KeySetReader, pepperFileOf, readKeyFile } from "./key-file.ts";
-import { isKeyStoreError, KeyStoreError } from "./key-store.ts";
+import { KeyTable } from "./key-index.ts";
+import { isKeyStoreError, KeyStore, KeyStoreError } from "./key-store.ts";
 import { assertNotOlder, noteSeenRevision, readSeenRevision } from "./seen-revision.ts";
-
-export type FileKeyStoreOptions = FollowedKeysOptions & {
-  readonly file: string;
-  /**
-   * Called once, with the reason, if the revision in use cannot be recorded beside the key file: after a restart, an
-   * older file would be accepted.
-   */
-  readonly onForgetful?: (why: string) => void;
-};
 
 /**
  * Keys from one JSON file, followed while it changes. An unusable file never removes keys: the last good set stays in
  * use, and `status()` gives the fault. A file is accepted or refused as a whole.
  */
-export class FileKeyStore extends FollowedKeys {
-  readonly #options: FileKeyStoreOptions;
+export class FileKeyStore extends KeyStore {
+  readonly #file: string;
   readonly #followed: FollowedFile;
   readonly #reader = new KeySetReader();
   #failure: KeyStoreError | FileError | undefined;
-  #isForgetful = false;
 
-  private constructor(options: FileKeyStoreOptions) {
-    super(options, undefined);
-    this.#options = options;
-    const { file, clock } = options;
+  private constructor(file: string, clock: Clock) {
+    super(clock, undefined);
+    this.#file = file;
     // The pepper is followed too: a set that did not fit the old pepper may fit the new one.
     this.#followed = new FollowedFile({
       files: [file, pepperFileOf(file)],
@@ -39,12 +29,9 @@ export class FileKeyStore extends FollowedKeys {
     });
   }
 
-  /**
-   * Loads the file and follows it until `close`. Throws an error that `isKeyStoreError` accepts if the file is missing
-   * or unusable.
-   */
-  static async open(options: FileKeyStoreOptions): Promise<FileKeyStore> {
-    const store = new FileKeyStore(options);
+  /** Loads the file and follows it until `close`. Throws if the file is missing or unusable. */
+  static async open(file: string, clock: Clock): Promise<FileKeyStore> {
+    const store = new FileKeyStore(file, clock);
     await store.#followed.look();
     if (store.#failure === undefined) return store;
     await store.close();
@@ -64,7 +51,10 @@ export class FileKeyStore extends FollowedKeys {
     try {
       if (!(await this.#load(signal, onRead))) return "again";
       this.#failure = undefined;
-      this.noting = this.#note();
+      // Without the record, for example in a read-only folder, keys are in force, too.
+      this.noting = noteSeenRevision(this.#file, this.revision).catch((error: unknown) => {
+        if (!isKeyStoreError(error)) throw error;
+      });
       this.report();
       await this.noting.finally(() => {
         this.noting = undefined;
@@ -78,7 +68,7 @@ export class FileKeyStore extends FollowedKeys {
 
   /** Puts the keys of the file into use. Resolves to false if the read was abandoned. */
   async #load(signal: AbortSignal, onRead: () => void): Promise<boolean> {
-    const { file } = this.#options;
+    const file = this.#file;
     const seen = await readSeenRevision(file);
     const loaded = await readKeyFile(file, this.#reader, onRead);
     if (signal.aborted) return false;
@@ -88,7 +78,7 @@ export class FileKeyStore extends FollowedKeys {
     // No command removes a record, so the file was truncated or placed there by mistake.
     if (set.keys.length === 0 && !this.table.records().next().done)
       throw new KeyStoreError("empty", `${file} holds no keys`);
-    const table = this.newTable(pepper);
+    const table = new KeyTable(pepper);
     const turns = new WorkTurns();
     for (const record of set.keys) {
       if (turns.isOver) await turns.next();
@@ -105,19 +95,5 @@ export class FileKeyStore extends FollowedKeys {
     this.#failure = failure;
     // Reported once, although an unreadable file is read again and again.
     if (failure.fault !== "unreadable" || before !== "unreadable") this.report();
-  }
-
-  /**
-   * Records the revision in use. Keys are in force without the record, for example if their folder is mounted
-   * read-only.
-   */
-  async #note(): Promise<void> {
-    try {
-      await noteSeenRevision(this.#options.file, this.revision);
-    } catch (error) {
-      if (!isKeyStoreError(error)) throw error;
-      if (!this.#isForgetful) this.#options.onForgetful?.(error.message);
-      this.#isForgetful = true;
-    }
   }
 }

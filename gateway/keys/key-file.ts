@@ -30,6 +30,13 @@ export function parseKeySet(path: string, bytes: Buffer): KeySet {
   throw notValid(path, checked.error.issues[0], []);
 }
 
+/** Reads the keys of a file, whatever their pepper. */
+export async function readKeySet(path: string): Promise<KeySet> {
+  const bytes = await readPrivateFile(path);
+  if (bytes === undefined) throw new KeyStoreError("missing", `there is no file ${path}`);
+  return parseKeySet(path, bytes);
+}
+
 function parseJson(path: string, bytes: Buffer): unknown {
   try {
     return JSON.parse(bytes.toString("utf8"));
@@ -117,16 +124,12 @@ export async function readPepper(path: string): Promise<Pepper | undefined> {
   return makePepper(bytes);
 }
 
-function assertPepperFits(keyFile: string, set: KeySet, pepper: Pepper | undefined): void {
-  const path = pepperFileOf(keyFile);
-  if (set.keys.length === 0) return;
+export function assertPepperFits(path: string, pepper: Pepper | undefined, { keys }: Pick<KeySet, "keys">): void {
+  if (keys.length === 0) return;
   if (pepper === undefined)
-    throw new KeyStoreError(
-      "pepper_missing",
-      `${path} is missing; the keys of ${keyFile} cannot be checked without it`,
-    );
-  if (set.keys.some((record) => record.secrets.some((secret) => secret.pepperId !== pepper.id)))
-    throw new KeyStoreError("pepper_mismatch", `${path} is not the pepper that the keys of ${keyFile} were made with`);
+    throw new KeyStoreError("pepper_missing", `${path} is missing; the keys cannot be checked without it`);
+  if (keys.some(({ secrets }) => secrets.some(({ pepperId }) => pepperId !== pepper.id)))
+    throw new KeyStoreError("pepper_mismatch", `${path} is not the pepper that the keys were made with`);
 }
 
 /** Reads the key file; undefined if there is none. `onRead` is called when the file system is done. */
@@ -142,7 +145,7 @@ export async function readKeyFile(
   const set = await reader.read(path, bytes);
   // A fault of the keys is reported before a fault of the pepper.
   if (pepper !== undefined && "error" in pepper) throw pepper.error;
-  assertPepperFits(path, set, pepper);
+  assertPepperFits(pepperFileOf(path), pepper, set);
   return { set, pepper };
 }
 
@@ -173,23 +176,6 @@ export async function unfinishedKeyWrites(path: string): Promise<readonly string
   return [...(await unfinishedWrites(path)), ...(await unfinishedWrites(pepperFileOf(path)))];
 }
 
-async function changeLocked<T>(path: string, create: boolean, change: KeySetChanger<T>): Promise<T> {
-  const file = await readKeyFile(path);
-  if (file === undefined && !create) throw new KeyStoreError("missing", `there is no key file at ${path}`);
-  const seen = await readSeenRevision(path);
-  // Otherwise the change would make an old file the newest. Without a file, revisions continue above the newest one
-  // that was in use.
-  if (file) assertNotOlder(path, file.set.revision, seen);
-  const before = file?.set ?? EMPTY_KEY_SET;
-  const pepper = file?.pepper ?? (await readPepper(pepperFileOf(path))) ?? (await makePepperFile(pepperFileOf(path)));
-  const { set, value } = change(before, pepper);
-  if (set !== before) {
-    const revision = Math.max(before.revision, seen) + 1;
-    await writeSet(path, set, { changes: keyChanges(before, set), revision, head: before.auditHead, pepper });
-  }
-  return value;
-}
-
 /** Writes a key set under a new revision, after its lines in the audit log. */
 async function writeSet(path: string, set: KeySet, addition: Omit<AuditAddition, "wallMs">): Promise<void> {
   // The log comes first, and a failure ends the change: no key changes without an audit line.
@@ -205,26 +191,21 @@ async function writeSet(path: string, set: KeySet, addition: Omit<AuditAddition,
  * gateways accept although the keys are old. The audit log records the restore. Resolves to the written set.
  */
 export async function restoreKeyFile(path: string, from: string, signal: AbortSignal): Promise<KeySet> {
-  return await whileLocked(
-    path,
-    async () => {
-      const bytes = await readPrivateFile(from);
-      if (bytes === undefined) throw new KeyStoreError("missing", `there is no file ${from}`);
-      const set = parseKeySet(from, bytes);
-      const pepper = await readPepper(pepperFileOf(path));
-      assertPepperFits(path, set, pepper);
-      if (pepper === undefined) throw new KeyStoreError("empty", `${from} holds no keys`);
-      const now = await readPrivateFile(path).then((found) => (found ? parseKeySet(path, found) : EMPTY_KEY_SET));
-      const audit = readAudit((await readPrivateFile(auditFileOf(path)))?.toString("utf8") ?? "", pepper);
-      const last = audit.brokenAt === undefined ? audit.entries.at(-1) : undefined;
-      const newest = Math.max(set.revision, now.revision, last?.revision ?? 0, await readSeenRevision(path));
-      const changes = [{ action: "restore", keyId: "*", fields: [] }, ...keyChanges(now, set)];
-      const addition = { changes, revision: newest + 1, head: last?.mac ?? now.auditHead, pepper };
-      await writeSet(path, set, addition);
-      return { ...set, revision: addition.revision };
-    },
-    signal,
-  );
+  const run = async () => {
+    const set = await readKeySet(from);
+    const pepper = await readPepper(pepperFileOf(path));
+    assertPepperFits(pepperFileOf(path), pepper, set);
+    if (pepper === undefined) throw new KeyStoreError("empty", `${from} holds no keys`);
+    const now = await readPrivateFile(path).then((found) => (found ? parseKeySet(path, found) : EMPTY_KEY_SET));
+    const audit = readAudit((await readPrivateFile(auditFileOf(path)))?.toString("utf8") ?? "", pepper);
+    const last = audit.brokenAt === undefined ? audit.entries.at(-1) : undefined;
+    const newest = Math.max(set.revision, now.revision, last?.revision ?? 0, await readSeenRevision(path));
+    const changes = [{ action: "restore", keyId: "*", fields: [] }, ...keyChanges(now, set)];
+    const addition = { changes, revision: newest + 1, head: last?.mac ?? now.auditHead, pepper };
+    await writeSet(path, set, addition);
+    return { ...set, revision: addition.revision };
+  };
+  return await whileLocked(path, run, signal);
 }
 
 /**
@@ -238,12 +219,29 @@ export async function updateKeyFile<T>(
   change: KeySetChanger<T>,
   signal: AbortSignal,
 ): Promise<T> {
+  const missing = () => new KeyStoreError("missing", `there is no key file at ${path}`);
   if (create) {
     await mkdir(dirname(path), { recursive: true, mode: 0o700 }).catch((cause: unknown) => {
       throw new KeyStoreError("unwritable", `${dirname(path)} cannot be made`, { cause });
     });
   } else if ((await readPrivateFile(path)) === undefined) {
-    throw new KeyStoreError("missing", `there is no key file at ${path}`);
+    throw missing();
   }
-  return await whileLocked(path, () => changeLocked(path, create, change), signal);
+  const run = async () => {
+    const file = await readKeyFile(path);
+    if (file === undefined && !create) throw missing();
+    const seen = await readSeenRevision(path);
+    // Otherwise the change would make an old file the newest. Without a file, revisions continue above the newest one
+    // that was in use.
+    if (file) assertNotOlder(path, file.set.revision, seen);
+    const before = file?.set ?? EMPTY_KEY_SET;
+    const pepperFile = pepperFileOf(path);
+    const pepper = file?.pepper ?? (await readPepper(pepperFile)) ?? (await makePepperFile(pepperFile));
+    const { set, value } = change(before, pepper);
+    if (set === before) return value;
+    const revision = Math.max(before.revision, seen) + 1;
+    await writeSet(path, set, { changes: keyChanges(before, set), revision, head: before.auditHead, pepper });
+    return value;
+  };
+  return await whileLocked(path, run, signal);
 }

@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import { crc32 } from "node:zlib";
 
 /*
@@ -6,32 +7,11 @@ import { crc32 } from "node:zlib";
  * without a look-up.
  */
 
-/**
- * The kind of deployment that accepts a key: a test key is unknown to a live deployment, and a live key to a test
- * deployment.
- */
-export type KeyEnv = "live" | "test";
-
-export const KEY_ENVS = ["live", "test"] as const satisfies readonly KeyEnv[];
-
 /** The form of a key as a regular expression without anchors, for secret scanners. */
-export const KEY_PATTERN = "svc_(live|test)_([0-9A-Za-z]{12})_([0-9A-Za-z]{43})_([0-9A-Za-z]{6})";
+export const KEY_PATTERN = "svc_live_([0-9A-Za-z]{12})_([0-9A-Za-z]{43})_([0-9A-Za-z]{6})";
 
 /** Longer keys, in characters, are refused unread. */
 export const MAX_KEY_LENGTH = 128;
-
-/** Returns `size` random bytes; `crypto.randomBytes` outside tests. */
-export type RandomBytes = (size: number) => Buffer;
-
-export type ParsedKey = {
-  readonly env: KeyEnv;
-  readonly id: string;
-};
-
-export type GeneratedKey = ParsedKey & {
-  /** The whole key with its secret. It is shown once to its holder and never stored. */
-  readonly key: string;
-};
 
 const ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const ID_LENGTH = 12;
@@ -49,38 +29,31 @@ function base62(value: bigint, length: number): string {
   return text;
 }
 
-function randomBase62(random: RandomBytes, bytes: number, length: number): string {
-  return base62(BigInt(`0x${random(bytes).toString("hex")}`), length);
+function randomBase62(bytes: number, length: number): string {
+  return base62(BigInt(`0x${randomBytes(bytes).toString("hex")}`), length);
 }
 
 function checkSum(text: string): string {
   return base62(BigInt(crc32(text)), CHECK_LENGTH);
 }
 
-/** Makes a new public id. 16 bytes for 71 bits leave no measurable bias. */
-export function generateKeyId(random: RandomBytes): string {
-  return randomBase62(random, 16, ID_LENGTH);
+/** Makes a new public id: 71 bits, which never meet those of another key. 16 bytes leave no measurable bias. */
+export function generateKeyId(): string {
+  return randomBase62(16, ID_LENGTH);
 }
 
 export function isKeyId(text: string): boolean {
   return /^[0-9A-Za-z]{12}$/.test(text);
 }
 
-/** Makes a key with 256 bits of `random` for the given id. */
-export function generateKey(env: KeyEnv, id: string, random: RandomBytes): GeneratedKey {
-  const body = `svc_${env}_${id}_${randomBase62(random, 32, SECRET_LENGTH)}`;
-  return { env, id, key: `${body}_${checkSum(body)}` };
+/** Makes the text of a key with 256 random bits for the given id. It is shown once to its holder and never stored. */
+export function generateKey(id: string): string {
+  const body = `svc_live_${id}_${randomBase62(32, SECRET_LENGTH)}`;
+  return `${body}_${checkSum(body)}`;
 }
 
-/**
- * Parses the public parts of a key; undefined if its form or its checksum is wrong. It takes text of any size and
- * content.
- */
-export function parseKey(text: string): ParsedKey | undefined {
-  if (text.length > MAX_KEY_LENGTH) return undefined;
-  const match = WHOLE_KEY.exec(text);
-  const id = match?.[2];
-  if (id === undefined) return undefined;
-  if (checkSum(text.slice(0, -CHECK_LENGTH - 1)) !== match?.[4]) return undefined;
-  return { env: match[1] === "test" ? "test" : "live", id };
+/** Returns the id in a key; undefined if its form or its checksum is wrong. It takes text of any size and content. */
+export function idOfKey(text: string): string | undefined {
+  const match = text.length > MAX_KEY_LENGTH ? undefined : WHOLE_KEY.exec(text);
+  return match && checkSum(text.slice(0, -CHECK_LENGTH - 1)) === match[3] ? match[1] : undefined;
 }

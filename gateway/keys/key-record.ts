@@ -1,6 +1,5 @@
 import * as z from "zod";
 import { isNetwork } from "./allowed-networks.ts";
-import { KEY_ENVS } from "./key-format.ts";
 
 /*
  * The stored form of keys. A record does not open the service: it holds only a keyed digest of the secret.
@@ -67,7 +66,8 @@ const record = z.object({
   name: z.string().min(1).max(128),
   /** Keys of one owner are one tenant and share cached prefixes; null if the key has no owner. */
   owner: z.string().min(1).max(128).nullable(),
-  env: z.enum(KEY_ENVS),
+  /** Keys of the kind `test` open nothing. */
+  env: z.enum(["live", "test"]),
   /** `disabled` can be undone, `revoked` cannot. */
   status: z.enum(["active", "disabled", "revoked"]),
   /** Set if the running requests of the key end when it is disabled or revoked; absent: they complete. */

@@ -1,14 +1,16 @@
 import { Counter, Gauge, type Registry } from "prom-client";
 import { FileError, type FileFault } from "../../deploy/runtime/files/private-file.ts";
+import { sleep } from "../../deploy/runtime/time/abort.ts";
+import type { Clock } from "../../deploy/runtime/time/clock.ts";
+import type { Pepper } from "./key-digest.ts";
+import { KeyTable } from "./key-index.ts";
 import type { KeyRecord } from "./key-record.ts";
 import type { Principal } from "./principal.ts";
 
-/** Records by the status that their operator set; an expired record counts as `active`. */
-export type KeyCounts = Readonly<Record<KeyRecord["status"], number>>;
-
 export type KeyStoreStatus = {
   readonly keys: number;
-  readonly counts: KeyCounts;
+  /** Records by the status that their operator set; an expired record counts as `active`. */
+  readonly counts: Readonly<Record<KeyRecord["status"], number>>;
   readonly revision: number;
   /** When the set in use was loaded, in milliseconds since the epoch. */
   readonly loadedAtMs: number;
@@ -24,30 +26,90 @@ export type KeyStoreStatus = {
   readonly wentBack: number;
 };
 
-/** The source of keys. A change in the store takes effect within one second, without a restart. */
-export interface KeyStore {
+const CLOSE_MS = 1_000;
+
+/**
+ * The keys of a store that is followed: a change takes effect within one second, without a restart. All records are kept
+ * in this process, so that a look-up needs no request.
+ */
+export abstract class KeyStore {
+  protected readonly clock: Clock;
+  protected table: KeyTable;
+  protected revision = 0;
+  protected loadedAtMs = 0;
+  protected loadErrors = 0;
+  protected wentBack = 0;
+  protected readonly end = new AbortController();
+  protected noting: Promise<void> | undefined;
+  readonly #listeners = new Set<(status: KeyStoreStatus) => void>();
+
+  protected constructor(clock: Clock, pepper: Pepper | undefined) {
+    this.clock = clock;
+    this.table = new KeyTable(pepper);
+  }
+
+  protected abstract get fault(): KeyStoreStatus["fault"];
+
+  protected get refusedIds(): readonly string[] {
+    return [];
+  }
+
   /**
    * Returns the principal of a presented key; undefined if the key is malformed, unknown, disabled, revoked or expired.
    * Neither the result nor its timing reveals which. It takes text of any size and content, never throws and never
    * waits.
    */
-  find(presented: string): Principal | undefined;
-  /**
-   * Returns the principal of the record with this id, whatever its status; undefined if this store has no such key. For
-   * operators' requests; it never authenticates a request.
-   */
-  byId(keyId: string): Principal | undefined;
-  /**
-   * Returns the principal of the record with this id while it is in force: not disabled, revoked or expired. For
-   * callers that are authenticated by other means, such as a token.
-   */
-  inForce(keyId: string): Principal | undefined;
-  mustEnd(keyId: string): boolean;
-  status(): KeyStoreStatus;
+  find(presented: string): Principal | undefined {
+    const found = this.table.look(presented, this.clock.wallMs());
+    return "principal" in found ? found.principal : undefined;
+  }
+
+  /** Returns the principal of a record, whatever its status. For operators' requests; it never authenticates one. */
+  byId(keyId: string): Principal | undefined {
+    return this.table.byId(keyId);
+  }
+
+  /** Returns the principal of a record in force. For callers that are authenticated by other means, such as a token. */
+  inForce(keyId: string): Principal | undefined {
+    return this.table.inForce(keyId, this.clock.wallMs());
+  }
+
+  mustEnd(keyId: string): boolean {
+    return this.table.mustEnd(keyId);
+  }
+
+  status(): KeyStoreStatus {
+    const counts = { active: 0, disabled: 0, revoked: 0 };
+    for (const { status } of this.table.records()) counts[status] += 1;
+    const { revision, loadedAtMs, loadErrors, fault, refusedIds: refused, wentBack } = this;
+    const keys = counts.active + counts.disabled + counts.revoked;
+    return { keys, counts, revision, loadedAtMs, loadErrors, fault, refused, wentBack };
+  }
+
   /** Calls `listener`, which must not throw, after each change of `status()`. The returned function unsubscribes. */
-  onChange(listener: (status: KeyStoreStatus) => void): () => void;
-  /** Stops following the store; `find` continues with the last set. Resolves when all writes are done. */
-  close(): Promise<void>;
+  onChange(listener: (status: KeyStoreStatus) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /**
+   * Stops following the store; `find` continues with the last set. Resolves when the state in use is recorded, or after
+   * a second, because a file system may hang.
+   */
+  async close(): Promise<void> {
+    this.end.abort();
+    this.#listeners.clear();
+    if (!this.noting) return;
+    const noted = new AbortController();
+    await Promise.race([this.noting.catch(() => {}), sleep(this.clock, CLOSE_MS, noted.signal)]);
+    noted.abort();
+  }
+
+  protected report(): void {
+    if (this.end.signal.aborted || this.#listeners.size === 0) return;
+    const status = this.status();
+    for (const listener of this.#listeners) listener(status);
+  }
 }
 
 /** Why stored keys cannot be used or changed: their files are unusable, or their contents do not fit. */
@@ -83,44 +145,33 @@ export function isKeyStoreError(error: unknown): error is KeyStoreError | FileEr
   return error instanceof KeyStoreError || error instanceof FileError;
 }
 
-export function registerKeyStats(registry: Registry, keys: KeyStore): void {
-  const gauge = (name: string, help: string, value: (status: KeyStoreStatus) => number) =>
-    new Gauge({
-      name,
-      help,
-      registers: [registry],
-      collect() {
-        this.set(value(keys.status()));
-      },
-    });
-  const counter = (name: string, help: string, value: (status: KeyStoreStatus) => number) =>
-    new Counter({
-      name,
-      help,
-      registers: [registry],
-      collect() {
-        this.reset();
-        this.inc(value(keys.status()));
-      },
-    });
-  gauge("svc_keystore_keys", "Key records in use, whatever their status.", (status) => status.keys);
-  gauge(
+export function registerKeyStats(registry: Registry, status: () => KeyStoreStatus): void {
+  const metric = (name: string, help: string, value: (status: KeyStoreStatus) => number) => {
+    const collect = function (this: Counter | Gauge) {
+      this.reset();
+      this.inc(value(status()));
+    };
+    const options = { name, help, registers: [registry], collect };
+    return name.endsWith("_total") ? new Counter(options) : new Gauge(options);
+  };
+  metric("svc_keystore_keys", "Key records in use, whatever their status.", ({ keys }) => keys);
+  metric(
     "svc_keystore_last_success_timestamp_seconds",
     "Load time of the keys in use, in seconds since the epoch.",
     ({ loadedAtMs }) => loadedAtMs / 1000,
   );
-  counter("svc_keystore_load_errors_total", "Failed attempts to load the newest keys.", (s) => s.loadErrors);
-  counter(
+  metric("svc_keystore_load_errors_total", "Failed attempts to load the newest keys.", ({ loadErrors }) => loadErrors);
+  metric(
     "svc_keystore_went_back_total",
     "Returns of the shared key store without changes that were in use here.",
     ({ wentBack }) => wentBack,
   );
-  gauge(
+  metric(
     "svc_keystore_stale",
     "1 while some of the newest keys are unusable and earlier ones stay in force; else 0.",
-    (status) => (status.fault ? 1 : 0),
+    ({ fault }) => (fault ? 1 : 0),
   );
-  gauge(
+  metric(
     "svc_keystore_refused_records",
     "Refused key records of the shared store: not signed, or older than those in use.",
     ({ refused }) => refused.length,

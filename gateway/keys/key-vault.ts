@@ -1,7 +1,13 @@
 import { readPrivateFile } from "../../deploy/runtime/files/private-file.ts";
 import { auditFileOf } from "./audit-log.ts";
-import type { KeyFile, KeySetChanger } from "./key-file.ts";
-import { pepperFileOf, readKeyFile, restoreKeyFile, updateKeyFile } from "./key-file.ts";
+import {
+  type KeyFile,
+  type KeySetChanger,
+  pepperFileOf,
+  readKeyFile,
+  restoreKeyFile,
+  updateKeyFile,
+} from "./key-file.ts";
 import type { KeySet } from "./key-record.ts";
 import { isKeyStoreError, KeyStoreError } from "./key-store.ts";
 import { assertNotOlder, readSeenRevision } from "./seen-revision.ts";
@@ -27,7 +33,8 @@ export type KeyVault = {
   close(): void;
 };
 
-const LOCK_WAIT_MS = 5_000;
+/** Milliseconds that a change waits for another one to finish. */
+export const LOCK_WAIT_MS = 5_000;
 
 export function fileKeyVault(file: string): KeyVault {
   return {

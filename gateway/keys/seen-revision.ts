@@ -67,10 +67,6 @@ export function parseSeenHead(text: string): SeenHead | undefined {
   return revision && id && auditHead && ts ? { revision: Number(revision), id, auditHead, ts } : undefined;
 }
 
-export function knownHeads(...heads: readonly (SeenHead | undefined)[]): readonly SeenHead[] {
-  return heads.filter((head) => head !== undefined);
-}
-
 async function readText(path: string): Promise<string | undefined> {
   return (await readPrivateFile(path))?.toString("utf8").trim();
 }

@@ -36,25 +36,13 @@ export type PlaceLimit = {
 
 type Rates = Pick<KeyLimits, "rpm" | "itpm" | "otpm" | "concurrency">;
 
-/** Returns the limits of a key that apply to every generation, whatever its model. */
 export function generationDimensions({ limits, quota }: Principal): Dimension[] {
-  const { tokensPerDay } = quota;
-  const daily: Dimension[] =
-    tokensPerDay === undefined
-      ? []
-      : [
-          {
-            measure: "tokensPerDay",
-            model: undefined,
-            limit: tokensPerDay,
-            name: "tokensPerDay",
-            rule: { kind: "day", total: tokensPerDay },
-          },
-        ];
-  return [...rateDimensions(limits, undefined), ...daily];
+  const total = quota.tokensPerDay;
+  if (total === undefined) return rateDimensions(limits, undefined);
+  const daily = { measure: "tokensPerDay", model: undefined, limit: total, name: "tokensPerDay" } as const;
+  return [...rateDimensions(limits, undefined), { ...daily, rule: { kind: "day", total } }];
 }
 
-/** Returns the limits of a key that apply to one model in addition. */
 export function modelDimensions({ limits }: Principal, model: string): Dimension[] {
   const rates = ratesOf(limits, model);
   return rates ? rateDimensions(rates, model) : [];

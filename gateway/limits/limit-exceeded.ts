@@ -3,69 +3,24 @@ import type { Detail } from "../outcome.ts";
 import type { Dimension, DimensionReading, Measure, PlaceLimit } from "./dimension.ts";
 
 type Words = {
-  readonly code: "rate_limit_exceeded" | "insufficient_quota";
   /** The exceeded budget, as `error.type` of Format A. */
   readonly limit: "requests" | "tokens";
   readonly text: string;
-  readonly per: "min" | "day";
   readonly ofKey: Detail;
   readonly ofModel?: Detail;
 };
 
-const WORDS: Readonly<Record<Measure, Words>> = {
-  rpm: {
-    code: "rate_limit_exceeded",
-    limit: "requests",
-    text: "requests",
-    per: "min",
-    ofKey: "key_rpm_exceeded",
-    ofModel: "key_model_rpm_exceeded",
-  },
-  countRpm: {
-    code: "rate_limit_exceeded",
-    limit: "requests",
-    text: "token counts",
-    per: "min",
-    ofKey: "key_count_rpm_exceeded",
-  },
-  itpm: {
-    code: "rate_limit_exceeded",
-    limit: "tokens",
-    text: "input tokens",
-    per: "min",
-    ofKey: "key_itpm_exceeded",
-    ofModel: "key_model_itpm_exceeded",
-  },
-  otpm: {
-    code: "rate_limit_exceeded",
-    limit: "tokens",
-    text: "output tokens",
-    per: "min",
-    ofKey: "key_otpm_exceeded",
-    ofModel: "key_model_otpm_exceeded",
-  },
-  tokensPerDay: {
-    code: "insufficient_quota",
-    limit: "tokens",
-    text: "tokens",
-    per: "day",
-    ofKey: "key_quota_exceeded",
-  },
-};
-
-type PlaceWords = {
-  readonly text: string;
-  readonly ofKey: Detail;
-  readonly ofModel?: Detail;
-};
-
-const PLACE_WORDS: Readonly<Record<PlaceLimit["of"], PlaceWords>> = {
+const WORDS: Readonly<Record<Measure | PlaceLimit["of"], Words>> = {
+  rpm: { limit: "requests", text: "requests", ofKey: "key_rpm_exceeded", ofModel: "key_model_rpm_exceeded" },
+  countRpm: { limit: "requests", text: "token counts", ofKey: "key_count_rpm_exceeded" },
+  itpm: { limit: "tokens", text: "input tokens", ofKey: "key_itpm_exceeded", ofModel: "key_model_itpm_exceeded" },
+  otpm: { limit: "tokens", text: "output tokens", ofKey: "key_otpm_exceeded", ofModel: "key_model_otpm_exceeded" },
+  tokensPerDay: { limit: "tokens", text: "tokens", ofKey: "key_quota_exceeded" },
   generations: {
-    text: "concurrent requests",
-    ofKey: "key_concurrency_exceeded",
-    ofModel: "key_model_concurrency_exceeded",
+    ...{ limit: "requests", text: "concurrent requests" },
+    ...{ ofKey: "key_concurrency_exceeded", ofModel: "key_model_concurrency_exceeded" },
   },
-  counts: { text: "concurrent token counts", ofKey: "key_count_concurrency_exceeded" },
+  counts: { limit: "requests", text: "concurrent token counts", ofKey: "key_count_concurrency_exceeded" },
 };
 
 /** Retry delay, in milliseconds, if no place is free. When a place becomes free is unknown; answers take seconds. */
@@ -77,29 +32,27 @@ const STORE_RETRY_MS = 5_000;
 export function limitExceeded(readings: readonly DimensionReading[]): ApiError {
   const worst = readings.reduce((a, b) => (b.reading.waitMs > a.reading.waitMs ? b : a));
   const { measure, limit, model } = worst.dimension;
-  const { code, text, per, ofKey, ofModel, ...words } = WORDS[measure];
   const { waitMs } = worst.reading;
-  const spent = code === "insufficient_quota";
+  const spent = measure === "tokensPerDay";
   const reached = spent ? "Quota used up" : "Rate limit reached";
-  const opens = spent ? "The quota opens again at 00:00 UTC. " : "";
-  const wording = `${reached} for ${text}${onModel(model)}: limit ${limit}/${per}. ${opens}${tryAgain(waitMs)}`;
-  return new ApiError(code, wording, {
-    limit: words.limit,
+  const bound = spent ? `${limit}/day. The quota opens again at 00:00 UTC` : `${limit}/min`;
+  const wording = `${reached} for ${WORDS[measure].text}${onModel(model)}: limit ${bound}. ${tryAgain(waitMs)}`;
+  return new ApiError(spent ? "insufficient_quota" : "rate_limit_exceeded", wording, {
     retryAfterMs: waitMs,
     // A retry before midnight cannot succeed. For a rate, the clients' default for 429 is right.
     ...(spent && { shouldRetry: false }),
-    detail: model === undefined ? ofKey : (ofModel ?? ofKey),
+    ...factsOf(measure, model),
   });
 }
 
 export function placesTaken({ of, limit, model }: PlaceLimit): ApiError {
-  const { text, ofKey, ofModel } = PLACE_WORDS[of];
-  const words = `Rate limit reached for ${text}${onModel(model)}: limit ${limit}. ${tryAgain(PLACE_RETRY_MS)}`;
-  return new ApiError("rate_limit_exceeded", words, {
-    limit: "requests",
-    retryAfterMs: PLACE_RETRY_MS,
-    detail: model === undefined ? ofKey : (ofModel ?? ofKey),
-  });
+  const wording = `Rate limit reached for ${WORDS[of].text}${onModel(model)}: limit ${limit}. ${tryAgain(PLACE_RETRY_MS)}`;
+  return new ApiError("rate_limit_exceeded", wording, { retryAfterMs: PLACE_RETRY_MS, ...factsOf(of, model) });
+}
+
+function factsOf(of: keyof typeof WORDS, model: string | undefined) {
+  const { limit, ofKey, ofModel = ofKey } = WORDS[of];
+  return { limit, detail: model === undefined ? ofKey : ofModel };
 }
 
 export function limitsUnknown(): ApiError {

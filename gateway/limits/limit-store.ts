@@ -17,7 +17,6 @@ export type ChargeItem = {
   readonly cost: number | undefined;
 };
 
-/** The state of one limit. */
 export type Reading = {
   /** Remaining units of the limit; below 0 if more was used than allowed. */
   readonly remaining: number;

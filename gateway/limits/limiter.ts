@@ -31,7 +31,6 @@ export type LimiterOptions = {
 
 export type Expected = {
   readonly model: string;
-  /** Estimated tokens of the prompt. */
   readonly inputTokens: number;
   readonly maxOutputTokens: number | undefined;
 };
@@ -40,7 +39,6 @@ export type Expected = {
 export type Admission = {
   /** The charges of the request. They have to be settled and released, also after a refusal. */
   readonly grant: Grant;
-  /** Why the request is refused; undefined if it passes. */
   readonly refusal: ApiError | undefined;
 };
 

@@ -7,7 +7,6 @@ const OUTPUT: readonly Measure[] = ["otpm"];
 const TOKENS: readonly Measure[] = [...INPUT, ...OUTPUT];
 
 export type RateLimitHeaderOptions = {
-  /** The word before `-ratelimit-` in the header names of Format B. */
   readonly prefix: string;
   /** Wall clock in milliseconds since the epoch, for the timestamps of Format B. */
   readonly wallMs: number;

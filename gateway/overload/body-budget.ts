@@ -69,24 +69,24 @@ export class BodyBudget {
   begin(tenant: string): InflightBody {
     let held = 0;
     let arrived = 0;
-    let stopWaiting = () => {};
-    const take = (bytes: number) => {
-      held += bytes;
-      this.#take(tenant, bytes);
-    };
+    let stopWaiting: (() => void) | undefined;
     return {
       reserve: async (bytes) => {
         if (bytes > this.maxBytes) return "inflight_body_bytes";
         const small = bytes < SMALL_BODY_BYTES;
         if ((small || this.#waiting.size === 0) && !this.#lacks(tenant, bytes)) {
-          if (!small) take(bytes);
+          held = small ? 0 : bytes;
+          this.#take(tenant, held);
           return undefined;
         }
         return new Promise((resolve) => {
           const settle = (lack: NoRoom | undefined) => {
             cancelTimer();
             this.#waiting.delete(waiting);
-            if (lack === undefined) take(bytes);
+            if (lack === undefined) {
+              held = bytes;
+              this.#take(tenant, bytes);
+            }
             resolve(lack);
           };
           const waiting: Waiting = { tenant, bytes, settle };
@@ -105,11 +105,12 @@ export class BodyBudget {
         const lack = beyond > 0 ? this.#lacks(tenant, beyond) : undefined;
         if (lack) return lack;
         arrived += bytes;
-        take(beyond);
+        held += beyond;
+        this.#take(tenant, beyond);
         return undefined;
       },
       release: () => {
-        stopWaiting();
+        stopWaiting?.();
         this.#take(tenant, -held);
         held = 0;
         this.#admit();

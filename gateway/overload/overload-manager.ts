@@ -3,7 +3,7 @@ import { heapUse } from "../../deploy/runtime/process/heap-use.ts";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import { BodyBudget } from "./body-budget.ts";
 import type { OverloadSettings } from "./overload-settings.ts";
-import { LoopDelay, memoryLimitBytes, residentBytes } from "./process-usage.ts";
+import { memoryLimitBytes, residentBytes } from "./process-usage.ts";
 
 /*
  * Overload of the process, after Envoy's overload manager: monitors report the pressure on resources, and actions start
@@ -38,6 +38,12 @@ const HYSTERESIS = 0.1;
 const CHECKS_TO_START = 2;
 /** Consecutive good checks before an action ends: after one, the readmitted load may trigger it again. */
 const CHECKS_TO_END = 4;
+/**
+ * Milliseconds between two ticks, whose delay is that of the event loop. Node's own histogram is not used: after a
+ * reset, it omits the delay until its next tick, which is the only measurement while the event loop is blocked.
+ */
+const TICK_MS = 50;
+/** Milliseconds between two checks; a blocked event loop has one after each of its turns. */
 const CHECK_INTERVAL_MS = 250;
 /**
  * Delay of the event loop that counts as all of the resource, in milliseconds. A process that shares its core has delays
@@ -87,7 +93,6 @@ export class OverloadManager {
   readonly maxRssBytes: number;
   readonly #heapLimitBytes: number | undefined;
   readonly #clock: Clock;
-  readonly #delay: LoopDelay;
   readonly #onAction: (change: ActionChange) => void;
   #pressures: Pressures = { eventLoopDelay: 0, fixedHeap: 0, processMemory: 0 };
   readonly #states: Readonly<Record<OverloadAction, ActionState>> = {
@@ -99,7 +104,12 @@ export class OverloadManager {
   #reading = { bytes: 0, atMs: Number.NEGATIVE_INFINITY };
   /** Bytes of all bodies in translation, whose results are not in the heap yet. */
   #translatedBytes = 0;
-  #cancelCheck: () => void = () => {};
+  /** Longest delay of a tick since the last check, in milliseconds. */
+  #delayMs = 0;
+  /** When the next tick is due, and from when on it checks. */
+  #dueMs = 0;
+  #checkDueMs: number;
+  #cancelTick: () => void = () => {};
 
   /**
    * Starts monitoring. `onAction` is called when an action starts or ends. `maxRssBytes` is the memory limit of the
@@ -114,13 +124,13 @@ export class OverloadManager {
     this.#heapLimitBytes = fixedHeap.maxHeapSizeBytes;
     this.#clock = clock;
     this.#onAction = onAction;
-    this.#delay = new LoopDelay(clock);
     // By default V8 aborts the process if four consecutive collections leave four fifths of the heap in use and take
     // more time than the program: before the overload actions can help.
     setFlagsFromString("--no-detect-ineffective-gcs-near-heap-limit");
     this.maxRssBytes = maxRssBytes;
     const bySize = Math.floor(Math.min(MAX_BODIES_BYTES, BODIES_SHARE * maxRssBytes));
     this.bodies = new BodyBudget({ maxBytes: inflightBodyBytes.maxBytes ?? bySize, clock });
+    this.#checkDueMs = clock.nowMs() + CHECK_INTERVAL_MS;
     this.#schedule();
   }
 
@@ -146,14 +156,10 @@ export class OverloadManager {
   }
 
   /**
-   * Counts a body of `bytes` as in translation, so that heap is reserved for the result. Returns a function that ends
-   * this, to be called once.
+   * Counts a body of `bytes` as in translation, so that heap is reserved for the result; a negative number ends this.
    */
-  beginTranslation(bytes: number): () => void {
+  countTranslated(bytes: number): void {
     this.#translatedBytes += bytes;
-    return () => {
-      this.#translatedBytes -= bytes;
-    };
   }
 
   /** Calls the listener after every check, when the actions are decided. */
@@ -163,8 +169,7 @@ export class OverloadManager {
 
   /** Stops monitoring; actions keep their state. */
   close(): void {
-    this.#cancelCheck();
-    this.#delay.close();
+    this.#cancelTick();
   }
 
   /** Returns the memory of the process before a body of `bytes`. */
@@ -181,19 +186,27 @@ export class OverloadManager {
   }
 
   #schedule(): void {
-    this.#cancelCheck = this.#clock.after(CHECK_INTERVAL_MS, () => {
-      this.#schedule();
-      this.#check();
-    });
+    this.#dueMs = this.#clock.nowMs() + TICK_MS;
+    this.#cancelTick = this.#clock.after(TICK_MS, this.#tick);
   }
+
+  readonly #tick = (): void => {
+    const nowMs = this.#clock.nowMs();
+    this.#delayMs = Math.max(this.#delayMs, nowMs - this.#dueMs);
+    this.#schedule();
+    if (nowMs < this.#checkDueMs) return;
+    this.#checkDueMs = nowMs + CHECK_INTERVAL_MS;
+    this.#check();
+  };
 
   #check(): void {
     const heap = this.#heap();
     const pressures = {
-      eventLoopDelay: this.#delay.readMs() / MAX_DELAY_MS,
+      eventLoopDelay: this.#delayMs / MAX_DELAY_MS,
       fixedHeap: heap.usedBytes / heap.limitBytes,
       processMemory: residentBytes() / this.maxRssBytes,
     };
+    this.#delayMs = 0;
     this.#pressures = pressures;
     for (const action of OVERLOAD_ACTIONS) {
       const state = this.#states[action];
@@ -210,9 +223,11 @@ export class OverloadManager {
  * four with all pressures 0.1 below theirs.
  */
 function decide(state: ActionState, triggers: Partial<Pressures>, pressures: Pressures): void {
-  const reached = (below: number) =>
-    RESOURCE_MONITORS.some((monitor) => pressures[monitor] >= (triggers[monitor] ?? Number.POSITIVE_INFINITY) - below);
-  state.over = reached(0) ? state.over + 1 : 0;
-  state.under = reached(HYSTERESIS) ? 0 : state.under + 1;
+  // The least distance of a pressure below its trigger.
+  let distance = Number.POSITIVE_INFINITY;
+  for (const monitor of RESOURCE_MONITORS)
+    distance = Math.min(distance, (triggers[monitor] ?? Number.POSITIVE_INFINITY) - pressures[monitor]);
+  state.over = distance <= 0 ? state.over + 1 : 0;
+  state.under = distance <= HYSTERESIS ? 0 : state.under + 1;
   state.active = state.active ? state.under < CHECKS_TO_END : state.over >= CHECKS_TO_START;
 }

@@ -11,7 +11,7 @@ import { model, modelList } from "./models.ts";
 
 const errorText = z.string().describe("The fault, for people to read.");
 
-export const errorA = named("ErrorA", "The body of an error of chat, models and responses.", {
+const errorA = named("ErrorA", "The body of an error of chat, models and responses.", {
   error: named("ErrorObjectA", "The error. In a stream of chat it is the `data` of the last event but `[DONE]`.", {
     message: errorText,
     type: z.string().describe("The kind of the error, for SDKs."),
@@ -23,7 +23,7 @@ export const errorA = named("ErrorA", "The body of an error of chat, models and 
   }),
 });
 
-export const errorB = named(
+const errorB = named(
   "ErrorB",
   "The body of an error of messages and counts; in a stream, the `data` of the event `error`, which ends it.",
   {
@@ -44,15 +44,13 @@ export const errorB = named(
 
 export type SchemaNode = z.core.JSONSchema.BaseSchema;
 
-export type OperationFacts = {
+type OperationFacts = {
   readonly summary: string;
   readonly request?: z.ZodType;
   /** The schema of the reply to a request without `stream`. Default: a document of another kind. */
   readonly reply?: z.ZodType;
   /** The schemas of the events of a stream. Default: the operation does not stream. */
   readonly events?: readonly z.ZodType[];
-  /** The documented statuses beside 400 and 401. */
-  readonly errors: readonly (404 | 413 | 429)[];
 };
 
 /**
@@ -61,50 +59,44 @@ export type OperationFacts = {
  */
 export const CONTRACT_VERSION = "0.1.0";
 
-/** The documentation of every operation. Routes without a key are not part of the contract. */
+/** Routes without a key are not part of the contract. */
 export const OPERATIONS: Readonly<Record<Exclude<Operation, "probe">, OperationFacts>> = {
   chat: {
     summary: "Makes a chat completion (Format A).",
     request: chatRequest,
     reply: chatCompletion,
     events: [chatChunk, errorA],
-    errors: [404, 413, 429],
   },
   messages: {
     summary: "Makes a message (Format B).",
     request: messagesRequest,
     reply: message,
     events: [...messageEvents, errorB],
-    errors: [404, 413, 429],
   },
   count_tokens: {
     summary: "Counts the tokens of a message's prompt (Format B).",
     request: countTokensRequest,
     reply: tokenCount,
-    errors: [404, 413, 429],
   },
   responses: {
     summary: "Makes a response, of which nothing is stored.",
     request: responsesRequest,
     reply: response,
     events: responseEvents,
-    errors: [404, 413, 429],
   },
   compact: {
     summary: "Writes a summary of a conversation, to go on with in its place. It is never streamed.",
     request: responsesRequest,
     reply: compacted,
-    errors: [404, 413, 429],
   },
   input_tokens: {
     summary: "Counts the tokens of a response's prompt.",
     request: responsesRequest,
     reply: inputTokenCount,
-    errors: [404, 413, 429],
   },
-  list_models: { summary: "Lists the models that the key may use.", reply: modelList, errors: [] },
-  get_model: { summary: "Shows one model.", reply: model, errors: [404] },
-  get_contract: { summary: "Returns this document.", errors: [] },
+  list_models: { summary: "Lists the models that the key may use.", reply: modelList },
+  get_model: { summary: "Shows one model.", reply: model },
+  get_contract: { summary: "Returns this document." },
 };
 
 const DESCRIPTION = [
@@ -185,7 +177,8 @@ const NAMED = namedSchemas();
 
 function operation(spec: RouteSpec, facts: OperationFacts): object {
   const error = refer(spec.envelope === "b" ? errorB : errorA);
-  const errors = [...(facts.request ? ["400"] : []), "401", ...facts.errors, "default"].map((status) => [
+  const ofBody = facts.request ? ["400", "404", "413", "429"] : [];
+  const errors = [...ofBody, "401", ...(spec.path.endsWith("}") ? ["404"] : []), "default"].map((status) => [
     status,
     { description: ERROR_WORDS[status] ?? "Any other error.", content: { [JSON_TYPE]: { schema: error } } },
   ]);

@@ -5,12 +5,6 @@ import { ContinuationStats } from "./continuation-stats.ts";
 /** The role of a call to an endpoint for its request: the first one, a retry, or a continuation of its answer. */
 export type CallKind = "first" | "retry" | "continuation";
 
-/** A running call to an endpoint. */
-export type RunningTry = {
-  /** Counts the end of the call: `cancelled` by this gateway, or `failed` with the detail token. */
-  end(ending: "answered" | "cancelled" | { readonly failed: Detail }): void;
-};
-
 /** Counts the requests of clusters, under Envoy's names: `upstream_rq_total` counts attempts, not requests. */
 export class UpstreamStats {
   /** Counts the outcomes of answers whose engine is lost. */
@@ -81,22 +75,22 @@ export class UpstreamStats {
     this.active.inc({ cluster }, 0);
   }
 
-  begin(cluster: string, kind: CallKind): RunningTry {
+  begin(cluster: string, kind: CallKind): void {
     const labels = { cluster };
-    const retry = kind === "retry";
     this.#total.inc(labels);
-    if (retry) this.#retry.inc(labels);
+    if (kind === "retry") this.#retry.inc(labels);
     if (kind === "continuation") this.#continuation.inc(labels);
     this.active.inc(labels);
-    return {
-      end: (ending) => {
-        this.active.dec(labels);
-        if (ending === "answered" && retry) this.#retrySuccess.inc(labels);
-        if (typeof ending === "string") return;
-        const { tryStat } = OUTCOMES[ending.failed];
-        if (tryStat) this.#failed[tryStat].inc(labels);
-      },
-    };
+  }
+
+  /** Counts the end of a call: `cancelled` by this gateway, or failed with a detail token. */
+  end(cluster: string, kind: CallKind, ending: "answered" | "cancelled" | Detail): void {
+    const labels = { cluster };
+    this.active.dec(labels);
+    if (ending === "answered" && kind === "retry") this.#retrySuccess.inc(labels);
+    if (ending === "answered" || ending === "cancelled") return;
+    const { tryStat } = OUTCOMES[ending];
+    if (tryStat) this.#failed[tryStat].inc(labels);
   }
 
   /** Counts an outlier; `enforced` is true if it was ejected. */

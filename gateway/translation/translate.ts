@@ -1,10 +1,11 @@
 import { toDuration } from "../../deploy/runtime/time/clock.ts";
 import { CountTokensRequest, type GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Catalog } from "../catalog.ts";
+import { reasoningBudget } from "../formats/fields.ts";
 import type { CanonicalRequest, FormatSettings, Places, PreparedCount } from "../formats/format.ts";
 import { routingDigest } from "../keys/principal.ts";
 import { estimateInputTokens } from "../limits/input-estimate.ts";
-import { promptRoute } from "../routes.ts";
+import { PROMPT_ROUTES } from "../routes.ts";
 import type { Sealing } from "../sealing/sealing.ts";
 import { encodeRequest, type PromptFacts } from "../upstream/encoded-request.ts";
 import type { PromptBound } from "../upstream/prompt-bound.ts";
@@ -24,7 +25,6 @@ export type Caller = {
 };
 
 export type TranslationOrder = {
-  /** Operation of the route or the method. */
   readonly operation: string;
   readonly caller: Caller;
   readonly bodyBytes: number;
@@ -36,7 +36,6 @@ export type TranslationOrder = {
  */
 const FOLDED_JOIN_MS = 200;
 
-/** The gateway's state that translations read. */
 export type Surroundings = {
   readonly sealing: Sealing;
   readonly acceptsImages: (model: string) => boolean;
@@ -46,7 +45,6 @@ export type Surroundings = {
   readonly catalog: Catalog;
 };
 
-/** A valid body, as plain data. */
 export type Translated = {
   /** Catalog id. */
   readonly model: string;
@@ -71,7 +69,7 @@ export type Translated = {
 export function translate(body: unknown, order: TranslationOrder, surroundings: Surroundings): Translated {
   const { operation, caller, bodyBytes } = order;
   const { sealing, acceptsImages, promptBounds, settings, catalog } = surroundings;
-  const route = promptRoute(operation);
+  const route = PROMPT_ROUTES.get(operation);
   if (!route) throw new Error(`${operation} takes no prompt`);
   const sealer = (model: string) => sealing.for({ tenant: caller.tenant, model, format: route.format.name });
   const context = { sealer, acceptsImages, settings, catalog, usableModels: caller.usableModels };
@@ -126,7 +124,6 @@ export function withinOutputLimit<T extends Pick<GenerateRequest, "maxOutputToke
   if (most === undefined || (request.maxOutputTokens ?? Number.POSITIVE_INFINITY) <= most) return request;
   const { reasoning } = request;
   if (reasoning?.budgetTokens === undefined) return { ...request, maxOutputTokens: most };
-  // Some visible answer must remain.
-  const budgetTokens = Math.max(1, Math.min(reasoning.budgetTokens, most - 1));
+  const budgetTokens = reasoningBudget(reasoning.budgetTokens, most);
   return { ...request, maxOutputTokens: most, reasoning: { ...reasoning, budgetTokens } };
 }

@@ -10,7 +10,6 @@ import type { PromptFacts } from "../upstream/encoded-request.ts";
 import type { PromptBound } from "../upstream/prompt-bound.ts";
 import { type Translated, type TranslationOrder, translate } from "./translate.ts";
 
-/** A translation as plain data, which can be sent to another thread. */
 export type TranslationTask = {
   readonly body: Uint8Array;
   /** Top-level keys that must be unique in a JSON body; undefined for a message of the contract. */
@@ -33,7 +32,6 @@ type PackedFacts = Omit<PromptFacts, "shape"> & {
   readonly lastTurn: number | undefined;
 };
 
-/** An `ApiError` as plain data. */
 type PackedError = { readonly code: ErrorCode; readonly wording: Wording; readonly options: ApiErrorOptions };
 
 export type TranslationReply = ThreadReply & {

@@ -5,8 +5,9 @@ import type { ApiError } from "../errors.ts";
 import type { ContinuationOutcome } from "../stats/continuation-stats.ts";
 import type { UpstreamStats } from "../stats/upstream-stats.ts";
 import type { Admitted, NotAdmitted } from "./admission/slot-request.ts";
-import { type AttemptEnd, type AttemptOptions, type CallRecord, runAttempt } from "./call/attempt.ts";
-import { contextExceeded, type UpstreamFailure } from "./call/grpc-error.ts";
+import type { AttemptEnd, CallRecord } from "./call/call-record.ts";
+import { callGenerate } from "./call/generate-call.ts";
+import { contextExceeded, ourFault, type UpstreamFailure } from "./call/grpc-error.ts";
 import type { RequestBuffer } from "./call/request-buffer.ts";
 import { type EventSink, RetryBoundary } from "./call/retry-boundary.ts";
 import type { Timeouts } from "./call/timeouts.ts";
@@ -14,12 +15,11 @@ import type { ClusterMember } from "./cluster-member.ts";
 import type { ClusterTraffic } from "./cluster-traffic.ts";
 import type { ContinuationRoom } from "./continuation/continuation-room.ts";
 import { ResumableAnswer } from "./continuation/resumable-answer.ts";
-import { messageFor, type PromptFacts } from "./encoded-request.ts";
+import type { PromptFacts } from "./encoded-request.ts";
 import type { Endpoint } from "./endpoint/endpoint.ts";
 import { promptBytes } from "./load-balancing/boundary-hashes.ts";
 import { type Route, type RoutingHints, routeOf } from "./load-balancing/route.ts";
 import { clientClosed, type LocalReplies, requestOfDeath } from "./local-replies.ts";
-import { beyondBounds } from "./prompt-bound.ts";
 import type { Death, DeathCounter } from "./retry/death-counter.ts";
 import type { RetryShare } from "./retry/retry-budget.ts";
 import {
@@ -72,7 +72,7 @@ type Placed = { readonly slot: Slot; readonly step: AttemptStep };
 /**
  * The life of one request after its translation:
  *
- * 1. refuse a prompt that fits no endpoint;
+ * 1. refuse a prompt that fits no endpoint, as found by its translation;
  * 2. request the next step from the retry policy, by the failed attempts (`nextStep`);
  * 3. give up, or wait until the endpoints change or a back-off ends and repeat 2, or
  * 4. wait for a slot on an endpoint that the policy allows, in the queue of the cluster;
@@ -98,7 +98,7 @@ export class AttemptLoop {
   /** The deaths of endpoints that worked on the request. */
   #died: readonly Death[] = [];
   /** The share of the retry budget held for the next or the running attempt. */
-  #share: RetryShare | undefined;
+  #share: RetryShare = "none";
 
   /** Aborting the signal ends the loop. */
   constructor(dispatch: Dispatch, traffic: ClusterTraffic, parts: AttemptLoopParts, signal: AbortSignal) {
@@ -123,11 +123,12 @@ export class AttemptLoop {
 
   /** Answers the request; called once. Resolves when the answer is complete. Throws `ApiError`. */
   async run(): Promise<void> {
+    const { facts, request } = this.#dispatch;
     try {
-      this.#refuseTooLong();
+      if (facts.beyond) throw contextExceeded(facts.beyond.tokens, facts.beyond.window);
       for (;;) {
         const placed = await this.#placed();
-        const end = await runAttempt(this.#attempt(placed), this.#signal);
+        const end = await this.#attempt(placed);
         this.#freeShare();
         this.#answer.tryEnded();
         if (end === "cancelled") throw clientClosed();
@@ -139,7 +140,7 @@ export class AttemptLoop {
     } finally {
       this.#freeShare();
       this.#answer.forget();
-      this.#dispatch.request.drop();
+      request.drop();
     }
   }
 
@@ -179,41 +180,43 @@ export class AttemptLoop {
     throw clientClosed();
   }
 
-  /** Returns the next attempt in its slot, and counts it as begun. */
-  #attempt({ slot, step }: Placed): AttemptOptions {
+  /** Makes the next attempt in its slot. Resolves to its end; never rejects. */
+  async #attempt({ slot, step }: Placed): Promise<AttemptEnd> {
     const { clock, stats, timeouts, room } = this.#parts;
     const { request, facts, record } = this.#dispatch;
-    const { endpoint } = slot.member;
-    const traffic = this.#traffic;
+    const { member, placement } = slot;
+    const { endpoint } = member;
     const answer = this.#answer;
     if (slot.overdue) {
       stats.prefillOverdue(facts.model);
       record.overdue();
     }
-    this.#countNotContinued(step.notContinued);
+    if (step.notContinued) this.#countNotContinued(step.notContinued);
     const description = room.isOpen ? endpoint.description(facts.model) : undefined;
     const canContinue = description?.capabilities.includes(Capability.CONTINUATION) ?? false;
     const resumption = answer.begin(canContinue, step.continues);
-    const continuedTokens = answer.continued ? answer.tokens : undefined;
-    const trace = record.generateSent(endpoint.address, continuedTokens);
-    const kind = this.#history.length === 0 ? "first" : "retry";
-    const running = stats.begin(facts.model, answer.continued ? "continuation" : kind);
+    const { continued } = answer;
+    const continuedTokens = continued ? answer.tokens : undefined;
+    const headers = record.generateSent(endpoint.address, continuedTokens);
+    const kind = continued ? "continuation" : this.#history.length === 0 ? "first" : "retry";
     const inputTokens = promptBytes(this.#route.shape) / BYTES_PER_TOKEN + (continuedTokens ?? 0);
-    if (!answer.continued) slot.placement?.explain?.((note) => record.cached(note));
-    const message = (held: Uint8Array) => messageFor(held, resumption);
-    const { headers } = trace;
-    return {
-      place: slot,
-      answer,
-      gate: this.#gate,
-      continues: answer.continued,
-      call: { request, message, headers, deadline: this.#deadline, clock, timeouts, inputTokens },
-      onEnd: (end: AttemptEnd) => {
-        trace.ended(end);
-        running.end(typeof end === "string" ? end : { failed: end.error.detail });
-        if (end !== "cancelled") traffic.report(endpoint.address, end === "answered" ? undefined : end, clock.nowMs());
+    stats.begin(facts.model, kind);
+    member.beginCall(continued);
+    const found = await callGenerate(
+      {
+        ...{ endpoint, request, resumption, headers, deadline: this.#deadline, clock, timeouts, inputTokens },
+        ...{ placement, notes: continued ? undefined : record, answer, gate: this.#gate },
       },
-    };
+      this.#signal,
+    ).catch(ourFault);
+    const failure = this.#signal.aborted ? undefined : found;
+    const end = this.#signal.aborted ? "cancelled" : (found ?? "answered");
+    member.endCall(failure?.retriable ?? false);
+    record.generateEnded(end);
+    stats.end(facts.model, kind, failure?.error.detail ?? (end === "answered" ? "answered" : "cancelled"));
+    if (end !== "cancelled") this.#traffic.report(endpoint.address, failure, clock.nowMs());
+    slot.release();
+    return end;
   }
 
   /** Resolves to the record of a failed attempt, once the simultaneous losses are counted. */
@@ -304,26 +307,19 @@ export class AttemptLoop {
     if (this.#share === share) return true;
     this.#freeShare();
     const { budget, admission } = this.#traffic;
-    if (!budget.take(share, admission.active + 1)) return false;
+    if (share !== "none" && !budget.take(share, admission.active + 1)) return false;
     this.#share = share;
     return true;
   }
 
   #freeShare(): void {
-    if (this.#share) this.#traffic.budget.free(this.#share);
-    this.#share = undefined;
-  }
-
-  /** Throws where the prompt fits into no endpoint's context window. */
-  #refuseTooLong(): void {
-    const { userTextBytes, beyond: found } = this.#dispatch.facts;
-    const beyond = found ?? beyondBounds(userTextBytes, this.#traffic.cluster.promptBounds);
-    if (beyond) throw contextExceeded(beyond.tokens, beyond.window);
+    if (this.#share !== "none") this.#traffic.budget.free(this.#share);
+    this.#share = "none";
   }
 
   /** Returns the error of a request that the policy gives up. */
   #givenUp({ why, error, laterMs, notContinued }: Next & { readonly kind: "give_up" }): ApiError {
-    this.#countNotContinued(notContinued);
+    if (notContinued) this.#countNotContinued(notContinued);
     if (why === "suspected") return this.#parts.replies.suspected(laterMs ?? 0);
     if (why === "denied" || !error) {
       this.#parts.stats.requestDenied(this.#dispatch.facts.model);
@@ -335,7 +331,8 @@ export class AttemptLoop {
   /** Returns the error of a request that gets no slot for its next attempt. */
   #notPlaced(why: NotAdmitted, { continues, notContinued }: AttemptStep): ApiError {
     const { cluster, admission } = this.#traffic;
-    this.#countNotContinued(continues ? "no_endpoint" : notContinued);
+    const missed = continues ? "no_endpoint" : notContinued;
+    if (missed) this.#countNotContinued(missed);
     const loss = lossOf(this.#history)?.failure.error;
     if (loss && continues) return this.#gate.committed ? loss : this.#exhausted(loss);
     const tried = new Set(this.#history.map(({ address }) => address));
@@ -347,7 +344,7 @@ export class AttemptLoop {
     return this.#parts.replies.exhausted(error, this.#traffic.admission);
   }
 
-  #countNotContinued(why: ContinuationOutcome | undefined): void {
-    if (why) this.#parts.stats.continuations.ended(this.#dispatch.facts.model, why);
+  #countNotContinued(why: ContinuationOutcome): void {
+    this.#parts.stats.continuations.ended(this.#dispatch.facts.model, why);
   }
 }

@@ -1,6 +1,5 @@
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import type { ModelDescription } from "../../proto/gen/svc/inference/v1/node_service.ts";
-import type { RunningTry } from "./call/attempt.ts";
 import type { ClusterSettings } from "./cluster-settings.ts";
 import type { Endpoint } from "./endpoint/endpoint.ts";
 import { HealthChecker } from "./endpoint/health-checker.ts";
@@ -65,6 +64,15 @@ export class ClusterMember implements EndpointView {
   slots = 1;
   weight: number;
   healthySinceMs: number | undefined;
+  running = 0;
+  waiting = 0;
+  meanRequests = 0;
+  kvUse = 0;
+  gateways = 0;
+  decodeTokensPerSecond: number | undefined;
+  retentionMs: number | undefined;
+  evictedBeforeMs: number | undefined;
+  startedAtMs = 0;
   /** Whether the member may receive requests. */
   available = false;
   /** The node's newest description of the model. */
@@ -106,45 +114,14 @@ export class ClusterMember implements EndpointView {
     return this.endpoint.activeRequests;
   }
 
-  get running(): number {
-    return this.#load.running;
-  }
-
-  get waiting(): number {
-    return this.#load.waiting;
-  }
-
-  get meanRequests(): number {
-    return this.endpoint.report.meanRequests;
-  }
-
-  get kvUse(): number {
-    return this.#load.kvUse;
-  }
-
   get outstandingPrefillTokens(): number {
-    return Math.max(this.#options.work.outstanding(this.address), this.#load.queuedUncachedTokens);
-  }
-
-  get gateways(): number {
-    return this.#load.readers;
+    const tokens = Math.max(this.#options.work.outstanding(this.address), this.#load.queuedUncachedTokens);
+    return tokens / Math.max(1, this.description?.dataParallelRanks ?? 0);
   }
 
   get prefillTokensPerSecond(): number {
     const { work } = this.#options;
     return this.#load.prefillTokensPerSecond ?? work.speed(this.address) ?? DEFAULT_PREFILL_TOKENS_PER_SECOND;
-  }
-
-  get decodeTokensPerSecond(): number | undefined {
-    return this.#load.decodeTokensPerSecond;
-  }
-
-  get retentionMs(): number | undefined {
-    return this.#load.retentionMs;
-  }
-
-  get evictedBeforeMs(): number | undefined {
-    return this.#load.evictedBeforeMs;
   }
 
   /** Applies the weight as discovered. */
@@ -194,25 +171,23 @@ export class ClusterMember implements EndpointView {
   }
 
   /**
-   * Counts one more running call here and on the endpoint until the result is ended. `continues`: the call continues an
-   * answer begun on another endpoint.
+   * Counts one more running call here and on the endpoint until `endCall`. `continues`: the call continues an answer
+   * begun on another endpoint.
    */
-  beginCall(continues: boolean): RunningTry {
+  beginCall(continues: boolean): void {
     const calls = this.#calls;
-    const call = this.endpoint.beginCall();
+    this.endpoint.activeRequests += 1;
     calls.active += 1;
     calls.total += 1;
     if (continues) calls.continued += 1;
-    let open = true;
-    return {
-      end(outcome) {
-        if (!open) return;
-        open = false;
-        calls.active -= 1;
-        if (outcome === "failed") calls.failed += 1;
-        call.end();
-      },
-    };
+  }
+
+  /** Ends a call that `beginCall` counted; called once for each. */
+  endCall(hasFailed: boolean): void {
+    const calls = this.#calls;
+    calls.active -= 1;
+    if (hasFailed) calls.failed += 1;
+    this.endpoint.callEnded();
   }
 
   /** Called when an ejection of the endpoint begins or is ended manually; the member detects every other change. */
@@ -226,10 +201,22 @@ export class ClusterMember implements EndpointView {
     this.draining = endpoint.isDraining(nowMs);
     this.ejected = outliers.isEjected(address, nowMs);
     this.slots = Math.max(1, this.description?.maxConcurrentRequests ?? 1);
-    this.healthySinceMs = latest(this.#recoveredMs, ejectedUntilMs);
-    this.#load = endpoint.report.load(settings.model, nowMs);
+    const recoveredMs = this.#recoveredMs;
+    this.healthySinceMs =
+      recoveredMs === undefined ? ejectedUntilMs : Math.max(recoveredMs, ejectedUntilMs ?? recoveredMs);
+    const load = endpoint.report.load(settings.model, nowMs);
+    this.#load = load;
+    this.running = load.running;
+    this.waiting = load.waiting;
+    this.meanRequests = endpoint.report.meanRequests;
+    this.kvUse = load.kvUse;
+    this.gateways = load.readers;
+    this.decodeTokensPerSecond = load.decodeTokensPerSecond;
+    this.retentionMs = load.retentionMs;
+    this.evictedBeforeMs = load.evictedBeforeMs;
+    this.startedAtMs = endpoint.startedAtMs;
     this.available = isAvailable(this);
-    this.#refreshBy(nowMs, [ejectedUntilMs, endpoint.report.freshUntilMs]);
+    this.#refreshBy(nowMs, ejectedUntilMs, endpoint.report.freshUntilMs);
     onChange(this, available !== this.available || description !== this.description);
   }
 
@@ -242,8 +229,9 @@ export class ClusterMember implements EndpointView {
   }
 
   /** Schedules a refresh at the first of these moments that is in the future. */
-  #refreshBy(nowMs: number, moments: readonly (number | undefined)[]): void {
-    const dueMs = Math.min(...moments.map((ms) => (ms === undefined || ms <= nowMs ? Number.POSITIVE_INFINITY : ms)));
+  #refreshBy(nowMs: number, ...moments: readonly (number | undefined)[]): void {
+    let dueMs = Number.POSITIVE_INFINITY;
+    for (const ms of moments) if (ms !== undefined && ms > nowMs && ms < dueMs) dueMs = ms;
     // An early refresh schedules the next one: reports postpone it twice a second.
     if (dueMs >= this.#refreshAtMs) return;
     this.#cancelRefresh();
@@ -271,9 +259,4 @@ export class ClusterMember implements EndpointView {
     this.refresh();
     onHealth(this);
   }
-}
-
-function latest(a: number | undefined, b: number | undefined): number | undefined {
-  if (a === undefined || b === undefined) return a ?? b;
-  return Math.max(a, b);
 }

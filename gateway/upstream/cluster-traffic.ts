@@ -3,7 +3,7 @@ import { AdmissionController } from "./admission/admission-controller.ts";
 import type { UpstreamFailure } from "./call/grpc-error.ts";
 import type { Cluster } from "./cluster.ts";
 import { type Ejection, outlierOutcome } from "./endpoint/outlier-detector.ts";
-import { Balancer } from "./load-balancing/balancer.ts";
+import { createPolicy } from "./load-balancing/policies.ts";
 import type { WorkLedger } from "./load-balancing/work-ledger.ts";
 import { RetryBudget } from "./retry/retry-budget.ts";
 import { LOSS_KNOWN_MS } from "./retry/retry-policy.ts";
@@ -27,8 +27,10 @@ export class ClusterTraffic {
     onEjection: (ejection: Ejection) => void,
   ) {
     this.cluster = cluster;
-    this.admission = new AdmissionController(cluster, new Balancer(cluster, work, clock, random), clock, random);
-    this.budget = new RetryBudget(cluster.settings.circuitBreakers.retryBudget.budgetPercent);
+    const { settings, prefixes } = cluster;
+    const policy = createPolicy(settings.lbPolicy, { prefixes, work, clock, random });
+    this.admission = new AdmissionController(cluster, policy, clock, random);
+    this.budget = new RetryBudget(settings.circuitBreakers.retryBudget.budgetPercent);
     this.#onEjection = onEjection;
   }
 

@@ -32,11 +32,8 @@ export class Cluster {
   /** Whether the cluster can ever have an endpoint; false for an empty static configuration. */
   readonly mayHaveEndpoints: boolean;
   readonly announcements = new Announcements();
-  readonly prefixes = new PrefixIndex(this.announcements, {
-    lifeOf: (address) => this.member(address)?.endpoint.startedAtMs,
-    viewOf: (address) => this.endpointSet.get(address),
-  });
   readonly endpointSet: EndpointSet;
+  readonly prefixes: PrefixIndex;
   readonly #parts: ClusterParts;
   readonly #tls: EndpointTls | undefined;
   readonly #discovery: Discovery;
@@ -54,6 +51,7 @@ export class Cluster {
     this.settings = config;
     const { maxRequestsPerEndpoint } = config.circuitBreakers;
     this.endpointSet = new EndpointSet({ maxRequestsPerEndpoint, clock: parts.clock });
+    this.prefixes = new PrefixIndex(this.announcements, this.endpointSet);
     this.outliers = new OutlierDetector(config.outlierDetection, (address) => this.member(address)?.refresh());
     this.mayHaveEndpoints = config.type !== "static" || config.endpoints.length > 0;
     this.#parts = parts;

@@ -1,7 +1,7 @@
 import { BinaryWriter } from "@bufbuild/protobuf/wire";
 import { durationMs } from "../../deploy/runtime/time/clock.ts";
 import { type Continuation, GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
-import { type Boundary, type PromptShape, promptShape } from "./load-balancing/boundary-hashes.ts";
+import { type Boundary, DIGEST_BYTES, type PromptShape, promptShape } from "./load-balancing/boundary-hashes.ts";
 import { type Beyond, beyondBounds, type PromptBound, userTextBytes } from "./prompt-bound.ts";
 
 const RESUMABLE_TAG = 14 << 3;
@@ -37,8 +37,6 @@ export type PromptFacts = {
    * not set it.
    */
   readonly ttlMs: number | undefined;
-  /** The least number of bytes in the users' texts, by which a prompt is refused that fits no window. */
-  readonly userTextBytes: number;
   /** Why no endpoint could take the prompt when it was encoded; undefined where one may. */
   readonly beyond: Beyond | undefined;
 };
@@ -61,8 +59,7 @@ export function encodeRequest(
   bounds: readonly PromptBound[] = [],
 ): EncodedRequest {
   const { model, tenant, cache, messages } = request;
-  const textBytes = userTextBytes(messages);
-  const beyond = beyondBounds(textBytes, bounds);
+  const beyond = beyondBounds(userTextBytes(messages), bounds);
   const shape = beyond ? NO_SHAPE : promptShape(request, prefixKey);
   const facts = {
     model,
@@ -70,7 +67,6 @@ export function encodeRequest(
     shape,
     cacheKey: cache?.affinityKey ?? "",
     ttlMs: cache?.ttl && durationMs(cache.ttl),
-    userTextBytes: textBytes,
     beyond,
   };
   if (beyond) return { bytes: new Uint8Array(), facts };
@@ -81,8 +77,11 @@ export function encodeRequest(
 /** Returns the digests of a prompt's boundaries as bytes: of many the first two and the last ones. */
 function digestsOf(boundaries: readonly Boundary[]): Buffer {
   const skipped = boundaries.length - MAX_DIGESTS;
-  const sent = boundaries.filter((_, index) => index < HEAD_DIGESTS || index >= HEAD_DIGESTS + skipped);
-  return Buffer.concat(sent.map(({ hash }) => Buffer.from(hash, "base64url")));
+  const sent = Buffer.alloc(DIGEST_BYTES * Math.min(boundaries.length, MAX_DIGESTS));
+  let at = 0;
+  for (const [index, { hash }] of boundaries.entries())
+    if (index < HEAD_DIGESTS || index >= HEAD_DIGESTS + skipped) at += sent.write(hash, at, "base64url");
+  return sent;
 }
 
 /** The request to the engine beside the answer: nothing, the tokens of it, or the continuation of one. */

@@ -1,5 +1,5 @@
 import type { AttemptLoopParts } from "./attempt-loop.ts";
-import type { CallRecord } from "./call/attempt.ts";
+import type { CallRecord } from "./call/call-record.ts";
 import { callCountTokens } from "./call/count-tokens-call.ts";
 import type { UpstreamFailure } from "./call/grpc-error.ts";
 import type { RequestBuffer } from "./call/request-buffer.ts";

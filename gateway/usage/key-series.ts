@@ -22,25 +22,25 @@ export class KeySeries {
   constructor(registry: Registry, maxKeys: number, nowMs: () => number) {
     this.#maxKeys = maxKeys;
     this.#nowMs = nowMs;
-    const registers = [registry];
-    this.#requests = new Counter({
-      name: "svc_key_requests_total",
-      help: "Requests that counted against the limits of their key, by the key's id; other: keys without series of their own.",
-      labelNames: ["key_id"],
-      registers,
-    });
-    this.#refused = new Counter({
-      name: "svc_key_refused_total",
-      help: "Requests that a limit of their key refused, by the key's id; other: keys without series of their own.",
-      labelNames: ["key_id"],
-      registers,
-    });
-    this.#tokens = new Counter({
-      name: "svc_key_tokens_total",
-      help: "Tokens that keys used, by the key's id and by type: input, cached (a part of input), output; other: keys without series of their own.",
-      labelNames: ["key_id", "token_type"],
-      registers,
-    });
+    const counter = <Label extends string>(name: string, what: string, ...labelNames: Label[]) => {
+      const help = `${what}; other: keys without series of their own.`;
+      return new Counter({ name, help, labelNames, registers: [registry] });
+    };
+    this.#requests = counter(
+      "svc_key_requests_total",
+      "Requests that counted against the limits of their key, by the key's id",
+      "key_id",
+    );
+    this.#refused = counter(
+      "svc_key_refused_total",
+      "Requests that a limit of their key refused, by the key's id",
+      "key_id",
+    );
+    this.#tokens = counter(
+      "svc_key_tokens_total",
+      "Tokens that keys used, by the key's id and by type: input, cached (a part of input), output",
+      ...(["key_id", "token_type"] as const),
+    );
   }
 
   count(keyId: string, { requests, refused, inputTokens, cachedTokens, outputTokens }: UsageCounts): void {

@@ -5,6 +5,7 @@ import {
   DAY_MS,
   KEPT_DAYS,
   NO_USE,
+  placeOf,
   type StoredUsage,
   type UsageBatch,
   type UsageCounts,
@@ -104,8 +105,4 @@ export class KeyUsage {
     this.#pending = new Map();
     return { number: this.#lastNumber, entries };
   }
-}
-
-function placeOf({ keyId, day, model }: UsageEntry): string {
-  return `${keyId} ${day} ${model}`;
 }

@@ -5,6 +5,7 @@ import {
   DAY_MS,
   KEPT_DAYS,
   NO_USE,
+  placeOf,
   type StoredUsage,
   USAGE_NAMES,
   type UsageBatch,
@@ -100,9 +101,9 @@ function entriesOf(keyId: string, fields: Readonly<Record<string, string>>): Usa
     const [, day = "", at = "", model = ""] = /^u\|(\d+)\|(\d)\|(.*)$/.exec(field) ?? [];
     const name = USAGE_NAMES[Number(at)];
     if (day === "" || !name) continue;
-    const place = `${day} ${model}`;
-    const counts = { ...(entries.get(place)?.counts ?? NO_USE), [name]: Number(value) };
-    entries.set(place, { keyId, day: Number(day), model, counts });
+    const own = { keyId, day: Number(day), model };
+    const counts = { ...(entries.get(placeOf(own))?.counts ?? NO_USE), [name]: Number(value) };
+    entries.set(placeOf(own), { ...own, counts });
   }
   return [...entries.values()];
 }

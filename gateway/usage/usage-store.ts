@@ -14,6 +14,11 @@ export const USAGE_NAMES = ["requests", "refused", "inputTokens", "cachedTokens"
  */
 export type UsageCounts = Readonly<Record<(typeof USAGE_NAMES)[number], number>>;
 
+/** Names the place of an entry among those of all keys. */
+export function placeOf({ keyId, day, model }: Omit<UsageEntry, "counts">): string {
+  return `${keyId} ${day} ${model}`;
+}
+
 /**
  * The use of one key for one model on one day. It holds only numbers and ids of the service, and no part of a request.
  */
@@ -50,13 +55,9 @@ export interface UsageStore {
 }
 
 export function addCounts(one: UsageCounts, other: UsageCounts): UsageCounts {
-  return {
-    requests: one.requests + other.requests,
-    refused: one.refused + other.refused,
-    inputTokens: one.inputTokens + other.inputTokens,
-    cachedTokens: one.cachedTokens + other.cachedTokens,
-    outputTokens: one.outputTokens + other.outputTokens,
-  };
+  const sum = { ...one };
+  for (const name of USAGE_NAMES) sum[name] += other[name];
+  return sum;
 }
 
 export const NO_USE: UsageCounts = { requests: 0, refused: 0, inputTokens: 0, cachedTokens: 0, outputTokens: 0 };
@@ -67,7 +68,8 @@ const MAX_ENTRIES = 100_000;
 export class UsageBook implements UsageStore {
   readonly #clock: Pick<Clock, "wallMs">;
   readonly #maxEntries: number;
-  readonly #days = new Map<number, Map<string, Map<string, UsageEntry>>>();
+  /** Entries by day and place. */
+  readonly #days = new Map<number, Map<string, UsageEntry>>();
   #entries = 0;
   #sinceMs: number;
 
@@ -78,14 +80,13 @@ export class UsageBook implements UsageStore {
   }
 
   async add({ entries }: UsageBatch): Promise<boolean> {
-    for (const { keyId, day, model, counts } of entries) {
-      if ((day + 1) * DAY_MS <= this.#sinceMs) continue;
-      const keys = this.#days.get(day) ?? new Map<string, Map<string, UsageEntry>>();
-      const models = keys.get(keyId) ?? new Map<string, UsageEntry>();
-      const before = models.get(model)?.counts;
+    for (const entry of entries) {
+      if ((entry.day + 1) * DAY_MS <= this.#sinceMs) continue;
+      const day = this.#days.get(entry.day) ?? new Map<string, UsageEntry>();
+      const before = day.get(placeOf(entry))?.counts;
       if (!before) this.#entries += 1;
-      models.set(model, { keyId, day, model, counts: addCounts(before ?? NO_USE, counts) });
-      this.#days.set(day, keys.set(keyId, models));
+      day.set(placeOf(entry), { ...entry, counts: addCounts(before ?? NO_USE, entry.counts) });
+      this.#days.set(entry.day, day);
     }
     const today = Math.floor(this.#clock.wallMs() / DAY_MS);
     for (const day of [...this.#days.keys()].sort((one, other) => one - other))
@@ -94,13 +95,13 @@ export class UsageBook implements UsageStore {
   }
 
   async read(keyId: string): Promise<StoredUsage> {
-    const entries = [...this.#days.values()].flatMap((keys) => [...(keys.get(keyId)?.values() ?? [])]);
+    const entries = [...this.#days.values()].flatMap((day) => [...day.values()].filter((one) => one.keyId === keyId));
     const oldestMs = (Math.floor(this.#clock.wallMs() / DAY_MS) - KEPT_DAYS + 1) * DAY_MS;
     return { sinceMs: Math.max(this.#sinceMs, oldestMs), entries };
   }
 
   #drop(day: number): void {
-    for (const models of this.#days.get(day)?.values() ?? []) this.#entries -= models.size;
+    this.#entries -= this.#days.get(day)?.size ?? 0;
     this.#days.delete(day);
     this.#sinceMs = Math.max(this.#sinceMs, (day + 1) * DAY_MS);
   }

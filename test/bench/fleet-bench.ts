@@ -28,9 +28,7 @@ export type AgentHabits = {
 };
 
 export type Turn = {
-  /** The send time of the request, in monotonic milliseconds. */
   readonly sentAtMs: number;
-  /** The time from sending the request to the first text of its answer, in milliseconds. */
   readonly firstTokenMs: number;
   readonly promptTokens: number;
   readonly cachedTokens: number;
@@ -47,10 +45,7 @@ type Chunk = {
   } | null;
 };
 
-/**
- * Calls as an agent does, one call at a time: successive sessions of growing prompts over HTTP, with pauses between
- * turns, until the signal is aborted. It sends no cache key: the gateway must detect which calls belong together.
- */
+/** Calls as an agent does: successive sessions of growing prompts, one call at a time, without a cache key. */
 export async function callLikeAgents(
   gateway: BenchGateway,
   habits: AgentHabits,
@@ -122,10 +117,7 @@ async function ask(
 const NODES = 4;
 const CALLERS = 12;
 const HABITS: AgentHabits = { agents: 3, headTokens: 6_000, turns: 16, turnTokens: 500, meanThinkMs: 400 };
-/**
- * The demonstration model accepts prompts of a few thousand tokens, needs twice as many tokens for the agents' text as
- * a simulated one, and does not always end its answers.
- */
+/** The demonstration model takes prompts of a few thousand tokens, and does not always end its answers. */
 const SMALL_HABITS: AgentHabits = {
   ...{ agents: 2, headTokens: 500, turns: 6, turnTokens: 60, meanThinkMs: 400 },
   maxAnswerTokens: 48,
@@ -151,10 +143,7 @@ const FLEETS: Readonly<Record<string, Fleet>> = {
     ...{ habits: SMALL_HABITS, callers: 4 },
   },
 };
-/**
- * The tolerated difference between expected and actual cached tokens: a block of the simulated cache, and one percent
- * of the prompt, because a gateway without prefix reports counts bytes. `CacheReasons` tolerates the same.
- */
+/** As in `CacheReasons`: a block of the simulated cache, and one percent of the prompt, as gateways count bytes. */
 const TOLERATED = { tokens: 64, share: 0.01 };
 /** The effect of lost prefixes shows only with long prompts. */
 const LENGTH_FACTOR = 5;
@@ -170,7 +159,6 @@ type Measured = {
   readonly agreed: number;
 };
 
-/** Runs agents against a fleet of simulated nodes, and measures the time to the first token by policy. */
 export async function fleetBench(settings: BenchSettings): Promise<BenchResult> {
   const policies = settings.quick ? QUICK : Object.keys(FLEETS);
   const rounds: Rounds<Measured> = await measureAll(policies, settings);
@@ -266,7 +254,6 @@ async function measure(policy: string, lengthMs: number, folder: string): Promis
   }
 }
 
-/** Returns whether as many tokens were cached as expected, within the tolerance. */
 function isAsExpected({ expectedTokens, cachedTokens, promptTokens }: Turn): boolean {
   return Math.abs(cachedTokens - expectedTokens) <= TOLERATED.tokens + TOLERATED.share * promptTokens;
 }

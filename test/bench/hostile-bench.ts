@@ -1,4 +1,3 @@
-import { readFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { setPriority, tmpdir } from "node:os";
 import { join } from "node:path";
@@ -8,6 +7,7 @@ import { metricSum } from "../support/metric-text.ts";
 import { closedLoop, type Ended, tallyOf } from "../support/processes/closed-loop.ts";
 import type { HostileTally, Hostility } from "../support/processes/hostile-caller.ts";
 import { createKey } from "../support/processes/key-command.ts";
+import { memoryOf } from "../support/processes/processes-with.ts";
 import type { Attack } from "./processes/hostile-process.ts";
 import { DEMONSTRATION, type NodeFleet, startChild, startNodeFleet } from "./processes/programs.ts";
 import { type BenchResult, cpuMs, percentile, type Row } from "./report.ts";
@@ -31,33 +31,19 @@ const LENGTH_FACTOR = 5;
 /** The time before the first measurement, in milliseconds, for JIT compilation. */
 const WARM_UP_MS = 10_000;
 const LONG_BODY_BYTES = 400_000;
-/**
- * The time after the attack, in milliseconds, within which memory should return to its level. Honest callers continue:
- * an idle process collects no garbage, and the level before was measured under load. V8 returns the memory of objects
- * late.
- */
+/** Milliseconds within which memory returns to its level, under honest load: V8 returns it late. */
 const SETTLE_MS = 60_000;
-/**
- * The window whose lowest memory counts, in milliseconds: uncollected garbage varies by ten percent and more. Without
- * an attack the highest of these minima counts: V8 sometimes shrinks the young generation by 28 MB and grows it again
- * under load.
- */
+/** Milliseconds; the lowest memory of such a window counts, because uncollected garbage varies by ten percent. */
 const MEMORY_WINDOW_MS = 30_000;
 const SEED = 1;
-/**
- * The nice value of the honest callers' thread, if permitted. They represent other machines, and should not compete for
- * the service's CPU.
- */
+/** Nice value of the honest callers' thread, if permitted: they stand for other machines. */
 const CALLERS_PRIORITY = -10;
 const MEBIBYTE = 1024 * 1024;
 
 const MAX_P99_RATIO = 2;
 const MAX_MEMORY_RATIO = 1.1;
 
-/**
- * One measurement: the honest callers' results, the gateway's peak memory in bytes, the lowest memory of the gateway
- * and each node per window, and CPU use in cores.
- */
+/** Memory is in bytes, the lowest of the gateway and of each node per window; CPU use is in cores. */
 type Stretch = {
   readonly ended: readonly Ended[];
   readonly peakBytes: number;
@@ -68,12 +54,10 @@ type Stretch = {
   readonly tally: HostileTally;
 };
 type RunningAttack = {
-  /** Returns the CPU time of the attacker, in milliseconds. */
   readonly cpuMs: () => number;
   readonly stop: () => Promise<HostileTally>;
 };
 
-/** Lets one key attack the service by all means, and measures the honest callers beside it. */
 export async function hostileBench({ seconds, quick }: BenchSettings): Promise<BenchResult> {
   const folder = await mkdtemp(join(tmpdir(), "svc-bench-hostile-"));
   const lengthMs = seconds * LENGTH_FACTOR * 1_000;
@@ -182,11 +166,11 @@ async function stretch(
   // An incomplete last window belongs to the one before.
   const lastWindow = Math.max(0, Math.floor(lengthMs / MEMORY_WINDOW_MS) - 1);
   const watch = setInterval(() => {
-    peakBytes = Math.max(peakBytes, residentBytes(gateway.pid));
+    peakBytes = Math.max(peakBytes, memoryOf(gateway.pid));
     const window = Math.min(lastWindow, Math.floor((performance.now() - begin[0]) / MEMORY_WINDOW_MS));
     for (const [at, pid] of [gateway.pid, ...nodePids].entries()) {
       const rests = restBytes[at] ?? [];
-      rests[window] = Math.min(rests[window] ?? Number.POSITIVE_INFINITY, residentBytes(pid));
+      rests[window] = Math.min(rests[window] ?? Number.POSITIVE_INFINITY, memoryOf(pid));
     }
   }, 100);
   const load = closedLoop({ post }, HONEST, { keys, pauseMs: THINK_MS, fields });
@@ -202,7 +186,6 @@ async function stretch(
   };
 }
 
-/** Sets this thread's nice value. Returns whether the system permits it. */
 function prioritize(priority: number): boolean {
   try {
     setPriority(priority);
@@ -247,16 +230,9 @@ function rowOf(callers: string, { ended, peakBytes, restBytes: _, ...measured }:
   };
 }
 
-/** Returns the median and the 99th percentile of first-token times, in milliseconds. */
 function firstTokenMs(ended: readonly Ended[]): readonly [number, number] {
   const times = ended.flatMap(({ firstDeltaMs }) => firstDeltaMs ?? []);
   return [percentile(times, 0.5), percentile(times, 0.99)];
-}
-
-/** Returns the resident memory of a process in bytes; NaN if unavailable. */
-function residentBytes(pid: number): number {
-  const line = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"));
-  return Number(line?.[1]) * 1024;
 }
 
 async function statOf({ gateway }: NodeFleet, name: string): Promise<number> {

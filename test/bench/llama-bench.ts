@@ -57,11 +57,7 @@ type Answering = {
   stop(): Promise<void>;
 };
 
-/**
- * Compares an engine node with a plain loop over llama.cpp: the time to the first token of a new request beside others,
- * and tokens per second. Both targets stay up, and their measurements alternate, so that other load of the machine
- * affects both alike.
- */
+/** Compares a node with a plain loop over llama.cpp. Their measurements alternate, so that other load affects both. */
 export async function llamaBench(settings: BenchSettings): Promise<BenchResult> {
   const folder = await mkdtemp(join(tmpdir(), "svc-llama-bench-"));
   const repetitions = settings.quick ? 3 : settings.repetitions;

@@ -6,16 +6,12 @@ import { cpuOf, percentile, residentOf } from "./report.ts";
 export type Target = {
   readonly name: string;
   readonly port: number;
-  /** The measured process; undefined for none. */
   readonly pid: number | undefined;
   request(directive: Directive): string;
 };
 
 const HEAD_OK = "HTTP/1.1 200";
-/**
- * The time limit of opening streams in milliseconds, in all and per stream. A target slower than that could never run
- * all of them.
- */
+/** Milliseconds, in all and per stream: a slower target could never run all of them. */
 const OPEN_MS = 5_000;
 const OPEN_EACH_MS = 100;
 
@@ -41,10 +37,7 @@ export class LoadClient {
 
   private constructor() {}
 
-  /**
-   * Opens the streams one after another; resolves when each has received its first event. `requests` are the texts of
-   * the requests. Rejects if one is refused, or at the time limit.
-   */
+  /** Opens the streams; resolves when each has had an event. Rejects if one is refused, or at the time limit. */
   static async open(target: Target, requests: readonly string[]): Promise<LoadClient> {
     const client = new LoadClient();
     const late = AbortSignal.timeout(OPEN_MS + OPEN_EACH_MS * requests.length);
@@ -134,20 +127,18 @@ export const SETTLE_MS = 500;
 /** The time until all processes have detected that the streams are closed, in milliseconds. */
 const LEAVE_MS = 200;
 
-export type Load = Omit<Directive, "events" | "id"> & { readonly streams: number };
+export type Load = Omit<Directive, "events"> & { readonly streams: number };
 
 /** One measurement of a target; numbers of the process are NaN if there is none in the middle. */
 export type Window = {
   readonly events: number;
   readonly frames: number;
-  /** CPU time of the process in the middle, in microseconds. */
   readonly cpuUs: number;
   readonly delayP50Ms: number;
   readonly delayP99Ms: number;
   readonly firstByteP50Ms: number;
   /** The 99th percentile of the time between two events of a stream, in milliseconds. */
   readonly gapP99Ms: number;
-  /** The maximum of these times, in milliseconds. */
   readonly gapMostMs: number;
   readonly residentMb: number;
 };

@@ -1,13 +1,14 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
-import { Command, CommanderError, InvalidArgumentError } from "commander";
+import { Command, CommanderError, InvalidArgumentError, Option } from "commander";
 import { programVersion } from "../../deploy/runtime/files/project-folder.ts";
 import { fleetBench } from "./fleet-bench.ts";
 import { hostileBench } from "./hostile-bench.ts";
 import { llamaBench } from "./llama-bench.ts";
+import type { NodesLike } from "./replay/replay.ts";
 import { replayBench } from "./replay/replay-bench.ts";
 import type { ReplayPolicy } from "./replay/routers.ts";
-import { type BenchResult, loadAverage, type Measured, machineFacts, type RunFacts, resultText } from "./report.ts";
+import { type BenchResult, loadAverage, type Measured, machineFacts, resultText } from "./report.ts";
 import { scaleBench } from "./scale/scale-bench.ts";
 import { schemasBench } from "./schemas/schemas-bench.ts";
 import {
@@ -48,7 +49,11 @@ type Options = {
   readonly page?: string;
   readonly trace?: string;
   readonly nodes: number;
+  readonly ranks: number;
+  readonly hostTokens: number;
   readonly prefillsAtOnce: number;
+  readonly nodesLike: NodesLike;
+  readonly eventsStopAt?: number;
   readonly gateways?: readonly number[];
   readonly sessionsPerNode: readonly number[];
   readonly seed: readonly number[];
@@ -86,16 +91,28 @@ async function runAll(names: readonly string[], options: Options): Promise<void>
   console.log(`\nWritten to ${file}`);
 }
 
-function replaySettings({ quick, trace, nodes, prefillsAtOnce, policies, ...lists }: Options): ReplaySettings {
+function replaySettings({
+  quick,
+  trace,
+  nodes,
+  ranks,
+  hostTokens,
+  prefillsAtOnce,
+  nodesLike,
+  eventsStopAt,
+  policies,
+  ...lists
+}: Options): ReplaySettings {
   const some = (numbers: readonly number[]) => (quick ? numbers.slice(0, 1) : numbers);
   return {
     trace: trace === undefined ? undefined : resolve(trace),
-    ...{ nodes, prefillsAtOnce, policies, gateways: lists.gateways ?? REPLAYED_GATEWAYS },
+    ...{ nodes, ranks, hostTokens, prefillsAtOnce, nodesLike, eventsStopAt },
+    ...{ policies, gateways: lists.gateways ?? REPLAYED_GATEWAYS },
     ...{ sessionsPerNode: some(lists.sessionsPerNode), seeds: some(lists.seed) },
   };
 }
 
-async function writeResults(file: string, facts: RunFacts, benches: readonly Measured[]): Promise<void> {
+async function writeResults(file: string, facts: object, benches: readonly Measured[]): Promise<void> {
   await mkdir(dirname(resolve(file)), { recursive: true });
   await writeFile(file, `${JSON.stringify({ ...facts, benches }, null, 2)}\n`);
 }
@@ -157,7 +174,15 @@ async function main(): Promise<number> {
     .option("--vllm <url>", "a vLLM with the demonstration weights, whose answers `schemas` judges as well")
     .option("--trace <file>", "what replay replays; default: some sessions that lie beside it")
     .option("--nodes <n>", "nodes of the replay", positive, 8)
+    .option("--ranks <n>", "data-parallel ranks of each node of the replay, of which it picks one", positive, 1)
+    .option("--host-tokens <n>", "host memory behind each cache of the replay, in tokens", Number, 0)
     .option("--prefills-at-once <n>", "prompts that a node of the replay prefills at once", positive, 1)
+    .addOption(
+      new Option("--nodes-like <engine>", "what nodes of the replay report: all, or what is known beside vLLM")
+        .choices(["llama", "vllm"])
+        .default("llama"),
+    )
+    .option("--events-stop-at <minute>", "when the engines' KV events stop; default: never", positive)
     .option("--gateways <n,...>", "gateways of the replay, which share nothing (1,4)", positives)
     .option("--sessions-per-node <n,...>", "sessions for each node of the replay", positives, [12, 20, 32])
     .option("--seed <n,...>", "seeds of the replay", positives, [1, 2, 3])

@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { cpus, loadavg } from "node:os";
+import { memoryOf } from "../support/processes/processes-with.ts";
 
 /** A row of a result, with unrounded numbers; NaN for missing measurements. */
 export type Row = Readonly<Record<string, number | string>>;
@@ -11,10 +12,7 @@ export type Column = {
   readonly digits?: number;
 };
 
-/**
- * The result of a bench. Ratios stand in the first columns: unlike absolute figures, they are meaningful on a busy
- * machine.
- */
+/** Ratios stand in the first columns: unlike absolute figures, they are meaningful on a busy machine. */
 export type BenchResult = {
   readonly title: string;
   readonly columns: readonly Column[];
@@ -45,14 +43,8 @@ export function medianOf<M>(rounds: Rounds<M>, name: string, value: (measured: M
   return median(rounds.map((round) => measuredValue(round, name, value)));
 }
 
-/** Returns the median over the rounds of a target's `value` divided by another's in the same round. */
 export function medianRatio<M>(rounds: Rounds<M>, name: string, to: string, value: (measured: M) => number): number {
   return median(rounds.map((round) => measuredValue(round, name, value) / measuredValue(round, to, value)));
-}
-
-/** Returns the median over the rounds of a target's `value` minus another's in the same round. */
-export function medianAdded<M>(rounds: Rounds<M>, name: string, to: string, value: (measured: M) => number): number {
-  return median(rounds.map((round) => measuredValue(round, name, value) - measuredValue(round, to, value)));
 }
 
 function measuredValue<M>(round: ReadonlyMap<string, M>, name: string, value: (measured: M) => number): number {
@@ -60,11 +52,7 @@ function measuredValue<M>(round: ReadonlyMap<string, M>, name: string, value: (m
   return measured === undefined ? Number.NaN : value(measured);
 }
 
-/**
- * Measures every target once per repetition, in turn, so that temporary load of the machine affects all of them. One
- * round before the first is not counted; `measure` receives that and may do less. Resolves to the measurements of every
- * repetition, by target.
- */
+/** Measures all targets in turn, so that other load affects them alike. A first round, `counted` false, warms them. */
 export async function interleave<T extends { readonly name: string }, M>(
   targets: readonly T[],
   repetitions: number,
@@ -89,10 +77,7 @@ export function parseProcessStat(stat: string): number {
   return (Number(fields[11]) + Number(fields[12])) * TICK_MS;
 }
 
-/**
- * Returns the CPU time of a process since its start, in milliseconds, in steps of 10. Throws if there is no such
- * process.
- */
+/** Returns the CPU time of a process in milliseconds, in steps of 10. Throws if there is no such process. */
 export function cpuMs(pid: number): number {
   return parseProcessStat(readFileSync(`/proc/${pid}/stat`, "utf8"));
 }
@@ -106,19 +91,10 @@ export function cpuOf({ pid }: Process): number {
 
 /** Returns the resident memory of a target's process, in MB; NaN without process. */
 export function residentOf({ pid }: Process): number {
-  return pid === undefined ? Number.NaN : residentMb(pid);
+  return pid === undefined ? Number.NaN : memoryOf(pid) / 2 ** 20;
 }
 
-/** Returns the resident memory of a process, in MB. Throws if there is no such process. */
-export function residentMb(pid: number): number {
-  const kilobytes = /^VmRSS:\s*(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1];
-  return Number(kilobytes) / 1024;
-}
-
-/**
- * Formats rows as aligned text: words left, numbers right, a dash for missing measurements. Lines have no trailing
- * spaces.
- */
+/** Formats rows as aligned text: words left, numbers right, a dash for missing measurements. */
 export function formatTable(columns: readonly Column[], rows: readonly Row[]): string {
   const cells = rows.map((row) => columns.map((column) => cell(row[column.key], column.digits ?? 1)));
   const widths = columns.map(({ title }, at) =>
@@ -145,23 +121,13 @@ export function markdownTable(columns: readonly Column[], rows: readonly Row[]):
   return [line(columns.map(({ title }) => title)), line(columns.map(() => "---")), ...cells].join("\n");
 }
 
-export type RunFacts = {
-  readonly startedAt: string;
-  readonly node: string;
-  readonly cpus: number;
-  readonly cpuModel: string;
-  readonly quick: boolean;
-  readonly seconds: number;
-  readonly repetitions: number;
-};
-
 export type Measured = BenchResult & {
   readonly name: string;
   readonly loadBefore: number;
   readonly loadAfter: number;
 };
 
-export function machineFacts(): Pick<RunFacts, "node" | "cpus" | "cpuModel"> {
+export function machineFacts() {
   return { node: process.version, cpus: cpus().length, cpuModel: cpus()[0]?.model ?? "unknown" };
 }
 
@@ -169,7 +135,6 @@ export function loadAverage(): number {
   return loadavg()[0] ?? Number.NaN;
 }
 
-/** Formats a result as text: title, table, notes and load average. */
 export function resultText(result: Measured): string {
   const load = `Load average ${result.loadBefore.toFixed(1)} before, ${result.loadAfter.toFixed(1)} after.`;
   const table = result.rows.length > 0 ? [formatTable(result.columns, result.rows)] : [];

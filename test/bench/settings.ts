@@ -1,7 +1,7 @@
+import type { NodesLike } from "./replay/replay.ts";
 import { REPLAY_POLICIES, type ReplayPolicy } from "./replay/routers.ts";
 
 export type BenchSettings = {
-  /** The length of one measurement under load, in seconds. */
   readonly seconds: number;
   readonly repetitions: number;
   /** Smaller loads too: for a quick check, not for a release. */
@@ -26,11 +26,16 @@ export type ReplaySettings = {
   /** The trace file, optionally compressed with gzip; undefined for the sessions beside the bench. */
   readonly trace: string | undefined;
   readonly nodes: number;
-  /**
-   * The maximum concurrent prefills of a node: 1 if each prompt waits for the previous ones, as in vLLM by default;
-   * more if they share the node's steps, as with llama.cpp on this project's nodes.
-   */
+  /** The data-parallel ranks of a node, of which each has a cache and a row. */
+  readonly ranks: number;
+  /** The host memory behind each cache, in tokens; 0 for none. */
+  readonly hostTokens: number;
+  /** The most concurrent prefills of a node: 1 as in vLLM by default, more with llama.cpp on this project's nodes. */
   readonly prefillsAtOnce: number;
+  /** What the nodes report. */
+  readonly nodesLike: NodesLike;
+  /** When the engines' KV events stop, in minutes; undefined for never. */
+  readonly eventsStopAt: number | undefined;
   readonly gateways: readonly number[];
   readonly sessionsPerNode: readonly number[];
   readonly seeds: readonly number[];
@@ -44,13 +49,10 @@ export function isReplayPolicy(name: string): name is ReplayPolicy {
 }
 
 export type ScaleSettings = {
-  /** Endpoints that every gateway health-checks and balances over. Default: 1,000. */
   readonly endpoints: number;
-  /** Key records in the store. Default: 100,000. */
   readonly keys: number;
   /** Concurrent streams over all gateways, each with its own key and one delta per second. Default: 5,000. */
   readonly streams: number;
-  /** Gateways that share the store. Default: 4. */
   readonly gateways: number;
 };
 
@@ -59,25 +61,15 @@ export const QUICK_SCALE: ScaleSettings = { endpoints: 50, keys: 2_000, streams:
 
 const MOST_ENDPOINTS = 62_500;
 
-/**
- * Parses sizes such as `endpoints=100,streams=500`; unnamed ones are those of `fallback`. Undefined for another name or
- * an invalid size.
- */
+/** Parses sizes such as `endpoints=100,streams=500` over `fallback`. Undefined for another name or an invalid size. */
 export function parseScale(text: string, fallback: ScaleSettings = WHOLE_SCALE): ScaleSettings | undefined {
-  const sizes = new Map<string, number>(Object.entries(fallback));
+  const scale: Record<keyof ScaleSettings, number> = { ...fallback };
   for (const part of text.split(",")) {
     const [name = "", value = ""] = part.split("=");
     const size = Number(value);
-    if (!sizes.has(name) || !Number.isSafeInteger(size) || size < 1) return undefined;
-    sizes.set(name, size);
+    if (!Object.hasOwn(scale, name) || !Number.isSafeInteger(size) || size < 1) return undefined;
+    scale[name as keyof ScaleSettings] = size;
   }
-  const { endpoints, keys, streams, gateways } = fallback;
-  const scale = {
-    endpoints: sizes.get("endpoints") ?? endpoints,
-    keys: sizes.get("keys") ?? keys,
-    streams: sizes.get("streams") ?? streams,
-    gateways: sizes.get("gateways") ?? gateways,
-  };
   return scale.endpoints > MOST_ENDPOINTS ? undefined : scale;
 }
 

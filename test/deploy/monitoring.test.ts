@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, describe, expect, test } from "vitest";
+import { engineRegistry, gatewayRegistry } from "../../deploy/docs/live-registries.ts";
 import { engine } from "../../deploy/monitoring/dashboards/engine.ts";
 import { fleet } from "../../deploy/monitoring/dashboards/fleet.ts";
 import { keys } from "../../deploy/monitoring/dashboards/keys.ts";
@@ -137,12 +138,6 @@ const CASES: Readonly<Record<string, Case>> = {
   SvcEngineSchemaFault: gauge('svc_engine_caller_work_total{instance="a",outcome="failed"}', "0+1", "3", 10),
 };
 
-const counted = (alert: string, state: "pending" | "firing", time: string, count: number) => ({
-  expr: `count(ALERTS{alertname="${alert}",alertstate="${state}"}) or vector(0)`,
-  eval_time: time,
-  exp_samples: [{ labels: "{}", value: count }],
-});
-
 /** Returns a promtool test that an alert fires after some minutes. */
 const firing = (alert: string, after: number, raised: boolean) => ({
   expr: `count(ALERTS{alertname="${alert}",alertstate="firing"}) > bool 0 or vector(0)`,
@@ -167,11 +162,11 @@ function disagreement(interval: string, evaluation: string, series: Series, expe
   return code === 0 ? "" : said;
 }
 
-/** Endpoints of a cluster as gateways count them, or gateways as targets of Prometheus, every 15 s. */
-type Course = { readonly what: string; readonly series: Series } & (
-  | { readonly never: string }
-  | { readonly at: readonly (readonly [time: string, state: "pending" | "firing" | "none"])[] }
-);
+/**
+ * Series of endpoints as gateways count them, or of gateways as targets of Prometheus, every 15 s; with the states of
+ * the alert: `64m firing`, or `125m never` if it does not fire until then.
+ */
+type Course = readonly [what: string, series: Series, states: string];
 
 /** Minutes of one value, in samples of 15 s. */
 const minutes = (value: number | string, length: number) => `${value}x${4 * length - 1}`;
@@ -194,110 +189,65 @@ const gatewaysThere = (...spans: readonly (readonly number[])[]): Series =>
   );
 
 const ENDPOINTS: readonly Course[] = [
-  {
-    what: "one of three is gone from discovery",
-    series: endpoints([3, 60], [2, 120]),
-    at: [
-      ["59m", "none"],
-      ["61m", "pending"],
-      ["64m", "firing"],
-    ],
-  },
-  {
-    what: "one of three is gone soon after the first was seen",
-    series: endpoints([3, 5], [2, 60]),
-    at: [["9m", "firing"]],
-  },
-  {
-    what: "one gateway alone is not told of one",
-    series: { ...endpoints([3, 120]), 'svc_cluster_membership{cluster="c",instance="b"}': `3x239 2x200` },
-    at: [["65m", "firing"]],
-  },
-  {
-    what: "four are restarted one after the other, each away for two minutes",
-    series: endpoints([4, 60], [3, 2], [4, 8], [3, 2], [4, 8], [3, 2], [4, 8], [3, 2], [4, 30]),
-    never: "125m",
-  },
-  {
-    what: "a rollout has one more for twenty minutes",
-    series: endpoints([4, 60], [5, 20], [4, 90]),
-    never: "145m",
-  },
-  {
-    what: "four became two on purpose",
-    series: endpoints([4, 60], [2, 65]),
-    at: [
-      ["65m", "firing"],
-      ["95m", "none"],
-      ["120m", "none"],
-    ],
-  },
-  {
-    what: "four became two, which is what is expected",
-    series: { ...endpoints([4, 60], [2, 65]), ...expecting(2) },
-    never: "120m",
-  },
-  {
-    what: "there are fewer than are expected, beyond an hour",
-    series: { ...endpoints([2, 60], [1, 100]), ...expecting(2) },
-    at: [
-      ["59m", "none"],
-      ["64m", "firing"],
-      ["155m", "firing"],
-    ],
-  },
+  ["one of three is gone from discovery", endpoints([3, 60], [2, 120]), "59m none, 61m pending, 64m firing"],
+  ["one of three is gone soon after the first was seen", endpoints([3, 5], [2, 60]), "9m firing"],
+  [
+    "one gateway alone does not see one",
+    { ...endpoints([3, 120]), 'svc_cluster_membership{cluster="c",instance="b"}': "3x239 2x200" },
+    "65m firing",
+  ],
+  [
+    "four are restarted one after the other, each away for two minutes",
+    endpoints([4, 60], [3, 2], [4, 8], [3, 2], [4, 8], [3, 2], [4, 8], [3, 2], [4, 30]),
+    "125m never",
+  ],
+  ["a rollout has one more for twenty minutes", endpoints([4, 60], [5, 20], [4, 90]), "145m never"],
+  ["four became two on purpose", endpoints([4, 60], [2, 65]), "65m firing, 95m none, 120m none"],
+  ["four became two, which is the expected number", { ...endpoints([4, 60], [2, 65]), ...expecting(2) }, "120m never"],
+  [
+    "there are fewer than expected, beyond an hour",
+    { ...endpoints([2, 60], [1, 100]), ...expecting(2) },
+    "59m none, 64m firing, 155m firing",
+  ],
 ];
 
 const GATEWAYS: readonly Course[] = [
-  {
-    what: "one of two is gone from discovery",
-    series: gatewaysThere([0, 180], [0, 60]),
-    at: [
-      ["59m", "none"],
-      ["61m", "pending"],
-      ["64m", "firing"],
-    ],
-  },
-  { what: "all are gone", series: gatewaysThere([0, 60], [0, 60]), at: [["64m", "firing"]] },
-  {
-    what: "two are replaced, and the old ones drain for ten minutes",
-    series: gatewaysThere([0, 72], [0, 73], [61, 85], [62, 85]),
-    never: "145m",
-  },
-  {
-    what: "an autoscaler had four, and may go down to two",
-    series: {
+  ["one of two is gone from discovery", gatewaysThere([0, 180], [0, 60]), "59m none, 61m pending, 64m firing"],
+  ["all are gone", gatewaysThere([0, 60], [0, 60]), "64m firing"],
+  [
+    "two are replaced, and the old ones drain for ten minutes",
+    gatewaysThere([0, 72], [0, 73], [61, 85], [62, 85]),
+    "145m never",
+  ],
+  [
+    "an autoscaler had four, and may go down to two",
+    {
       ...gatewaysThere([0, 125], [0, 125], [0, 60], [0, 60]),
       'kube_horizontalpodautoscaler_spec_min_replicas{horizontalpodautoscaler="svc-gateway"}': "2x720",
     },
-    never: "120m",
-  },
-  {
-    what: "four became two on purpose",
-    series: gatewaysThere([0, 125], [0, 125], [0, 60], [0, 60]),
-    at: [
-      ["65m", "firing"],
-      ["95m", "none"],
-      ["120m", "none"],
-    ],
-  },
+    "120m never",
+  ],
+  [
+    "four became two on purpose",
+    gatewaysThere([0, 125], [0, 125], [0, 60], [0, 60]),
+    "65m firing, 95m none, 120m none",
+  ],
 ];
 
 /** Returns promtool's complaint about the course of an alert. */
-function courseFault(alert: string, course: Course): string {
-  const expected =
-    "never" in course
-      ? [
-          {
-            expr: `count_over_time(ALERTS{alertname="${alert}",alertstate="firing"}[${course.never}])`,
-            eval_time: course.never,
-            exp_samples: [],
-          },
-        ]
-      : course.at.flatMap(([time, state]) =>
-          (["pending", "firing"] as const).map((one) => counted(alert, one, time, one === state ? 1 : 0)),
-        );
-  return disagreement("15s", "30s", course.series, expected);
+function courseFault(alert: string, series: Series, states: string): string {
+  const expected = states.split(", ").flatMap((text) => {
+    const [time = "", state] = text.split(" ");
+    const alerts = (one: string) => `ALERTS{alertname="${alert}",alertstate="${one}"}`;
+    if (state === "never")
+      return [{ expr: `count_over_time(${alerts("firing")}[${time}])`, eval_time: time, exp_samples: [] }];
+    return ["pending", "firing"].map((one) => ({
+      expr: `count(${alerts(one)}) or vector(0)`,
+      eval_time: time,
+      exp_samples: [{ labels: "{}", value: one === state ? 1 : 0 }],
+    }));
+  });
+  return disagreement("15s", "30s", series, expected);
 }
 
 describe.skipIf(noPromtool !== "")("promtool", () => {
@@ -345,12 +295,19 @@ describe.skipIf(noPromtool !== "")("promtool", () => {
     expect(disagreement("1m", evaluation, quiet, [firing(alert, after, false)])).toBe("");
   });
 
-  test.each(ENDPOINTS)("SvcEndpointsGone: $what", (course) => {
-    expect(courseFault("SvcEndpointsGone", course)).toBe("");
+  test.each(ENDPOINTS)("SvcEndpointsGone: %s", (_what, series, states) => {
+    expect(courseFault("SvcEndpointsGone", series, states)).toBe("");
   });
 
-  test.each(GATEWAYS)("SvcGatewayGone: $what", (course) => {
-    expect(courseFault("SvcGatewayGone", course)).toBe("");
+  test.each(GATEWAYS)("SvcGatewayGone: %s", (_what, series, states) => {
+    expect(courseFault("SvcGatewayGone", series, states)).toBe("");
+  });
+
+  test.each([
+    ["gateway", gatewayRegistry],
+    ["engine", engineRegistry],
+  ] as const)("finds no fault in the metrics of the %s, those of the platform included", async (_program, registry) => {
+    expect(promtool(["check", "metrics"], await registry().metrics())).toEqual({ code: 0, said: "" });
   });
 });
 

@@ -42,34 +42,10 @@ describe.skipIf(noKustomize !== "")("in Kubernetes", () => {
     noKustomize === "" ? [rendered("cpu"), rendered("monitoring"), rendered("autoscaling")].join("\n---\n") : "";
   test.each([
     [
-      "a Service without the port of health",
-      "  - name: health\n    port: 9902\n",
-      "",
-      "Envoy's gateways: the Service gateway has no port 9902",
-    ],
-    [
       "an edge that may not ask for health",
       "    - port: 50050\n    - port: 9902\n",
       "    - port: 50050\n",
       "Envoy's gateways: no policy lets svc-edge reach port 9902 of svc-gateway",
-    ],
-    [
-      "a Service with one address for all",
-      "  clusterIP: None\n",
-      "",
-      "Envoy's gateways: the Service gateway hides the addresses of its pods",
-    ],
-    [
-      "a Service of another name",
-      "  name: gateway\n",
-      "  name: gateways\n",
-      "Envoy's gateways: there is no Service gateway",
-    ],
-    [
-      "a probe of a port of another name",
-      "path: /readyz\n            port: metrics\n",
-      "path: /readyz\n            port: health\n",
-      "readinessProbe of node in svc-engine: there is no port health",
     ],
     [
       "a program that listens elsewhere",
@@ -84,13 +60,7 @@ describe.skipIf(noKustomize !== "")("in Kubernetes", () => {
       "the PodMonitor svc-engine: svc-engine has no port metric",
     ],
     [
-      "a namespace of Prometheus that is kept out",
-      "    - port: 9464\n",
-      "    - port: 50051\n",
-      "the PodMonitor svc-engine: no policy lets it reach 9464 of svc-engine",
-    ],
-    [
-      "a scaler of what is not there",
+      "a scaler of a missing target",
       "  scaleTargetRef:\n    name: qwen-engine\n",
       "  scaleTargetRef:\n    name: qwen\n",
       "the scaler qwen-engine: there is no qwen",

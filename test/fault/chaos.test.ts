@@ -1,6 +1,15 @@
+import { setTimeout as passed } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { FaultyWire } from "../support/engine/faulty-wire.ts";
-import { ANSWER_PATHS, type AnswerPath, bodyFor, brokenEnd, endOf, textOf } from "../support/http/answer-check.ts";
+import type { FaultyWire } from "../support/engine/faulty-wire.ts";
+import {
+  ANSWER_PATHS,
+  type AnswerPath,
+  bodyFor,
+  brokenEnd,
+  endOf,
+  foldedText,
+  textOf,
+} from "../support/http/answer-check.ts";
 import { readBody } from "../support/http/read-until.ts";
 import type { EngineProcess } from "../support/processes/engine-process.ts";
 import { detailsOf, Fleet, healthy, nothingOpen, show, size } from "../support/processes/fleet.ts";
@@ -24,7 +33,6 @@ const fleet = new Fleet();
 
 type Place = { readonly node: EngineProcess; wire: FaultyWire };
 
-/** A fault of a node, which is later reverted. */
 type Mischief = {
   readonly name: string;
   readonly begin: (place: Place) => Promise<void> | void;
@@ -74,14 +82,10 @@ async function ask(
   }
 }
 
-/** The answer's text; undefined if it is not complete. */
 function wholeAnswer({ path, stream, status, text, broken }: Answer): string | undefined {
   if (broken || status !== 200) return undefined;
   if (stream) return endOf(path, text).end === "complete" ? textOf(path, text) : undefined;
-  const body = JSON.parse(text);
-  if (path === "/v1/messages") return body.content[0].text;
-  if (path === "/v1/responses") return body.output[0].content[0].text;
-  return body.choices[0].message.content;
+  return foldedText(path, text);
 }
 
 /** Whether a failure has its format's form: a stream that broke correctly, or an envelope with a status of its own. */
@@ -94,12 +98,7 @@ function isProperFailure({ path, stream, status, text, broken }: Answer): boolea
 
 test("H1 to H5 at random, over three nodes: no truncated success, no failure without envelope, no leak", async () => {
   const chance = new SeededRandom(SEED);
-  const places: Place[] = [];
-  for (const node of await fleet.engines(3, ANSWERS)) {
-    const wire = await FaultyWire.start(node.address);
-    fleet.onEnd(() => wire.close());
-    places.push({ node, wire });
-  }
+  const places: readonly Place[] = await fleet.wired(3, (name) => fleet.engine(name, ANSWERS));
   const gateway = await fleet.inFrontOf(
     places.map(({ wire }) => wire),
     { outlierDetection: { baseEjectionTimeMs: 1_000 } },
@@ -154,7 +153,6 @@ test("H1 to H5 at random, over three nodes: no truncated success, no failure wit
   expect(streams.map(({ status }) => status)).toEqual(Array(PLACES).fill(200));
 });
 
-/** Fails unless an undisturbed node gives the same answers. */
 async function expectSame(answers: readonly Answer[]): Promise<void> {
   const node = await fleet.engine("calm", { ...ANSWERS, tokensPerSecond: 100_000 });
   const gateway = await fleet.inFrontOf([node]);
@@ -163,8 +161,4 @@ async function expectSame(answers: readonly Answer[]): Promise<void> {
     const calm = await ask(gateway, gateway.key, path, prompt, stream);
     expect(wholeAnswer(answer), prompt).toBe(wholeAnswer(calm));
   }
-}
-
-function passed(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }

@@ -1,12 +1,13 @@
+import { setTimeout as passed } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import { becomes } from "../support/becomes.ts";
 import { DEMO_MODEL, missing } from "../support/engine/demo-engine.ts";
-import { FaultyWire } from "../support/engine/faulty-wire.ts";
+import type { FaultyWire } from "../support/engine/faulty-wire.ts";
 import { ANSWER_PATHS, type AnswerPath, endOf, hasDelta } from "../support/http/answer-check.ts";
 import { type Comparable, comparable, textsOf } from "../support/http/comparable-answer.ts";
 import { readBody } from "../support/http/read-until.ts";
 import { metricSum } from "../support/metric-text.ts";
-import { EngineProcess } from "../support/processes/engine-process.ts";
+import type { EngineProcess } from "../support/processes/engine-process.ts";
 import { Fleet, healthy, nothingOpen, show, size } from "../support/processes/fleet.ts";
 import type { GatewayProcess } from "../support/processes/gateway-process.ts";
 import { ANSWER_KINDS, type AnswerKind, requestFor } from "../support/requests/kinds-of-answers.ts";
@@ -19,16 +20,12 @@ import { ANSWER_KINDS, type AnswerKind, requestFor } from "../support/requests/k
 /** Requests of one kind differ, so that not all of them are cached. */
 const VARIANTS = size(2, 8);
 
-/** Longest wait for a place, in milliseconds. */
 const WAIT_MS = 600_000;
 
 /** Concurrent requests to an undisturbed node of llama.cpp. */
 const AT_ONCE = 16;
 
-/**
- * Slots of a node of llama.cpp: with few cores, more answers would all be prefilled again at each loss, and hardly one
- * would complete.
- */
+/** With few cores, more answers would all be prefilled again at each loss, and hardly one would complete. */
 const SLOTS = 4;
 
 const fleet = new Fleet();
@@ -41,10 +38,7 @@ const SIMULATED = {
   slots: 64,
 };
 
-/**
- * The nodes, their clients (of every nine, so many stream; there are both of each format), the silence after which a
- * node counts as lost, and why they are unavailable.
- */
+/** `streamsOfNine` of nine clients stream; a node that is silent for `silentMs` counts as lost. */
 const NODES = {
   "of the simulator": {
     start: (name: string, backend = {}) => fleet.engine(name, { ...SIMULATED, ...backend }),
@@ -64,10 +58,8 @@ const NODES = {
   },
 } as const;
 
-async function llama(name: string, slots: number): Promise<EngineProcess> {
-  const node = await EngineProcess.startLlama(name, DEMO_MODEL, slots);
-  fleet.onEnd(() => node.kill());
-  return node;
+function llama(name: string, slots: number): Promise<EngineProcess> {
+  return fleet.engine(name, { kind: "llama", modelPath: DEMO_MODEL, gpu: false, threads: 1, slots });
 }
 
 type NodeKind = keyof typeof NODES;
@@ -77,15 +69,12 @@ const nothing = () => {};
 
 type Fault = {
   readonly name: string;
-  /** Begins the fault of a node. */
   readonly begin: (place: Place) => Promise<void> | void;
   /** Duration, in multiples of the silence limit. */
   readonly lasts: number;
-  /** Reverts the fault. */
   readonly end: (place: Place) => Promise<void> | void;
   /** Milliseconds for which the fault is repeated; at least two nodes are lost. */
   readonly againMs: number;
-  /** Different simulator settings. Default: none. */
   readonly backend?: object;
 };
 
@@ -224,15 +213,10 @@ describe.each(LOST_AT_ONCE)("of three nodes %s", (nodes) => {
 /** Most faults until an answer has continued: sometimes the faulty node runs none. */
 const MOST_FAULTS = 6;
 
-/** Resolves to the number of continued answers. */
 function wentOn(gateway: GatewayProcess): Promise<number> {
   return gateway.stat("svc_continuations_total", 'outcome="went_on"');
 }
 
-/**
- * Applies a fault to one node after another until its time is over and an answer has continued. Resolves to their
- * number.
- */
 async function repeatedly(fault: Fault, silentMs: number, gateway: GatewayProcess, places: readonly Place[]) {
   const lastMs = Date.now() + fault.againMs;
   let faults = 0;
@@ -251,19 +235,9 @@ async function repeatedly(fault: Fault, silentMs: number, gateway: GatewayProces
   return faults;
 }
 
-async function threeNodes(
-  nodes: NodeKind,
-  backend?: object,
-): Promise<{ readonly gateway: GatewayProcess; readonly places: readonly Place[] }> {
+async function threeNodes(nodes: NodeKind, backend?: object) {
   const { start, silentMs } = NODES[nodes];
-  const places = await Promise.all(
-    ["node0", "node1", "node2"].map(async (name) => {
-      const node = await start(name, backend);
-      const wire = await FaultyWire.start(node.address);
-      fleet.onEnd(() => wire.close());
-      return { node, wire };
-    }),
-  );
+  const places = await fleet.wired(3, (name) => start(name, backend));
   const wires = places.map(({ wire }) => wire);
   const gateway = await fleet.inFrontOf(
     wires,
@@ -293,10 +267,6 @@ type Asked = {
 };
 type Answer = { readonly asked: Asked; readonly had: unknown };
 
-/**
- * Sends a request and reads the answer to its end, or to its failure. `onBegun` is called when a stream has delivered
- * its first text.
- */
 async function ask(gateway: GatewayProcess, asked: Asked, key = gateway.key, onBegun?: () => void): Promise<Answer> {
   const { path, kind, variant, stream } = asked;
   const response = await gateway.post(path, requestFor(path, kind, variant, stream), undefined, key).catch(String);
@@ -316,7 +286,6 @@ async function ask(gateway: GatewayProcess, asked: Asked, key = gateway.key, onB
   return { asked, had: { end, text: text.slice(-300), log: gateway.logged(id) } };
 }
 
-/** The answers of a test. Equal answers to the same request are stored once. */
 class Answers {
   readonly #had = new Map<string, Set<string>>();
   #count = 0;
@@ -332,7 +301,6 @@ class Answers {
     this.#had.set(key, known.add(JSON.stringify(had)));
   }
 
-  /** The answers that no undisturbed node gave, each with its error or its end. */
   #differing(nodes: NodeKind) {
     return [...this.#had].flatMap(([key, had]) =>
       [...had]
@@ -344,10 +312,7 @@ class Answers {
     );
   }
 
-  /**
-   * Fails unless an undisturbed node gives the same answers, and their JSON is complete. It is asked for one answer at
-   * a time and for many at once, because the last bits of a model's numbers depend on the batch.
-   */
+  /** Asked one at a time and many at once, as the last bits of a model's numbers depend on the batch. */
   async expectUndisturbed(nodes: NodeKind): Promise<void> {
     const keys = [...this.#had.keys()];
     await askCalm(
@@ -385,7 +350,6 @@ const CALM: Readonly<Record<NodeKind, Map<string, readonly string[]>>> = {
   "of llama.cpp": new Map(),
 };
 
-/** Sends requests to undisturbed nodes: to one of them one at a time, to another many at once. */
 async function askCalm(nodes: NodeKind, keys: readonly string[]): Promise<void> {
   if (keys.length === 0) return;
   const [alone, beside] = await Promise.all(
@@ -409,17 +373,13 @@ async function askCalm(nodes: NodeKind, keys: readonly string[]): Promise<void> 
 /** The finish reason of each format for an answer that reached its limit: the demonstration model may loop. */
 const AT_ITS_LIMIT = /\\"(?:length|max_tokens|incomplete)\\"/;
 
-/**
- * Kinds of answers whose last block is JSON from a grammar: a model wavers between tokens with the same text, and the
- * last bit of its numbers decides, disturbed or not.
- */
+/** Their last block is JSON from a grammar: a model wavers between tokens with the same text, disturbed or not. */
 const SPELT: readonly AnswerKind[] = [
   "a strict call full of escapes",
   "a strict schema",
   "reasoning before a strict schema",
 ];
 
-/** Reads the outcomes of the answers that lost their node, and the gaps that their callers saw. */
 async function gaps(gateway: GatewayProcess): Promise<object> {
   const stats = await gateway.stats();
   const name = "svc_continuation_gap_seconds";
@@ -431,8 +391,4 @@ async function gaps(gateway: GatewayProcess): Promise<object> {
     meanGapMs: Math.round((metricSum(stats, `${name}_sum`) / wentOn) * 1_000),
     gapsWithin: Object.fromEntries(["0.1", "0.5", "1", "2.5", "5", "10"].map((each) => [`${each} s`, within(each)])),
   };
-}
-
-function passed(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }

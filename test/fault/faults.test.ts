@@ -15,7 +15,8 @@ import {
   type Variant,
 } from "../support/processes/fault-bunch.ts";
 import { FRONT_MODELS, type Seen, startFront } from "../support/processes/fault-front.ts";
-import type { GatewayProcess } from "../support/processes/gateway-process.ts";
+import { healthy } from "../support/processes/fleet.ts";
+import { NetworkNamespace, whyNoNamespaces } from "../support/processes/network-namespace.ts";
 import { covering } from "../support/size.ts";
 
 /*
@@ -23,19 +24,19 @@ import { covering } from "../support/size.ts";
  * Without FULL=1 every fault, phase and detail token occurs, but not each with each.
  */
 
-type Stage = { readonly engine: EngineProcess; readonly wire: FaultyWire };
+type Stage = { readonly engine: EngineProcess; readonly wire: FaultyWire; readonly host: NetworkNamespace | undefined };
 
 type Fault = {
   readonly name: string;
   readonly phase: Phase;
   readonly backend: object;
-  /** Before the requests are sent. */
   readonly prepare?: (stage: Stage) => void;
-  /** When all have reached the phase. */
   readonly strike?: (stage: Stage) => void;
   readonly detail: string;
   /** Whether the node continues its answers after the fault. Default: "no". */
   readonly recovers?: Recovery;
+  /** Whether the node runs on a host of its own, and the gateway calls it there. Default: no. */
+  readonly ownHost?: boolean;
 };
 
 /** A fault of a node in every phase: a stopped node never accepts a request. */
@@ -97,6 +98,25 @@ const FAULTS: readonly Fault[] = [
   })),
 ];
 
+/**
+ * A network that loses packets: no connection is closed by that, and each side has to detect it. When an answer has
+ * begun, the gateway only sends window updates to the node.
+ */
+const LOSSES = [
+  ["is cut off", (host: NetworkNamespace) => host.cut(), PHASES],
+  ["is not heard", (host: NetworkNamespace) => host.loseReplies(), PHASES],
+  ["hears nothing", (host: NetworkNamespace) => host.loseRequests(), PHASES.slice(0, 1)],
+] as const;
+const LOST: readonly Fault[] = LOSSES.flatMap(([what, lose, phases]) => {
+  const strike = ({ host }: Stage) => host && lose(host);
+  return inEveryPhase(`H3 the node's host ${what}`, strike, strike, ["upstream_accept_timeout", IDLE, IDLE])
+    .slice(0, phases.length)
+    .map((fault) => ({ ...fault, ownHost: true, ...(fault.prepare && { strike: () => {} }) }));
+});
+
+const why = whyNoNamespaces();
+if (why) process.stdout.write(`partitions are not tested: ${why}\n`);
+
 const good = { engine: undefined as EngineProcess | undefined };
 
 beforeAll(async () => {
@@ -113,7 +133,7 @@ function goodEngine(): EngineProcess {
 }
 
 const SOME = covering(
-  FAULTS,
+  [...FAULTS, ...(why ? [] : LOST)],
   ({ name }) => name,
   ({ detail }) => detail,
   ({ phase, recovers = "no" }) => `${phase}, recovers: ${recovers}`,
@@ -125,12 +145,14 @@ describe.each(SOME.map((fault) => [`${fault.name} ${fault.phase}`, fault] as con
   let busy = Number.NaN;
 
   beforeAll(async () => {
-    const engine = await EngineProcess.start("bad", fault.backend, FRONT_MODELS);
+    const host = fault.ownHost ? NetworkNamespace.create() : undefined;
+    const engine = await EngineProcess.start("bad", fault.backend, FRONT_MODELS, host?.place);
     const wire = await FaultyWire.start(engine.address);
-    const gateway = await startFront([wire.address, goodEngine().address]);
+    const { address } = host ? engine : wire;
+    const gateway = await startFront([address, goodEngine().address]);
     try {
-      await bothHealthy(gateway, [wire.address, goodEngine().address]);
-      const stage = { engine, wire };
+      for (const each of [address, goodEngine().address]) await healthy(gateway, each);
+      const stage = { engine, wire, host };
       fault.prepare?.(stage);
       const bunch = FaultBunch.send(gateway);
       if (fault.strike) {
@@ -141,6 +163,7 @@ describe.each(SOME.map((fault) => [`${fault.name} ${fault.phase}`, fault] as con
       await becomes(async () => (await gateway.open()) === 0, "nothing is open in the gateway").catch(() => {});
       leases = await gateway.open();
       if (fault.name === STOPPED) engine.signal("SIGCONT");
+      host?.heal();
       // The node detects a half-open connection only when it is closed.
       wire.cut();
       const nodes = [goodEngine(), ...(fault.name === KILLED ? [] : [engine])];
@@ -150,6 +173,7 @@ describe.each(SOME.map((fault) => [`${fault.name} ${fault.phase}`, fault] as con
       wire.close();
       await gateway.end();
       await engine.kill();
+      host?.remove();
     }
   });
 
@@ -170,11 +194,6 @@ describe.each(SOME.map((fault) => [`${fault.name} ${fault.phase}`, fault] as con
     expect({ leases, busy }).toEqual({ leases: 0, busy: 0 });
   });
 });
-
-async function bothHealthy(gateway: GatewayProcess, addresses: readonly string[]): Promise<void> {
-  for (const address of addresses)
-    await becomes(async () => (await gateway.health(address)) === "healthy", `${address} is healthy`);
-}
 
 async function busyOf(engines: readonly EngineProcess[]): Promise<number> {
   const busy = await Promise.all(engines.map((engine) => engine.busy()));

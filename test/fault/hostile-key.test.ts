@@ -1,3 +1,4 @@
+import { setTimeout as passed } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { closedLoop, tallyOf } from "../support/processes/closed-loop.ts";
 import { Fleet, healthy, nothingOpen, SHORT, show, size } from "../support/processes/fleet.ts";
@@ -39,7 +40,3 @@ test("a hostile key fails neither other keys' answers nor nodes", async () => {
   for (const { address } of nodes) await healthy(gateway, address);
   await nothingOpen(gateway, nodes);
 });
-
-function passed(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
-}

@@ -1,16 +1,11 @@
 import { chmodSync, readFileSync, renameSync, writeFileSync } from "node:fs";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { expect, test } from "vitest";
 import { becomes } from "../support/becomes.ts";
 import { Certificates, HAS_OPENSSL, NO_OPENSSL } from "../support/certificates.ts";
-import { ANSWER_PATHS, type AnswerPath, bodyFor, endOf, textOf } from "../support/http/answer-check.ts";
+import { ANSWER_PATHS, type AnswerPath, bodyFor, endOf, foldedText, textOf } from "../support/http/answer-check.ts";
 import { readBody } from "../support/http/read-until.ts";
-import type { EngineProcess } from "../support/processes/engine-process.ts";
 import { Fleet, healthy, show, size } from "../support/processes/fleet.ts";
 import type { GatewayProcess } from "../support/processes/gateway-process.ts";
-import { keyCommand } from "../support/processes/key-command.ts";
 
 /*
  * Everything around the answers is replaced while clients of all formats read streams and send new requests: none of
@@ -31,84 +26,42 @@ type Answer = {
   readonly path: AnswerPath;
   readonly prompt: string;
   readonly status: number;
-  /** How the answer ended; an unstreamed answer is complete with its status. */
   readonly end: string;
-  readonly text: string;
+  readonly text: string | undefined;
 };
 
-/** Sends the requests of clients to ready gateways, like a load balancer. */
-class Front {
-  readonly #gateways = new Set<GatewayProcess>();
-  readonly #key: string;
-  #turn = 0;
-
-  constructor(first: GatewayProcess) {
-    this.#gateways.add(first);
-    this.#key = first.key;
-  }
-
-  /** Configuration fields with which a further gateway uses the same keys. */
-  static keysOf(gateway: GatewayProcess): object {
-    return { keys: { file: gateway.keyFile } };
-  }
-
-  add(gateway: GatewayProcess): void {
-    this.#gateways.add(gateway);
-  }
-
-  /** Stops a gateway, which serves until the front has seen its failing health check. Resolves to its exit code. */
-  async end(gateway: GatewayProcess): Promise<number | null> {
-    gateway.process.signal("SIGTERM");
-    const ready = async () => (await fetch(`${gateway.adminUrl}/ready`)).status;
-    await becomes(async () => (await ready()) === 503, "the gateway fails its health check");
-    this.#gateways.delete(gateway);
-    return gateway.process.ended;
-  }
-
-  async ask(path: AnswerPath, prompt: string, stream: boolean, key = this.#key): Promise<Answer> {
-    const gateway = [...this.#gateways][this.#turn++ % this.#gateways.size];
-    if (!gateway) throw new Error("no gateway serves");
-    const response = await gateway.post(path, bodyFor(path, prompt, { stream, temperature: 0 }), undefined, key);
-    const { text, cut } = await readBody(response).toEndOrCut();
-    const { status } = response;
-    if (stream && status === 200)
-      return { path, prompt, status, end: endOf(path, text, cut).end, text: textOf(path, text) };
-    return { path, prompt, status, end: status === 200 && !cut ? "complete" : "failed", text: foldedText(path, text) };
-  }
+/** Sends a request, and reads its answer to the end. */
+async function ask(gateway: GatewayProcess, path: AnswerPath, prompt: string, stream: boolean): Promise<Answer> {
+  const response = await gateway.post(path, bodyFor(path, prompt, { stream, temperature: 0 }));
+  const { text, cut } = await readBody(response).toEndOrCut();
+  const { status } = response;
+  if (stream && status === 200)
+    return { path, prompt, status, end: endOf(path, text, cut).end, text: textOf(path, text) };
+  return { path, prompt, status, end: status === 200 && !cut ? "complete" : "failed", text: foldedText(path, text) };
 }
 
-function foldedText(path: AnswerPath, body: string): string {
-  const reply = JSON.parse(body);
-  if (path === "/v1/messages") return reply.content?.[0]?.text;
-  if (path === "/v1/responses") return reply.output?.[0]?.content?.[0]?.text;
-  return reply.choices?.[0]?.message?.content;
-}
-
-/** Clients that send one request after the other, streamed and not, until they are stopped. */
 class Clients {
   readonly answers: Answer[] = [];
   readonly #all: Promise<unknown>;
   #over = false;
 
-  constructor(front: Front, key?: string) {
+  constructor(gateway: GatewayProcess) {
     const client = async (index: number) => {
       for (let turn = 0; !this.#over; turn += 1) {
         const path = ANSWER_PATHS[(index + turn) % 3] ?? "/v1/messages";
         const prompt = `client ${index} turn ${turn}`;
         const failed = (error: unknown) => ({ path, prompt, status: 0, end: String(error), text: "" });
-        this.answers.push(await front.ask(path, prompt, index % 3 !== 2, key).catch(failed));
+        this.answers.push(await ask(gateway, path, prompt, index % 3 !== 2).catch(failed));
       }
     };
     this.#all = Promise.all(Array.from({ length: CLIENTS }, (_, index) => client(index)));
   }
 
-  /** Resolves when each client has had `more` further answers on average. */
   async goOn(more = 1): Promise<void> {
     const wanted = this.answers.length + more * CLIENTS;
     await becomes(async () => this.answers.length >= wanted, "the clients get answers");
   }
 
-  /** Stops the clients. Fails unless every answer was complete. */
   async expectAllWell(what: string): Promise<readonly Answer[]> {
     this.#over = true;
     await this.#all;
@@ -119,77 +72,19 @@ class Clients {
   }
 }
 
-async function folder(): Promise<string> {
-  const made = await mkdtemp(join(tmpdir(), "svc-replacing-"));
-  fleet.onEnd(() => rm(made, { recursive: true, force: true }));
-  return made;
-}
-
-const endpointsOf = (nodes: readonly EngineProcess[]) => nodes.map(({ address }) => ({ address }));
-
-test("a gateway with another configuration takes the place of one, and their number changes", async () => {
-  const nodes = await fleet.engines(NODES, ANSWERS);
-  const grace = { drainGraceMs: 500 };
-  let last = await fleet.inFrontOf(nodes, {}, grace);
-  const keys = Front.keysOf(last);
-  const front = new Front(last);
-  const clients = new Clients(front);
-  await clients.goOn();
-  for (let round = 0; round < ROUNDS; round += 1) {
-    const changed = { ...grace, ...keys, timeouts: { keepAliveIntervalMs: 1_000 + round } };
-    const further = await Promise.all([0, 1].map(() => fleet.inFrontOf(nodes, { lbPolicy: "round_robin" }, changed)));
-    for (const gateway of further) front.add(gateway);
-    expect(await front.end(last)).toBe(0);
-    await clients.goOn();
-    const [first, second] = further;
-    if (!first || !second) throw new Error("there are no gateways");
-    expect(await front.end(first)).toBe(0);
-    last = second;
-  }
-  await clients.goOn();
-  await clients.expectAllWell("configuration and number of gateways");
-});
-
-test("keys are created and revoked without effect on other keys' requests", async () => {
-  const nodes = await fleet.engines(NODES, ANSWERS);
-  const gateway = await fleet.inFrontOf(nodes);
-  const front = new Front(gateway);
-  const clients = new Clients(front);
-  for (let round = 0; round < 3 * ROUNDS; round += 1) {
-    const key = await gateway.createKey("--name", `guest ${round}`, "--models", "all");
-    const running = front.ask("/v1/messages", `guest ${round}`, true, key);
-    await becomes(async () => (await gateway.stat("svc_streams_active")) > 0, "streams run");
-    await revoke(gateway, `guest ${round}`);
-    await becomes(async () => (await gateway.models(key)).status === 401, "the key is revoked");
-    // Its running answers complete.
-    expect(await running).toMatchObject({ status: 200, end: "complete" });
-  }
-  await clients.goOn();
-  await clients.expectAllWell("keys");
-});
-
-async function revoke({ keyFile }: GatewayProcess, name: string): Promise<void> {
-  const list: readonly { id: string; name: string }[] = JSON.parse(await keyCommand(keyFile, "list", "--json"));
-  await keyCommand(keyFile, "revoke", String(list.find((key) => key.name === name)?.id));
-}
-
 test("engines move to other addresses, by the file of endpoints", async () => {
-  const path = join(await folder(), "endpoints.yaml");
-  const write = (nodes: readonly EngineProcess[]) => {
-    writeFileSync(`${path}.new`, JSON.stringify({ endpoints: endpointsOf(nodes) }));
-    renameSync(`${path}.new`, path);
-  };
+  const file = fleet.endpointFile();
   let nodes = await fleet.engines(NODES, ANSWERS);
-  write(nodes);
-  const gateway = await fleet.gateway({ type: "file", path });
+  file.list(nodes);
+  const gateway = await fleet.gateway({ type: "file", path: file.path });
   for (const { address } of nodes) await healthy(gateway, address);
-  const clients = new Clients(new Front(gateway));
+  const clients = new Clients(gateway);
   await clients.goOn();
   for (let round = 0; round < ROUNDS; round += 1) {
     const next = await fleet.engines(NODES, ANSWERS);
-    write([...nodes, ...next]);
+    file.list([...nodes, ...next]);
     for (const { address } of next) await healthy(gateway, address);
-    write(next);
+    file.list(next);
     for (const { address } of nodes)
       await becomes(async () => (await gateway.health(address)) === undefined, "it has left");
     expect(await Promise.all(nodes.map((node) => node.stop()))).toEqual(nodes.map(() => 0));
@@ -204,7 +99,7 @@ test("the model changes its revision, which both halves serve for a while: no an
   const older = await fleet.engines(2, revision(1));
   const newer = await fleet.engines(2, revision(2));
   const both = await fleet.inFrontOf([...older, ...newer], { lbPolicy: "round_robin" });
-  const clients = new Clients(new Front(both));
+  const clients = new Clients(both);
   await clients.goOn();
   const continued = () => both.stat("svc_continuations_total", 'outcome="went_on"');
   // One of each half is lost, at work: its answers continue in the same half, if they have begun.
@@ -225,12 +120,10 @@ test("the model changes its revision, which both halves serve for a while: no an
   expect(await continued()).toBeGreaterThan(0);
   const answers = await clients.expectAllWell("revision of the model");
   // The undisturbed answers of each revision.
-  const halves = await Promise.all(
-    [older, newer].map(async ([node]) => new Front(await fleet.inFrontOf(node ? [node] : []))),
-  );
+  const halves = await Promise.all([older, newer].map(([node]) => fleet.inFrontOf(node ? [node] : [])));
   const seen = [0, 0];
   const judge = async ({ path, prompt, text }: Answer) => {
-    const wholes = await Promise.all(halves.map((front) => front.ask(path, prompt, true)));
+    const wholes = await Promise.all(halves.map((half) => ask(half, path, prompt, true)));
     const half = wholes.findIndex((whole) => whole.text === text);
     expect(half, `${path} ${prompt}`).not.toBe(-1);
     seen[half] = (seen[half] ?? 0) + 1;
@@ -271,7 +164,7 @@ test.skipIf(!HAS_OPENSSL)(
     const tls = { ...of("node"), clientCaFile: files.file("trusted.pem") };
     const nodes = await Promise.all([0, 1].map((at) => fleet.engine(`node${at}`, ANSWERS, ["svc-qwen"], { tls })));
     const gateway = await fleet.inFrontOf(nodes, { tls: { caFile: files.file("trusted.pem"), ...of("gateway") } });
-    const clients = new Clients(new Front(gateway));
+    const clients = new Clients(gateway);
     await clients.goOn();
     const loads = () => gateway.process.log.filter(({ msg }) => String(msg).startsWith("certificates loaded")).length;
     const steps = [() => trust("old", "new"), () => issue("new"), () => trust("new")];

@@ -3,20 +3,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { becomes } from "../support/becomes.ts";
-import {
-  ANSWER_PATHS,
-  type AnswerPath,
-  bodyFor,
-  brokenEnd,
-  endOf,
-  hasDelta,
-  textOf,
-} from "../support/http/answer-check.ts";
-import { readBody } from "../support/http/read-until.ts";
+import { brokenEnd } from "../support/http/answer-check.ts";
 import { EarlierRelease, NO_EARLIER_RELEASE } from "../support/processes/earlier-release.ts";
 import { Fleet, healthy } from "../support/processes/fleet.ts";
-import type { GatewayProcess } from "../support/processes/gateway-process.ts";
 import { createKey, keyCommand } from "../support/processes/key-command.ts";
+import { endsOf, openStreams } from "../support/processes/open-streams.ts";
 
 /*
  * Programs and files of the previous release beside those of this one, as during an upgrade and a rollback
@@ -28,33 +19,10 @@ const fleet = new Fleet();
 /** Answers of some seconds, so that a node is lost during them. */
 const SLOW = { tokensPerSecond: 20, answerTokens: { min: 60, max: 60 } };
 
+/** Two of each format. */
+const STREAMS = 6;
+
 type Whose = "earlier" | "present";
-
-/** A stream whose first delta has arrived. */
-type Begun = { readonly path: AnswerPath; readonly body: ReturnType<typeof readBody> };
-
-/** Two streams of each format. */
-function begin(gateway: GatewayProcess): Promise<readonly Begun[]> {
-  const paths = [...ANSWER_PATHS, ...ANSWER_PATHS];
-  return Promise.all(
-    paths.map(async (path) => {
-      const response = await gateway.post(path, bodyFor(path, "hi", { stream: true }));
-      expect(response.status).toBe(200);
-      const body = readBody(response);
-      await body.until((text) => hasDelta(path, text));
-      return { path, body };
-    }),
-  );
-}
-
-function ends(begun: readonly Begun[]) {
-  return Promise.all(
-    begun.map(async ({ path, body }) => {
-      const { text, cut } = await body.toEndOrCut();
-      return { path, end: endOf(path, text, cut).end, text: textOf(path, text) };
-    }),
-  );
-}
 
 const skipped = NO_EARLIER_RELEASE && ` (${NO_EARLIER_RELEASE})`;
 
@@ -85,10 +53,10 @@ describe.skipIf(NO_EARLIER_RELEASE !== "")(`together with the previous release${
       const gateway = await fleet.gateway({ endpoints, lbPolicy: "round_robin" }, {}, [], of(whose));
       for (const { address } of endpoints) await healthy(gateway, address);
 
-      const begun = await begin(gateway);
+      const begun = await openStreams(gateway, STREAMS);
       await lost.kill();
-      const disturbed = await ends(begun);
-      const afterwards = await ends(await begin(gateway));
+      const disturbed = await endsOf(begun);
+      const afterwards = await endsOf(await openStreams(gateway, STREAMS));
       expect(afterwards.filter(({ end }) => end !== "complete")).toEqual([]);
 
       const broken = disturbed.filter(({ end }) => end !== "complete");

@@ -6,7 +6,7 @@ import { messages } from "../../gateway/formats/messages/request.ts";
 import { responses } from "../../gateway/formats/responses/request.ts";
 import { restarting } from "../../gateway/http/answer/dispatch-answer.ts";
 import { contextExceeded, overloaded } from "../../gateway/upstream/call/grpc-error.ts";
-import { framesOf } from "../support/checkers/frames.ts";
+import { framesOf } from "../support/checkers/stream-text.ts";
 import { CONTEXT, HEAD } from "../support/events/encoding-context.ts";
 import { delta, started, textStart } from "../support/events/events.ts";
 
@@ -26,8 +26,7 @@ const BODIES: ReadonlyMap<Format, object> = new Map<Format, object>([
 function errorFrame(format: Format, error: ApiError): Record<string, unknown> {
   const encoder = format.encoder(HEAD, format.prepare(BODIES.get(format), CONTEXT).options);
   for (const event of [started(), textStart(0), delta(0, "half")]) encoder.next(event);
-  const frame = framesOf(encoder.fail(error)).find((one) => one.kind === "event");
-  return JSON.parse(frame?.kind === "event" ? frame.data : "{}");
+  return { ...(framesOf(encoder.fail(error))[0]?.data as object) };
 }
 
 function field(value: unknown, ...path: readonly string[]): string {

@@ -1,4 +1,3 @@
-import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { engineLost } from "../../gateway/errors.ts";
@@ -7,8 +6,8 @@ import { CompletionFold } from "../../gateway/formats/completion.ts";
 import type { Format } from "../../gateway/formats/format.ts";
 import { messages } from "../../gateway/formats/messages/request.ts";
 import { responses } from "../../gateway/formats/responses/request.ts";
-import { Event } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { CONTEXT, HEAD } from "../support/events/encoding-context.ts";
+import { TRANSCRIPTS, transcriptEvents } from "../support/events/transcripts.ts";
 
 /*
  * One canonical event list, three formats, streamed and folded. A folder under transcripts/ is a test; its expected
@@ -33,15 +32,8 @@ const FORMATS: readonly { readonly format: Format; readonly body: object }[] = [
   },
 ];
 
-function eventsOf(scenario: string): Event[] {
-  const lines = readFileSync(join(FOLDER, scenario, "events.jsonl"), "utf8")
-    .trim()
-    .split("\n");
-  return lines.map((line) => Event.fromJSON(JSON.parse(line)));
-}
-
-describe.each(readdirSync(FOLDER))("transcript %s", (scenario) => {
-  const events = eventsOf(scenario);
+describe.each(TRANSCRIPTS)("transcript %s", (scenario) => {
+  const events = transcriptEvents(scenario);
 
   test.each(FORMATS)("streams as $format.name", async ({ format, body }) => {
     const encoder = format.encoder(HEAD, format.prepare({ ...body, stream: true }, CONTEXT).options);
@@ -63,7 +55,7 @@ describe("an engine lost in mid-stream", () => {
 
   test.each(FORMATS)("ends $format.name in its error frame", async ({ format, body }) => {
     const encoder = format.encoder(HEAD, format.prepare({ ...body, stream: true }, CONTEXT).options);
-    const begun = eventsOf("reasoning_text_two_tools").slice(0, 9);
+    const begun = transcriptEvents("reasoning_text_two_tools").slice(0, 9);
     const text = begun.map((event) => encoder.next(event)).join("") + encoder.fail(lost);
     await expect(text).toMatchFileSnapshot(join(import.meta.dirname, "engine-lost", `${format.name}.sse`));
   });

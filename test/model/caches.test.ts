@@ -69,48 +69,6 @@ describe.skipIf(missing !== "")("slots", () => {
     return { slot, cached };
   };
 
-  test("the plan keeps the slot for a prompt that extends the whole cache, or finds none", async () => {
-    fresh();
-    const empty = take(prompt(1, 2));
-    expect(empty.fits({ prompt: prompt(1, 2), isolation: "a" })).toBe(true);
-    slots.release(empty, LONG_MS);
-    const { slot } = await use(prompt(1, 2, 3));
-    for (const [ids, isolation, fits] of [
-      [prompt(1, 2, 3, 4), "a", true],
-      [prompt(1, 2, 3), "a", false],
-      [prompt(1, 2, 9), "a", false],
-      [prompt(1, 2, 3, 4), "b", false],
-    ] as const)
-      expect(slot.fits({ prompt: ids, isolation })).toBe(fits);
-    expect((await use(prompt(1, 2, 3, 4))).cached).toBe(42);
-  });
-
-  test("all but the last token of a cached prompt is reused", async () => {
-    fresh();
-    expect((await use(prompt(1, 2, 3, 4))).cached).toBe(0);
-    expect((await use(prompt(1, 2, 3, 4))).cached).toBe(42);
-    expect((await use(prompt(1, 2, 3, 4, 5, 6))).cached).toBe(43);
-    expect((await use(prompt(1, 2, 3, 9))).cached).toBe(42);
-  });
-
-  test("another isolation domain never sees a cache, even with equal tokens", async () => {
-    fresh();
-    await use(prompt(1, 2, 3, 4), "a");
-    await use(prompt(1, 2, 3, 4), "a");
-    expect((await use(prompt(1, 2, 3, 4), "b")).cached).toBe(0);
-    expect((await use(prompt(1, 2, 3, 4), "c", LONG_MS, "key")).cached).toBe(0);
-    expect((await use(prompt(1, 2, 3, 4), "a", LONG_MS, "key")).cached).toBe(0);
-  });
-
-  test("a prompt gets the slot with most of it cached, a new one an empty slot", async () => {
-    fresh();
-    const first = await use(prompt(1, 2, 3, 4));
-    const second = await use(prompt(5, 6, 7, 8));
-    expect(second.slot).not.toBe(first.slot);
-    expect((await use(prompt(1, 2, 3, 4, 9))).slot).toBe(first.slot);
-    expect((await use(prompt(5, 6, 7, 8, 9))).slot).toBe(second.slot);
-  });
-
   describe("a common prefix is not worth another conversation's cache", () => {
     const cases: readonly [name: string, next: readonly Token[], affinityKey: string, same: boolean][] = [
       ["when it is shorter than 32 tokens", prompt(1).slice(0, 31), "", false],
@@ -168,14 +126,6 @@ describe.skipIf(missing !== "")("slots", () => {
     });
   });
 
-  test("a busy slot is not waited for, even if it is the best", async () => {
-    fresh();
-    await use(prompt(1, 2, 3));
-    const busy = take(prompt(1, 2, 3));
-    expect(slots.uncachedTokens({ prompt: prompt(1, 2, 3, 4), isolation: "a", affinityKey: "" })).toBe(1);
-    expect(take(prompt(1, 2, 3, 4))).not.toBe(busy);
-  });
-
   test("a cache taken for its prefix does not change the observed retention", async () => {
     fresh();
     await use(prompt(5, 6, 7, 8));
@@ -202,16 +152,6 @@ describe.skipIf(missing !== "")("slots", () => {
     expect((await use(prompt(5, 6, 7, 8))).cached).toBe(42);
     expect((await use(prompt(10, 11, 12))).cached).toBe(41);
     expect(slots.tokensInUse).toBe(0);
-  });
-
-  test("of equally recent caches the smallest is evicted", async () => {
-    fresh();
-    const [one, two] = [take(prompt(1)), take(prompt(2))];
-    await runtime.decoder.read(one.sequence, prompt(1, 2, 3, 4));
-    await runtime.decoder.read(two.sequence, prompt(2));
-    for (const slot of [one, two]) slots.release(slot, LONG_MS);
-    take(prompt(3));
-    expect([one.empty, two.empty]).toEqual([false, true]);
   });
 
   describe("an empty slot is kept ready", () => {
@@ -257,25 +197,6 @@ describe.skipIf(missing !== "")("slots", () => {
       slots.release(newcomer, LONG_MS);
       expect(take(prompt(12))).toBe(first.slot);
     });
-  });
-
-  test("with all slots busy there is none, and a release is announced", async () => {
-    fresh();
-    const [one, two] = [take(prompt(1)), take(prompt(2))];
-    expect(slots.busy).toBe(2);
-    expect(slots.take({ prompt: prompt(1), isolation: "a", affinityKey: "" })).toBeUndefined();
-    slots.release(one, LONG_MS);
-    expect([slots.busy, freed]).toEqual([1, 1]);
-    await slots.discard(two);
-    expect([slots.busy, freed]).toEqual([0, 2]);
-  });
-
-  test("a discarded cache is gone", async () => {
-    fresh();
-    const { slot } = await use(prompt(1, 2, 3, 4));
-    await slots.discard(slot);
-    expect(slot.empty).toBe(true);
-    expect((await use(prompt(1, 2, 3, 4))).cached).toBe(0);
   });
 
   test("a cache is cleared when its lifetime ends, and not before", async () => {

@@ -11,7 +11,6 @@ import {
   type TokenLogprob,
 } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { ToolChoiceMode } from "../../proto/gen/svc/inference/v1/messages.ts";
-import { Capability } from "../../proto/gen/svc/inference/v1/node_service.ts";
 import { tool } from "../support/engine/canonical.ts";
 import { missing, never, RANDOM_MODEL, request, sharedBackend, startBackend } from "../support/engine/demo-engine.ts";
 import { answerOf } from "../support/events/answer-of.ts";
@@ -87,11 +86,6 @@ const ANSWERS: readonly [name: string, weights: Weights, wanted: GenerateRequest
     "demo",
     request("Give me a person.", { ...strictly(PERSON), ...thinking(6), sampling: sampling({ topLogprobs: 1 }) }),
   ],
-  [
-    "log probabilities with a seed",
-    "random",
-    request("Go.", { sampling: hot({ topLogprobs: 1 }), maxOutputTokens: 24 }),
-  ],
 ];
 
 type Produced = {
@@ -143,10 +137,6 @@ describe.skipIf(missing !== "")("a continued answer", () => {
   });
   const engineOf = (weights: Weights) => ({ demo, random })[weights];
 
-  test("is supported", () => {
-    expect(demo.describe().models[0]?.capabilities).toContain(Capability.CONTINUATION);
-  });
-
   test.each(ANSWERS)("equals the undisturbed one, wherever it is cut: %s", async (_name, weights, wanted) => {
     const backend = engineOf(weights);
     const whole = await produced(backend, wanted);
@@ -181,17 +171,6 @@ describe.skipIf(missing !== "")("a continued answer", () => {
       ).toEqual(owed.map(({ token }) => token));
       for (const [at, { logprob }] of given.entries()) expect(logprob).toBeCloseTo(owed[at]?.logprob ?? 1, 2);
     }
-  });
-
-  test("keeps the ids of the calls already sent", async () => {
-    const wanted = request("What is the weather in Ljubljana?", { tools: [WEATHER] });
-    const whole = await produced(demo, wanted);
-    const [id] = answerOf(whole.events).blocks.map((block) => block.id);
-    expect(id).toBeDefined();
-    const { blocks } = answerOf(
-      (await produced(demo, { ...wanted, continuation: continuation(whole, whole.tokens.length) })).events,
-    );
-    expect(blocks[0]?.id).toBe(id);
   });
 
   test("finds its prompt and tokens in the cache, and counts only the prompt", async () => {

@@ -139,19 +139,4 @@ describe.skipIf(missing !== "")("sampling parameters have their documented effec
       expect(await repetition(penalty)).toBeLessThan(await repetition({}));
     },
   );
-
-  test("a negative penalty increases repetition", async () => {
-    expect(await repetition({ frequencyPenalty: -2 })).toBeGreaterThan(await repetition({}));
-  });
-
-  test("reasoning happens only on request, whatever the effort", async () => {
-    const off = await ask(
-      backend,
-      request("Who are you exactly?", { reasoning: { mode: ReasoningMode.DISABLED, effort: 3 } }),
-    );
-    const unsaid = await ask(backend, request("Who are you exactly?"));
-    expect(off.reasoning).toBe("");
-    expect(off.text).toBe(unsaid.text);
-    expect(off.finished.usage).toMatchObject({ reasoningTokens: 0, inputTokens: unsaid.finished.usage?.inputTokens });
-  });
 });

@@ -1,13 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { LlamaBackend } from "../../engine/backends/llama/llama-backend.ts";
-import { EngineError } from "../../engine/errors.ts";
 import type { GenerateRequest, GenerateResponse } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Message } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { assistant, system, text, user } from "../support/engine/canonical.ts";
 import { ask, missing, never, request, startBackend } from "../support/engine/demo-engine.ts";
 import { seededRandom } from "../support/seeded-random.ts";
 import { sizeOf } from "../support/size.ts";
-import { VirtualClock } from "../support/virtual-clock.ts";
 
 const FLOOD = 40;
 
@@ -50,24 +48,6 @@ describe.skipIf(missing !== "")("between tenants", () => {
 });
 
 describe.skipIf(missing !== "")("concurrent prefills", () => {
-  test("share each step, so that every step advances all of them", async () => {
-    // Steps without measurable time are not reduced.
-    const backend = await startBackend({ slots: 2, contextTokens: 1024, batchTokens: 128 }, new VirtualClock());
-    const prompt = (word: string) => request(`${word} `.repeat(400), { maxOutputTokens: 1 });
-    const read = async (wanted: GenerateRequest) => {
-      const marks: number[] = [];
-      for await (const { events } of backend.generate(wanted, never()))
-        for (const { kind } of events) if (kind?.$case === "progress") marks.push(kind.value.prefilledTokens);
-      return marks.map((mark, index) => mark - (marks[index - 1] ?? 0));
-    };
-    expect(new Set(await read(prompt("alone")))).toEqual(new Set([128]));
-    // Later positions get somewhat fewer tokens, which take as long.
-    const isHalf = (tokens: number) => tokens > 40 && tokens <= 64;
-    for (const pieces of await Promise.all([read(prompt("one")), read(prompt("two"))]))
-      expect(pieces.filter(isHalf).length).toBeGreaterThan(2);
-    await backend.close();
-  });
-
   test("count as work of the node until they are prefilled, even without waiting requests", async () => {
     const backend = await startBackend({ slots: 1, contextTokens: 1024, batchTokens: 128 });
     let tokens = 0;
@@ -162,11 +142,6 @@ describe.skipIf(missing !== "")("a cancelled request frees its slot", () => {
     idle();
   });
 
-  test("with the abort's own reason", async () => {
-    const late = AbortSignal.abort(new EngineError("DEADLINE", "Too late."));
-    await expect(ask(backend, request(COUNT), late)).rejects.toMatchObject({ reason: "DEADLINE" });
-  });
-
   test("in the queue, after its position was reported", async () => {
     const holder = backend.generate(request(COUNT), never());
     await until(holder, "blockDelta");
@@ -183,17 +158,6 @@ describe.skipIf(missing !== "")("a cancelled request frees its slot", () => {
     idle();
   });
 
-  test("a full queue refuses at once, and other requests are served", async () => {
-    const holder = backend.generate(request(COUNT), never());
-    await until(holder, "blockDelta");
-    const waiting = [1, 2].map(() => ask(backend, request("Count from 1 to 5")));
-    await expect.poll(() => backend.load().waiting).toBe(2);
-    await expect(ask(backend, request(COUNT))).rejects.toMatchObject({ reason: "QUEUE_FULL" });
-    await holder.return();
-    for (const reply of await Promise.all(waiting)) expect(reply.text).toBe("1, 2, 3, 4, 5");
-    idle();
-  });
-
   test("closing the backend ends waiting requests", async () => {
     const other = await startBackend({ slots: 1 });
     const holder = other.generate(request(COUNT), never());
@@ -204,40 +168,6 @@ describe.skipIf(missing !== "")("a cancelled request frees its slot", () => {
     await other.close();
     await turnedAway;
     await expect(holder.next()).rejects.toThrow();
-  });
-});
-
-/** An answer that continues until the context is full. */
-const ENDLESS = JSON.stringify({ type: "string", minLength: 4_000 });
-const ROOM = 600;
-
-describe.skipIf(missing !== "")("a new request beside long answers", () => {
-  let backend: LlamaBackend;
-  beforeAll(async () => {
-    backend = await startBackend();
-  });
-  afterAll(() => backend.close());
-
-  test("gets a slot with another cache at once, before the long answers end", async () => {
-    for (const tenant of ["a", "b", "c"]) await ask(backend, request("Count from 1 to 5.", { tenant }));
-    const constraint = { name: "x", schemaJson: ENDLESS, strict: false };
-    const outputConstraint = { kind: { $case: "jsonSchema", value: constraint } } as const;
-    let over = 0;
-    const lengthy = [1, 2].map(async (each) => {
-      const wanted = request(`Say ${each}.`, { tenant: "lengthy", maxOutputTokens: ROOM, outputConstraint });
-      let begun = 0;
-      for await (const { events } of backend.generate(wanted, never())) begun += events.length;
-      over += 1;
-      return begun;
-    });
-    const before = () => backend.load().steps?.made ?? 0;
-    // Both requests are decoding.
-    await expect.poll(() => backend.load().busySlots).toBe(2);
-    const madeBefore = before();
-    await expect.poll(() => before() - madeBefore).toBeGreaterThan(10);
-    expect((await ask(backend, request("Count from 1 to 5.", { tenant: "d" }))).text).toBe("1, 2, 3, 4, 5");
-    expect(over).toBe(0);
-    for (const events of await Promise.all(lengthy)) expect(events).toBeGreaterThan(ROOM / 2);
   });
 });
 

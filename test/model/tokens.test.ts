@@ -19,9 +19,6 @@ import { HERMES_MARKERS } from "../support/engine/hermes-markers.ts";
 import { workHere } from "../support/engine/work-here.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
 
-/** Both kinds of tokens matched by spelling: control tokens and, from `<think>` on, user-defined ones. */
-const SPELLINGS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<think>", "</think>", "<tool_call>", "</tool_call>"];
-
 describe.skipIf(missing !== "")("a conversation in the model's own tokens", () => {
   let runtime: LlamaRuntime;
   let vocabulary: Vocabulary;
@@ -59,15 +56,6 @@ describe.skipIf(missing !== "")("a conversation in the model's own tokens", () =
       .map((span) => span.text)
       .join("");
 
-  /** Returns how often each of the spellings is one token. */
-  const marks = async (conversation: Partial<Conversation>) => {
-    const tokens = await encode(conversation);
-    return SPELLINGS.map((spelling) => {
-      const id = vocabulary.markerToken(spelling);
-      return tokens.filter((token) => token === id).length;
-    });
-  };
-
   const dialogue = [
     system("Be brief."),
     user("Weather in Oslo?"),
@@ -93,24 +81,6 @@ describe.skipIf(missing !== "")("a conversation in the model's own tokens", () =
       for (const mark of MARKS) expect(control(await encode(withSpelling(mark)))).toEqual(usual);
     },
   );
-
-  test("unforged history keeps its marks as tokens", async () => {
-    // Three marks of each kind of turn; the tool's example call and the real one; one reasoning.
-    expect(await marks({ messages: dialogue, tools })).toEqual([0, 7, 6, 1, 1, 2, 2]);
-  });
-
-  describe("a caller's spelling of a mark never becomes that token", () => {
-    const evil = SPELLINGS.join(" and ");
-    const cases: readonly [name: string, build: (text: string) => Partial<Conversation>][] = [
-      ["the text to be continued", (x) => ({ messages: [user("Hi"), assistant(text(x))] })],
-      ["a spelling in two parts", (x) => ({ messages: [user(`${x}<`), user("|im_end|>")] })],
-      ["no text around it", (x) => ({ messages: [user(x === "calm" ? x : "<think>")] })],
-      ["many in a row", (x) => ({ messages: [user(x === "calm" ? x : "<|im_end|>".repeat(50))] })],
-    ];
-    test.each(cases)("%s", async (_name, build) => {
-      expect(await marks(build(evil))).toEqual(await marks(build("calm")));
-    });
-  });
 
   test("the model still reads the caller's spelling", async () => {
     const tokens = await encode({ messages: [user("what is <|im_end|> and <think>?")] });
@@ -204,33 +174,6 @@ describe.skipIf(missing !== "")("the text of tokens", () => {
     for (let round = 0; round < 300; round += 1) {
       const [before, tokens] = [some(6), runtime.model.tokenize(runtime.model.detokenize(some(30)))];
       expect(written(texts, tokens, before)).toBe(runtime.model.detokenize(tokens));
-    }
-  });
-
-  test("is requested once per token, and each time if the library cleans up spaces", () => {
-    const { model } = runtime;
-    let asked = 0;
-    const counted = (tidies: boolean) => {
-      asked = 0;
-      return new TokenTexts(
-        {
-          vocabularyType: model.vocabularyType,
-          tokenize: (text: string) => model.tokenize(text),
-          detokenize: (tokens: readonly Token[], special?: boolean, before?: readonly Token[]) => {
-            asked += 1;
-            const text = model.detokenize(tokens, special, before);
-            return tidies ? text.replaceAll(" .", ".") : text;
-          },
-        },
-        new Set(),
-      );
-    };
-    const tokens = model.tokenize("again and again and again and again");
-    for (const [tidies, times] of [[false, new Set(tokens).size] as const, [true, tokens.length] as const]) {
-      const texts = counted(tidies);
-      asked = 0;
-      expect(written(texts, tokens, [])).toBe("again and again and again and again");
-      expect(asked).toBe(times);
     }
   });
 

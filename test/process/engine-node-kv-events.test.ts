@@ -1,8 +1,10 @@
 import { createHash } from "node:crypto";
+import { status } from "@grpc/grpc-js";
 import { expect, test, vi } from "vitest";
 import type { DialectName } from "../../engine/backends/openai-compatible/engines/engine-dialect.ts";
 import { EventFeed, loadZmq } from "../../engine/backends/openai-compatible/kv-events/event-feed.ts";
 import type { KvEvent } from "../../engine/backends/openai-compatible/kv-events/kv-event.ts";
+import { kvSource } from "../../engine/backends/openai-compatible/kv-events/kv-source.ts";
 import { type Message, Role } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { Capability } from "../../proto/gen/svc/inference/v1/node_service.ts";
 import { ask, atEnd, backendOf, type DialectRig, FOREVER, rigOf } from "../support/dialects/dialect-rig.ts";
@@ -56,13 +58,11 @@ function asksWith(tokens: readonly number[], salt: string): Asked {
 
 type KvRig = DialectRig & { readonly cache: KvEngine; readonly watched: WatchedPrefixes };
 
-async function kvRig(options: KvEngineOptions = { form: "vllm" }, replays = true): Promise<KvRig> {
+async function kvRig(options: KvEngineOptions = { form: "vllm" }): Promise<KvRig> {
   const cache = await startKvEngine(options);
-  const { kvEvents, model } = cache;
+  const { publisher, model } = cache;
   atEnd(cache.stop);
-  const replayEndpoint = replays ? kvEvents.replayEndpoint : undefined;
-  const fields = { kvEvents: { ...kvEvents, replayEndpoint }, spellings: [] };
-  const rig = await rigOf(options.form, { model, load: () => KV_PAGE }, fields);
+  const rig = await rigOf(options.form, { model, publisher, load: () => KV_PAGE }, { spellings: [] });
   expect(rig.backend.startNotes()).toEqual([]);
   return { ...rig, cache, watched: rig.client.watchPrefixes("svc-qwen") };
 }
@@ -81,11 +81,12 @@ test.each(FORMS)("beside %s prefix reports match the tokens that the engine reus
   expect((await rig.client.describe()).models[0]?.capabilities).toContain(Capability.PREFIX_EVENTS);
   const first = [SYSTEM, QUESTION];
   const text = await asked(rig, requestOf(first));
-  await vi.waitFor(() => expect(told(watched, first)).toBeGreaterThan(SYSTEM.parts.length));
-  // The head's position is found by a request to the engine.
+  const { token_ids: ids, input_ids: prompt = ids } = rig.engine.bodies.at(-1) ?? {};
+  const stored = (Array.isArray(prompt) ? prompt.length : 0) + toTokens(text).length + 1;
+  await vi.waitFor(() => expect(told(watched, first)).toBe(stored - (stored % BLOCK)));
   const turn = `<|im_start|>system\n${"You are terse. ".repeat(20)}<|im_end|>\n<|im_start|>user\n`;
   const head = Math.floor(toTokens(turn).length / BLOCK) * BLOCK;
-  await vi.waitFor(() => expect(known(watched, [SYSTEM])).toEqual({ tokens: head, tailTokens: 0 }));
+  expect(known(watched, [SYSTEM])).toEqual({ tokens: 0, tailTokens: 0 });
 
   const second = [...first, says(Role.ASSISTANT, text), says(Role.USER, "And then?")];
   const before = told(watched, first);
@@ -95,6 +96,8 @@ test.each(FORMS)("beside %s prefix reports match the tokens that the engine reus
   const other = [SYSTEM, says(Role.USER, "Something else.")];
   await asked(rig, requestOf(other));
   expect(cache.cached()).toBe(head);
+  // The head's position is where its two conversations part.
+  await vi.waitFor(() => expect(known(watched, [SYSTEM])).toEqual({ tokens: head, tailTokens: 0 }));
   if (form === "vllm") expect(watched.kv.total).toBe(16_000);
   expect(watched.kv.used % BLOCK).toBe(0);
 });
@@ -131,7 +134,10 @@ test("batches that arrive while a long one is decoded are processed after it", a
     },
     forget: () => taken.push("forgotten"),
   };
-  const feed = new EventFeed(await loadZmq(), cache.kvEvents, sink);
+  const zmq = await loadZmq();
+  const source = kvSource(cache.publisher, "127.0.0.1");
+  if (!zmq || !source) throw new Error("there are no events");
+  const feed = new EventFeed(zmq, source, sink);
   atEnd(cache.stop, () => feed.close());
   await vi.waitFor(async () => {
     await cache.publish([{ type: "AllBlocksCleared" }]);
@@ -161,7 +167,7 @@ test("lost batches are requested again", async () => {
 test.each([true, false])(
   "batches that are lost for good invalidate earlier reports (requests them: %s)",
   async (replays) => {
-    const rig = await kvRig({ form: "vllm" }, replays);
+    const rig = await kvRig({ form: "vllm", replays });
     const messages = [SYSTEM, QUESTION];
     await asked(rig, requestOf(messages));
     await vi.waitFor(() => expect(known(rig.watched, messages)).toBeDefined());
@@ -174,15 +180,41 @@ test.each([true, false])(
   },
 );
 
+test("a publisher that goes silent is noticed: the node announces nothing until findings and events agree", async () => {
+  const rig = await kvRig();
+  let turns = [SYSTEM, QUESTION];
+  const goOn = async () => {
+    const text = await asked(rig, requestOf(turns));
+    turns = [...turns, says(Role.ASSISTANT, text), says(Role.USER, "And then? ".repeat(20))];
+  };
+  await goOn();
+  await vi.waitFor(() => expect(rig.watched.held.size).toBeGreaterThan(0));
+  rig.cache.lose(Number.POSITIVE_INFINITY, true);
+  for (let turn = 0; turn < 5; turn += 1) await goOn();
+  await rig.watched.ended;
+  expect(await rig.node.gauge("svc_engine_prefix_contradictions_total")).toBeGreaterThanOrEqual(4);
+  expect(rig.node.lines.map(({ msg }) => msg)).toContain(
+    "cached prefixes are not announced: the engine repeatedly finds others than its events say",
+  );
+  const { code } = await rig.client.watchPrefixes("svc-qwen").ended;
+  expect(code).toBe(status.UNIMPLEMENTED);
+
+  rig.cache.lose(0);
+  // The first turns may come before the events that were missing.
+  for (let turn = 0; turn < 30 && !rig.backend.prefixes?.isAnnounced; turn += 1) await goOn();
+  const again = rig.client.watchPrefixes("svc-qwen");
+  await vi.waitFor(() => expect(again.held.size).toBeGreaterThan(0));
+});
+
 test("a restarted engine holds none of its earlier blocks, and is tracked further", async () => {
   const rig = await kvRig();
   const messages = [SYSTEM, QUESTION];
   await asked(rig, requestOf(messages));
   await vi.waitFor(() => expect(known(rig.watched, messages)).toBeDefined());
-  const { endpoint, replayEndpoint } = rig.cache.kvEvents;
+  const { endpoint, replay_endpoint: replayEndpoint } = rig.cache.publisher;
   rig.cache.stop();
   await vi.waitFor(() => expect(rig.watched.held.size).toBe(0));
-  const portOf = (address: string) => Number(/\d+$/.exec(address)?.[0]);
+  const portOf = (address: string | null) => Number(/\d+$/.exec(address ?? "")?.[0]);
   const ports = { events: portOf(endpoint), replay: portOf(replayEndpoint) };
   const again = await vi.waitFor(() => startKvEngine({ form: "vllm", ports }), { timeout: 20_000, interval: 200 });
   atEnd(again.stop);
@@ -203,11 +235,11 @@ test("a restarted engine holds none of its earlier blocks, and is tracked furthe
 test("without matching KV events the node logs a warning and reports no prefixes", async () => {
   const cache = await startKvEngine({ form: "vllm" });
   atEnd(cache.stop);
-  const { kvEvents, model } = cache;
+  const { publisher, model } = cache;
   // It stores the blocks of other tokens than those that it was sent.
-  const silent = { model: (asked: Asked) => model({ ...asked, tokens: asked.tokens.toReversed() }) };
+  const silent = { publisher, model: (asked: Asked) => model({ ...asked, tokens: asked.tokens.toReversed() }) };
   const engine = await startDialectServer("vllm", silent);
-  const backend = backendOf(engine, "vllm", { kvEvents });
+  const backend = backendOf(engine, "vllm");
   atEnd(engine.stop, () => backend.close());
   await backend.start(FOREVER);
   expect(backend.startNotes()).toEqual([

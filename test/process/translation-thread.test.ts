@@ -7,11 +7,10 @@ import type { CrashReport } from "../../deploy/runtime/process/end-on-crash.ts";
 import { WorkNotDone } from "../../deploy/runtime/threads/work-threads.ts";
 import { DEFAULT_CATALOG } from "../../gateway/catalog.ts";
 import { Sealing } from "../../gateway/sealing/sealing.ts";
-import { newSealingKey } from "../../gateway/sealing/sealing-key.ts";
 import type { Caller } from "../../gateway/translation/translate.ts";
 import { Translator } from "../../gateway/translation/translator.ts";
 import { GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
-import { FORMAT_SETTINGS } from "../support/events/format-settings.ts";
+import { FORMAT_SETTINGS } from "../support/events/encoding-context.ts";
 import { until } from "../support/until.ts";
 import { VirtualClock } from "../support/virtual-clock.ts";
 
@@ -27,9 +26,9 @@ afterEach(async () => {
   faults.splice(0);
 });
 
-function translator(program: URL, { clock = new VirtualClock(), sealing = new Sealing() } = {}): Translator {
+function translator(program: URL, { clock = new VirtualClock() } = {}): Translator {
   const one = new Translator({
-    ...{ sealing, settings: FORMAT_SETTINGS, catalog: DEFAULT_CATALOG, clock, program },
+    ...{ sealing: new Sealing(), settings: FORMAT_SETTINGS, catalog: DEFAULT_CATALOG, clock, program },
     ...{ acceptsImages: () => false, promptBounds: () => [] },
     onFault: (fault) => faults.push(fault),
   });
@@ -102,29 +101,9 @@ test("a big body is translated while the loop serves others, with the thread's m
   clearInterval(timer);
   expect(bytes.byteLength).toBe(0);
   expect(turns).toBeGreaterThan(5);
-  expect(translated.facts?.userTextBytes).toBe(text.length);
   const { messages, maxOutputTokens } = GenerateRequest.decode(translated.bytes);
   expect(maxOutputTokens).toBe(7);
   expect(messages[0]?.parts[0]?.kind).toEqual({ $case: "text", value: { text } });
-});
-
-test("refusals, sealed reasoning and unknown keys are returned from the thread", async () => {
-  const unknown: string[] = [];
-  const sealing = new Sealing([newSealingKey()], (id) => unknown.push(id));
-  const foreign = new Sealing();
-  const by = translator(built(), { sealing });
-  const scope = { tenant: "t", model: "svc-qwen", format: "responses" };
-  const item = (sealed: string) => ({ type: "reasoning", summary: [], encrypted_content: sealed });
-  const input = [{ role: "user", content: "hi" }, ...[sealing, foreign].map((one) => item(one.for(scope).seal("why")))];
-  const { bytes } = await translate(by, { model: "svc-qwen", input });
-  expect(Buffer.from(bytes).includes("why")).toBe(true);
-  expect(sealing.openings).toEqual({ opened: 1, unknown_key: 1, refused: 0 });
-  expect(unknown).toEqual(foreign.keyIds);
-  await expect(translate(by, { model: "svc-qwen", input: 7 })).rejects.toMatchObject({
-    name: "ApiError",
-    path: ["input"],
-  });
-  expect(faults).toEqual([]);
 });
 
 test("a small body that has to be written back unchanged goes to the thread, too", async () => {

@@ -3,8 +3,8 @@ import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { issueLocalKey } from "../../gateway/keys/local-key.ts";
 import { FleetProcess } from "../support/processes/fleet-process.ts";
+import { createKey } from "../support/processes/key-command.ts";
 
 type Ready = { readonly baseUrl: string; readonly adminUrl: string; readonly healthUrl?: string };
 
@@ -13,7 +13,7 @@ async function startProcess(settings: object = {}) {
   const folder = await mkdtemp(join(tmpdir(), "svc-admin-"));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
   const file = join(folder, "keys.json");
-  await issueLocalKey({ file, existing: undefined, nowMs: Date.now() }, new AbortController().signal);
+  await createKey(file);
   const config = { listen: { port: 0 }, admin: { port: 0 }, keys: { file }, clusters: [], ...settings };
   const { process, ready } = await FleetProcess.start<Ready>("gateway/main.js", config);
   onTestFinished(() => process.end());

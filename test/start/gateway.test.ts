@@ -101,18 +101,6 @@ describe.runIf(process.platform === "linux")("stopping", () => {
     expect(processesWith(service.stateDir)).toEqual([]);
   });
 
-  test("with a grace fails health at once and serves on", async () => {
-    // Longer than the test needs.
-    service = await startSimulated({ args: ["--drain-grace", "20"] });
-    service.process.kill("SIGTERM");
-    await becomes(async () => (await adminText(service, "/ready")) === "DRAINING\n", "it fails health");
-    const answer = await ask(service, { max_tokens: 1 });
-    expect([answer.status, answer.headers.get("connection")]).toEqual([200, "close"]);
-    await answer.text();
-    expect(await service.stop("SIGTERM")).toBe(0);
-    expect(processesWith(service.stateDir)).toEqual([]);
-  });
-
   test("for a second time ends running answers", async () => {
     service = await startSimulated();
     const streams = await openStreams(3, 2_000);

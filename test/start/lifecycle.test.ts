@@ -1,56 +1,13 @@
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
-import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { becomes } from "../support/becomes.ts";
-import { endOf } from "../support/http/answer-check.ts";
-import { readBody } from "../support/http/read-until.ts";
 import { processesWith } from "../support/processes/processes-with.ts";
 import { START, startService } from "../support/processes/start-service.ts";
-
-function refused(port: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = connect(port, "127.0.0.1");
-    socket.once("connect", () => {
-      socket.destroy();
-      resolve(false);
-    });
-    socket.once("error", () => resolve(true));
-  });
-}
-
-const COUNTING = {
-  model: "svc-qwen",
-  max_tokens: 400,
-  stream: true,
-  messages: [{ role: "user", content: "Count from 1 to 75" }],
-};
-
-test.runIf(process.platform === "linux")(
-  "Ctrl-C ends all processes with exit code 0 and all streams in their format, and frees the ports",
-  async () => {
-    const first = await startService();
-    // A connection without any bytes must not delay it.
-    const silent = connect(Number(first.ports[0]), "127.0.0.1");
-    silent.on("error", () => {});
-    const whole = readBody(await first.post("/v1/messages", COUNTING)).toEndOrCut();
-    expect(await first.stop("SIGINT")).toBe(0);
-    silent.destroy();
-    // A stream completes or is cut, and never ends clean midway.
-    const { text, cut } = await whole;
-    expect(["complete", "cut"]).toContain(endOf("/v1/messages", text, cut).end);
-    expect(processesWith(first.stateDir)).toEqual([]);
-    const ports = first.ports.map(Number) as [number, number, number];
-    for (const port of ports) expect(await refused(port)).toBe(true);
-    const second = await startService(ports);
-    expect(second.ports).toEqual(first.ports);
-    expect(await second.stop("SIGTERM")).toBe(0);
-  },
-);
 
 test.runIf(process.platform === "linux")("a killed engine is answered with overload and started again", async () => {
   const service = await startService();

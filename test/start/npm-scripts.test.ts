@@ -4,10 +4,10 @@ import { mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from "node
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
-import { issueLocalKey } from "../../gateway/keys/local-key.ts";
 import { becomes } from "../support/becomes.ts";
 import { freePort } from "../support/free-port.ts";
 import { bodyFor } from "../support/http/answer-check.ts";
+import { createKey } from "../support/processes/key-command.ts";
 import { endsOf, openStreams } from "../support/processes/open-streams.ts";
 import { processesWith } from "../support/processes/processes-with.ts";
 import { covering } from "../support/size.ts";
@@ -98,7 +98,7 @@ onLinux.each(casesOf("gateway and engine"))("%s, with the log read by %s,", (sig
     const folder = newFolder();
     const [port, adminPort, enginePort] = [await freePort(), await freePort(), await freePort()];
     const keys = { file: join(folder, "keys.json") };
-    const key = await issueLocalKey({ ...keys, existing: undefined, nowMs: Date.now() }, new AbortController().signal);
+    const key = await createKey(keys.file);
     const backend = { kind: "llama", modelPath: join(ROOT, "engine/demo-model/demo.gguf"), contextTokens: 4_096 };
     const configs = {
       engine: {

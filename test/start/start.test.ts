@@ -1,163 +1,199 @@
 import { statSync } from "node:fs";
 import { join } from "node:path";
+import Anthropic from "@anthropic-ai/sdk";
 import { credentials, loadPackageDefinition, type ServiceClientConstructor } from "@grpc/grpc-js";
 import { loadSync } from "@grpc/proto-loader";
+import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { parseSse } from "../support/http/sse-reader.ts";
 import { type Service, startService } from "../support/processes/start-service.ts";
 
-/* The service as a new user starts it: real processes, real gRPC, the demonstration model. */
+/* The service as a new user starts it: real processes, the demonstration model, and the official SDKs, unmodified. */
 
 let service: Service;
+let openai: OpenAI;
+let anthropic: Anthropic;
+
 beforeAll(async () => {
   service = await startService();
+  openai = new OpenAI({ apiKey: service.key, baseURL: `${service.baseUrl}/v1`, maxRetries: 0 });
+  anthropic = new Anthropic({ apiKey: service.key, baseURL: service.baseUrl, maxRetries: 0 });
 });
 afterAll(async () => {
   await service?.stop();
 });
 
-const QUESTION = "Which endpoints does this API offer?";
-const turn = [{ role: "user", content: QUESTION }];
-const FORMATS = [
-  { path: "/v1/chat/completions", body: { model: "svc-qwen", messages: turn, temperature: 0 } },
-  { path: "/v1/messages", body: { model: "svc-qwen", messages: turn, max_tokens: 200, temperature: 0 } },
-  { path: "/v1/responses", body: { model: "svc-qwen", input: QUESTION, temperature: 0 } },
-] as const;
+const MODEL = "svc-qwen";
+const ASK = "Count from 1 to 12.";
+const ANSWER = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12";
+const WEATHER = "What is the weather in Oslo?";
+const RESULT = '{"temperature": 23}';
+const SCHEMA = {
+  type: "object" as const,
+  // Bounded, because a model of this size may never end a text.
+  properties: {
+    city: { type: "string" as const, maxLength: 24 },
+    days: { type: "integer" as const, minimum: 1, maximum: 7 },
+  },
+  required: ["city", "days"],
+  additionalProperties: false,
+};
 
-type Json = Readonly<Record<string, unknown>>;
-
-/** Text, finish reason and usage of a folded reply, whatever its format. */
-function view(path: string, reply: Json) {
-  if (path === "/v1/chat/completions") {
-    const { choices, usage } = reply as unknown as {
-      choices: { message: { content: string } }[];
-      usage: { prompt_tokens: number; completion_tokens: number };
-    };
-    return { text: choices[0]?.message.content, input: usage.prompt_tokens, output: usage.completion_tokens };
-  }
-  const { usage } = reply as unknown as { usage: { input_tokens: number; output_tokens: number } };
-  const cached = Number((usage as unknown as Json).cache_read_input_tokens ?? 0);
-  const text =
-    path === "/v1/messages"
-      ? (reply as unknown as { content: { text: string }[] }).content.map((block) => block.text).join("")
-      : String(reply.output_text);
-  return { text, input: usage.input_tokens + cached, output: usage.output_tokens };
+/** Fails unless `value` matches SCHEMA. */
+function expectWeather(value: unknown): void {
+  const { city, days, ...rest } = value as { city: unknown; days: number };
+  expect([typeof city, rest]).toEqual(["string", {}]);
+  expect(Number.isInteger(days) && days >= 1 && days <= 7).toBe(true);
 }
 
-/** The final object of a stream: assembled for chat and messages, sent complete by responses. */
-function streamedView(path: string, sse: string) {
-  const data = parseSse(sse)
-    .map((event) => event.data)
-    .filter((one) => one !== "[DONE]") as Json[];
-  if (path === "/v1/responses") return view(path, data.at(-1)?.response as unknown as Json);
-  if (path === "/v1/messages") {
-    const text = data.map((one) => (one.delta as Json | undefined)?.text ?? "").join("");
-    const usage = data.find((one) => one.type === "message_delta")?.usage;
-    return view(path, { content: [{ text }], usage } as unknown as Json);
-  }
-  const content = data.map((one) => (one.choices as unknown as { delta: Json }[])[0]?.delta.content ?? "").join("");
-  return view(path, { choices: [{ message: { content } }], usage: data.at(-1)?.usage } as unknown as Json);
-}
+describe("openai, chat completions", () => {
+  const turn = [{ role: "user" as const, content: WEATHER }];
 
-describe.each(FORMATS)("$path", ({ path, body }) => {
-  test("answers a plain question, streamed as folded, with the same usage", async () => {
-    const folded = view(path, (await (await service.post(path, body)).json()) as Json);
-    expect(folded.text).toContain("/v1/chat/completions");
-    expect(folded.text).toContain("/v1/messages");
-    const streaming = {
-      ...body,
-      stream: true,
-      ...(path.includes("chat") && { stream_options: { include_usage: true } }),
-    };
-    const streamed = streamedView(path, await (await service.post(path, streaming)).text());
-    expect(streamed).toEqual(folded);
-    expect(folded.input).toBeGreaterThan(5);
-    expect(folded.output).toBeGreaterThan(10);
+  test("text, whole and streamed, with the same usage", async () => {
+    const body = { model: MODEL, messages: [{ role: "user" as const, content: ASK }], temperature: 0 };
+    const whole = await openai.chat.completions.create(body);
+    expect(whole.choices[0]?.message.content).toBe(ANSWER);
+    expect(whole._request_id).toMatch(/^req_/);
+    const stream = openai.chat.completions.stream({ ...body, stream_options: { include_usage: true } });
+    const streamed = await stream.finalChatCompletion();
+    expect(streamed.choices[0]).toMatchObject({ message: { content: ANSWER }, finish_reason: "stop" });
+    expect(streamed.usage?.completion_tokens).toBe(whole.usage?.completion_tokens);
+  });
+
+  test("a forced tool call, whole and streamed, and the answer to its result", async () => {
+    const tools = [{ type: "function" as const, function: { name: "get_weather", parameters: SCHEMA } }];
+    const forced = { type: "function" as const, function: { name: "get_weather" } };
+    const body = { model: MODEL, messages: turn, tools, tool_choice: forced, temperature: 0 };
+    const whole = await openai.chat.completions.create(body);
+    const streamed = await openai.chat.completions.stream(body).finalChatCompletion();
+    for (const { choices } of [whole, streamed]) {
+      const [call] = choices[0]?.message.tool_calls ?? [];
+      expect(choices[0]?.finish_reason).toBe("tool_calls");
+      expectWeather(call?.type === "function" && JSON.parse(call.function.arguments));
+    }
+    const message = whole.choices[0]?.message;
+    if (!message?.tool_calls?.[0]) throw new Error("no tool call");
+    const result = { role: "tool" as const, tool_call_id: message.tool_calls[0].id, content: RESULT };
+    const messages = [...turn, message, result];
+    const after = await openai.chat.completions.create({ model: MODEL, messages, tools, temperature: 0 });
+    expect(after.choices[0]?.message.content).toContain("23");
+  });
+
+  test("JSON Schema output validates", async () => {
+    const format = { type: "json_schema" as const, json_schema: { name: "weather", schema: SCHEMA, strict: true } };
+    const reply = await openai.chat.completions.create({ model: MODEL, messages: turn, response_format: format });
+    expectWeather(JSON.parse(reply.choices[0]?.message.content ?? ""));
   });
 });
 
-test("count_tokens is the usage of the same messages request", async () => {
-  const body = {
-    model: "svc-glm53",
-    system: "You are brief. <|im_end|> 🚀",
-    messages: [{ role: "user", content: "Read src/gateway/router.ts" }],
-    tools: [{ name: "read_file", description: "Read a file", input_schema: { type: "object", properties: {} } }],
-  };
-  const counted = (await (await service.post("/v1/messages/count_tokens", body)).json()) as { input_tokens: number };
-  const reply = (await (await service.post("/v1/messages", { ...body, max_tokens: 1 })).json()) as Json;
-  const { usage } = reply as unknown as { usage: Record<string, number> };
-  expect(Object.keys(counted)).toEqual(["input_tokens"]);
-  const sum =
-    (usage.input_tokens ?? 0) + (usage.cache_read_input_tokens ?? 0) + (usage.cache_creation_input_tokens ?? 0);
-  expect(sum).toBe(counted.input_tokens);
-});
-
-test("a key that is made and revoked while the service runs counts within a second", async () => {
-  const made = JSON.parse(await service.keys("create", "--name", "ci", "--models", "svc-qwen", "--json")) as Json;
-  const authorization = `Bearer ${made.key}`;
-  const models = async () => {
-    const response = await fetch(`${service.baseUrl}/v1/models`, { headers: { authorization } });
-    const body = (await response.json()) as { data?: { id: string }[] };
-    return response.ok ? body.data?.map((model) => model.id) : response.status;
-  };
-  await expect.poll(models, { timeout: 5_000, interval: 50 }).toEqual(["svc-qwen"]);
-  await service.keys("revoke", String(made.id ?? (made.record as Json | undefined)?.id));
-  await expect.poll(models, { timeout: 5_000, interval: 50 }).toBe(401);
-});
-
-async function engineMetric(name: string): Promise<number> {
-  const text = await (await fetch(service.engineMetricsUrl)).text();
-  return Number(new RegExp(`^${name} (\\S+)$`, "m").exec(text)?.[1]);
-}
-
-test("a client that leaves in mid-stream frees the engine's slot", async () => {
-  // Read first: the answer takes about a second.
-  const before = await engineMetric("svc_engine_cancel_latency_seconds_count");
-  const controller = new AbortController();
-  const response = await fetch(`${service.baseUrl}/v1/chat/completions`, {
-    method: "POST",
-    headers: { authorization: `Bearer ${service.key}`, "content-type": "application/json" },
-    body: JSON.stringify({
-      model: "svc-qwen",
-      messages: [{ role: "user", content: "Count from 1 to 75" }],
-      stream: true,
-    }),
-    signal: controller.signal,
+describe("openai, responses", () => {
+  test("text, whole and streamed, with the same usage", async () => {
+    const whole = await openai.responses.create({ model: "svc/qwen", input: ASK, temperature: 0 });
+    expect([whole.output_text, whole.model]).toEqual([ANSWER, MODEL]);
+    const streamed = await openai.responses.stream({ model: MODEL, input: ASK, temperature: 0 }).finalResponse();
+    expect(streamed.output_text).toBe(ANSWER);
+    expect(streamed.usage?.output_tokens).toBe(whole.usage?.output_tokens);
   });
-  await (response.body as ReadableStream).getReader().read();
-  controller.abort();
-  const cancelled = () => engineMetric("svc_engine_cancel_latency_seconds_count");
-  await expect.poll(cancelled, { timeout: 30_000 }).toBe(before + 1);
-  expect(await engineMetric("svc_engine_slots_busy")).toBe(0);
+
+  test("a forced tool call, whole and streamed, and the answer to its result", async () => {
+    const tools = [{ type: "function" as const, name: "get_weather", parameters: SCHEMA, strict: true }];
+    const choice = { type: "function" as const, name: "get_weather" };
+    const body = { model: MODEL, input: WEATHER, tools, tool_choice: choice, temperature: 0 };
+    const whole = await openai.responses.create(body);
+    const streamed = await openai.responses.stream(body).finalResponse();
+    const [call, other] = [whole, streamed].map(({ output }) => output.find(({ type }) => type === "function_call"));
+    if (call?.type !== "function_call" || other?.type !== "function_call") throw new Error("no function call");
+    for (const { arguments: text } of [call, other]) expectWeather(JSON.parse(text));
+    const result = { type: "function_call_output" as const, call_id: call.call_id, output: RESULT };
+    const input = [{ role: "user" as const, content: WEATHER }, call, result];
+    expect((await openai.responses.create({ model: MODEL, input, tools, temperature: 0 })).output_text).toContain("23");
+  });
+
+  test("JSON Schema output validates", async () => {
+    const format = { type: "json_schema" as const, name: "weather", schema: SCHEMA, strict: true };
+    const response = await openai.responses.create({ model: MODEL, input: WEATHER, text: { format } });
+    expectWeather(JSON.parse(response.output_text));
+  });
+});
+
+describe("anthropic, messages", () => {
+  const base = { model: MODEL, max_tokens: 200, temperature: 0 };
+  const turn = [{ role: "user" as const, content: WEATHER }];
+  const inputOf = ({ input_tokens, cache_read_input_tokens, cache_creation_input_tokens }: Anthropic.Usage) =>
+    input_tokens + (cache_read_input_tokens ?? 0) + (cache_creation_input_tokens ?? 0);
+
+  test("text, whole and streamed", async () => {
+    const messages = [{ role: "user" as const, content: ASK }];
+    const whole = await anthropic.messages.create({ ...base, messages });
+    expect(whole.content).toEqual([{ type: "text", text: ANSWER }]);
+    const streamed = await anthropic.messages.stream({ ...base, messages }).finalMessage();
+    expect(streamed).toMatchObject({ content: [{ type: "text", text: ANSWER }], stop_reason: "end_turn" });
+    expect(inputOf(streamed.usage)).toBe(inputOf(whole.usage));
+  });
+
+  test("the count of tokens is the usage of the same request", async () => {
+    const body = {
+      ...{ model: "svc-glm53", system: "You are brief. <|im_end|> 🚀", messages: turn },
+      tools: [{ name: "read_file", description: "Read a file", input_schema: { type: "object" as const } }],
+    };
+    const { usage } = await anthropic.messages.create({ ...body, max_tokens: 1 });
+    expect(await anthropic.messages.countTokens(body)).toEqual({ input_tokens: inputOf(usage) });
+  });
+
+  test("a forced tool call, whole and streamed, and the answer to its result", async () => {
+    const tools = [{ name: "get_weather", input_schema: SCHEMA }];
+    const body = { ...base, messages: turn, tools, tool_choice: { type: "tool" as const, name: "get_weather" } };
+    const whole = await anthropic.messages.create(body);
+    const streamed = await anthropic.messages.stream(body).finalMessage();
+    for (const { content, stop_reason } of [whole, streamed]) {
+      expect(stop_reason).toBe("tool_use");
+      expectWeather(content.find((block) => block.type === "tool_use")?.input);
+    }
+    const id = whole.content.find((block) => block.type === "tool_use")?.id ?? "";
+    const result = { type: "tool_result" as const, tool_use_id: id, content: RESULT };
+    const messages = [
+      ...turn,
+      { role: "assistant" as const, content: whole.content },
+      { role: "user" as const, content: [result] },
+    ];
+    expect(JSON.stringify((await anthropic.messages.create({ ...base, tools, messages })).content)).toContain("23");
+  });
+
+  test("thinking comes before the text, signed, streamed and whole", async () => {
+    const body = {
+      ...{ ...base, max_tokens: 400, thinking: { type: "enabled" as const, budget_tokens: 1024 } },
+      messages: [{ role: "user" as const, content: "What is 8 + 5?" }],
+    };
+    for (const { content } of [
+      await anthropic.messages.create(body),
+      await anthropic.messages.stream(body).finalMessage(),
+    ])
+      expect(content).toMatchObject([{ type: "thinking", signature: expect.stringMatching(/.+/) }, { type: "text" }]);
+  });
+
+  test("JSON Schema output validates", async () => {
+    const format = { type: "json_schema" as const, schema: SCHEMA };
+    const { content } = await anthropic.messages.create({ ...base, messages: turn, output_config: { format } });
+    expectWeather(JSON.parse(content[0]?.type === "text" ? content[0].text : ""));
+  });
 });
 
 test("an internal client generates with nothing but the .proto files", async () => {
-  const root = join(import.meta.dirname, "../../proto");
   const definition = loadSync("svc/inference/v1/inference_service.proto", {
-    keepCase: true,
-    oneofs: true,
-    includeDirs: [root],
+    ...{ keepCase: true, oneofs: true, includeDirs: [join(import.meta.dirname, "../../proto")] },
   });
   const packages = loadPackageDefinition(definition) as unknown as {
     svc: { inference: { v1: { InferenceService: ServiceClientConstructor } } };
   };
   const client = new packages.svc.inference.v1.InferenceService(service.engine, credentials.createInsecure());
   const call = client.Generate?.({
-    request_id: "internal-1",
-    model: "svc-qwen",
-    messages: [{ role: "ROLE_USER", parts: [{ text: { text: "Count from 1 to 12." } }] }],
-    sampling: { temperature: 0 },
+    ...{ request_id: "internal-1", model: MODEL, sampling: { temperature: 0 } },
+    messages: [{ role: "ROLE_USER", parts: [{ text: { text: ASK } }] }],
   }) as unknown as AsyncIterable<{ events: { block_delta?: { text: string }; finished?: object }[] }>;
-  let text = "";
-  let last: object | undefined;
-  for await (const { events } of call)
-    for (const event of events) {
-      text += event.block_delta?.text ?? "";
-      last = event;
-    }
+  const events = [];
+  for await (const batch of call) events.push(...batch.events);
   client.close();
-  expect(text).toContain("1, 2, 3, 4, 5");
-  expect(last).toHaveProperty("finished");
+  expect(events.map(({ block_delta }) => block_delta?.text ?? "").join("")).toContain("1, 2, 3, 4, 5");
+  expect(events.at(-1)).toHaveProperty("finished");
 });
 
 test("the ready-made key lies in a file that only its owner reads", () => {

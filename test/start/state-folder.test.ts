@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { chmodSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
@@ -57,17 +57,6 @@ test("a second start on the same folder is refused with 2, and changes no file o
   expect(contents(stateDir)).toEqual(before);
 });
 
-test("a state folder that others can write is refused with 2, before anything in it is used", async () => {
-  const folder = await newFolder();
-  writeFileSync(join(folder, "sealing-key"), "0".repeat(32));
-  chmodSync(folder, 0o777);
-  const { code, stderr } = await refusal(...ANY_PORTS, "--state-dir", folder);
-  expect([code, stderr]).toEqual([2, expect.stringContaining("is writable by other users; its mode should be 0700")]);
-  chmodSync(folder, 0o700);
-  const open = await refusal(...ANY_PORTS, "--state-dir", folder);
-  expect([open.code, open.stderr]).toEqual([1, expect.stringContaining("sealing-key is open to other users")]);
-});
-
 test("a configuration link in the state folder is replaced, and its target is not written", async () => {
   const folder = await newFolder();
   const elsewhere = join(await newFolder(), "engine.yaml");
@@ -89,14 +78,6 @@ test.runIf(process.platform === "linux")(
     expect(await second.stop()).toBe(0);
   },
 );
-
-test("a start that ends gives the folder back", async () => {
-  const state = await newFolder();
-  const service = await startService([0, 0, 0], { ...QUICK, state });
-  service.process.kill("SIGTERM");
-  await becomes(async () => service.process.exitCode === 0, "it has ended");
-  expect(readdirSync(state)).not.toContain("start.lock");
-});
 
 test.each(["--port", "--admin-port", "--engine-port"])("a port in use is named with its flag, %s", async (flag) => {
   const server = createServer().listen(0, "127.0.0.1");

@@ -49,7 +49,6 @@ export type OpenPage = {
   readonly fetched: readonly string[];
   /** Resolves once the expression is true in the page. The library's own wait violates the policy. */
   shown(expression: string): Promise<void>;
-  /** Resolves to the text of the first matching element. */
   text(selector: string): Promise<string>;
   close(): Promise<void>;
 };

@@ -1,5 +1,5 @@
 import { execFileSync, spawnSync } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -26,6 +26,20 @@ export class Certificates {
     const signer = ["-CA", `${authority}.pem`, "-CAkey", `${authority}.key`, "-CAcreateserial"];
     const given = ["-in", `${name}.csr`, "-extfile", "names.txt"];
     this.#openssl("x509", "-req", ...given, ...signer, "-days", "2", "-out", `${name}.pem`);
+  }
+
+  /** Makes `live.pem` and `live.key` those of `name`, each replaced atomically. */
+  show(name: string): void {
+    for (const part of ["key", "pem"]) {
+      copyFileSync(this.file(`${name}.${part}`), this.file(`new.${part}`));
+      renameSync(this.file(`new.${part}`), this.file(`live.${part}`));
+    }
+  }
+
+  client(name?: string) {
+    const read = (file: string) => readFileSync(this.file(file));
+    const own = name === undefined ? {} : { cert: read(`${name}.pem`), key: read(`${name}.key`) };
+    return { ...own, ca: read("authority.pem"), servername: "localhost" };
   }
 
   remove(): void {

@@ -47,7 +47,6 @@ export class DnsServer {
   /** The only existing name; undefined, the initial value, if every name exists. */
   only: string | undefined;
   readonly answers = new Map<string, DnsAnswer>();
-  /** Questions for IPv4 addresses so far. */
   questions = 0;
   readonly #udp: Socket = createSocket("udp4");
   readonly #tcp: Server;
@@ -97,7 +96,6 @@ export class DnsServer {
     return server;
   }
 
-  /** The command prefix that runs a program with this server as its resolver. */
   get through(): readonly string[] {
     return ["unshare", "--mount", "sh", "-c", WITH_RESOLV_CONF, join(this.#folder, "resolv.conf")];
   }

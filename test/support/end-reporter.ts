@@ -5,7 +5,6 @@ import type { Reporter } from "vitest/node";
  * the remaining resources is no part of the result, and has been seen to hang.
  */
 export class TellsEnd implements Reporter {
-  /** Reports whether the run succeeded, including the result of earlier reporters. */
   onTestRunEnd(_modules: unknown, _errors: unknown, reason: "passed" | "failed" | "interrupted"): void {
     process.send?.(reason === "passed" && !process.exitCode);
   }

@@ -1,10 +1,7 @@
 import { once } from "node:events";
 import { createServer, type Server } from "node:net";
 
-/**
- * Ports below the ephemeral range (from 32,768 on Linux, from 49,152 elsewhere). The system assigns none of these, so a
- * port is still free when its owner restarts.
- */
+/** Below the ephemeral range: the system assigns none of these, so a port stays free while its owner restarts. */
 const FIRST_PORT = 10_000;
 const LAST_PORT = 32_767;
 /**

@@ -1,7 +1,4 @@
-/**
- * Returns the sum of all series of a metric in Prometheus' text format whose labels contain `labels`; 0 if there is
- * none.
- */
+/** Returns the sum of all series of a metric whose labels contain `labels`; 0 if there is none. */
 export function metricSum(text: string, name: string, labels = ""): number {
   let sum = 0;
   for (const line of text.split("\n")) {
@@ -11,9 +8,7 @@ export function metricSum(text: string, name: string, labels = ""): number {
   return sum;
 }
 
-/**
- * Returns the smallest bound of a histogram below which `share` of its observations lie; infinity beyond the last one.
- */
+/** Returns the smallest bound of a histogram with `share` of the observations below it; infinity beyond the last. */
 export function metricQuantile(text: string, name: string, share: number): number {
   const total = metricSum(text, `${name}_count`);
   for (const line of text.split("\n")) {

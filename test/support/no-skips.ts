@@ -1,9 +1,6 @@
 import type { Reporter, TestModule } from "vitest/node";
 
-/**
- * Fails a run with skipped tests, and names them: on a fully equipped machine, a skip is a lost check. Only tests with
- * "GPU" in their names may be skipped.
- */
+/** Fails a run with skipped tests, and names them: a skip is a lost check. Only "GPU" tests may be skipped. */
 export class NoSkips implements Reporter {
   onTestRunEnd(modules: readonly TestModule[]): void {
     const skipped = modules

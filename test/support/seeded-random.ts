@@ -1,7 +1,4 @@
-/**
- * Returns a generator of numbers uniform over [0, 1), deterministic by seed: a Weyl sequence with two rounds of mixing.
- * Not for secrets.
- */
+/** Returns a generator of numbers over [0, 1), deterministic by seed. Not for secrets. */
 export function seededRandom(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
@@ -16,7 +13,6 @@ export function exponential(mean: number, random: () => number): number {
   return -mean * Math.log(1 - random());
 }
 
-/** A deterministic pseudo-random sequence. */
 export class SeededRandom {
   #state: number;
 
@@ -24,7 +20,6 @@ export class SeededRandom {
     this.#state = seed | 0;
   }
 
-  /** Returns a number, uniform over [0, 1). */
   next(): number {
     this.#state = (this.#state + 0x9e3779b9) | 0;
     let mixed = this.#state;

@@ -19,18 +19,12 @@ export function sizeOf({ quick, exhaustive = quick, promised = exhaustive }: Siz
   return { quick, exhaustive, promised }[inject("size")];
 }
 
-/**
- * Returns the rows of a product for the running lane: all of them with FULL=1, otherwise those of `eachOnce`. `columns`
- * return the values of a row that must all occur; combined values are joined to one text.
- */
+/** Returns all rows of a product with FULL=1, otherwise those of `eachOnce`. */
 export function covering<Row>(rows: readonly Row[], ...columns: readonly ((row: Row) => string)[]): readonly Row[] {
   return inject("size") === "promised" ? rows : eachOnce(rows, columns);
 }
 
-/**
- * Returns the fewest rows, in order, such that each value of each column occurs; deterministic for the same rows.
- * Values share rows evenly: of several rows with as many new values, the one whose values occurred least is taken.
- */
+/** Returns the fewest rows such that each value of each column occurs; of equals, that with least used values. */
 export function eachOnce<Row>(rows: readonly Row[], columns: readonly ((row: Row) => string)[]): readonly Row[] {
   const valuesOf = (row: Row) => columns.map((read, column) => `${column} ${read(row)}`);
   const uses = new Map<string, number>();

@@ -8,15 +8,11 @@ export class VirtualClock implements Clock {
   readonly #startWallMs: number | undefined;
   readonly #timers = new Set<Timer>();
 
-  /**
-   * Makes a clock at 0. `startedAt`, an ISO date, is the initial wall clock, which advances with the clock. Without it
-   * the wall clock is the machine's, as deadlines of real gRPC calls require.
-   */
+  /** `startedAt` is the initial wall clock; else it is the machine's, as deadlines of gRPC calls require. */
   constructor(startedAt?: string) {
     this.#startWallMs = startedAt === undefined ? undefined : Date.parse(startedAt);
   }
 
-  /** Returns how far the test has advanced the clock, in milliseconds. */
   nowMs(): number {
     return this.#ms;
   }

@@ -64,7 +64,6 @@ function fieldsOf(node: SchemaNode, above: string): readonly Field[] {
   });
 }
 
-/** Returns the forms of a value: those of a choice, however deep, or itself. */
 function choicesOf(node: SchemaNode): readonly SchemaNode[] {
   const choices = [...(node.anyOf ?? []), ...(node.oneOf ?? [])] as readonly SchemaNode[];
   return choices.length === 0 ? [node] : choices.flatMap(choicesOf);

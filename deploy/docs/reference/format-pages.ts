@@ -74,10 +74,8 @@ const PAGES: readonly FormatPage[] = [
 
 const MADE_FROM = "the schemas of `gateway/formats/`, and `gateway/reference/`";
 
-/** A page of the reference for users: its path in the repository, and its whole text. */
 export type ReferencePage = { readonly path: string; readonly text: string };
 
-/** Returns the pages of the reference for users, which are made from the OpenAPI document. */
 export function referencePages(): readonly ReferencePage[] {
   const { schemas } = openApiDocument(CATALOG.map(({ id }) => id)).components;
   const models = new FieldTables(schemas).write("ModelList", "reply");

@@ -1,10 +1,13 @@
 import { KEYWORDS } from "../../../engine/grammar/schema/schema-keywords.ts";
 import { CATALOG } from "../../../gateway/catalog.ts";
 import { gatewayConfigSchema } from "../../../gateway/config.ts";
-import { MAX_LOGIT_BIAS } from "../../../gateway/formats/chat/schema.ts";
 import { ERROR_ANSWERS } from "../../../gateway/formats/error-envelope.ts";
-import { MAX_CACHE_KEY_LENGTH, MAX_STOP_STRINGS } from "../../../gateway/formats/fields.ts";
-import { MAX_MESSAGES } from "../../../gateway/formats/messages/schema.ts";
+import {
+  MAX_CACHE_KEY_LENGTH,
+  MAX_LOGIT_BIAS,
+  MAX_MESSAGES,
+  MAX_STOP_STRINGS,
+} from "../../../gateway/formats/fields.ts";
 import { MAX_CLIENT_METADATA_BYTES, MAX_METADATA } from "../../../gateway/formats/responses/schema.ts";
 import {
   MAX_SCHEMA_BYTES,
@@ -24,7 +27,6 @@ import { code, page, table } from "../markdown.ts";
 const many = (count: number) => count.toLocaleString("en-US");
 const bytes = (count: number) => (count >= 2 ** 20 ? `${count / 2 ** 20} MiB` : `${count / 2 ** 10} KiB`);
 
-/** Writes the table of what a request may have, whatever the key. */
 export function limitTable(): string {
   const { pairs, keyLength, valueLength } = MAX_METADATA;
   return table(
@@ -57,7 +59,6 @@ export function limitTable(): string {
 
 type ModelFacts = { readonly size: string; readonly good: string };
 
-/** What the models of the catalog are like, by id. */
 const FACTS: Readonly<Record<string, ModelFacts>> = {
   "svc-glm53": {
     size: "744B, sparse mixture of experts",
@@ -119,6 +120,7 @@ const LIMITS = [
   "An operator may set the first of these and the JSON limits otherwise. The limit on values is met before that on messages: a message",
   "is three values at least. A key may have limits of its own: requests, input tokens and output tokens per minute, tokens per day,",
   "generations at once, all of them for single models too (429), the size of bodies (413) and the length of answers (which is cut).",
+  "A generation counts against all of these, a count of tokens against as many counts a minute as the key may have requests.",
 ].join("\n");
 
 const RETENTION = [
@@ -144,12 +146,12 @@ const STRUCTURED = [
 ].join("\n");
 
 function endpoints(): string {
-  const rows = ROUTES.flatMap(({ path, methods, operation }) =>
-    operation === "probe"
-      ? []
-      : [[methods.map((method) => code(`${method} ${path}`)).join(", "), OPERATIONS[operation].summary, pageOf(path)]],
-  );
-  return table(["endpoint", "does", "fields"], rows);
+  const rows = ROUTES.flatMap(({ path, methods, operation, use }) => {
+    if (operation === "probe") return [];
+    const endpoint = methods.map((method) => code(`${method} ${path}`)).join(", ");
+    return [[endpoint, OPERATIONS[operation].summary, use === "none" ? "" : use, pageOf(path)]];
+  });
+  return table(["endpoint", "does", "counts as", "fields"], rows);
 }
 
 function pageOf(path: string): string {
@@ -229,7 +231,6 @@ function streams(): string {
   ].join("\n");
 }
 
-/** Writes the first page of the reference for users; `modelFields` are the parts about the replies of models. */
 export function overviewPage(modelFields: readonly string[]): string {
   const parts = [
     "What the service takes and answers, for those who call it. One page for each format has all fields and events:",

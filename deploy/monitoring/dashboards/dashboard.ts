@@ -1,7 +1,5 @@
-/** Grafana unit of the values of a panel. */
 type Unit = "short" | "s" | "percentunit" | "reqps" | "bytes" | "ops";
 
-/** A panel: its queries over time, drawn as lines. */
 export type Panel = {
   readonly title: string;
   readonly text: string;
@@ -19,7 +17,6 @@ export type Dashboard = {
   readonly text: string;
   /** Selectors above the panels: the label that narrows the queries, and the metric whose values it lists. */
   readonly variables: readonly { readonly label: string; readonly title: string; readonly of: string }[];
-  /** Rows of panels, each under a heading. */
   readonly rows: readonly { readonly title: string; readonly panels: readonly Panel[] }[];
 };
 
@@ -117,4 +114,20 @@ function panel({ title, text, unit, queries, stacked }: Panel): object {
       range: true,
     })),
   };
+}
+
+/** Returns the query for what a counter gained per second, summed over all labels but those of `by`. */
+export function rate(counter: string, by: readonly string[], matchers = ""): string {
+  const sum = by.length > 0 ? `sum by (${by.join(", ")}) ` : "sum";
+  return `${sum}(rate(${counter}${matchers && `{${matchers}}`}[$__rate_interval]))`;
+}
+
+/** Returns the query for the share that the series of `part` have in the rate of those of `whole`. */
+export function share(counter: string, by: readonly string[], part: string, whole: string): string {
+  return `${rate(counter, by, part)} / ${rate(counter, by, whole)}`;
+}
+
+/** Returns the query for a quantile of a histogram; `by` are the labels that distinguish the lines. */
+export function quantile(share: number, histogram: string, by: readonly string[], matchers = ""): string {
+  return `histogram_quantile(${share}, ${rate(`${histogram}_bucket`, ["le", ...by], matchers)})`;
 }

@@ -1,9 +1,7 @@
-import type { Dashboard } from "./dashboard.ts";
-import { quantile } from "./quantile.ts";
+import { type Dashboard, quantile, rate, share } from "./dashboard.ts";
 
 const INSTANCE = 'instance=~"$instance"';
 
-/** The dashboard of engine nodes, from their own metrics. */
 export const engine: Dashboard = {
   name: "engine",
   title: "svc / Engine nodes",
@@ -70,7 +68,7 @@ export const engine: Dashboard = {
           title: "Tokens",
           text: "Tokens a second of finished generations, by type; cached is a part of input, reasoning a part of output.",
           unit: "short",
-          queries: [[`sum by (type) (rate(svc_engine_tokens_total{${INSTANCE}}[$__rate_interval]))`, "{{type}}"]],
+          queries: [[rate("svc_engine_tokens_total", ["type"], INSTANCE), "{{type}}"]],
         },
         {
           title: "Time to the first delta",
@@ -94,7 +92,7 @@ export const engine: Dashboard = {
           unit: "percentunit",
           queries: [
             [
-              `sum by (instance) (rate(svc_engine_tokens_total{type="cached",${INSTANCE}}[$__rate_interval])) / sum by (instance) (rate(svc_engine_tokens_total{type="input",${INSTANCE}}[$__rate_interval]))`,
+              share("svc_engine_tokens_total", ["instance"], `type="cached",${INSTANCE}`, `type="input",${INSTANCE}`),
               "{{instance}}",
             ],
           ],
@@ -108,12 +106,7 @@ export const engine: Dashboard = {
           title: "Generations that failed",
           text: "Failed generations a second, by reason; engine/docs/errors.md describes each.",
           unit: "ops",
-          queries: [
-            [
-              `sum by (reason) (rate(svc_engine_generations_total{reason!="ok",${INSTANCE}}[$__rate_interval]))`,
-              "{{reason}}",
-            ],
-          ],
+          queries: [[rate("svc_engine_generations_total", ["reason"], `reason!="ok",${INSTANCE}`), "{{reason}}"]],
         },
         {
           title: "Age of the newest step",
@@ -126,11 +119,8 @@ export const engine: Dashboard = {
           text: "Whole answers and arguments of calls, a second, that their schema does not allow, or that were not checked.",
           unit: "ops",
           queries: [
-            [
-              `sum by (part) (rate(svc_engine_schema_mismatches_total{${INSTANCE}}[$__rate_interval]))`,
-              "{{part}} not allowed",
-            ],
-            [`sum(rate(svc_engine_schema_unchecked_total{${INSTANCE}}[$__rate_interval]))`, "not checked"],
+            [rate("svc_engine_schema_mismatches_total", ["part"], INSTANCE), "{{part}} not allowed"],
+            [rate("svc_engine_schema_unchecked_total", [], INSTANCE), "not checked"],
           ],
         },
       ],

@@ -1,10 +1,8 @@
-import type { Dashboard } from "./dashboard.ts";
-import { quantile } from "./quantile.ts";
+import { type Dashboard, quantile, rate, share } from "./dashboard.ts";
 
 const MODEL = 'model=~"$model"';
 const CLUSTER = 'cluster=~"$model"';
 
-/** The dashboard of all gateways: the service for callers, and its resources. */
 export const fleet: Dashboard = {
   name: "fleet",
   title: "svc / Fleet",
@@ -18,7 +16,7 @@ export const fleet: Dashboard = {
           title: "Requests",
           text: "Requests a second by outcome. The log lines of server_error have a detail token with the reason.",
           unit: "reqps",
-          queries: [["sum by (outcome) (rate(svc_http_requests_total[$__rate_interval]))", "{{outcome}}"]],
+          queries: [[rate("svc_http_requests_total", ["outcome"]), "{{outcome}}"]],
           stacked: true,
         },
         {
@@ -36,9 +34,7 @@ export const fleet: Dashboard = {
           title: "Streams that did not end well",
           text: "Event streams a second whose answer failed, by reason; slow_reader and client_closed are caused by clients.",
           unit: "ops",
-          queries: [
-            ['sum by (reason) (rate(svc_stream_end_total{reason!~"complete|length"}[$__rate_interval]))', "{{reason}}"],
-          ],
+          queries: [[rate("svc_stream_end_total", ["reason"], 'reason!~"complete|length"'), "{{reason}}"]],
         },
         {
           title: "Time to the first token",
@@ -68,9 +64,7 @@ export const fleet: Dashboard = {
           title: "Tokens",
           text: "Tokens a second of answers that ended, by type; cached is a part of input, reasoning a part of output.",
           unit: "short",
-          queries: [
-            [`sum by (token_type) (rate(svc_request_tokens_sum{${MODEL}}[$__rate_interval]))`, "{{token_type}}"],
-          ],
+          queries: [[rate("svc_request_tokens_sum", ["token_type"], MODEL), "{{token_type}}"]],
         },
         {
           title: "Input from the cache",
@@ -78,7 +72,7 @@ export const fleet: Dashboard = {
           unit: "percentunit",
           queries: [
             [
-              `sum by (model) (rate(svc_request_tokens_sum{token_type="cached",${MODEL}}[$__rate_interval])) / sum by (model) (rate(svc_request_tokens_sum{token_type="input",${MODEL}}[$__rate_interval]))`,
+              share("svc_request_tokens_sum", ["model"], `token_type="cached",${MODEL}`, `token_type="input",${MODEL}`),
               "{{model}}",
             ],
           ],
@@ -133,22 +127,10 @@ export const fleet: Dashboard = {
           text: "Failed and retried calls to endpoints, a second. Failures beyond the retry budget reached callers.",
           unit: "ops",
           queries: [
-            [
-              `sum by (cluster) (rate(svc_cluster_upstream_rq_retry_total{${CLUSTER}}[$__rate_interval]))`,
-              "{{cluster}} repeated",
-            ],
-            [
-              `sum by (cluster) (rate(svc_cluster_upstream_rq_rx_reset_total{${CLUSTER}}[$__rate_interval]))`,
-              "{{cluster}} broken off",
-            ],
-            [
-              `sum by (cluster) (rate(svc_cluster_upstream_rq_per_try_timeout_total{${CLUSTER}}[$__rate_interval]))`,
-              "{{cluster}} timed out",
-            ],
-            [
-              `sum by (cluster) (rate(svc_cluster_upstream_rq_retry_overflow_total{${CLUSTER}}[$__rate_interval]))`,
-              "{{cluster}} not allowed",
-            ],
+            [rate("svc_cluster_upstream_rq_retry_total", ["cluster"], CLUSTER), "{{cluster}} repeated"],
+            [rate("svc_cluster_upstream_rq_rx_reset_total", ["cluster"], CLUSTER), "{{cluster}} broken off"],
+            [rate("svc_cluster_upstream_rq_per_try_timeout_total", ["cluster"], CLUSTER), "{{cluster}} timed out"],
+            [rate("svc_cluster_upstream_rq_retry_overflow_total", ["cluster"], CLUSTER), "{{cluster}} not allowed"],
           ],
         },
         {

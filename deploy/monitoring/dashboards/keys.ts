@@ -1,5 +1,4 @@
-import type { Dashboard } from "./dashboard.ts";
-import { quantile } from "./quantile.ts";
+import { type Dashboard, quantile, rate } from "./dashboard.ts";
 
 export const keys: Dashboard = {
   name: "keys",
@@ -14,9 +13,7 @@ export const keys: Dashboard = {
           title: "Refused by a limit",
           text: "Requests a second that a limit of their key refused, by the limit. The log lines name the key.",
           unit: "reqps",
-          queries: [
-            ['sum by (dim) (rate(svc_ratelimit_decisions_total{decision="refused"}[$__rate_interval]))', "{{dim}}"],
-          ],
+          queries: [[rate("svc_ratelimit_decisions_total", ["dim"], 'decision="refused"'), "{{dim}}"]],
           stacked: true,
         },
         {
@@ -52,24 +49,19 @@ export const keys: Dashboard = {
           title: "Tokens by key",
           text: "Input and output tokens a second of the ten keys that use most; other: all keys without series of their own.",
           unit: "short",
-          queries: [
-            [
-              'topk(10, sum by (key_id) (rate(svc_key_tokens_total{token_type!="cached"}[$__rate_interval])))',
-              "{{key_id}}",
-            ],
-          ],
+          queries: [[`topk(10, ${rate("svc_key_tokens_total", ["key_id"], 'token_type!="cached"')})`, "{{key_id}}"]],
         },
         {
           title: "Requests by key",
           text: "Requests a second of the ten keys that send most of those which count against their limits.",
           unit: "reqps",
-          queries: [["topk(10, sum by (key_id) (rate(svc_key_requests_total[$__rate_interval])))", "{{key_id}}"]],
+          queries: [[`topk(10, ${rate("svc_key_requests_total", ["key_id"])})`, "{{key_id}}"]],
         },
         {
           title: "Refused by key",
           text: "Requests a second that limits refused, of the ten keys with most of them: they have outgrown their limits.",
           unit: "reqps",
-          queries: [["topk(10, sum by (key_id) (rate(svc_key_refused_total[$__rate_interval])))", "{{key_id}}"]],
+          queries: [[`topk(10, ${rate("svc_key_refused_total", ["key_id"])})`, "{{key_id}}"]],
         },
       ],
     },
@@ -80,7 +72,7 @@ export const keys: Dashboard = {
           title: "Without a valid key",
           text: "Requests a second without a valid key, by reason. A burst is a revoked key in use, or an attacker guessing.",
           unit: "reqps",
-          queries: [["sum by (reason) (rate(svc_auth_failures_total[$__rate_interval]))", "{{reason}}"]],
+          queries: [[rate("svc_auth_failures_total", ["reason"]), "{{reason}}"]],
           stacked: true,
         },
         {
@@ -108,7 +100,7 @@ export const keys: Dashboard = {
           title: "Sealed texts",
           text: "Sealed texts that callers sent back, a second, by result. Many of unknown_key: gateways have different sealing keys.",
           unit: "ops",
-          queries: [["sum by (result) (rate(svc_sealed_texts_total[$__rate_interval]))", "{{result}}"]],
+          queries: [[rate("svc_sealed_texts_total", ["result"]), "{{result}}"]],
         },
       ],
     },

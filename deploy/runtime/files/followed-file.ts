@@ -2,7 +2,6 @@ import { type FSWatcher, readFileSync, watch } from "node:fs";
 import { stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import { createSecureContext } from "node:tls";
-import { sleep } from "../time/abort.ts";
 import type { Clock } from "../time/clock.ts";
 import { errnoOf, FileError, readPrivateFileSync } from "./private-file.ts";
 
@@ -72,12 +71,10 @@ export class FollowedFile {
     }
   }
 
-  #poll(): void {
+  readonly #poll = (): void => {
     if (this.#closed) return;
-    this.#cancelPoll = this.#options.clock.after(POLL_INTERVAL_MS, () => {
-      void this.look().then(() => this.#poll());
-    });
-  }
+    this.#cancelPoll = this.#options.clock.after(POLL_INTERVAL_MS, () => void this.look().then(this.#poll));
+  };
 
   /** Polls the files, and again if a poll was requested meanwhile. */
   async #lookUntilSame(): Promise<void> {
@@ -91,22 +88,20 @@ export class FollowedFile {
   async #lookOnce(): Promise<void> {
     if (this.#hanging === MOST_HANGING) return;
     const over = new AbortController();
-    let onRead = () => {};
-    const read = new Promise<void>((resolve) => {
-      onRead = resolve;
+    await new Promise<void>((resolve) => {
+      const cancel = this.#options.clock.after(GIVE_UP_MS, () => {
+        over.abort();
+        if (!this.#closed) this.#options.onHang?.();
+        this.#hanging += 1;
+        this.#seen = undefined;
+        resolve();
+      });
+      void this.#read(over.signal, cancel).then(() => {
+        cancel();
+        if (over.signal.aborted) this.#hanging -= 1;
+        resolve();
+      });
     });
-    const reading = this.#read(over.signal, onRead);
-    const late = sleep(this.#options.clock, GIVE_UP_MS, over.signal).then(() => true);
-    const hangs = await Promise.race([reading, read, late]);
-    if (!hangs) await reading;
-    over.abort();
-    if (!hangs || this.#closed) return;
-    this.#hanging += 1;
-    void reading.then(() => {
-      this.#hanging -= 1;
-    });
-    this.#seen = undefined;
-    this.#options.onHang?.();
   }
 
   async #read(signal: AbortSignal, onRead: () => void): Promise<void> {

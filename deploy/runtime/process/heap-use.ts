@@ -43,9 +43,9 @@ async function youngBytesOfThread(): Promise<number> {
  */
 export function heapUse(): { readonly usedBytes: number; readonly limitBytes: number } {
   const { used_heap_size: used, heap_size_limit: limit } = getHeapStatistics();
-  const young = getHeapSpaceStatistics()
-    .filter(({ space_name: name }) => YOUNG_SPACES.includes(name))
-    .reduce((sum, { space_used_size: size }) => sum + size, 0);
+  let young = 0;
+  for (const { space_name: name, space_used_size: size } of getHeapSpaceStatistics())
+    if (YOUNG_SPACES.includes(name)) young += size;
   return {
     usedBytes: used - young,
     limitBytes: limit - Math.min(youngBytes ?? MOST_YOUNG_BYTES, limit * MOST_YOUNG_SHARE),

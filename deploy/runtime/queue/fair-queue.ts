@@ -65,15 +65,12 @@ export class FairQueue<Item extends FairItem> {
     default: { flows: new Map(), paid: 0, clock: 0 },
     low: { flows: new Map(), paid: 0, clock: 0 },
   };
-  #size = 0;
+  /** The number of waiting items. Changed by this class only. */
+  size = 0;
   #served = 0;
   #arrivals = 0;
   /** The clock of the class that was served last. */
   #now = 0;
-
-  get size(): number {
-    return this.#size;
-  }
 
   sizeOf(name: PriorityClass): number {
     let size = 0;
@@ -104,7 +101,7 @@ export class FairQueue<Item extends FairItem> {
     const after = flow.items.findLastIndex((other) => (other.rank ?? 0) >= rank);
     flow.items.splice(after + 1, 0, item);
     flow.weight = weight;
-    this.#size += 1;
+    this.size += 1;
   }
 
   /**
@@ -188,7 +185,7 @@ export class FairQueue<Item extends FairItem> {
 
   #takeOut({ flows, paid }: Lane<Item>, flow: Flow<Item>, item: Item): void {
     flow.items.splice(flow.items.indexOf(item), 1);
-    this.#size -= 1;
+    this.size -= 1;
     const [head] = flow.items;
     if (!head) flows.delete(flow.key);
     // The credit for a removed item pays for one other item at most: giving up saves none.

@@ -61,6 +61,7 @@ export function describeModel(id: string, model: DescribedModel | undefined): Mo
     maxCacheTtl: undefined,
     longestTokenBytes: model?.longestTokenBytes ?? 0,
     keptConversations: slots,
+    dataParallelRanks: 0,
   };
 }
 

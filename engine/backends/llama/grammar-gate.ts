@@ -58,11 +58,9 @@ function member(of: unknown, name: string): unknown {
 
 export type CompiledGrammar = {
   readonly whole: LlamaGrammar;
-  /** The grammar from the end of the reasoning. */
   readonly behindReasoning: LlamaGrammar;
 };
 
-/** Compiles grammars with the library. */
 export function grammarCompiler(llama: Llama): GrammarCompiler<CompiledGrammar> {
   const parse = async (grammar: string, rootRuleName: string): Promise<LlamaGrammar> => {
     try {
@@ -77,7 +75,6 @@ export function grammarCompiler(llama: Llama): GrammarCompiler<CompiledGrammar> 
   };
 }
 
-/** Tracks the position of the output in its grammar. */
 export class GrammarGate {
   readonly #grammar: CompiledGrammar | undefined;
   readonly #states: GrammarStates;
@@ -94,7 +91,6 @@ export class GrammarGate {
     return this.#state;
   }
 
-  /** Copies the state for a token that is sampled but discarded. */
   copy(): LlamaGrammarEvaluationState | undefined {
     const state = this.state();
     return state && this.#states.copy(state);

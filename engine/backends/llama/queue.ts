@@ -114,7 +114,7 @@ export class Queue<Want, Grant> {
   /** The positions of all tickets; undefined after a change, and computed on demand. */
   #positions: ReadonlyMap<QueueTicket<Want, Grant>, number> | undefined;
   #tellsSoon = false;
-  #beats = 0;
+  beats = 0;
 
   constructor(options: QueueOptions) {
     this.#options = options;
@@ -122,10 +122,6 @@ export class Queue<Want, Grant> {
 
   get length(): number {
     return this.#waiting.size;
-  }
-
-  get beats(): number {
-    return this.#beats;
   }
 
   wants(): readonly Want[] {
@@ -143,7 +139,6 @@ export class Queue<Want, Grant> {
     return ticket;
   }
 
-  /** Serves waiting requests in order as long as `match` returns a grant. */
   serve(match: (want: Want) => Grant | undefined): void {
     const before = this.#waiting.size;
     for (const next of this.#waiting.order()) {
@@ -156,7 +151,7 @@ export class Queue<Want, Grant> {
   }
 
   beat(): void {
-    this.#beats += 1;
+    this.beats += 1;
     this.#tell();
   }
 

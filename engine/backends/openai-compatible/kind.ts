@@ -3,7 +3,6 @@ import { ConfigError } from "../../../deploy/runtime/config/load-config.ts";
 import { FileError, readPrivateFileSync } from "../../../deploy/runtime/files/private-file.ts";
 import type { BackendKind } from "../../backend.ts";
 import { loadProfile } from "../../profiles/profile.ts";
-import { DIALECTS } from "./engines/dialects.ts";
 import { spellingsInFile } from "./marks/model-marks.ts";
 import { OpenAiCompatibleBackend } from "./openai-compatible-backend.ts";
 import { ENGINE_TIMES, openAiCompatibleSchema } from "./options.ts";
@@ -15,8 +14,6 @@ import { ENGINE_TIMES, openAiCompatibleSchema } from "./options.ts";
 export const openAiCompatible: BackendKind<typeof openAiCompatibleSchema> = {
   schema: openAiCompatibleSchema,
   create({ apiKeyFile, profile, tokenizerFile, ...options }, node, work) {
-    if (options.kvEvents && !DIALECTS[options.dialect].kvEvents)
-      throw new ConfigError(`backend.kvEvents: ${options.dialect} publishes no KV events.`);
     return new OpenAiCompatibleBackend({
       ...ENGINE_TIMES,
       ...options,

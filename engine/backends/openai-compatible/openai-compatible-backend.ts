@@ -27,7 +27,9 @@ import type { Ask, EngineDialect } from "./engines/engine-dialect.ts";
 import { generate } from "./generation/generation.ts";
 import { asking, type GenerationParts, readMarkup } from "./generation/generation-parts.ts";
 import { EngineHttp } from "./http/engine-http.ts";
+import { parseFields } from "./http/json-fields.ts";
 import { EngineCache } from "./kv-events/engine-cache.ts";
+import { kvSource } from "./kv-events/kv-source.ts";
 import { readModelMarks } from "./marks/model-marks.ts";
 import type { OpenAiCompatibleOptions } from "./options.ts";
 import { askEngine, type ProbeResult, probe } from "./probe/probe.ts";
@@ -35,20 +37,17 @@ import { CacheSessions } from "./request/cache-sessions.ts";
 import { type RequestSettings, sessionId, toChatPrompt } from "./request/request.ts";
 import { type EngineFacts, readEngineFacts } from "./watch/engine-facts.ts";
 import { EngineWatch } from "./watch/engine-watch.ts";
+import { LastTurns } from "./watch/last-turns.ts";
+import { PromptLedger } from "./watch/prompt-ledger.ts";
 
 /** The interval of health checks while the engine starts, in milliseconds. */
 const HEALTH_INTERVAL_MS = 500;
 const HEALTH_TIMEOUT_MS = 5_000;
 const CLOSE_SESSION_TIMEOUT_MS = 5_000;
+const PAGE_TIMEOUT_MS = 10_000;
 
 /** The fields of the engine's load report that are passed on unchanged. */
-const REPORTED_LOADS = [
-  "kvUse",
-  "kvTokensUsed",
-  "kvTokensTotal",
-  "queuedUncachedTokens",
-  "observedRetentionSeconds",
-] as const;
+const REPORTED_LOADS = ["kvUse", "kvTokensUsed", "kvTokensTotal"] as const;
 
 /** The most ends of prompts whose texts are kept. */
 const MAX_TAILS = 256;
@@ -62,6 +61,7 @@ export class OpenAiCompatibleBackend implements Backend {
   readonly #http: EngineHttp;
   readonly #clock: Clock;
   readonly #watch: EngineWatch;
+  readonly #ledger: PromptLedger;
   readonly #sessions: CacheSessions;
   readonly #cache: EngineCache | undefined;
   readonly #closing = sharedAbort();
@@ -75,16 +75,16 @@ export class OpenAiCompatibleBackend implements Backend {
     this.#http = new EngineHttp(options.baseUrl, options.apiKey);
     this.#clock = clock;
     this.#watch = new EngineWatch(this.#http, this.#dialect, options, clock);
+    this.#ledger = new PromptLedger(() => clock.nowMs());
     this.#sessions = new CacheSessions(clock, (id) => this.#closeSession(id));
     const kvTokens = () => ({
       used: this.#watch.load?.kvTokensUsed ?? 0,
       total: this.#watch.load?.kvTokensTotal ?? 0,
     });
-    const { kvEvents, countTimeoutMs } = options;
-    this.#cache = kvEvents && new EngineCache({ options: kvEvents, http: this.#http, countTimeoutMs, clock, kvTokens });
+    this.#cache = this.#dialect.kvPublishers && new EngineCache({ clock, kvTokens });
   }
 
-  /** The engine's cached prefixes, if it is configured to publish KV events. */
+  /** The engine's cached prefixes, announced once its KV events were found and tested. */
   get prefixes(): HeldPrefixes | undefined {
     return this.#cache?.held;
   }
@@ -121,11 +121,12 @@ export class OpenAiCompatibleBackend implements Backend {
       silenceMs: this.#options.silenceTimeoutMs,
       countTimeoutMs: this.#options.countTimeoutMs,
       onFault: this.#options.onFault ?? (() => {}),
-      cache: this.#cache,
+      cache: await this.#openCache(signal),
+      ledger: this.#ledger,
+      lastTurns: new LastTurns(),
       nowMs: () => this.#clock.nowMs(),
     };
     this.#watch.start();
-    await this.#cache?.open(settings);
     const found = await probe(parts, signal);
     const { turns, images: takesImages, defaults } = found;
     const tried = { ...settings, turns, images: takesImages, defaults };
@@ -163,6 +164,7 @@ export class OpenAiCompatibleBackend implements Backend {
    */
   load(): BackendLoad {
     const { steps, load } = this.#watch;
+    const retention = this.#cache?.retentionSeconds;
     const waiting = Math.min(load?.waiting ?? 0, this.#busy);
     const told: { -readonly [Field in (typeof REPORTED_LOADS)[number]]?: number } = {};
     for (const field of REPORTED_LOADS) if (load?.[field] !== undefined) told[field] = load[field];
@@ -170,7 +172,9 @@ export class OpenAiCompatibleBackend implements Backend {
       slots: this.#options.slots,
       busySlots: this.#busy - waiting,
       waiting,
+      queuedUncachedTokens: this.#ledger.unreadTokens,
       ...told,
+      ...(retention !== undefined && { observedRetentionSeconds: retention }),
       ...(steps && { steps }),
     };
   }
@@ -211,11 +215,29 @@ export class OpenAiCompatibleBackend implements Backend {
     this.#closing.abort(new EngineError("ENGINE_DOWN", "The node is stopping."));
   }
 
-  /** Tests the engine's KV events. If they cannot be used, the node works as if they were not configured. */
+  /** Connects to the engine's KV events; undefined if it publishes none, or if they cannot be read. */
+  async #openCache(signal: AbortSignal): Promise<EngineCache | undefined> {
+    const { kvPublishers } = this.#dialect;
+    if (!kvPublishers) return undefined;
+    const publishers = await kvPublishers(async (path) => {
+      const { status, text } = await this.#http.fetch({ method: "GET", path, timeoutMs: PAGE_TIMEOUT_MS }, signal);
+      return (status === 200 && parseFields(text)) || {};
+    });
+    const { hostname } = new URL(this.#options.baseUrl);
+    const sources = publishers.map(({ config, rank }) => kvSource(config, hostname, rank));
+    const found = sources.filter((source) => source !== undefined);
+    if (found.length === 0 || found.length < sources.length) return undefined;
+    const why = await this.#cache?.open(found, this.#dialect);
+    if (why === undefined) return this.#cache;
+    this.#notes = [...this.#notes, why];
+    return undefined;
+  }
+
+  /** Tests the engine's KV events. If they cannot be used, the node works as if there were none. */
   async #withEvents({ parts, found }: Running, signal: AbortSignal): Promise<Running> {
-    const cache = this.#cache;
+    const { cache } = parts;
     if (!cache) return { parts, found };
-    const why = await cache.confirm(parts.settings, (request) => askEngine(parts, request, signal), signal);
+    const why = await cache.confirm(parts.facts.contextWindow, (request) => askEngine(parts, request, signal), signal);
     if (why === undefined) {
       const capabilities = [...found.capabilities, Capability.PREFIX_EVENTS];
       return { parts, found: { ...found, capabilities } };
@@ -255,6 +277,7 @@ export class OpenAiCompatibleBackend implements Backend {
       maxCacheTtl: undefined,
       longestTokenBytes: 0,
       keptConversations: 0,
+      dataParallelRanks: this.#options.kvEvents?.ranks ?? 0,
     };
   }
 

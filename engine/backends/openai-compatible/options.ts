@@ -4,13 +4,6 @@ import type { CallerWork } from "../../caller-work/caller-work.ts";
 import type { ModelProfile } from "../../profiles/profile.ts";
 import { weightsSetting } from "../model-revision.ts";
 
-/** Returns the schema of a ZeroMQ endpoint. */
-function endpoint() {
-  return z
-    .string()
-    .regex(/^(tcp:\/\/[^\s/]+:\d{1,5}|ipc:\/\/\S+)$/, "is no endpoint such as tcp://127.0.0.1:5557 or ipc:///run/kv");
-}
-
 /** The configuration of a node beside another engine. */
 export const openAiCompatibleSchema = z.strictObject({
   kind: z
@@ -66,31 +59,6 @@ export const openAiCompatibleSchema = z.strictObject({
       "Whether to try images at the start, and to take them where the engine does; without it, as the profile says of the family.",
     ),
   priorities: z.boolean().default(false).describe("Whether the engine was started with priority scheduling."),
-  kvEvents: z
-    .strictObject({
-      endpoint: endpoint().describe("The ZeroMQ endpoint at which the engine publishes its KV events."),
-      listen: z
-        .boolean()
-        .default(false)
-        .describe(
-          "Whether the node listens at the endpoint, and the engine connects to it, as vLLM does where its own endpoint has no `*` and is no ipc one.",
-        ),
-      replayEndpoint: endpoint()
-        .optional()
-        .describe(
-          "The ZeroMQ endpoint at which the engine sends batches of events again. Without it, whatever was lost, and what the engine stored before the node began, is not known to be held.",
-        ),
-      ranks: z
-        .int()
-        .min(1)
-        .max(256)
-        .default(1)
-        .describe("The number of the engine's data-parallel ranks, each of which publishes at the next port."),
-    })
-    .optional()
-    .describe(
-      "Where the engine, vLLM or SGLang, publishes what it stores in its prefix cache and removes from it, so that the node can report to gateways which prefixes it holds; without it the node does not report them.",
-    ),
   sharedCache: z
     .boolean()
     .default(false)

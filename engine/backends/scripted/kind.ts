@@ -48,6 +48,7 @@ class ScriptedAgent implements Backend {
       maxCacheTtl: undefined,
       longestTokenBytes: 0,
       keptConversations: 0,
+      dataParallelRanks: 0,
     }));
   }
 

@@ -107,7 +107,6 @@ type Evaluate = (interpreter: PythonInterpreter, at: SyntaxNode, scope: Scope) =
 
 const LIBRARY = Interpreter.prototype.evaluate;
 
-/** The kinds of syntax evaluated here; the library evaluates the others. */
 const EVALUATE: Readonly<Record<string, Evaluate>> = {
   Program: (run, at, scope) => text(run.write(at.body, scope)),
   Output: (run, at, scope) => text(run.textOf(run.valueAt(at.expression, scope))),

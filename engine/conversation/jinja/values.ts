@@ -167,10 +167,6 @@ export class CallArguments {
     return new CallArguments(args.slice(0, -1), last.value as ReadonlyMap<string, Value>);
   }
 
-  get count(): number {
-    return this.#placed.length;
-  }
-
   get(place: number, name = ""): Value | undefined {
     return this.#placed[place] ?? this.#named.get(name);
   }

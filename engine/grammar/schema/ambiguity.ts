@@ -1,5 +1,5 @@
 import type { WorkBudget } from "../../work-budget.ts";
-import { allowedTypes, fixedValues, type PlainNode } from "./schema-alternatives.ts";
+import { allowedTypes, fixedValues, type Listing, type PlainNode } from "./schema-alternatives.ts";
 import { isList, isObject, type SchemaObject } from "./schema-document.ts";
 
 /** The maximum parallel readings of a text: llama.cpp follows all of them for every token. */
@@ -52,7 +52,7 @@ export class ReadingsGraph {
 }
 
 /** How many alternatives can share a text up to a value inside them, or up to the end of a string or number. */
-export function readingsOf(alternatives: readonly (readonly PlainNode[])[], budget: WorkBudget): number {
+export function readingsOf(conversion: Listing, alternatives: readonly (readonly PlainNode[])[]): number {
   if (alternatives.length < 2) return 1;
   let arrays = 0;
   let strings = 0;
@@ -60,13 +60,13 @@ export function readingsOf(alternatives: readonly (readonly PlainNode[])[], budg
   let open = 0;
   const byStart = new Map<string, { any: number; values: Map<string, number> }>();
   for (const nodes of alternatives) {
-    const { types, isListed } = possibleTypes(nodes, budget);
+    const { types, isListed } = possibleTypes(conversion, nodes);
     if (types === undefined || types.has("array")) arrays += 1;
     // A listed value has one reading: the texts part at the first character that differs.
     if (!isListed && (types === undefined || types.has("string"))) strings += 1;
     if (!isListed && (types === undefined || types.has("number") || types.has("integer"))) numbers += 1;
     if (types !== undefined && !types.has("object")) continue;
-    const start = startOf(nodes, budget);
+    const start = startOf(nodes, conversion.budget);
     if (start === undefined) {
       open += 1;
       continue;
@@ -81,11 +81,11 @@ export function readingsOf(alternatives: readonly (readonly PlainNode[])[], budg
 }
 
 function possibleTypes(
+  conversion: Listing,
   nodes: readonly PlainNode[],
-  budget: WorkBudget,
 ): { readonly types: ReadonlySet<string> | undefined; readonly isListed: boolean } {
-  const types = allowedTypes(nodes, budget);
-  const values = fixedValues(nodes, types, budget);
+  const types = allowedTypes(nodes, conversion.budget);
+  const values = fixedValues(conversion, nodes, types);
   if (values === undefined) return { types, isListed: false };
   return { types: new Set(values.map((value) => (isList(value) ? "array" : typeof value))), isListed: true };
 }

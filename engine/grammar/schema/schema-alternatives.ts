@@ -11,12 +11,15 @@ type Listed = ReadonlyMap<string, JsonValue>;
 
 const KNOWN = new WeakMap<SchemaObject, Listed | undefined>();
 
+export type Listing = Pick<Conversion, "budget" | "isAllowed">;
+
 /** The `enum` and `const` values that satisfy all nodes; undefined if no node lists any. Throws `WorkSpent`. */
 export function fixedValues(
+  conversion: Listing,
   nodes: readonly PlainNode[],
   types: ReadonlySet<SchemaType> | undefined,
-  budget: WorkBudget,
 ): readonly JsonValue[] | undefined {
+  const { budget } = conversion;
   let allowed: Listed | undefined;
   for (const { schema } of nodes) {
     const listed = listedValues(schema, budget);
@@ -24,10 +27,16 @@ export function fixedValues(
   }
   if (allowed === undefined) return undefined;
   budget.pay(allowed.size);
-  const length = lengthBounds(nodes);
+  const asking = nodes.filter(asksMoreOfValues);
   return [...allowed.values()].filter(
-    (value) => isOfType(value, types) && (typeof value === "string" ? length(value, budget) : isInBounds(value, nodes)),
+    (value) => isOfType(value, types) && asking.every((node) => conversion.isAllowed(value, node)),
   );
+}
+
+const OF_LISTED: ReadonlySet<string> = new Set(["enum", "const", "type"]);
+
+function asksMoreOfValues({ schema }: PlainNode): boolean {
+  return Object.keys(schema).some((name) => !OF_LISTED.has(name) && keyword(name) !== undefined);
 }
 
 /** Whether the `not` of a schema excludes only values that the schema lists, which `listedValues` applies. */
@@ -76,28 +85,6 @@ function isOfType(value: JsonValue, types: ReadonlySet<SchemaType> | undefined):
   if (value === null) return types.has("null");
   if (isList(value)) return types.has("array");
   return types.has(typeof value === "object" ? "object" : typeof value === "string" ? "string" : "boolean");
-}
-
-function lengthBounds(nodes: readonly PlainNode[]): (value: string, budget: WorkBudget) => boolean {
-  const min = atLeast(nodes, "minLength");
-  const max = atMost(nodes, "maxLength");
-  return (value, budget) => {
-    // A character is one or two UTF-16 units, so most lengths need no count of characters.
-    if (min === 0 && (max === undefined || value.length <= max)) return true;
-    budget.payForText(value.length);
-    const { length } = [...value];
-    return length >= min && length <= (max ?? length);
-  };
-}
-
-function isInBounds(value: JsonValue, nodes: readonly PlainNode[]): boolean {
-  if (typeof value !== "number") return true;
-  return (
-    numbers(nodes, "minimum").every((bound) => value >= bound) &&
-    numbers(nodes, "maximum").every((bound) => value <= bound) &&
-    numbers(nodes, "exclusiveMinimum").every((bound) => value > bound) &&
-    numbers(nodes, "exclusiveMaximum").every((bound) => value < bound)
-  );
 }
 
 /** Returns one text for equal values, whatever the order of keys. */
@@ -339,6 +326,7 @@ export type Conversion = Reading & {
   readonly rules: GrammarRules;
   readonly undeclared: UndeclaredMembers;
   child(parent: PlainNode, schema: JsonValue, ...path: string[]): SchemaNode;
+  isAllowed(value: JsonValue, node: PlainNode): boolean;
   value(nodes: readonly SchemaNode[]): Gbnf;
   tooCostly(node: PlainNode, keyword: string, what: string): never;
 };
@@ -398,10 +386,6 @@ export function atMost(nodes: readonly PlainNode[], keyword: string): number | u
     if (typeof bound === "number" && (strictest === undefined || bound < strictest)) strictest = bound;
   }
   return strictest;
-}
-
-function numbers(nodes: readonly PlainNode[], keyword: string): readonly number[] {
-  return nodes.flatMap(({ schema }) => (typeof schema[keyword] === "number" ? [schema[keyword]] : []));
 }
 
 export function children(conversion: Conversion, nodes: readonly PlainNode[], keyword: string): readonly SchemaNode[] {

@@ -32,6 +32,16 @@ type MemberSchemas = {
 
 const INTEGER = { type: "integer" };
 
+/** The opposite of a bound on a size: its keyword, the type that it constrains, and its distance. */
+const NEXT: Readonly<Record<string, readonly [key: string, type: string, by: number]>> = {
+  minLength: ["maxLength", "string", -1],
+  maxLength: ["minLength", "string", 1],
+  minItems: ["maxItems", "array", -1],
+  maxItems: ["minItems", "array", 1],
+  minProperties: ["maxProperties", "object", -1],
+  maxProperties: ["minProperties", "object", 1],
+};
+
 /** Negates schemas: the result allows only values that the schema does not allow. */
 export class SchemaNegation {
   readonly #resolve: Resolve;
@@ -137,21 +147,13 @@ export class SchemaNegation {
   }
 
   #ofBound(schema: SchemaObject, name: string, value: JsonValue): JsonValue | undefined {
-    const next = (key: string, type: string, by: number) =>
-      typeof value !== "number" ? undefined : value + by < 0 ? false : this.made({ type, [key]: value + by });
+    const next = NEXT[name];
+    if (next !== undefined) {
+      const [key, type, by] = next;
+      if (typeof value !== "number") return undefined;
+      return value + by < 0 ? false : this.made({ type, [key]: value + by });
+    }
     switch (name) {
-      case "minLength":
-        return next("maxLength", "string", -1);
-      case "maxLength":
-        return next("minLength", "string", 1);
-      case "minItems":
-        return next("maxItems", "array", -1);
-      case "maxItems":
-        return next("minItems", "array", 1);
-      case "minProperties":
-        return next("maxProperties", "object", -1);
-      case "maxProperties":
-        return next("minProperties", "object", 1);
       case "minimum":
         return this.made({
           type: "number",

@@ -28,7 +28,7 @@ const ANY_OBJECT = '{"type":"object"}';
 export class AskedTexts {
   readonly #answer: Wanted | undefined;
   readonly #tools: ReadonlyMap<string, Wanted>;
-  #whole: readonly WholeText[] = [];
+  whole: readonly WholeText[] = [];
   #open: { readonly wanted: Wanted; text: string } | undefined;
 
   constructor({ outputConstraint, tools }: Pick<GenerateRequest, "outputConstraint" | "tools">) {
@@ -39,10 +39,6 @@ export class AskedTexts {
         return [name, { part: "arguments", strict, schema: readable(schema) }];
       }),
     );
-  }
-
-  get whole(): readonly WholeText[] {
-    return this.#whole;
   }
 
   see(events: readonly Event[]): void {
@@ -56,12 +52,12 @@ export class AskedTexts {
       } else if (kind?.$case === "blockDelta" && this.#open) this.#open.text += kind.value.text;
       else if (kind?.$case === "blockEnded") {
         if (this.#open && kind.value.complete) {
-          this.#whole = [...this.#whole, { ...this.#open.wanted, text: this.#open.text }];
+          this.whole = [...this.whole, { ...this.#open.wanted, text: this.#open.text }];
         }
         this.#open = undefined;
       } else if (kind?.$case === "finished" && kind.value.reason === FinishReason.STOP_SEQUENCE) {
         // The caller's stop string has cut the answer, so it need not be complete.
-        this.#whole = this.#whole.filter(({ part }) => part !== "answer");
+        this.whole = this.whole.filter(({ part }) => part !== "answer");
       }
     }
   }

@@ -59,7 +59,7 @@ function listedItems(conversion: Conversion, others: readonly SchemaNode[]): rea
   for (const nodes of alternatives(others, conversion)) {
     const types = allowedTypes(nodes, budget);
     const values =
-      fixedValues(nodes, types, budget) ?? (types?.size === 1 && types.has("boolean") ? [true, false] : undefined);
+      fixedValues(conversion, nodes, types) ?? (types?.size === 1 && types.has("boolean") ? [true, false] : undefined);
     if (values === undefined) return undefined;
     for (const value of values) found.set(JSON.stringify(value), value);
   }

@@ -1,15 +1,6 @@
 import { choice, type Gbnf, literal } from "../../gbnf/gbnf.ts";
 import type { GrammarRules } from "../../gbnf/grammar-rules.ts";
-import {
-  anyArray,
-  anyInteger,
-  anyNumber,
-  anyObject,
-  anyString,
-  anyValue,
-  boolean,
-  type JsonValue,
-} from "../../gbnf/json-value.ts";
+import { anyValue, boolean, type JsonValue } from "../../gbnf/json-value.ts";
 import { type WorkBudget, WorkSpent } from "../../work-budget.ts";
 import { ReadingsGraph, readingsOf } from "../schema/ambiguity.ts";
 import { presenceKeywords } from "../schema/presence.ts";
@@ -114,6 +105,10 @@ export class SchemaConverter implements Conversion {
     return this.document.known(schema) ?? this.document.node(schema, [parent.pointer, ...path].join("/"));
   }
 
+  isAllowed(value: JsonValue, node: PlainNode): boolean {
+    return this.#validator.check(value, this.budget, node) !== "refused";
+  }
+
   skip(node: PlainNode, keyword: string): void {
     const path = this.document.path(`${node.pointer}/${keyword}`);
     if (this.#unenforced.has(path)) return;
@@ -127,7 +122,7 @@ export class SchemaConverter implements Conversion {
 
   value(nodes: readonly SchemaNode[]): Gbnf {
     const found = alternatives(nodes, this);
-    const readings = readingsOf(found, this.budget);
+    const readings = readingsOf(this, found);
     const [first] = nodes;
     if (this.#mode === "loose" && readings > 1 && first !== undefined && typeof first.schema === "object")
       return this.#ofTypes({ ...first, schema: first.schema }, found);
@@ -143,7 +138,7 @@ export class SchemaConverter implements Conversion {
     const all = new Set(types.flatMap((each) => [...(each ?? [])]));
     if (types.includes(undefined)) return anyValue(this.rules);
     if (all.has("number")) all.delete("integer");
-    return choice(...[...all].map((type) => anyOfType(this.rules, type)));
+    return choice(...[...all].map((type) => this.#ofType(type, [], false)));
   }
 
   #countObjects(found: readonly (readonly PlainNode[])[]): number {
@@ -175,8 +170,8 @@ export class SchemaConverter implements Conversion {
     for (const node of nodes)
       for (const keyword of NOT_ENFORCED) if (node.schema[keyword] !== undefined) this.skip(node, keyword);
     const types = this.#typesOf(nodes);
-    const values = fixedValues(nodes, types, this.budget);
-    if (values !== undefined) return fixedValuesGrammar(this, nodes, values, this.#validator);
+    const values = fixedValues(this, nodes, types);
+    if (values !== undefined) return fixedValuesGrammar(this, nodes, values);
     if (types === undefined) return anyValue(this.rules);
     const wanted = [...types].filter((type) => type !== "integer" || !types.has("number"));
     return choice(...wanted.map((type) => this.#ofType(type, nodes, isFree)));
@@ -221,25 +216,6 @@ function idsOf(nodes: readonly SchemaNode[]): string {
     .map(({ id }) => id)
     .sort((a, b) => a - b)
     .join();
-}
-
-function anyOfType(rules: GrammarRules, type: SchemaType): Gbnf {
-  switch (type) {
-    case "null":
-      return literal("null");
-    case "boolean":
-      return boolean();
-    case "string":
-      return anyString(rules);
-    case "integer":
-      return anyInteger(rules);
-    case "number":
-      return anyNumber(rules);
-    case "array":
-      return anyArray(rules);
-    case "object":
-      return anyObject(rules);
-  }
 }
 
 export type SchemaGrammarOptions = {

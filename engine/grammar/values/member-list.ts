@@ -31,15 +31,16 @@ export function memberList(
 ): Gbnf {
   const free = asked.isFree ? freeMembers(rules, members, other, asked) : undefined;
   if (free !== undefined || (asked.isFree && other !== undefined))
-    return new FreeList(rules, members, other, { ...asked, free }).all();
+    return new MemberList(rules, members, other, asked, free).all();
   const required = members.filter(({ isRequired }) => isRequired).length;
   const most = asked.max ?? Number.POSITIVE_INFINITY;
-  const isFree =
+  const isPlain =
     asked.presence.every((each) => each === true) &&
     asked.min <= required &&
     most >= members.length &&
     (other === undefined || most === Number.POSITIVE_INFINITY);
-  return isFree ? plainList(rules, members, other) : new CountedList(rules, members, other, asked).all();
+  if (isPlain) return plainList(rules, members, other);
+  return new MemberList(rules, members, other, { ...asked, isFree: false }, undefined).all();
 }
 
 /** The comma before a member depends on whether another precedes it. */
@@ -110,72 +111,8 @@ function countableOf({ min, max }: MemberRules): number {
   return Math.max(1, min, max === undefined ? 0 : max + 1);
 }
 
-type Place = { readonly at: number; readonly count: number; readonly asked: Presence };
-
-class CountedList {
-  readonly #rules: GrammarRules;
-  readonly #members: readonly Member[];
-  readonly #other: Gbnf | undefined;
-  readonly #asked: MemberRules;
-  readonly #countable: number;
-  readonly #askings = new PresenceNumbers();
-  readonly #made = new Map<string, Gbnf>();
-
-  constructor(rules: GrammarRules, members: readonly Member[], other: Gbnf | undefined, asked: MemberRules) {
-    this.#rules = rules;
-    this.#members = members;
-    this.#other = other && rules.fresh(() => other);
-    this.#asked = asked;
-    this.#countable = countableOf(asked);
-  }
-
-  all(): Gbnf {
-    const asked = stillAsked(this.#rules, this.#members, this.#asked);
-    return this.#from({ at: 0, count: 0, asked });
-  }
-
-  #from(place: Place): Gbnf {
-    const { at, count, asked } = place;
-    if (asked === false || count > (this.#asked.max ?? count)) return NEVER;
-    const key = `${at} ${count} ${this.#askings.of(asked, this.#rules.budget)}`;
-    const known = this.#made.get(key);
-    if (known !== undefined) return known;
-    this.#rules.budget.payForText(key.length);
-    const reference = this.#rules.declared();
-    this.#made.set(key, reference);
-    this.#rules.define(reference, this.#body(place));
-    return reference;
-  }
-
-  #body({ at, count, asked }: Place): Gbnf {
-    const member = this.#members[at];
-    if (member === undefined) return asked === true ? this.#others(count) : NEVER;
-    const { name, text, isRequired } = member;
-    const { budget } = this.#rules;
-    const isThere = knowing(asked, name, true, budget);
-    const following = this.#from({ at: at + 1, count: Math.min(count + 1, this.#countable), asked: isThere });
-    const present = sequence(...(count > 0 ? [comma(this.#rules)] : []), text, following);
-    if (isRequired) return present;
-    return choice(present, this.#from({ at: at + 1, count, asked: knowing(asked, name, false, budget) }));
-  }
-
-  #others(count: number): Gbnf {
-    const { min, max } = this.#asked;
-    const least = Math.max(0, min - count);
-    const most = max === undefined ? undefined : max - count;
-    if (this.#other === undefined) return least > 0 ? NEVER : EMPTY;
-    if (count === 0) return this.#rules.list(this.#other, comma(this.#rules), least, most);
-    const other = this.#other;
-    return this.#rules.times(
-      this.#rules.once(`, ${other.kind === "rule" ? other.name : ""}`, () => sequence(comma(this.#rules), other)),
-      least,
-      most,
-    );
-  }
-}
-
 /** `isOpen`: a member out of order may be next. */
-type FreePlace = {
+type Place = {
   readonly left: readonly number[];
   readonly at: number;
   readonly count: number;
@@ -184,10 +121,10 @@ type FreePlace = {
 };
 
 /**
- * Each set of remaining free members is a rule. If any members are allowed, a name may repeat, and the last value
- * counts.
+ * Each set of remaining free members is a rule. In free order with other members allowed, a name may repeat, and the
+ * last value counts.
  */
-class FreeList {
+class MemberList {
   readonly #rules: GrammarRules;
   readonly #members: readonly Member[];
   readonly #other: Gbnf | undefined;
@@ -203,7 +140,8 @@ class FreeList {
     rules: GrammarRules,
     members: readonly Member[],
     other: Gbnf | undefined,
-    { free, ...asked }: MemberRules & { readonly free: readonly number[] | undefined },
+    asked: MemberRules,
+    free: readonly number[] | undefined,
   ) {
     this.#rules = rules;
     this.#members = members;
@@ -219,10 +157,10 @@ class FreeList {
 
   all(): Gbnf {
     const asked = stillAsked(this.#rules, this.#members, this.#asked);
-    return this.#from({ left: this.#free, at: 0, count: 0, asked, isOpen: true });
+    return this.#from({ left: this.#free, at: 0, count: 0, asked, isOpen: this.#asked.isFree });
   }
 
-  #from(place: FreePlace): Gbnf {
+  #from(place: Place): Gbnf {
     const { left, at, count, asked, isOpen } = place;
     if (asked === false || count > (this.#asked.max ?? count)) return NEVER;
     const key = `${left.join()} ${at} ${count} ${isOpen} ${this.#askings.of(asked, this.#rules.budget)}`;
@@ -235,7 +173,7 @@ class FreeList {
     return reference;
   }
 
-  #outOfOrder(place: FreePlace): readonly Gbnf[] {
+  #outOfOrder(place: Place): readonly Gbnf[] {
     const { left, count } = place;
     const others =
       this.#other === undefined ? [] : [this.#written(this.#other, { ...place, count: this.#next(count) }, count)];
@@ -243,8 +181,9 @@ class FreeList {
     return [...others, ...this.#anywhere.map((each) => this.#present(each, place)), ...free];
   }
 
-  #inOrder(place: FreePlace): readonly Gbnf[] {
+  #inOrder(place: Place): readonly Gbnf[] {
     const next = this.#ordered[place.at];
+    if (next === undefined && !this.#asked.isFree) return place.asked === true ? [this.#others(place.count)] : [];
     if (next === undefined) return this.#mayEnd(place) ? [EMPTY] : [];
     const behind = { ...place, at: place.at + 1 };
     const present = this.#present(next, behind);
@@ -255,19 +194,33 @@ class FreeList {
     return [present, this.#from({ ...behind, asked, isOpen: false })];
   }
 
-  #present(at: number, behind: FreePlace): Gbnf {
+  #present(at: number, behind: Place): Gbnf {
     const { name, text } = this.#member(at);
     if (text === NEVER) return NEVER;
     const asked = knowing(behind.asked, name, true, this.#rules.budget);
     const { count } = behind;
-    return this.#written(text, { ...behind, count: this.#next(count), asked, isOpen: true }, count);
+    return this.#written(text, { ...behind, count: this.#next(count), asked, isOpen: this.#asked.isFree }, count);
   }
 
-  #written(text: Gbnf, behind: FreePlace, count: number): Gbnf {
+  #written(text: Gbnf, behind: Place, count: number): Gbnf {
     return sequence(...(count > 0 ? [comma(this.#rules)] : []), text, this.#from(behind));
   }
 
-  #mayEnd({ left, count, asked }: FreePlace): boolean {
+  #others(count: number): Gbnf {
+    const { min, max } = this.#asked;
+    const least = Math.max(0, min - count);
+    const most = max === undefined ? undefined : max - count;
+    if (this.#other === undefined) return least > 0 ? NEVER : EMPTY;
+    if (count === 0) return this.#rules.list(this.#other, comma(this.#rules), least, most);
+    const other = this.#other;
+    return this.#rules.times(
+      this.#rules.once(`, ${other.kind === "rule" ? other.name : ""}`, () => sequence(comma(this.#rules), other)),
+      least,
+      most,
+    );
+  }
+
+  #mayEnd({ left, count, asked }: Place): boolean {
     if (count < this.#asked.min) return false;
     let known = asked;
     for (const at of left) {

@@ -7,9 +7,8 @@ import { type LengthBounds, patternExpression } from "../expressions/string-patt
 import { facetParts, type TextFacets, textGrammar } from "../expressions/text-grammar.ts";
 import { atLeast, atMost, type Conversion, fixedValues, type PlainNode } from "../schema/schema-alternatives.ts";
 import { isList, isObject } from "../schema/schema-document.ts";
-import { isFormat, keyword, writtenFormat } from "../schema/schema-keywords.ts";
+import { isFormat, writtenFormat } from "../schema/schema-keywords.ts";
 import { isTextExclusion } from "../schema/schema-negation.ts";
-import type { SchemaValidator } from "../validation/schema-validator.ts";
 
 const MAX_PARTS_WORK = 32_000;
 
@@ -74,7 +73,7 @@ function textOrNone(rules: GrammarRules, facets: TextFacets, key: string): Gbnf 
 export function textParts(conversion: Conversion, nodes: readonly PlainNode[]): readonly ProductPart[] | undefined {
   const bounds = { minLength: atLeast(nodes, "minLength"), maxLength: atMost(nodes, "maxLength") };
   const { budget } = conversion.rules;
-  const listed = fixedValues(nodes, new Set(["string"]), budget);
+  const listed = fixedValues(conversion, nodes, new Set(["string"]));
   const { facets } = askedOf(conversion, nodes, bounds);
   try {
     const parts = facetParts(facets, budget.part(MAX_PARTS_WORK));
@@ -133,20 +132,16 @@ function lengthsOf(nodes: readonly PlainNode[]): readonly Asked[] {
 
 const SCALAR_COST = 16;
 const PARTS_COST = 48;
-const OF_LISTED: ReadonlySet<string> = new Set(["enum", "const", "type"]);
 
 export function fixedValuesGrammar(
   conversion: Conversion,
   nodes: readonly PlainNode[],
-  listed: readonly JsonValue[],
-  validator: SchemaValidator,
+  values: readonly JsonValue[],
 ): Gbnf {
   const { budget, rules } = conversion;
   for (const node of nodes)
     if (typeof node.schema.pattern === "string" && patternExpression(node.schema.pattern) === undefined)
       conversion.skip(node, "pattern");
-  const asking = nodes.filter(asksMoreOfValues);
-  const values = listed.filter((value) => asking.every((node) => validator.check(value, budget, node) !== "refused"));
   const texts: string[] = [];
   const others: JsonValue[] = [];
   for (const value of values) {
@@ -157,8 +152,4 @@ export function fixedValuesGrammar(
     else others.push(value);
   }
   return choice(anyOfTexts(texts), ...others.map((value) => fixedValue(rules, value)));
-}
-
-function asksMoreOfValues({ schema }: PlainNode): boolean {
-  return Object.keys(schema).some((name) => !OF_LISTED.has(name) && keyword(name) !== undefined);
 }

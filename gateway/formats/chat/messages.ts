@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { type Message, type Part, Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
-import type { FieldPath } from "../../errors.ts";
+import type { ApiError, FieldPath } from "../../errors.ts";
 import { argumentsText, isJsonObject, type JsonObject } from "../../json/json-text.ts";
 import { checked, field } from "../checked.ts";
 import { invalidValue, oneOf, unsupportedParameter, unsupportedValue, wrongType } from "../field-error.ts";
@@ -14,6 +14,7 @@ import {
   textPart,
   type UnreadableRule,
   withBreakpoint,
+  word,
 } from "../parts.ts";
 import { chatMessage, chatParts } from "./schema.ts";
 
@@ -26,58 +27,55 @@ const ROLES = {
 } as const;
 
 /**
- * Position in the messages. The results of an assistant turn's calls follow it directly, before any other message;
- * several results for one call are accepted, and all are kept.
+ * The calls of the assistant message before. Their results follow it directly, before any other message; several
+ * results for one call are accepted, and all are kept.
  */
-type Position =
-  | { readonly at: "conversation" }
-  | {
-      readonly at: "tool_results";
-      readonly assistant: number;
-      readonly names: ReadonlyMap<string, string>;
-      readonly unanswered: Set<string>;
-    };
+type Calls = {
+  /** The number of the message. */
+  readonly assistant: number;
+  readonly names: ReadonlyMap<string, string>;
+  readonly unanswered: Set<string>;
+};
 
-const CONVERSATION: Position = { at: "conversation" };
-
-export type MessageContext = {
+type MessageContext = {
   readonly acceptsImages: boolean;
   /** For images and files that the model cannot read, in the user's own content of the last message. */
   readonly unreadable: UnreadableRule;
 };
 
 export function readMessages(list: readonly unknown[], context: MessageContext): readonly Message[] {
-  let position = CONVERSATION;
-  const messages = list.map((item, index) => {
+  const messages: Message[] = [];
+  let calls: Calls | undefined;
+  for (const [index, item] of list.entries()) {
     const path = ["messages", index];
     if (!isJsonObject(item)) throw wrongType(path, "an object", item);
     const role = ROLES[field(chatMessage, item, "role", path)];
-    if (role === Role.TOOL) return toolMessage(item, path, position, context.acceptsImages);
-    if (position.at === "tool_results" && position.unanswered.size > 0)
-      throw invalidValue([...path, "role"], unansweredCalls(position.assistant));
+    if (role === Role.TOOL) {
+      messages.push(toolMessage(item, path, calls, context.acceptsImages));
+      continue;
+    }
+    if (calls?.unanswered.size) throw unanswered([...path, "role"], calls);
     const unreadable = index === list.length - 1 ? context.unreadable : "placeholder";
     const message = spokenMessage(role, item, path, { ...context, unreadable });
-    position = positionBehind(message, index);
-    return message;
-  });
-  if (position.at === "tool_results" && position.unanswered.size > 0)
-    throw invalidValue(["messages", position.assistant, "tool_calls"], unansweredCalls(position.assistant));
+    calls = callsOf(message, index);
+    messages.push(message);
+  }
+  if (calls?.unanswered.size) throw unanswered(["messages", calls.assistant, "tool_calls"], calls);
   return messages;
 }
 
-function unansweredCalls(assistant: number): string {
-  return (
+function unanswered(path: FieldPath, { assistant }: Calls): ApiError {
+  return invalidValue(
+    path,
     "an assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'; " +
-    `some calls of messages[${assistant}] have no response.`
+      `some calls of messages[${assistant}] have no response.`,
   );
 }
 
-function positionBehind(message: Message, index: number): Position {
-  if (message.role !== Role.ASSISTANT) return CONVERSATION;
+function callsOf({ parts }: Message, assistant: number): Calls {
   const names = new Map<string, string>();
-  for (const { kind } of message.parts) if (kind?.$case === "toolCall") names.set(kind.value.callId, kind.value.name);
-  if (names.size === 0) return CONVERSATION;
-  return { at: "tool_results", assistant: index, names, unanswered: new Set(names.keys()) };
+  for (const { kind } of parts) if (kind?.$case === "toolCall") names.set(kind.value.callId, kind.value.name);
+  return { assistant, names, unanswered: new Set(names.keys()) };
 }
 
 function spokenMessage(role: Role, message: JsonObject, path: FieldPath, context: MessageContext): Message {
@@ -111,16 +109,16 @@ function reasoningOf(message: JsonObject, path: FieldPath): string {
 
 const CALL_ID = z.string();
 
-function toolMessage(message: JsonObject, path: FieldPath, position: Position, acceptsImages: boolean): Message {
+function toolMessage(message: JsonObject, path: FieldPath, calls: Calls | undefined, acceptsImages: boolean): Message {
   const idPath = [...path, "tool_call_id"];
   const callId = checked(CALL_ID, message.tool_call_id, idPath);
-  const name = position.at === "tool_results" ? position.names.get(callId) : undefined;
-  if (position.at !== "tool_results" || name === undefined)
+  const name = calls?.names.get(callId);
+  if (!calls || name === undefined)
     throw invalidValue(
       idPath,
       "a tool message must respond to a call in 'tool_calls' of the preceding assistant message.",
     );
-  position.unanswered.delete(callId);
+  calls.unanswered.delete(callId);
   const rule = { also: "image_url", acceptsImages, unreadable: "placeholder" } as const;
   const content = orEmptyText(contentParts(message.content, [...path, "content"], rule));
   const part: Part = { kind: { $case: "toolResult", value: { callId, name, content, isError: false } } };
@@ -131,7 +129,7 @@ function orEmptyText(parts: readonly Part[]): readonly Part[] {
   return parts.length > 0 ? parts : [textPart("")];
 }
 
-export type ContentRule = {
+type ContentRule = {
   readonly also: "image_url" | "refusal" | undefined;
   readonly acceptsImages: boolean;
   readonly unreadable: UnreadableRule;
@@ -141,7 +139,7 @@ export type ContentRule = {
  * Reads the parts of a `content`: a string, an array of parts, or null and absent for none. Empty text is left out
  * unless a prefix is marked to end there, so that all forms of empty content give the same prompt.
  */
-export function contentParts(content: unknown, path: FieldPath, rule: ContentRule): readonly Part[] {
+function contentParts(content: unknown, path: FieldPath, rule: ContentRule): readonly Part[] {
   if (content === undefined || content === null) return [];
   if (typeof content === "string") return content === "" ? [] : [textPart(content)];
   if (!Array.isArray(content)) throw wrongType(path, "a string or an array of content parts", content);
@@ -181,11 +179,8 @@ function imageKind(part: unknown, path: FieldPath, rule: ContentRule): Part["kin
   return { $case: "image", value: imageFromUrl(url, [...path, "image_url", "url"], IMAGE_DETAILS[detail ?? "auto"]) };
 }
 
-/** A text without control characters and without half of a surrogate pair, which encoding would replace. */
-const WORD = /^[^\p{Cc}\p{Cs}]+$/u;
-
 /** Ids are unique within a message; they may repeat in a later turn, as some models count from 0 in each. */
-export function toolCallParts(message: JsonObject, path: FieldPath): readonly Part[] {
+function toolCallParts(message: JsonObject, path: FieldPath): readonly Part[] {
   const ids = new Set<string>();
   const calls = field(chatMessage, message, "tool_calls", path) ?? [];
   return calls.map((call, index) => {
@@ -197,9 +192,4 @@ export function toolCallParts(message: JsonObject, path: FieldPath): readonly Pa
     const argumentsJson = argumentsText(call.function.arguments);
     return { kind: { $case: "toolCall", value: { callId, name, argumentsJson } } };
   });
-}
-
-function word(text: string, path: FieldPath): string {
-  if (!WORD.test(text)) throw invalidValue(path, "expected a non-empty string without control characters.");
-  return text;
 }

@@ -5,7 +5,7 @@ import {
   Usage,
 } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { argumentsText } from "../../json/json-text.ts";
-import { type CompletedBlock, type Completion, reasoningOf, shownCallId, textOf } from "../completion.ts";
+import { type CompletedBlock, type Completion, shownCallId, textOf } from "../completion.ts";
 import type { Head } from "../format.ts";
 import type { ChatFinishReason } from "./reply-schema.ts";
 
@@ -32,7 +32,9 @@ export function chatReply(head: Head, completion: Completion, options: ReplyOpti
       {
         index: 0,
         message: messageOf(head, completion),
-        logprobs: options.logprobs ? chatLogprobs(completion.blocks.flatMap(logprobsOf)) : null,
+        logprobs: options.logprobs
+          ? chatLogprobs(completion.blocks.flatMap((block) => (block.kind === "text" ? block.logprobs : [])))
+          : null,
         finish_reason: finishReason(completion.finished.reason),
       },
     ],
@@ -43,7 +45,7 @@ export function chatReply(head: Head, completion: Completion, options: ReplyOpti
 
 function messageOf(head: Head, completion: Completion) {
   const text = textOf(completion);
-  const reasoning = reasoningOf(completion);
+  const reasoning = textOf(completion, "reasoning");
   const toolCalls = completion.blocks.flatMap((block) => toolCallOf(block, head));
   return {
     role: "assistant",
@@ -62,10 +64,6 @@ function toolCallOf(block: CompletedBlock, head: Head) {
   return [{ id, type: "function", function: { name: block.name, arguments: text } }];
 }
 
-function logprobsOf(block: CompletedBlock) {
-  return block.kind === "text" ? block.logprobs : [];
-}
-
 const REASONS: Readonly<Record<FinishReason, ChatFinishReason>> = {
   [FinishReason.UNSPECIFIED]: "stop",
   [FinishReason.STOP]: "stop",
@@ -76,10 +74,7 @@ const REASONS: Readonly<Record<FinishReason, ChatFinishReason>> = {
   [FinishReason.CONTENT_FILTER]: "content_filter",
 };
 
-/**
- * Returns the `finish_reason` of an answer. An unknown reason, from a newer engine, becomes `stop`, which ends the
- * turn.
- */
+/** An unknown reason, from a newer engine, becomes `stop`, which ends the turn. */
 export function finishReason(reason: FinishReason): ChatFinishReason {
   return REASONS[reason] ?? "stop";
 }

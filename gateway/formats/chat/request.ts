@@ -10,13 +10,21 @@ import type { CatalogModel } from "../../catalog.ts";
 import { isJsonObject } from "../../json/json-text.ts";
 import { checked } from "../checked.ts";
 import { invalidValue, tooMany, unsupportedValue, wrongType } from "../field-error.ts";
-import { cacheBreakpoint, cacheTtl, effort, reasoningOfEffort, stopStrings } from "../fields.ts";
+import {
+  cacheBreakpoint,
+  cacheTtl,
+  effort,
+  MAX_LOGIT_BIAS,
+  reasoningBudget,
+  reasoningOfEffort,
+  stopStrings,
+} from "../fields.ts";
 import type { CanonicalRequest, Format, PrepareContext } from "../format.ts";
 import { catalogModel, refuseUntaken, requestBody } from "../request-body.ts";
 import { CHOICE_MODES, schemaText, toolOf } from "../tools.ts";
 import { readMessages } from "./messages.ts";
 import { chatReply, type ReplyOptions } from "./reply.ts";
-import { CHAT_UNTAKEN, type ChatBody, chatRequest, chatToolChoice, MAX_LOGIT_BIAS, ONLY_FUNCTIONS } from "./schema.ts";
+import { CHAT_UNTAKEN, type ChatBody, chatRequest, chatToolChoice, ONLY_FUNCTIONS } from "./schema.ts";
 import { ChatEncoder } from "./stream.ts";
 
 /**
@@ -85,7 +93,7 @@ const MAX_TOKEN_ID = 2 ** 32 - 1;
 /** Seeds are passed on as integers that a double holds exactly. */
 const SEEDS = 2 ** 53;
 
-export function readSampling(body: ChatBody): Sampling {
+function readSampling(body: ChatBody): Sampling {
   return {
     temperature: body.temperature ?? undefined,
     topP: body.top_p ?? undefined,
@@ -127,7 +135,7 @@ function readLogitBias(value: unknown): { [token: number]: number } {
   );
 }
 
-export function readResponseFormat(format: ChatBody["response_format"]): OutputConstraint | undefined {
+function readResponseFormat(format: ChatBody["response_format"]): OutputConstraint | undefined {
   switch (format?.type) {
     case "json_object":
       return { kind: { $case: "jsonObject", value: {} } };
@@ -148,7 +156,7 @@ const { UNSPECIFIED } = ReasoningEffort;
  * Reads `reasoning.effort`, else `reasoning_effort`, else the switches of self-hosted stacks; switches of another form
  * are ignored, as no specification defines them. `maxOutputTokens` bounds the budget, so that some answer stays visible.
  */
-export function readReasoning(body: ChatBody, maxOutputTokens: number | undefined): Reasoning | undefined {
+function readReasoning(body: ChatBody, maxOutputTokens: number | undefined): Reasoning | undefined {
   const named = namedEffort(body);
   if (named !== undefined) return named;
   const budgetTokens = budgetOf(body.thinking, maxOutputTokens);
@@ -188,10 +196,10 @@ function thinkingSwitch(thinking: unknown): boolean | undefined {
 function budgetOf(thinking: unknown, maxOutputTokens: number | undefined): number | undefined {
   const budget = isJsonObject(thinking) ? thinking.budget_tokens : undefined;
   if (typeof budget !== "number" || !Number.isSafeInteger(budget) || budget < 1) return undefined;
-  return Math.max(1, Math.min(budget, (maxOutputTokens ?? Number.POSITIVE_INFINITY) - 1));
+  return reasoningBudget(budget, maxOutputTokens);
 }
 
-export function readTools(tools: ChatBody["tools"]): readonly Tool[] {
+function readTools(tools: ChatBody["tools"]): readonly Tool[] {
   return (tools ?? []).map((tool, index) => {
     const { parameters, ...definition } = tool.function;
     const breakpoint = cacheBreakpoint(tool.cache_control) ?? cacheBreakpoint(definition.cache_control);
@@ -205,7 +213,7 @@ const PATH = ["tool_choice"];
  * Reads the `tool_choice` of a body; absent, it is `auto`. Undefined where there are no tools to choose from. Throws
  * `ApiError` when the choice needs a tool that `tools` does not hold.
  */
-export function readToolChoice(value: unknown, tools: readonly Tool[], parallel: boolean): ToolChoice | undefined {
+function readToolChoice(value: unknown, tools: readonly Tool[], parallel: boolean): ToolChoice | undefined {
   const choice = { disableParallelCalls: !parallel, ...readMode(value) };
   if (tools.length === 0) {
     if (choice.mode === ToolChoiceMode.AUTO && choice.allowedNames.length === 0) return undefined;

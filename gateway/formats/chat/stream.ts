@@ -62,8 +62,7 @@ export class ChatEncoder implements StreamEncoder {
       case undefined: // An event kind of a newer contract.
         return "";
       default:
-        kind satisfies never;
-        return "";
+        return kind satisfies never;
     }
   }
 
@@ -86,7 +85,7 @@ export class ChatEncoder implements StreamEncoder {
     switch (position.at) {
       case "in_text":
         return this.#options.logprobs && logprobs.length > 0
-          ? this.#textWithLogprobs(text, logprobs)
+          ? this.#frame(this.#chunk({ content: text }, null, chatLogprobs(logprobs)))
           : filled(position.open, text);
       case "tool_call_begun":
         this.#position = { at: "in_tool_call", open: position.open };
@@ -129,8 +128,7 @@ export class ChatEncoder implements StreamEncoder {
       case undefined: // A block kind of a newer contract: its deltas are skipped.
         return "";
       default:
-        block satisfies never;
-        return "";
+        return block satisfies never;
     }
   }
 
@@ -150,10 +148,6 @@ export class ChatEncoder implements StreamEncoder {
     if (!this.#options.includeUsage) return end + DONE;
     const last = { id: completionId(this.#head), ...this.#base, choices: [], usage: chatUsage(usage) };
     return end + this.#frame(last) + DONE;
-  }
-
-  #textWithLogprobs(text: string, logprobs: readonly TokenLogprob[]): string {
-    return this.#frame(this.#chunk({ content: text }, null, chatLogprobs(logprobs)));
   }
 
   #chunk(delta: object, finish: ChatFinishReason | null = null, logprobs: object | null = null): object {

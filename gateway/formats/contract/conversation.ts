@@ -13,12 +13,8 @@ import {
 import type { FieldPath } from "../../errors.ts";
 import { argumentsText } from "../../json/json-text.ts";
 import { emptyArray, invalidValue, missing, oneOf, tooLong, tooMany, unsupportedValue } from "../field-error.ts";
-import { MAX_CACHE_KEY_LENGTH } from "../fields.ts";
-import { imageFromData, imagesNotAccepted, reasoningParts } from "../parts.ts";
-
-const MAX_MESSAGES = 100_000;
-
-const WORD = /^[^\p{Cc}\p{Cs}]+$/u;
+import { MAX_CACHE_KEY_LENGTH, MAX_MESSAGES } from "../fields.ts";
+import { imageFromData, imagesNotAccepted, reasoningParts, word } from "../parts.ts";
 
 type Kind = NonNullable<Part["kind"]>;
 type KindName = Kind["$case"];
@@ -119,12 +115,6 @@ function checkedImage({ source, mimeType, detail }: ImagePart, path: FieldPath):
     );
   const paths = { mimeType: [...path, "mime_type"], data: [...path, "data"] };
   return imageFromData(mimeType, source.value, paths, detail);
-}
-
-function word(text: string, path: FieldPath): string {
-  if (text === "") throw missing(path);
-  if (!WORD.test(text)) throw invalidValue(path, "expected a text without control characters.");
-  return text;
 }
 
 /** A result could not be matched to two calls of one id. */

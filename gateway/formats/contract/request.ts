@@ -21,7 +21,7 @@ import {
   tooMany,
   unsupportedParameter,
 } from "../field-error.ts";
-import { MAX_STOP_STRINGS } from "../fields.ts";
+import { MAX_LOGIT_BIAS, MAX_STOP_STRINGS, reasoningBudget } from "../fields.ts";
 import type { CountFormat, Format } from "../format.ts";
 import { catalogModel } from "../request-body.ts";
 import { EMPTY_PARAMETERS, MAX_SCHEMA_BYTES, MAX_TOOLS, schemaText, toolName } from "../tools.ts";
@@ -128,11 +128,12 @@ function checkNumber(value: number | undefined, path: FieldPath, least: number, 
 /** `names` are the values of the enum by their names in the contract, without the prefix. */
 function checkEnum(value: number, path: FieldPath, names: Readonly<Record<string, number>>, prefix: string): void {
   if (Object.values(names).includes(value)) return;
-  const known = Object.keys(names).map((name) => `${prefix}_${name}`);
-  throw oneOf(path, known);
+  throw oneOf(
+    path,
+    Object.keys(names).map((name) => `${prefix}_${name}`),
+  );
 }
 
-const MAX_LOGIT_BIAS = 1_024;
 const MAX_BIAS = 1_000;
 const MAX_TOP_LOGPROBS = 50;
 
@@ -157,7 +158,6 @@ function checkedSampling(sampling: Sampling | undefined): Sampling | undefined {
   return { ...sampling, stop };
 }
 
-/** A budget leaves part of the answer visible. */
 function checkedReasoning(
   reasoning: Reasoning | undefined,
   maxOutputTokens: number | undefined,
@@ -168,8 +168,7 @@ function checkedReasoning(
   checkEnum(effort, ["reasoning", "effort"], ReasoningEffort, "REASONING_EFFORT");
   if (budgetTokens === undefined) return { mode, effort, budgetTokens };
   checkNumber(budgetTokens, ["reasoning", "budget_tokens"], 1, Number.MAX_SAFE_INTEGER);
-  const most = (maxOutputTokens ?? Number.POSITIVE_INFINITY) - 1;
-  return { mode, effort, budgetTokens: Math.max(1, Math.min(budgetTokens, most)) };
+  return { mode, effort, budgetTokens: reasoningBudget(budgetTokens, maxOutputTokens) };
 }
 
 function checkedConstraint(constraint: OutputConstraint | undefined): OutputConstraint | undefined {

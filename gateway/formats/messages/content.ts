@@ -1,6 +1,6 @@
 import * as z from "zod";
 import type { Part } from "../../../proto/gen/svc/inference/v1/messages.ts";
-import type { ApiError, FieldPath } from "../../errors.ts";
+import type { FieldPath } from "../../errors.ts";
 import { isJsonObject, type JsonObject, jsonText } from "../../json/json-text.ts";
 import { checked, field } from "../checked.ts";
 import { invalidValue, oneOf, unsupportedValue, wrongType } from "../field-error.ts";
@@ -77,7 +77,9 @@ export function contentBlocks(content: unknown, path: FieldPath, place: Place): 
     const blockPath = [...path, index];
     const { type } = checked(ANY_BLOCK, value, blockPath);
     if (isBlockType(type)) {
-      if (!mayStand(type, place)) throw misplaced(type, [...blockPath, "type"]);
+      const places: readonly Place[] = PLACES[type];
+      const refusal = `'${type}' blocks may not stand here, only in: ${places.join(", ")}.`;
+      if (!places.includes(place)) throw invalidValue([...blockPath, "type"], refusal);
       blocks.push({ type, value: value as JsonObject, path: blockPath });
     } else if (!LEFT_OUT.test(type)) unknown++;
   }
@@ -203,15 +205,7 @@ function isBlockType(type: string): type is BlockType {
   return Object.hasOwn(PLACES, type);
 }
 
-function mayStand(type: BlockType, place: Place): boolean {
-  const places: readonly Place[] = PLACES[type];
-  return places.includes(place);
-}
-
 function typesOf(place: Place): readonly string[] {
-  return Object.keys(PLACES).filter((type) => isBlockType(type) && mayStand(type, place));
-}
-
-function misplaced(type: BlockType, path: FieldPath): ApiError {
-  return invalidValue(path, `'${type}' blocks may not stand here, only in: ${PLACES[type].join(", ")}.`);
+  const types = Object.entries<readonly Place[]>(PLACES).filter(([, places]) => places.includes(place));
+  return types.map(([type]) => type);
 }

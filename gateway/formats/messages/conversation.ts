@@ -65,15 +65,13 @@ function turnsOf(
     const blocks = contentBlocks(message.content, contentPath, role);
     const last = turns.at(-1);
     if (last?.role !== role) turns.push({ role, blocks: [...blocks], place: index });
-    else if (strictAlternation) throw notAlternating([...path, "role"]);
+    else if (strictAlternation) throw invalidValue([...path, "role"], NOT_ALTERNATING);
     else for (const block of blocks) last.blocks.push(block);
   }
   return turns;
 }
 
-function notAlternating(path: FieldPath): ApiError {
-  return invalidValue(path, "roles must alternate between 'user' and 'assistant'.");
-}
+const NOT_ALTERNATING = "roles must alternate between 'user' and 'assistant'.";
 
 function callsOf(blocks: readonly Block[]): ReadonlyMap<string, OpenCall> {
   const calls = new Map<string, OpenCall>();
@@ -100,8 +98,8 @@ function userMessages(
     if (block.type !== "tool_result") continue;
     const callId = field(toolResultBlock, block.value, "tool_use_id", block.path);
     const call = open.get(callId);
-    if (!call) throw unexpectedResult(block.path);
-    if (answered.has(callId)) throw repeatedResult(block.path);
+    if (!call) throw invalidValue(block.path, UNEXPECTED_RESULT);
+    if (answered.has(callId)) throw invalidValue(block.path, REPEATED_RESULT);
     answered.add(callId);
     const message = { role: Role.TOOL, parts: resultParts(block, callId, call.name, tolerant) };
     results.push({ message, place: placeOf(block) });
@@ -133,25 +131,16 @@ function resultParts(block: Block, callId: string, name: string, context: Conten
  * The wording of the format's own service, which agents match, except the ids: they are the caller's text.
  */
 
-function unexpectedResult(path: FieldPath): ApiError {
-  return invalidValue(
-    path,
-    "unexpected `tool_use_id` found in `tool_result` blocks. " +
-      "Each `tool_result` block must have a corresponding `tool_use` block in the previous message.",
-  );
-}
-
-function repeatedResult(path: FieldPath): ApiError {
-  return invalidValue(path, "each tool_use must have a single result. Found multiple `tool_result` blocks for one id.");
-}
+const UNEXPECTED_RESULT =
+  "unexpected `tool_use_id` found in `tool_result` blocks. " +
+  "Each `tool_result` block must have a corresponding `tool_use` block in the previous message.";
+const REPEATED_RESULT = "each tool_use must have a single result. Found multiple `tool_result` blocks for one id.";
+const UNANSWERED_CALL =
+  "`tool_use` ids were found without `tool_result` blocks immediately after. " +
+  "Each `tool_use` block must have a corresponding `tool_result` block in the next message.";
 
 function refuseUnanswered(calls: ReadonlyMap<string, OpenCall>): void {
-  for (const { messagePath } of calls.values())
-    throw invalidValue(
-      messagePath,
-      "`tool_use` ids were found without `tool_result` blocks immediately after. " +
-        "Each `tool_use` block must have a corresponding `tool_result` block in the next message.",
-    );
+  for (const { messagePath } of calls.values()) throw invalidValue(messagePath, UNANSWERED_CALL);
 }
 
 /**

@@ -16,7 +16,7 @@ import { ApiError, type FieldPath } from "../../errors.ts";
 import { isJsonObject, type JsonObject } from "../../json/json-text.ts";
 import { checked } from "../checked.ts";
 import { invalidValue, missing, wrongType } from "../field-error.ts";
-import { cacheBreakpoint, EFFORTS, stopStrings } from "../fields.ts";
+import { cacheBreakpoint, EFFORTS, reasoningBudget, stopStrings } from "../fields.ts";
 import {
   type CanonicalRequest,
   type CountFormat,
@@ -144,7 +144,6 @@ function thinkingDisplay(body: MessagesBody): ThinkingDisplay {
   return body.thinking?.display === "omitted" ? "omitted" : "shown";
 }
 
-/** A budget is clamped below `maxOutputTokens`, which includes it. */
 function reasoningOf(body: MessagesBody, maxOutputTokens: number): Reasoning | undefined {
   const { thinking, output_config: config } = body;
   if (!thinking && !config?.effort) return undefined;
@@ -160,7 +159,7 @@ function reasoningOf(body: MessagesBody, maxOutputTokens: number): Reasoning | u
     case "enabled": {
       const budget = thinking.budget_tokens;
       if (!budget) throw missing(["thinking", "budget_tokens"]);
-      return { mode: ReasoningMode.ENABLED, effort, budgetTokens: Math.min(budget, maxOutputTokens - 1) };
+      return { mode: ReasoningMode.ENABLED, effort, budgetTokens: reasoningBudget(budget, maxOutputTokens) };
     }
     default:
       return thinking?.type satisfies undefined;

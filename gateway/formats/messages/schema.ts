@@ -4,6 +4,7 @@ import {
   cacheControl,
   effort,
   jsonSchemaField,
+  MAX_MESSAGES,
   MAX_STOP_STRINGS,
   modelId,
   named,
@@ -16,7 +17,7 @@ import {
   withoutEffect,
 } from "../fields.ts";
 import { IMAGE_TYPES } from "../parts.ts";
-import type { UntakenField } from "../request-body.ts";
+import { ignored, refused, type UntakenField } from "../request-body.ts";
 import { MAX_TOOLS, toolName } from "../tools.ts";
 
 /*
@@ -24,8 +25,6 @@ import { MAX_TOOLS, toolName } from "../tools.ts";
  * documentation. Null in an optional field means that it is absent. Schemas are open: unlisted keys are ignored. Blocks
  * are read one by one, as their fields depend on their position.
  */
-
-export const MAX_MESSAGES = 100_000;
 
 const outputFormat = z.object({
   type: z.enum(["json_schema"]).describe("The kind of the format."),
@@ -312,27 +311,19 @@ export const MESSAGES_UNTAKEN: readonly UntakenField[] = [
     // With these details the vendor's SDK sends the whole conversation on its own.
     details: { error_code: "thread_unsupported_request", unsupported: ["thread"] },
   },
-  { field: "container", becomes: "refused", why: KEPT },
-  { field: "previous_message_id", becomes: "refused", why: KEPT },
-  { field: "previous_response_id", becomes: "refused", why: KEPT },
-  { field: "conversation", becomes: "refused", why: KEPT },
-  { field: "store", becomes: "refused", neutral: [false], why: KEPT },
-  {
-    field: "mcp_servers",
-    becomes: "refused",
-    neutral: [[]],
-    why: "No tools run here; send their definitions in 'tools'.",
-  },
-  {
-    field: "inference_geo",
-    becomes: "refused",
-    neutral: ["global"],
-    why: "No place can be chosen where a request is worked on.",
-  },
-  { field: "speed", becomes: "refused", neutral: ["standard"], why: "All requests are worked on at one speed." },
-  { field: "service_tier", becomes: "ignored", why: "There is one tier, which the answer names." },
-  { field: "context_management", becomes: "ignored", why: "It only shortens prompts, and none is shortened here." },
-  { field: "diagnostics", becomes: "ignored", why: "It asks for what helps to find faults at the vendor." },
-  { field: "fallbacks", becomes: "ignored", why: "The model that was asked answers, or none." },
-  { field: "betas", becomes: "ignored", why: "It names features of the vendor's service." },
+  ...refused(KEPT, {
+    container: [],
+    previous_message_id: [],
+    previous_response_id: [],
+    conversation: [],
+    store: [false],
+  }),
+  ...refused("No tools run here; send their definitions in 'tools'.", { mcp_servers: [[]] }),
+  ...refused("No place can be chosen where a request is worked on.", { inference_geo: ["global"] }),
+  ...refused("All requests are worked on at one speed.", { speed: ["standard"] }),
+  ...ignored("There is one tier, which the answer names.", ["service_tier"]),
+  ...ignored("It only shortens prompts, and none is shortened here.", ["context_management"]),
+  ...ignored("It asks for what helps to find faults at the vendor.", ["diagnostics"]),
+  ...ignored("The model that was asked answers, or none.", ["fallbacks"]),
+  ...ignored("It names features of the vendor's service.", ["betas"]),
 ];

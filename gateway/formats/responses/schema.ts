@@ -1,7 +1,7 @@
 import * as z from "zod";
 import type { FieldPath } from "../../errors.ts";
 import { isJsonObject } from "../../json/json-text.ts";
-import { checked, unchecked } from "../checked.ts";
+import { checked, isLonger, unchecked } from "../checked.ts";
 import { missing, tooLong, tooMany, unsupportedParameter, unsupportedValue, wrongType } from "../field-error.ts";
 import {
   closed,
@@ -20,6 +20,7 @@ import {
   tag,
   temperatureUpTo,
   topP,
+  withoutEffect,
 } from "../fields.ts";
 import { requestBody } from "../request-body.ts";
 import { MAX_TOOLS, toolName } from "../tools.ts";
@@ -257,7 +258,7 @@ export const responsesRequest = closed(
     metadata: unchecked(textPairs).describe("Pairs of strings that are repeated in the reply, at most 16."),
     prompt_cache_key: promptCacheKey,
     prompt_cache_retention: z.string().nullish().describe("Repeated in the reply, without effect."),
-    prompt_cache_options: z.unknown().optional().describe("Accepted without effect."),
+    prompt_cache_options: withoutEffect("Accepted without effect."),
     safety_identifier: z.string().nullish().describe("Repeated in the reply, without effect."),
     user: z.string().nullish().describe("Repeated in the reply, without effect."),
     client_metadata: unchecked(textPairs).describe(
@@ -333,15 +334,10 @@ export function metadataOf(value: unknown): Readonly<Record<string, string>> {
   const pairs = stringPairs(value, path);
   if (pairs.length > MAX_METADATA.pairs) throw tooMany(path, MAX_METADATA.pairs);
   for (const [key, text] of pairs) {
-    checkLength(key, MAX_METADATA.keyLength, path);
-    checkLength(text, MAX_METADATA.valueLength, path);
+    if (isLonger(key, MAX_METADATA.keyLength)) throw tooLong(path, MAX_METADATA.keyLength);
+    if (isLonger(text, MAX_METADATA.valueLength)) throw tooLong(path, MAX_METADATA.valueLength);
   }
   return Object.fromEntries(pairs);
-}
-
-/** Throws `ApiError` for a text of more than `limit` characters; a character may take two code units. */
-function checkLength(text: string, limit: number, path: FieldPath): void {
-  if (text.length > limit && (text.length > 2 * limit || [...text].length > limit)) throw tooLong(path, limit);
 }
 
 function checkClientMetadata(value: unknown): void {

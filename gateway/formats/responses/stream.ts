@@ -81,8 +81,7 @@ export class ResponsesStream implements StreamEncoder {
       case undefined:
         return "";
       default:
-        kind satisfies never;
-        return "";
+        return kind satisfies never;
     }
   }
 

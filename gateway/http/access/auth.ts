@@ -1,4 +1,4 @@
-import type { onRequestAsyncHookHandler } from "fastify";
+import type { FastifyReply, FastifyRequest } from "fastify";
 import { ApiError, toApiError } from "../../errors.ts";
 import type { KeyStore } from "../../keys/key-store.ts";
 import type { Principal } from "../../keys/principal.ts";
@@ -6,7 +6,7 @@ import type { TokenVerifier } from "../../keys/tokens/token-verifier.ts";
 import type { TokenBuckets } from "../../limits/token-bucket.ts";
 import type { Detail } from "../../outcome.ts";
 import type { Stats } from "../../stats/stats.ts";
-import { addressOf, networkOf } from "../record/client-address.ts";
+import { networkOf } from "../record/client-address.ts";
 import type { RequestRecord } from "../record/request-record.ts";
 
 export type AuthDeps = {
@@ -15,22 +15,21 @@ export type AuthDeps = {
   readonly tokens: TokenVerifier | undefined;
   /** Counts failed authentications by network. */
   readonly failures: Pick<TokenBuckets, "tryTake">;
-  /** Number of proxies in front that append to `x-forwarded-for`; at 0 the header is ignored. */
-  readonly trustedHops: number;
   readonly stats: Stats;
 };
 
 /**
- * Makes the hook that requires a key. A network that sends too many wrong keys gets the same reply, and its connection
- * is closed each time. A valid key is never refused because of other requests from its address: many callers may share
- * one, and looking up a key costs less than any measure against them.
+ * Requires a key. A network that sends too many wrong keys gets the same reply, and its connection is closed each time.
+ * A valid key is never refused because of other requests from its address: many callers may share one, and looking up a
+ * key costs less than any measure against them.
  */
-export function requireKey(deps: AuthDeps): onRequestAsyncHookHandler {
-  return async ({ record, raw }, reply) => {
-    const address = addressOf(raw, deps.trustedHops);
-    const onTooMany = () => reply.header("connection", "close");
-    await authenticate({ record, rawHeaders: raw.rawHeaders, address, onTooMany }, deps);
-  };
+export async function requireKey(
+  { record, raw: { rawHeaders }, callerAddress: address }: FastifyRequest,
+  reply: FastifyReply,
+  deps: AuthDeps,
+): Promise<void> {
+  const onTooMany = () => reply.header("connection", "close");
+  await authenticate({ record, rawHeaders, address, onTooMany }, deps);
 }
 
 /** A request to authenticate. */
@@ -47,11 +46,13 @@ export type KeyedRequest = {
 /** Finds the owner of a request's key or token, and records it. Rejects with `ApiError` if none is valid. */
 export async function authenticate(
   { record, rawHeaders, address, onTooMany }: KeyedRequest,
-  { keys, tokens, failures, stats }: Omit<AuthDeps, "trustedHops">,
+  { keys, tokens, failures, stats }: AuthDeps,
 ): Promise<Principal> {
   try {
     const presented = presentedKeys(rawHeaders, tokens?.longest);
-    const principal = ownerOfKey(presented, keys) ?? (await ownerOfToken(presented, tokens));
+    let principal: Principal | undefined;
+    for (const key of presented) principal ??= keys.find(key);
+    if (tokens) for (const token of presented) principal ??= await tokens.find(token);
     if (!principal) throw invalidApiKey();
     record.authenticated(principal);
     if (principal.networks && !principal.networks.has(address)) throw addressNotAllowed();
@@ -65,25 +66,6 @@ export async function authenticate(
     stats.authFailures.inc({ reason: record.facts.detail ?? toApiError(error).detail });
     throw error;
   }
-}
-
-function ownerOfKey(presented: readonly string[], keys: KeyStore): Principal | undefined {
-  for (const key of presented) {
-    const principal = keys.find(key);
-    if (principal) return principal;
-  }
-  return undefined;
-}
-
-async function ownerOfToken(
-  presented: readonly string[],
-  tokens: TokenVerifier | undefined,
-): Promise<Principal | undefined> {
-  for (const token of tokens ? presented : []) {
-    const principal = await tokens?.find(token);
-    if (principal) return principal;
-  }
-  return undefined;
 }
 
 /** Makes the error for a valid key from an address where it may not be used, such as a stolen one. */
@@ -152,7 +134,8 @@ export function presentedKeys(rawHeaders: readonly string[], longest = MAX_KEY_L
   if (apiKey === "" && authorization === "") throw missingApiKey();
   const bare = keyIn(apiKey, BARE, longest);
   const bearer = keyIn(authorization, BEARER, longest);
-  const keys = [bare, bearer === bare ? undefined : bearer].filter((key) => key !== undefined);
+  const keys = bare === undefined ? [] : [bare];
+  if (bearer !== undefined && bearer !== bare) keys.push(bearer);
   if (keys.length === 0) throw invalidApiKey("api_key_malformed");
   return keys;
 }

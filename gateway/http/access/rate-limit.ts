@@ -1,6 +1,6 @@
-import type { FastifyReply, FastifyRequest, onRequestAsyncHookHandler } from "fastify";
+import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
-import { ApiError, type Envelope } from "../../errors.ts";
+import { ApiError } from "../../errors.ts";
 import type { Principal } from "../../keys/principal.ts";
 import type { Grant } from "../../limits/grant.ts";
 import type { Expected, Limiter, Use } from "../../limits/limiter.ts";
@@ -23,11 +23,6 @@ export type RateLimitDeps = {
   readonly usage: Pick<KeyUsage, "count">;
 };
 
-/** Makes the hook that applies the limits of the key. */
-export function limitRequests(deps: RateLimitDeps): onRequestAsyncHookHandler {
-  return (request, reply) => admitRequest(limitedRequest(request, reply, deps), deps);
-}
-
 /** A request with the limits of its key. */
 export type LimitedRequest = {
   /** Receives the charges. */
@@ -40,9 +35,18 @@ export type LimitedRequest = {
   readonly show: (grant: Grant) => void;
 };
 
-/** Returns an HTTP request in the form that limits take. */
+declare module "fastify" {
+  interface FastifyRequest {
+    /** Undefined until the key is valid. */
+    limited: LimitedRequest | undefined;
+  }
+}
+
+/** Returns an HTTP request in the form that limits take. Throws for one of a route without: none may bypass them. */
 export function limitedRequest(request: FastifyRequest, reply: FastifyReply, deps: RateLimitDeps): LimitedRequest {
-  const { use, envelope } = limitedRouteOf(request);
+  const spec = routeOf(request);
+  if (!spec || spec.use === "open") throw new ApiError("server_error", "The route has no limits.");
+  const { use, envelope } = spec;
   const show = (grant: Grant) => {
     const options = { prefix: deps.headerPrefix, wallMs: deps.clock.wallMs() };
     reply.headers(rateLimitHeaders(envelope, grant.readings, options));
@@ -55,7 +59,9 @@ export async function admitRequest(
   { record, principal, use, reply, show }: LimitedRequest,
   deps: RateLimitDeps,
 ): Promise<void> {
-  const { grant, refusal } = await timed(deps, () => deps.limiter.admit(principal, use));
+  const beforeMs = deps.clock.nowMs();
+  const { grant, refusal } = await deps.limiter.admit(principal, use);
+  deps.stats.rateLimitStore.observe((deps.clock.nowMs() - beforeMs) / 1000);
   show(grant);
   if (refusal) throw refused(refusal, principal, undefined, deps);
   // A generation has yet to reserve its tokens.
@@ -63,7 +69,13 @@ export async function admitRequest(
   record.charged(grant);
   // Every request ends here, whatever its outcome.
   const end = () => {
-    endGrant(grant, record, reply.headersSent ? reply.statusCode : 0);
+    const { firstDeltaMs, usage } = record.facts;
+    const { cost } = record;
+    const delivered = reply.headersSent && reply.statusCode === 200 && firstDeltaMs !== undefined;
+    if (delivered || cost === "work") grant.settle(usage);
+    else if (cost === "request") grant.settleWithoutTokens();
+    else grant.refund();
+    grant.release();
     if (use !== "none" && grant.used)
       deps.usage.count(principal.keyId, record.facts.model, { requests: 1, ...grant.used });
   };
@@ -73,23 +85,19 @@ export async function admitRequest(
 
 /** Reserves the expected tokens of a checked request. Throws ApiError `rate_limit_exceeded`. */
 export async function reserveTokens(
-  { record, principal, show }: LimitedRequest,
+  limited: LimitedRequest | undefined,
   expected: Expected,
   deps: RateLimitDeps,
 ): Promise<void> {
-  const { grant } = record.facts;
+  const grant = limited?.record.facts.grant;
   if (!grant) return;
-  const refusal = await timed(deps, () => deps.limiter.reserve(grant, principal, expected));
+  const { principal, show } = limited;
+  const beforeMs = deps.clock.nowMs();
+  const refusal = await deps.limiter.reserve(grant, principal, expected);
+  deps.stats.rateLimitStore.observe((deps.clock.nowMs() - beforeMs) / 1000);
   show(grant);
   if (refusal) throw refused(refusal, principal, expected.model, deps);
   deps.stats.rateLimitDecisions.inc({ dim: "all", decision: "allowed" });
-}
-
-async function timed<T>({ clock, stats }: RateLimitDeps, ask: () => Promise<T>): Promise<T> {
-  const beforeMs = clock.nowMs();
-  const answer = await ask();
-  stats.rateLimitStore.observe((clock.nowMs() - beforeMs) / 1000);
-  return answer;
 }
 
 /** Counts a refusal for its limit and its key, and returns it. */
@@ -102,22 +110,4 @@ function refused(
   usage.count(keyId, model, { refused: 1 });
   stats.rateLimitDecisions.inc({ dim: OUTCOMES[refusal.detail].dim ?? "other", decision: "refused" });
   return refusal;
-}
-
-/** Returns the row of a route with limits. Throws for any other: no request may bypass them by mistake. */
-function limitedRouteOf(request: FastifyRequest): { readonly use: Use; readonly envelope: Envelope } {
-  const spec = routeOf(request);
-  if (!spec || spec.use === "open") throw new ApiError("server_error", "The route has no limits.");
-  return { use: spec.use, envelope: spec.envelope };
-}
-
-/** Settles the use of a request that has ended. `status` is 0 if none was sent. */
-function endGrant(grant: Grant, record: RequestRecord, status: number): void {
-  const { firstDeltaMs, usage } = record.facts;
-  const { cost } = record;
-  const delivered = status === 200 && firstDeltaMs !== undefined;
-  if (delivered || cost === "work") grant.settle(usage);
-  else if (cost === "request") grant.settleWithoutTokens();
-  else grant.refund();
-  grant.release();
 }

@@ -1,8 +1,7 @@
-import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
-import type { FastifyInstance, preParsingHookHandler } from "fastify";
+import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
+import type { FastifyReply, FastifyRequest } from "fastify";
 import { ApiError } from "../../errors.ts";
 import type { Detail } from "../../outcome.ts";
-import { atOnce } from "../request-context.ts";
 
 /*
  * Request heads that Node's parser accepts and a proxy in front may parse differently, which is how requests are
@@ -19,41 +18,30 @@ export const MAX_HEADER_FIELDS = 80;
  * Header fields that matter to the gateway or a proxy, and must not be repeated. Credentials are checked where they are
  * read.
  */
-const SINGLE_FIELDS = ["host", "content-type", "content-encoding", "transfer-encoding", "expect"] as const;
+const SINGLE_FIELDS: ReadonlySet<string> = new Set([
+  "host",
+  "content-type",
+  "content-encoding",
+  "transfer-encoding",
+  "expect",
+]);
 
-type SingleField = (typeof SINGLE_FIELDS)[number];
+type SingleFields = Readonly<Record<string, string | undefined>>;
 
 /** A content type with a charset other than `utf-8`, which may be quoted or absent. */
 const OTHER_CHARSET = /;\s*charset=(?!"?utf-?8"?\s*(?:;|$))/i;
 
-/**
- * Checks the head of a request, and answers `Expect` with 100 in the second of its hooks, when the key and the length
- * of the body are valid.
- */
-export function headHooks({ server }: FastifyInstance) {
-  const waiting = new WeakSet<IncomingMessage>();
-  server.on("checkContinue", (request: IncomingMessage, response: ServerResponse) => {
-    waiting.add(request);
-    server.emit("request", request, response);
-  });
-  // Node answers any other expectation with 417, without an envelope.
-  server.on("checkExpectation", (request, response) => server.emit("request", request, response));
-  const refuseUnclearHead = atOnce(({ raw }, reply) => {
-    // Node's parser reads no bytes after a request for another protocol.
-    if (raw.headers.upgrade !== undefined) reply.header("connection", "close");
-    try {
-      checkHead(raw);
-    } catch (error) {
-      // The next bytes on the connection may be ambiguous as well.
-      reply.header("connection", "close");
-      throw error;
-    }
-  });
-  const requestBody: preParsingHookHandler = ({ raw }, reply, _payload, done) => {
-    if (waiting.has(raw)) reply.raw.writeContinue();
-    done();
-  };
-  return { refuseUnclearHead, requestBody };
+/** Checks the head of a request. Throws `ApiError`; the connection closes then. */
+export function refuseUnclearHead({ raw }: FastifyRequest, reply: FastifyReply): void {
+  // Node's parser reads no bytes after a request for another protocol.
+  if (raw.headers.upgrade !== undefined) reply.header("connection", "close");
+  try {
+    checkHead(raw);
+  } catch (error) {
+    // The next bytes on the connection may be ambiguous as well.
+    reply.header("connection", "close");
+    throw error;
+  }
 }
 
 /**
@@ -84,7 +72,7 @@ export function checkHead({ rawHeaders, httpVersion, url }: RequestHead): void {
   checkBodyFields(fields, httpVersion);
 }
 
-function checkBodyFields(fields: Readonly<Partial<Record<SingleField, string>>>, httpVersion: string): void {
+function checkBodyFields(fields: SingleFields, httpVersion: string): void {
   const coding = fields["transfer-encoding"];
   if (coding !== undefined && (coding.toLowerCase() !== "chunked" || httpVersion === "1.0"))
     throw unclear("The header 'transfer-encoding' must be 'chunked'.", "unclear_transfer_encoding");
@@ -100,12 +88,11 @@ function checkBodyFields(fields: Readonly<Partial<Record<SingleField, string>>>,
     throw new ApiError("expectation_failed", "The header 'expect' can only be '100-continue'.");
 }
 
-function singleFields(rawHeaders: readonly string[]): Partial<Record<SingleField, string>> {
-  const found: Partial<Record<SingleField, string>> = {};
+function singleFields(rawHeaders: readonly string[]): SingleFields {
+  const found: Record<string, string> = {};
   for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
-    const given = rawHeaders[at]?.toLowerCase();
-    const name = SINGLE_FIELDS.find((field) => field === given);
-    if (name === undefined) continue;
+    const name = rawHeaders[at]?.toLowerCase() ?? "";
+    if (!SINGLE_FIELDS.has(name)) continue;
     if (found[name] !== undefined) throw unclear(`The header '${name}' is given more than once.`, "unclear_duplicate");
     found[name] = rawHeaders[at + 1] ?? "";
   }

@@ -46,6 +46,8 @@ export type Giving = {
   /** Whether the request may be held while the model has no endpoint: only if its caller receives signs of life. */
   readonly mayHold: boolean;
   readonly sink: EventSink;
+  /** Called before events that may send the head of the reply. Default: no call. */
+  readonly onHead?: (() => void) | undefined;
 };
 
 /**
@@ -54,26 +56,25 @@ export type Giving = {
  */
 export async function dispatchAnswer(
   paid: PaidRequest,
-  { sink, ...terms }: Giving,
+  { sink, onHead, ...terms }: Giving,
   { router, running, stats, clock }: DispatchDeps,
   streamed: boolean,
 ): Promise<void> {
   const { request, facts, hints, record, answer } = paid;
   const { grant } = record.facts;
-  const { deltas } = sink;
   const followed: EventSink = {
-    ...sink,
     events(events, flow) {
       recordEvents(events, record);
+      onHead?.();
       sink.events(events, flow);
     },
-    ...(deltas && {
-      deltas(next, flow) {
-        for (let at = 0; at < next.texts.length; at += 1) grant?.delta();
-        deltas(next, flow);
-      },
-    }),
   };
+  if (sink.restart) followed.restart = () => sink.restart?.();
+  if (sink.deltas)
+    followed.deltas = (next, flow) => {
+      for (let at = 0; at < next.texts.length; at += 1) grant?.delta();
+      sink.deltas?.(next, flow);
+    };
   const format = paid.format.name;
   if (streamed) stats.streamsActive.inc({ format });
   record.sent();

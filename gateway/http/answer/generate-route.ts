@@ -5,7 +5,7 @@ import type { Format, Head } from "../../formats/format.ts";
 import { mendedByRepeating } from "../../outcome.ts";
 import type { Sealing } from "../../sealing/sealing.ts";
 import { RequestBuffer } from "../../upstream/call/request-buffer.ts";
-import { limitedRequest, type RateLimitDeps, reserveTokens } from "../access/rate-limit.ts";
+import { type RateLimitDeps, reserveTokens } from "../access/rate-limit.ts";
 import { type TranslationDeps, translateBody } from "../body/request-body.ts";
 import { requireModel } from "../model-directory.ts";
 import { randomId } from "../record/trace-context.ts";
@@ -74,7 +74,7 @@ async function check(
   if (!options || !facts) throw new Error("a generation was translated as something else");
   record.prepared(model, stream);
   requireModel(principal, model);
-  await reserveTokens(limitedRequest(request, reply, deps.limits), translated, deps.limits);
+  await reserveTokens(request.limited, translated, deps.limits);
   const { requestId } = record;
   const head: Head = {
     replyId: randomId(),
@@ -97,18 +97,10 @@ async function check(
 async function streamedAnswer(checked: CheckedRequest, deps: GenerateRouteDeps): Promise<FastifyReply> {
   const { format, reply } = checked;
   const stream = openStream(checked, deps);
-  const sink: Giving["sink"] = {
-    events(events, flow) {
-      if (deps.cacheHeader) setCacheHeader(checked);
-      stream.events(events, flow);
-    },
-    deltas({ texts }, flow) {
-      stream.deltas(texts, flow);
-    },
-  };
+  const onHead = deps.cacheHeader ? () => setCacheHeader(checked) : undefined;
   const timeoutMs = deps.timeouts.maxStreamDurationMs;
   try {
-    await dispatchAnswer(checked, { timeoutMs, mayHold: true, sink }, deps, true);
+    await dispatchAnswer(checked, { timeoutMs, mayHold: true, sink: stream, onHead }, deps, true);
     reply.hijack();
     stream.end();
   } catch (thrown) {

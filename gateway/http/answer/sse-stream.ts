@@ -4,6 +4,7 @@ import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import type { Event } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { ApiError } from "../../errors.ts";
 import type { StreamEncoder } from "../../formats/format.ts";
+import type { Deltas } from "../../upstream/call/delta-reader.ts";
 import type { Flow } from "../../upstream/call/generate-call.ts";
 import { SlowReader, type SlowReaderOptions } from "./slow-reader.ts";
 
@@ -47,19 +48,13 @@ export class SseStream {
   #lastWriteMs: number;
   #lastEventsMs: number | undefined;
   #cancelKeepAlive: () => void;
-  readonly #reader: SlowReader;
+  /** Undefined while the reader has never been slow. */
+  #reader: SlowReader | undefined;
 
   constructor(options: SseStreamOptions) {
     this.#options = options;
     this.#lastWriteMs = options.clock.nowMs();
     this.#cancelKeepAlive = options.clock.after(this.#silenceMs(), () => this.#keepAlive());
-    this.#reader = new SlowReader({
-      ...options,
-      onStall: () => {
-        options.onStall();
-        options.response.destroy();
-      },
-    });
     options.response.on("close", () => this.abandon());
   }
 
@@ -79,8 +74,8 @@ export class SseStream {
     this.#gathered(flow);
   }
 
-  /** Writes deltas of the open block, given as texts, after earlier ones. It runs for nearly every delta. */
-  deltas(texts: readonly string[], flow: Flow): void {
+  /** Writes deltas of the open block, after earlier ones. It runs for nearly every delta. */
+  deltas({ texts }: Deltas, flow: Flow): void {
     if (this.#ended) return;
     for (const text of texts) this.#pending += this.#options.encoder.text(text);
     this.#gathered(flow);
@@ -99,14 +94,9 @@ export class SseStream {
     this.#lastEventsMs = this.#lastWriteMs;
   };
 
-  /** Ends the stream of a complete answer: the encoder has written its last frame. */
-  end(): void {
-    this.#finish("");
-  }
-
   /** Ends a committed stream with the format's error frame. */
   fail(error: ApiError): void {
-    this.#finish(this.#options.encoder.fail(error));
+    this.end(this.#options.encoder.fail(error));
   }
 
   /**
@@ -122,7 +112,7 @@ export class SseStream {
     const { socket } = response;
     // After the last frame there is no error frame: the stream is complete.
     if (frame === "" || !socket || !this.#showsCut()) {
-      this.#finish(frame);
+      this.end(frame);
       return;
     }
     this.#ended = true;
@@ -134,7 +124,7 @@ export class SseStream {
   abandon(): void {
     this.#ended = true;
     this.#cancelKeepAlive();
-    this.#reader.release();
+    this.#reader?.release();
   }
 
   /**
@@ -156,7 +146,8 @@ export class SseStream {
     if (this.#writable().writableNeedDrain) this.#pause(flow);
   }
 
-  #finish(last: string): void {
+  /** Ends the stream of a complete answer, of which `last` is unwritten: by default nothing. */
+  end(last = ""): void {
     if (this.#ended) return;
     this.#pending += last;
     this.#write();
@@ -168,13 +159,17 @@ export class SseStream {
   }
 
   #write(): boolean {
-    const { response, clock } = this.#options;
+    const { response, headers, clock } = this.#options;
     if (response.destroyed) return true;
     const { socket, headersSent } = response;
     if (!headersSent) {
-      // The head is sent with the first chunk.
+      // The head is sent with the first chunk. Chunks are framed here after it: Node must have no pending ones then, as
+      // it joins those of a turn, and Node 26 expects to frame them. HTTP/1.0 has no chunks.
       socket?.cork();
-      this.#writeHead();
+      response.writeHead(200, headers);
+      response.flushHeaders();
+      this.#framing = response.chunkedEncoding;
+      response.chunkedEncoding = false;
     }
     this.#committed = true;
     this.#lastWriteMs = clock.nowMs();
@@ -183,18 +178,6 @@ export class SseStream {
     const kept = text === "" || this.#send(text);
     if (!headersSent) socket?.uncork();
     return kept;
-  }
-
-  /**
-   * Writes the head, after which chunks are framed here. Node must have no pending chunks then: it joins those of a
-   * turn, and Node 26 expects to frame them. HTTP/1.0 has no chunks.
-   */
-  #writeHead(): void {
-    const { response, headers } = this.#options;
-    response.writeHead(200, headers);
-    response.flushHeaders();
-    this.#framing = response.chunkedEncoding;
-    response.chunkedEncoding = false;
   }
 
   /**
@@ -221,19 +204,27 @@ export class SseStream {
   }
 
   #pause(flow: Flow): void {
-    if (!this.#reader.paused) this.#writable().once("drain", () => this.#reader.drained());
+    const { onStall, response } = this.#options;
+    this.#reader ??= new SlowReader({
+      ...this.#options,
+      onStall: () => {
+        onStall();
+        response.destroy();
+      },
+    });
+    if (!this.#reader.paused) this.#writable().once("drain", () => this.#reader?.drained());
     this.#reader.pause(flow);
   }
 
   #keepAlive(): void {
     if (this.#ended) return;
     const { clock, encoder, keepAliveIntervalMs } = this.#options;
-    if (clock.nowMs() - this.#lastWriteMs >= this.#silenceMs() && !this.#reader.paused) {
+    if (clock.nowMs() - this.#lastWriteMs >= this.#silenceMs() && !this.#reader?.paused) {
       this.#pending += encoder.keepAlive();
       this.#write();
     }
     const next = Math.max(1, this.#silenceMs() - (clock.nowMs() - this.#lastWriteMs));
-    this.#cancelKeepAlive = clock.after(this.#reader.paused ? keepAliveIntervalMs : next, () => this.#keepAlive());
+    this.#cancelKeepAlive = clock.after(this.#reader?.paused ? keepAliveIntervalMs : next, () => this.#keepAlive());
   }
 
   /**

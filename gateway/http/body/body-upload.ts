@@ -2,17 +2,8 @@ import type { IncomingMessage } from "node:http";
 import { bodyTooLarge } from "../access/request-head.ts";
 import { bodyBrokeOff } from "../request-context.ts";
 
-/**
- * Parts of a body that are kept before they are joined. Each costs some hundred bytes of overhead, so a body of
- * one-byte parts would take many times its allowed size.
- */
-const MAX_LOOSE_PARTS = 1_024;
-
-/**
- * Announced size, in bytes, from which a body is allocated at once, and its parts are copied as they arrive. Joining
- * parts takes twice the body at the end, and fragments the memory of the process.
- */
-const OWN_ROOM_BYTES = 128 * 1024;
+/** Least size in bytes to which the buffer of a body without an announced size grows. */
+const LEAST_ROOM_BYTES = 4 * 1024;
 
 /**
  * Resolves to the whole body of a request; `onChunk` receives its parts as they arrive, and may refuse the rest by
@@ -30,24 +21,32 @@ export function receiveBody(
     if (announced > maxBytes) return reject(bodyTooLarge(maxBytes));
     // A request that was already aborted emits no events.
     if (request.destroyed) return reject(bodyBrokeOff());
-    const parts = announced >= OWN_ROOM_BYTES ? new RoomOfParts(announced) : new LooseParts();
+    // Parts are copied as they arrive: joining them would take twice the body at the end, and each costs some hundred
+    // bytes of overhead, so that a body of one-byte parts would take many times its allowed size.
+    let room = Buffer.allocUnsafe(announced);
     let bytes = 0;
     const listenNoMore = () => {
       request.off("data", onData).off("end", onEnd).off("error", onError);
     };
     const onData = (chunk: Buffer) => {
-      bytes += chunk.length;
       try {
-        if (bytes > maxBytes) throw bodyTooLarge(maxBytes);
+        const needed = bytes + chunk.length;
+        if (needed > maxBytes) throw bodyTooLarge(maxBytes);
         onChunk(chunk);
-        parts.add(chunk);
+        if (needed > room.length) {
+          const grown = Buffer.allocUnsafe(Math.max(needed, LEAST_ROOM_BYTES, Math.min(maxBytes, 2 * room.length)));
+          room.copy(grown, 0, 0, bytes);
+          room = grown;
+        }
+        chunk.copy(room, bytes);
+        bytes = needed;
       } catch (error) {
         onError(error);
       }
     };
     const onEnd = () => {
       listenNoMore();
-      resolve(parts.joined());
+      resolve(room.subarray(0, bytes));
     };
     const onError = (error: unknown) => {
       listenNoMore();
@@ -55,39 +54,4 @@ export function receiveBody(
     };
     request.on("data", onData).on("end", onEnd).on("error", onError);
   });
-}
-
-/** The parts of a body whose size is unknown or small. */
-class LooseParts {
-  readonly #joined: Buffer[] = [];
-  #loose: Buffer[] = [];
-
-  add(chunk: Buffer): void {
-    this.#loose.push(chunk);
-    if (this.#loose.length < MAX_LOOSE_PARTS) return;
-    this.#joined.push(Buffer.concat(this.#loose));
-    this.#loose = [];
-  }
-
-  joined(): Buffer {
-    return Buffer.concat([...this.#joined, ...this.#loose]);
-  }
-}
-
-/** The parts of a large body of known size: Node's parser enforces the announced length. */
-class RoomOfParts {
-  readonly #room: Buffer;
-  #filled = 0;
-
-  constructor(bytes: number) {
-    this.#room = Buffer.allocUnsafeSlow(bytes);
-  }
-
-  add(chunk: Buffer): void {
-    this.#filled += chunk.copy(this.#room, this.#filled);
-  }
-
-  joined(): Buffer {
-    return this.#room.subarray(0, this.#filled);
-  }
 }

@@ -1,5 +1,5 @@
-import type { IncomingMessage } from "node:http";
-import type { FastifyInstance, FastifyRequest, onRequestAsyncHookHandler } from "fastify";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { WorkNotDone } from "../../../deploy/runtime/threads/work-threads.ts";
 import { ApiError } from "../../errors.ts";
 import type { Principal } from "../../keys/principal.ts";
@@ -42,19 +42,17 @@ declare module "fastify" {
 }
 
 /**
- * Makes the hook that refuses a request by the announced size of its body, if that is too large or exceeds the memory. A
- * body that does not fit beside the others waits.
+ * Refuses a request by the announced size of its body, if that is too large or exceeds the memory. A body that does not
+ * fit beside the others waits.
  */
-export function reserveBody(limits: BodyLimits): onRequestAsyncHookHandler {
-  return async (request, reply) => {
-    const announced = Number(request.raw.headers["content-length"] ?? 0);
-    const maxBytes = maxBytesOf(request.record, limits);
-    if (announced > maxBytes) throw bodyTooLarge(maxBytes);
-    request.inflightBody = beginBody(announced, principalOf(request), reply.raw, limits);
-    if (reply.raw.destroyed) return;
-    const lack = await request.inflightBody.reserve(announced);
-    if (lack) throw noRoom(lack, limits.random);
-  };
+export async function reserveBody(request: FastifyRequest, reply: FastifyReply, limits: BodyLimits): Promise<void> {
+  const announced = Number(request.raw.headers["content-length"] ?? 0);
+  const maxBytes = maxBytesOf(request.record, limits);
+  if (announced > maxBytes) throw bodyTooLarge(maxBytes);
+  request.inflightBody = beginBody(announced, principalOf(request), reply.raw, limits);
+  if (reply.raw.destroyed) return;
+  const lack = await request.inflightBody.reserve(announced);
+  if (lack) throw noRoom(lack, limits.random);
 }
 
 /**
@@ -75,9 +73,21 @@ export function beginBody(
   return body;
 }
 
-/** Makes `app` read the body of every request that has one and a route, as unparsed JSON. */
+/**
+ * Makes `app` read the body of every request that has one and a route, as unparsed JSON. A caller that waits for it
+ * (`Expect`) is answered with 100 then: the key and the length of the body are valid.
+ */
 export function parseBodies(app: FastifyInstance, limits: BodyLimits): void {
   const { random } = limits;
+  const { server } = app;
+  const waiting = new WeakMap<IncomingMessage, ServerResponse>();
+  server.on("checkContinue", (request: IncomingMessage, response: ServerResponse) => {
+    waiting.set(request, response);
+    server.emit("request", request, response);
+  });
+  // Node answers any other expectation with 417, without an envelope.
+  server.on("checkExpectation", (request, response) => server.emit("request", request, response));
+  app.decorateRequest("limited");
   app.decorateRequest("inflightBody");
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("application/json", async (request: FastifyRequest, payload: IncomingMessage) => {
@@ -89,6 +99,7 @@ export function parseBodies(app: FastifyInstance, limits: BodyLimits): void {
       const lack = inflight.add(chunk.length);
       if (lack) throw noRoom(lack, random);
     };
+    waiting.get(request.raw)?.writeContinue();
     const bytes = await receiveBody(payload, maxBytesOf(request.record, limits), take);
     request.record.bodyRead(bytes.length);
     return { bytes, singleKeys } satisfies ReceivedBody;
@@ -146,10 +157,11 @@ export async function translateReceived(
   if (lacking) throw inTrouble(LACKING[lacking], random);
   const { tenant, routingKey, cacheSalt, limits } = principal;
   const { requestId } = record;
-  const usableModels = models.usable(principal).map(({ id }) => id);
+  const usableModels: string[] = [];
+  for (const { id } of models.usable(principal)) usableModels.push(id);
   const { maxOutputTokens } = limits;
   const caller = { requestId, tenant, routingKey, cacheSalt, maxOutputTokens, usableModels };
-  const endTranslation = overload.beginTranslation(bodyBytes);
+  overload.countTranslated(bodyBytes);
   try {
     return await translator.translate(received, { operation, caller, bodyBytes }, signal);
   } catch (error) {
@@ -157,7 +169,7 @@ export async function translateReceived(
     if (error.why === "given_up") throw inTrouble("translation_given_up", random);
     throw bodyBrokeOff();
   } finally {
-    endTranslation();
+    overload.countTranslated(-bodyBytes);
   }
 }
 

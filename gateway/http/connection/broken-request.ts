@@ -4,8 +4,8 @@ import { ApiError, type Envelope, type ErrorCode } from "../../errors.ts";
 import { errorBody, statusOf } from "../../formats/error-envelope.ts";
 import { envelopeOf } from "../../routes.ts";
 import { type RecordSinks, writeDown } from "../record/access-log.ts";
-import { addressOf } from "../record/client-address.ts";
-import { RequestRecord, routeLabels } from "../record/request-record.ts";
+import { clientAddress } from "../record/client-address.ts";
+import { NO_ROUTE, RequestRecord } from "../record/request-record.ts";
 import { traceContextOf } from "../record/trace-context.ts";
 import { pathOf } from "./envelope.ts";
 import { endConnection, type SocketTable } from "./sockets.ts";
@@ -84,13 +84,12 @@ export function recordDropped(code: number, socket: Socket, sinks: RecordSinks):
 }
 
 function unroutedRecord({ clock }: RecordSinks): RequestRecord {
-  return new RequestRecord({ labels: routeLabels(undefined), trace: traceContextOf({}), clock, traced: false });
+  return new RequestRecord({ labels: NO_ROUTE, trace: traceContextOf({}), clock, tracing: undefined });
 }
 
 function writeDownUnrouted(record: RequestRecord, socket: Socket, bytesOut: number, sinks: RecordSinks): void {
-  const headers = {};
-  const address = addressOf({ headers, socket }, sinks.trustedHops);
-  writeDown(record.closed(0, true), { method: undefined, address, headers, bytesOut }, sinks);
+  const address = clientAddress(socket.remoteAddress, undefined, 0);
+  writeDown(record.closed(0, true), { method: undefined, address, headers: {}, bytesOut }, sinks);
 }
 
 function answerText(status: number, body: string, requestId: string): string {

@@ -5,9 +5,10 @@ import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest }
 import type { FollowedPems, Pems } from "../../../deploy/runtime/files/followed-file.ts";
 import { envelopeOf } from "../../routes.ts";
 import { logWhenClosed, type RecordSinks } from "../record/access-log.ts";
-import { RequestRecord, routeLabels } from "../record/request-record.ts";
+import { clientAddress } from "../record/client-address.ts";
+import { NO_ROUTE, RequestRecord } from "../record/request-record.ts";
 import { traceContextOf } from "../record/trace-context.ts";
-import { atOnce, fromFastify, routeOf } from "../request-context.ts";
+import { fromFastify } from "../request-context.ts";
 import { answerBrokenRequest, recordDropped } from "./broken-request.ts";
 import { pathOf, sendError } from "./envelope.ts";
 import { SocketTable } from "./sockets.ts";
@@ -36,23 +37,21 @@ export type ReceiveTimeouts = {
  * connections; without, plain text.
  */
 export function publicApp(timeouts: ReceiveTimeouts, sinks: RecordSinks, tls?: FollowedPems) {
-  const { clock, tracing } = sinks;
+  const { clock, tracing, trustedHops } = sinks;
   /** Records of requests, for replies from Node's parser errors. */
   const records = new WeakMap<IncomingMessage, RequestRecord>();
-  const begin = (request: FastifyRequest, reply: FastifyReply) => {
+  const begin = (request: FastifyRequest, reply: FastifyReply, done: () => void) => {
     const { raw } = request;
-    const spec = routeOf(request);
-    const record = new RequestRecord({
-      labels: routeLabels(spec),
-      trace: traceContextOf({}),
-      callerTrace: () => traceContextOf(raw.headers, tracing && ((traceId) => tracing.headSampler(traceId))),
-      clock,
-      traced: tracing !== undefined,
-    });
+    const { headers, socket } = raw;
+    const { spec, labels = NO_ROUTE } = request.routeOptions.config ?? {};
+    const record = new RequestRecord({ labels, trace: traceContextOf({}), headers, tracing, clock });
     request.record = record;
+    // Now: a closed socket has no address.
+    request.callerAddress = clientAddress(socket.remoteAddress, headers["x-forwarded-for"], trustedHops);
     records.set(raw, record);
     reply.headers({ "x-request-id": record.requestId, "request-id": record.requestId });
-    if (!spec?.unrecorded) logWhenClosed(record, raw, reply.raw, sinks);
+    if (!spec?.unrecorded) logWhenClosed(record, raw, reply.raw, request.callerAddress, sinks);
+    done();
   };
   const answerBroken = (error: Error, socket: Socket) =>
     answerBrokenRequest(error, socket, { sockets, records, sinks });
@@ -77,7 +76,7 @@ export function publicApp(timeouts: ReceiveTimeouts, sinks: RecordSinks, tls?: F
       else sockets.unlessWhole(socket, () => answerBroken(error, socket));
     },
     frameworkErrors: (error, request, reply) => {
-      begin(request, reply as never);
+      begin(request, reply as never, () => {});
       void sendError(request, reply as never, envelopeOf(pathOf(request.raw)), fromFastify(error));
     },
   });
@@ -87,7 +86,8 @@ export function publicApp(timeouts: ReceiveTimeouts, sinks: RecordSinks, tls?: F
   // Node has answered it with 503: it arrived after a reply with `connection: close`.
   server.on("dropRequest", (_request, socket) => recordDropped(503, socket as Socket, sinks));
   app.decorateRequest("record");
-  app.addHook("onRequest", atOnce(begin));
+  app.decorateRequest("callerAddress", "");
+  app.addHook("onRequest", begin);
   return { app, sockets };
 }
 

@@ -49,7 +49,8 @@ export class SocketTable {
       if (this.#overdue.has(socket)) this.#overdue.set(socket, request);
       if (this.#leaving && !response.headersSent) response.setHeader("connection", "close");
       response.on("close", () => {
-        if (running?.delete(response) && running.size === 0) this.#answered(socket);
+        const isIdle = running?.delete(response) && running.size === 0;
+        if (isIdle && (this.#draining || this.#closing.has(socket))) endConnection(socket);
       });
     });
   }
@@ -142,10 +143,6 @@ export class SocketTable {
 
   #closed(): void {
     if (this.open === 0) for (const resolve of this.#whenEmpty.splice(0)) resolve();
-  }
-
-  #answered(socket: Socket): void {
-    if (this.#draining || this.#closing.has(socket)) endConnection(socket);
   }
 }
 

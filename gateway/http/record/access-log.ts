@@ -6,7 +6,7 @@ import { OUTCOMES, type ResponseFlag } from "../../outcome.ts";
 import type { Stats } from "../../stats/stats.ts";
 import type { Tracing } from "../../tracing/tracing.ts";
 import { PRIORITY_CLASS } from "../request-context.ts";
-import { addressOf, loggedNetwork } from "./client-address.ts";
+import { loggedNetwork } from "./client-address.ts";
 import type { ClosedRequest, RequestRecord } from "./request-record.ts";
 import { traceRequest } from "./request-spans.ts";
 
@@ -30,14 +30,12 @@ export type RecordSinks = {
  */
 export function logWhenClosed(
   record: RequestRecord,
-  request: Pick<IncomingMessage, "method" | "socket" | "headers">,
+  { method, socket, headers }: Pick<IncomingMessage, "method" | "socket" | "headers">,
   response: ServerResponse,
+  address: string,
   sinks: RecordSinks,
 ): void {
-  const { method, socket, headers } = request;
   const bytesBefore = socket.bytesWritten;
-  // A closed socket has no address.
-  const address = addressOf(request, sinks.trustedHops);
   response.on("close", () => {
     // No status line was sent: Envoy's code for a disconnected client.
     const closed = record.closed(response.headersSent ? response.statusCode : 0, response.writableFinished);
@@ -65,7 +63,7 @@ export function writeDown(
 ): void {
   countRequest(stats, closed);
   if (tracing) traceRequest(tracing, closed, { method, grpcStatus }, clock);
-  if (endedWell(closed) && !sampled()) return;
+  if (!log.isLevelEnabled("info") || (endedWell(closed) && !sampled())) return;
   const caller = {
     grpc_status: grpcStatus,
     client_ip: loggedNetwork(address),

@@ -1,4 +1,3 @@
-import type { IncomingMessage } from "node:http";
 import { isIPv4, isIPv6 } from "node:net";
 
 const IPV4_IN_IPV6 = /^::ffff:(?=\d+\.\d+\.\d+\.\d+$)/i;
@@ -13,25 +12,13 @@ const GROUPS = 8;
  */
 export function clientAddress(
   remote: string | undefined,
-  forwardedFor: string | undefined,
+  forwardedFor: string | readonly string[] | undefined,
   trustedHops: number,
 ): string {
   const own = plainAddress(remote ?? "");
   if (trustedHops === 0 || forwardedFor === undefined) return own;
-  const forwarded = plainAddress(forwardedFor.split(",").at(-trustedHops)?.trim() ?? "");
+  const forwarded = plainAddress(String(forwardedFor).split(",").at(-trustedHops)?.trim() ?? "");
   return isIPv4(forwarded) || isIPv6(forwarded) ? forwarded : own;
-}
-
-export function addressOf(
-  { headers, socket }: Pick<IncomingMessage, "headers" | "socket">,
-  trustedHops: number,
-): string {
-  const forwarded = headers["x-forwarded-for"];
-  return clientAddress(
-    socket.remoteAddress,
-    typeof forwarded === "string" ? forwarded : forwarded?.join(","),
-    trustedHops,
-  );
 }
 
 /**

@@ -1,3 +1,4 @@
+import type { IncomingHttpHeaders } from "node:http";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import { type Finished, FinishReason, type Usage } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Principal } from "../../keys/principal.ts";
@@ -12,11 +13,12 @@ import {
   type RequestOutcome,
 } from "../../outcome.ts";
 import type { RouteSpec } from "../../routes.ts";
-import type { AttemptEnd, AttemptTrace, CallRecord } from "../../upstream/call/attempt.ts";
+import type { Tracing } from "../../tracing/tracing.ts";
+import type { AttemptEnd, CallRecord } from "../../upstream/call/call-record.ts";
 import type { NotKept } from "../../upstream/continuation/continuation-room.ts";
 import type { CacheNote } from "../../upstream/load-balancing/cache-reasons.ts";
 import type { CallHeaders } from "../../upstream/wire/generate-wire.ts";
-import { newRequestId, type TraceContext, traceHeaders, underSpan } from "./trace-context.ts";
+import { randomId, type TraceContext, traceContextOf, traceHeaders, underSpan } from "./trace-context.ts";
 
 /** Labels of a route in logs and statistics. */
 export type RouteLabels = {
@@ -28,9 +30,10 @@ export type RouteLabels = {
   readonly operation: string;
 };
 
-/** Returns the labels of a route; undefined stands for an unknown path. */
-export function routeLabels(spec: RouteSpec | undefined): RouteLabels {
-  if (!spec) return { route: "unknown", format: "none", operation: "none" };
+/** The labels of an unknown path. */
+export const NO_ROUTE: RouteLabels = { route: "unknown", format: "none", operation: "none" };
+
+export function routeLabels(spec: RouteSpec): RouteLabels {
   return { route: spec.path, format: spec.format?.name ?? "none", operation: spec.operation };
 }
 
@@ -118,11 +121,11 @@ export type RequestRecordOptions = {
   readonly labels: RouteLabels;
   /** A new trace: headers of an unauthenticated caller must not decide which spans are recorded, or where. */
   readonly trace: TraceContext;
-  /** Returns the caller's trace context, once its key is valid. Default: the new trace. */
-  readonly callerTrace?: () => TraceContext;
+  /** The caller's headers, whose trace is continued once its key is valid. Default: the new trace stays. */
+  readonly headers?: IncomingHttpHeaders;
+  /** Undefined if traces are not exported: then calls to engines get no spans. */
+  readonly tracing: Pick<Tracing, "headSampler"> | undefined;
   readonly clock: Clock;
-  /** Whether calls to engines get spans. */
-  readonly traced: boolean;
 };
 
 /**
@@ -132,9 +135,11 @@ export type RequestRecordOptions = {
  */
 export class RequestRecord implements CallRecord {
   /** Generated here: a caller cannot choose it. */
-  readonly requestId = newRequestId();
+  readonly requestId = `req_${randomId()}`;
+  readonly facts: RequestFacts;
   readonly #options: RequestRecordOptions;
   readonly #startedMs: number;
+  /** `facts`, as this class changes them. */
   readonly #facts: Facts;
   readonly #tries: TracedTry[] = [];
   readonly #failedTries = new Set<Detail>();
@@ -171,10 +176,7 @@ export class RequestRecord implements CallRecord {
       detail: undefined,
       endReason: undefined,
     };
-  }
-
-  get facts(): RequestFacts {
-    return this.#facts;
+    this.facts = this.#facts;
   }
 
   /** Cost of the completed request for its key: `work` without a failure. */
@@ -186,7 +188,9 @@ export class RequestRecord implements CallRecord {
   /** The key is valid: the caller's trace is used from here on. */
   authenticated(principal: Principal): void {
     this.#facts.principal = principal;
-    this.#facts.trace = this.#options.callerTrace?.() ?? this.#facts.trace;
+    const { headers, tracing } = this.#options;
+    if (headers && (tracing || headers.traceparent !== undefined))
+      this.#facts.trace = traceContextOf(headers, tracing && ((traceId) => tracing.headSampler(traceId)));
   }
 
   charged(grant: Grant): void {
@@ -207,24 +211,21 @@ export class RequestRecord implements CallRecord {
     this.#facts.sentMs = this.#sinceStart();
   }
 
-  generateSent(endpoint: string, continuedTokens?: number): AttemptTrace {
+  generateSent(endpoint: string, continuedTokens?: number): CallHeaders {
     this.#called(endpoint);
     if (continuedTokens !== undefined) this.#facts.continuations += 1;
     const { trace } = this.#facts;
-    const { clock, traced } = this.#options;
-    if (!traced) return { headers: traceHeaders(trace), ended() {} };
+    const { clock, tracing } = this.#options;
+    if (!tracing) return traceHeaders(trace);
     const child = underSpan(trace);
-    const tried: TracedTry = {
-      ...{ endpoint, spanId: child.spanId, continuedTokens },
-      ...{ startedMs: clock.nowMs(), end: undefined },
-    };
-    this.#tries.push(tried);
-    return {
-      headers: traceHeaders(child),
-      ended: (how) => {
-        tried.end = { atMs: clock.nowMs(), how };
-      },
-    };
+    const startedMs = clock.nowMs();
+    this.#tries.push({ endpoint, spanId: child.spanId, continuedTokens, startedMs, end: undefined });
+    return traceHeaders(child);
+  }
+
+  generateEnded(how: AttemptEnd): void {
+    const tried = this.#tries.at(-1);
+    if (tried) tried.end = { atMs: this.#options.clock.nowMs(), how };
   }
 
   countSent(address: string): CallHeaders {

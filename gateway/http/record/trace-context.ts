@@ -8,11 +8,6 @@ export function randomId(): string {
   return randomUUID().replaceAll("-", "");
 }
 
-/** Returns a new request id for callers and operators: `req_` and a random id. */
-export function newRequestId(): string {
-  return `req_${randomId()}`;
-}
-
 /** Trace context of a request: W3C Trace Context, level 1. */
 export type TraceContext = {
   /** Id of the trace, the caller's or a new one: 32 lower-case hex digits, never all zero. */
@@ -59,10 +54,10 @@ export function traceContextOf(
   const valid = version !== undefined && !(version === "00" && more !== undefined);
   if (!valid || ZEROS.test(traceId) || ZEROS.test(parentId)) {
     const fresh = newId(16);
-    const begun = flagsOf("00", fresh, headSampler);
+    const begun = headSampler?.(fresh) ? sampled("00") : "00";
     return { traceId: fresh, parentId: undefined, spanId: newId(8), flags: begun, state: undefined };
   }
-  const followed = flagsOf(flags, traceId, headSampler);
+  const followed = headSampler?.(traceId) ? sampled(flags) : flags;
   return { traceId, parentId, spanId: newId(8), flags: followed, state: stateOf(tracestate) };
 }
 
@@ -87,8 +82,7 @@ export function newSpanId(): string {
   return randomHex(8);
 }
 
-function flagsOf(flags: string, traceId: string, headSampler: HeadSampler | undefined): string {
-  if (!headSampler?.(traceId)) return flags;
+function sampled(flags: string): string {
   return (Number.parseInt(flags, 16) | SAMPLED).toString(16).padStart(2, "0");
 }
 

@@ -1,25 +1,23 @@
-import { randomBytes } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import { type Command, Option } from "commander";
 import { readPrivateFile } from "../../../deploy/runtime/files/private-file.ts";
 import {
   changeFields,
   createKey,
-  disableKey,
-  enableKey,
   KeyAdminError,
+  type KeyRequest,
   type MintedKey,
-  revokeKey,
   rotateKey,
+  setStatus,
 } from "../key-admin.ts";
 import type { Pepper } from "../key-digest.ts";
 import { type KeySetChange, parseKeySet } from "../key-file.ts";
-import { KEY_ENVS, type KeyEnv } from "../key-format.ts";
-import type { KeyLimits, KeyPriority, KeyQuota, KeyRecord, KeySet } from "../key-record.ts";
+import type { KeyRecord, KeySet } from "../key-record.ts";
 import { KeyStoreError } from "../key-store.ts";
 import type { CliContext } from "./command-context.ts";
 import {
   addLimitOptions,
+  type Cleared,
   type LimitOptions,
   limitsOf,
   parseClear,
@@ -29,21 +27,16 @@ import {
   parseNetworks,
   parseOverlapMs,
   parseWeight,
+  pick,
 } from "./options.ts";
 
-type CreateOptions = LimitOptions & {
-  readonly name: string;
-  readonly models: readonly string[] | "all";
-  readonly allowIps: readonly string[] | "any";
-  readonly owner?: string;
-  readonly env: KeyEnv;
-  readonly priority: KeyPriority;
-  readonly weight: number;
-  readonly expires?: number;
-  readonly quiet: boolean;
-};
-
-type SetLimitsOptions = LimitOptions & { readonly clear?: ReadonlySet<string> | "all" };
+type CreateOptions = LimitOptions &
+  Required<Pick<KeyRequest, "name" | "models" | "priority" | "weight">> &
+  Pick<KeyRequest, "owner"> & {
+    readonly allowIps?: string[] | null;
+    readonly expires?: number;
+    readonly quiet: boolean;
+  };
 
 const MODELS_HELP = "catalog ids with commas between, those of a gateway's own catalog behind a plus, or all";
 
@@ -58,14 +51,13 @@ export function addChangeCommands(program: Command, context: CliContext): void {
     .requiredOption("--name <name>", "what the key is for", parseLabel)
     .requiredOption("--models <list>", MODELS_HELP, parseModels)
     .option("--owner <owner>", "keys of one owner are one tenant and share cached prefixes", parseLabel)
-    .option("--allow-ips <list>", NETWORKS_HELP, parseNetworks, "any")
+    .option("--allow-ips <list>", NETWORKS_HELP, parseNetworks)
     .option("--expires <duration>", "such as 90d; never by default", parseLifetimeMs)
     .option("--weight <n>", "share among waiting keys", parseWeight, 1)
     .option(...QUIET)
     .addOption(
       new Option("--priority <class>", "while requests wait").choices(["HIGH", "DEFAULT", "LOW"]).default("DEFAULT"),
-    )
-    .addOption(new Option("--env <env>", "which gateways take the key").choices(KEY_ENVS).default("live"));
+    );
   addLimitOptions(create).action((options: CreateOptions) => createCommand(context, options));
 
   program
@@ -78,9 +70,7 @@ export function addChangeCommands(program: Command, context: CliContext): void {
     )
     .option(...QUIET)
     .action((id: string, { overlap, quiet }: { overlap: number; quiet: boolean }) =>
-      mint(context, { create: false, quiet }, (set, pepper, nowMs) =>
-        rotateKey(set, id, overlap, { pepper, nowMs, random: randomBytes }),
-      ),
+      mint(context, { create: false, quiet }, (set, pepper, nowMs) => rotateKey(set, id, overlap, pepper, nowMs)),
     );
 
   const setLimitsCommand = program
@@ -91,10 +81,10 @@ export function addChangeCommands(program: Command, context: CliContext): void {
       "limits to take away, with commas between: rpm, per-model, a model id, or all",
       parseClear,
     );
-  addLimitOptions(setLimitsCommand).action((id: string, { clear = new Set(), ...options }: SetLimitsOptions) => {
-    if (Object.keys(options).length === 0 && clear !== "all" && clear.size === 0)
-      setLimitsCommand.error("error: no limit is named", { exitCode: 1 });
-    return change(context, (set) => setLimits(set, id, { ...limitsOf(options), clear }, context.io.nowMs()));
+  addLimitOptions(setLimitsCommand).action((id: string, options: LimitOptions & { readonly clear?: Cleared }) => {
+    if (Object.keys(options).length === 0) setLimitsCommand.error("error: no limit is named", { exitCode: 1 });
+    const { clear, ...limits } = options;
+    return change(context, (set) => setLimits(set, id, limits, clear, context.io.nowMs()));
   });
 
   addRightsCommands(program, context);
@@ -119,51 +109,36 @@ function addRightsCommands(program: Command, context: CliContext): void {
     .command("set-models <id>")
     .description("say which models the key may use")
     .argument("<models>", MODELS_HELP, parseModels)
-    .action((id: string, models: readonly string[] | "all") =>
-      change(context, (set) =>
-        changeFields(set, id, context.io.nowMs(), () => ({ models: models === "all" ? ["*"] : [...models] })),
-      ),
-    );
+    .action((id: string, models: string[]) => changeTo(context, id, { models }));
 
   program
     .command("set-ips <id>")
     .description("say from where the key may be used")
     .argument("<networks>", NETWORKS_HELP, parseNetworks)
-    .action((id: string, networks: readonly string[] | "any") =>
-      change(context, (set) =>
-        changeFields(set, id, context.io.nowMs(), () => ({
-          allowIps: networks === "any" ? undefined : [...networks],
-        })),
-      ),
-    );
+    .action((id: string, networks: string[] | null) => changeTo(context, id, { allowIps: networks ?? undefined }));
 }
 
 function addStatusCommands(program: Command, context: CliContext): void {
   const commands = [
-    ["revoke", "end the key for good", revokeKey],
-    ["disable", "end the key until it is enabled", disableKey],
+    ["revoke", "end the key for good", "revoked"],
+    ["disable", "end the key until it is enabled", "disabled"],
+    ["enable", "undo disable", "active"],
   ] as const;
-  for (const [name, description, by] of commands)
-    program
-      .command(`${name} <id>`)
-      .description(description)
-      .option("--kill", "also end the answers that run for the key", false)
-      .action((id: string, { kill }: { kill: boolean }) =>
-        change(context, (set) => by(set, id, context.io.nowMs(), kill)),
-      );
-  program
-    .command("enable <id>")
-    .description("undo disable")
-    .action((id: string) => change(context, (set) => enableKey(set, id, context.io.nowMs())));
+  for (const [name, description, status] of commands) {
+    const command = program.command(`${name} <id>`).description(description);
+    if (status !== "active") command.option("--kill", "also end the answers that run for the key", false);
+    command.action((id: string, { kill }: { kill?: boolean }) =>
+      change(context, (set) => setStatus(set, id, status, context.io.nowMs(), kill)),
+    );
+  }
 }
 
 function createCommand(context: CliContext, options: CreateOptions): Promise<void> {
-  const { name, owner, env, models, allowIps, priority, weight, expires, quiet } = options;
+  const { name, owner = null, models, allowIps, priority, weight, expires, quiet } = options;
   return mint(context, { create: true, quiet }, (set, pepper, nowMs) => {
-    const expiresAtMs = expires === undefined ? null : nowMs + expires;
-    const who = { name, owner: owner ?? null, env, models, allowIps, priority, weight };
-    const request = { ...who, ...limitsOf(options), expiresAtMs };
-    return createKey(set, request, { pepper, nowMs, random: randomBytes });
+    const expiresAt = expires === undefined ? null : new Date(nowMs + expires).toISOString();
+    const who = { name, owner, models, allowIps: allowIps ?? undefined, priority, weight, expiresAt };
+    return createKey(set, { ...who, ...limitsOf(options) }, pepper, nowMs);
   });
 }
 
@@ -179,6 +154,10 @@ async function mint(context: CliContext, how: { create: boolean; quiet: boolean 
 
 async function change(context: CliContext, by: (set: KeySet) => KeySetChange<KeyRecord>): Promise<void> {
   context.printRecord(await context.update(false, by));
+}
+
+function changeTo(context: CliContext, id: string, fields: Partial<KeyRecord>): Promise<void> {
+  return change(context, (set) => changeFields(set, id, context.io.nowMs(), () => fields));
 }
 
 async function importCommand(context: CliContext, path: string): Promise<void> {
@@ -201,43 +180,32 @@ async function restoreCommand(context: CliContext, path: string | undefined, unv
   );
 }
 
-/** The names in `clear` are removed first, then the new limits are set; others are unchanged. */
-export type LimitChange = {
-  readonly limits: KeyLimits;
-  readonly quota: KeyQuota;
-  /** Names of limits and quotas to remove, or catalog ids whose own limits are removed. */
-  readonly clear: ReadonlySet<string> | "all";
-};
-
-/** Changes the limits of a key. Throws KeyAdminError: `not_found`, or `conflict` for a revoked key. */
-export function setLimits(set: KeySet, id: string, change: LimitChange, nowMs: number): KeySetChange<KeyRecord> {
+/** Removes the limits in `clear`, then sets those in `options`; others are unchanged. */
+function setLimits(
+  set: KeySet,
+  id: string,
+  options: LimitOptions,
+  clear: Cleared | undefined,
+  nowMs: number,
+): KeySetChange<KeyRecord> {
+  const without = <T extends object>(values: T): T => pick(values, (name) => clear !== "all" && !clear?.has(name));
+  const given = limitsOf(options);
   return changeFields(set, id, nowMs, ({ limits, quota }) => {
-    const { perModel: newPerModel, ...newLimits } = change.limits;
-    const { perModel: oldPerModel = {}, ...kept } = without(limits, change.clear);
-    const perModel = { ...without(oldPerModel, change.clear), ...newPerModel };
+    const { perModel: models = {}, ...kept } = without(limits);
+    const perModel = { ...without(models), ...given.limits.perModel };
     return {
-      limits: { ...kept, ...given(newLimits), ...(Object.keys(perModel).length > 0 && { perModel }) },
-      quota: { ...without(quota, change.clear), ...given(change.quota) },
+      limits: { ...kept, ...given.limits, perModel: Object.keys(perModel).length > 0 ? perModel : undefined },
+      quota: { ...without(quota), ...given.quota },
     };
   });
 }
 
-function without<T extends object>(values: T, names: ReadonlySet<string> | "all"): T {
-  return pick(values, (name) => names !== "all" && !names.has(name));
-}
-
-function given<T extends object>(values: T): T {
-  return pick(values, (_name, value) => value !== undefined);
-}
-
-function pick<T extends object>(values: T, wanted: (name: string, value: unknown) => boolean): T {
-  return Object.fromEntries(Object.entries(values).filter(([name, value]) => wanted(name, value))) as T;
-}
-
-export type Imported = { readonly added: number; readonly present: number };
-
 /** Adds all keys of an export, or none: throws if one was made with another pepper, or is present and differs. */
-export function importKeys(set: KeySet, from: KeySet, pepper: Pepper): KeySetChange<Imported> {
+function importKeys(
+  set: KeySet,
+  from: KeySet,
+  pepper: Pepper,
+): KeySetChange<{ readonly added: number; readonly present: number }> {
   const known = new Map(set.keys.map((record) => [record.id, record]));
   const added = from.keys.filter((record) => {
     if (record.secrets.some(({ pepperId }) => pepperId !== pepper.id))

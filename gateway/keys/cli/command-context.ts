@@ -6,12 +6,9 @@ import { type MintedKey, summarize } from "../key-admin.ts";
 import type { KeySetChanger } from "../key-file.ts";
 import type { KeyRecord } from "../key-record.ts";
 import { keysSchema } from "../key-settings.ts";
-import type { KeyVault, VaultKeys } from "../key-vault.ts";
-import { fileKeyVault } from "../key-vault.ts";
+import { fileKeyVault, type KeyVault, type VaultKeys } from "../key-vault.ts";
 import { openRedisKeyVault } from "../redis/redis-key-vault.ts";
 import { keyText } from "./text.ts";
-
-const LOCK_WAIT_MS = 5000;
 
 export const EXIT = { ok: 0, other: 1, usage: 2, notFound: 3, store: 4 } as const;
 
@@ -65,10 +62,6 @@ export class CliContext {
 
   async close(): Promise<void> {
     (await this.#vault?.catch(() => undefined))?.close();
-  }
-
-  lockSignal(): AbortSignal {
-    return AbortSignal.timeout(LOCK_WAIT_MS);
   }
 
   print(value: object, text: () => string): void {

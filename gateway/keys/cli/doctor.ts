@@ -11,11 +11,12 @@ import { type KeySet, RECORD_FIELDS } from "../key-record.ts";
 import { isKeyStoreError } from "../key-store.ts";
 import type { KeyVault } from "../key-vault.ts";
 
-/**
- * A finding about a key store. `error`: keys cannot be used, changed or trusted. `warning`: operators should check the
- * store.
- */
+/** `error`: keys cannot be used, changed or trusted. `warning`: operators should check the store. */
 export type Finding = { readonly level: "ok" | "warning" | "error"; readonly text: string };
+
+const ok = (text: string): Finding => ({ level: "ok", text });
+const warning = (text: string): Finding => ({ level: "warning", text });
+const error = (text: string): Finding => ({ level: "error", text });
 
 /** Mode bits that let other users write: in the folder, they could replace the key file. */
 const WRITABLE_BY_OTHERS = 0o022;
@@ -23,9 +24,7 @@ const STICKY = 0o1000;
 /** The least number of different bytes in a pepper: 32 random bytes rarely have fewer than 20 different values. */
 const MIN_DIFFERENT_BYTES = 16;
 
-/**
- * Checks a key store for common faults and changes nothing. `nowMs` is the wall clock in milliseconds since the epoch.
- */
+/** Checks a key store for common faults and changes nothing. */
 export async function examine(vault: KeyVault, nowMs: number): Promise<readonly Finding[]> {
   const { name, isFile } = vault;
   const folder = isFile ? await examineFolder(dirname(name)) : [];
@@ -115,25 +114,13 @@ function examineKeys({ keys }: KeySet, nowMs: number): Finding[] {
       `keys have the field ${JSON.stringify(name)}, which this release keeps and passes over: a newer one wrote it, or it is misspelt`,
     ),
   );
-  const found = keys.flatMap((record) => {
-    const expired = stateOf(record, nowMs) === "expired" ? [warning(`the key ${record.id} has expired`)] : [];
-    const strange = record.models.filter((model) => model !== "*" && findModel(model) === undefined);
-    return [
-      ...expired,
-      ...strange.map((model) => warning(`the key ${record.id} is for ${model}, which is not in the default catalog`)),
-    ];
-  });
+  const found = keys.flatMap((record) =>
+    [
+      ...(stateOf(record, nowMs) === "expired" ? ["has expired"] : []),
+      ...record.models
+        .filter((model) => model !== "*" && findModel(model) === undefined)
+        .map((model) => `is for ${model}, which is not in the default catalog`),
+    ].map((what) => warning(`the key ${record.id} ${what}`)),
+  );
   return [...unknown, ...found];
-}
-
-function ok(text: string): Finding {
-  return { level: "ok", text };
-}
-
-function warning(text: string): Finding {
-  return { level: "warning", text };
-}
-
-function error(text: string): Finding {
-  return { level: "error", text };
 }

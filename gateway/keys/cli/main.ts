@@ -9,6 +9,7 @@ import { readSealingKeys } from "../../sealing/followed-sealing.ts";
 import { newSealingKey, SealingKeyError, type SealingKeys, sealingKeysText } from "../../sealing/sealing-key.ts";
 import { KeyAdminError } from "../key-admin.ts";
 import { isKeyStoreError } from "../key-store.ts";
+import { LOCK_WAIT_MS } from "../key-vault.ts";
 import { addChangeCommands } from "./change-commands.ts";
 import { CliContext, EXIT, type KeysIo } from "./command-context.ts";
 import { parseKept } from "./options.ts";
@@ -23,21 +24,15 @@ ${EXIT.store} the store cannot be used or is not as it should be, ${EXIT.other} 
 function exitCodeOf(error: unknown, io: KeysIo): number {
   // Commander has already printed the error.
   if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
-  if (error instanceof KeyAdminError) {
-    io.err(`error: ${error.message}\n`);
-    return error.reason === "not_found" ? EXIT.notFound : EXIT.usage;
-  }
-  if (isKeyStoreError(error) || error instanceof SealingKeyError || error instanceof ConfigError) {
-    io.err(`error: ${error.message}\n`);
-    return EXIT.store;
-  }
-  throw error;
+  const isOfKeys = error instanceof KeyAdminError;
+  if (!isOfKeys && !isKeyStoreError(error) && !(error instanceof SealingKeyError || error instanceof ConfigError))
+    throw error;
+  io.err(`error: ${error.message}\n`);
+  if (!isOfKeys) return EXIT.store;
+  return error.reason === "not_found" ? EXIT.notFound : EXIT.usage;
 }
 
-/**
- * Runs one command. `argv` starts after the name of the program. Returns the exit code: 0 success, 2 usage error, 3 no
- * such key (`verify`: key not valid; `import`: no file), 4 the store cannot be used.
- */
+/** Runs one command. `argv` starts after the name of the program. Returns the exit code. */
 export async function run(argv: readonly string[], io: KeysIo): Promise<number> {
   const program = new Command("keys")
     .description(
@@ -79,44 +74,40 @@ if (isMain()) {
   });
 }
 
-export function addSealingCommands(program: Command, context: CliContext): void {
+function addSealingCommands(program: Command, context: CliContext): void {
   const sealing = program
     .command("sealing-key")
     .description("the keys by which gateways seal reasoning for callers to carry");
   sealing
     .command("create <path>")
     .description("make the file with one key, for sealingKeyFile of every gateway")
-    .action((path: string) => create(context, path));
+    .action((path: string) =>
+      change(context, path, async () => {
+        if ((await readPrivateFile(path)) !== undefined)
+          throw new KeyAdminError("conflict", `${path} is there already; rotate adds a key to it`);
+        return [newSealingKey()];
+      }),
+    );
   sealing
     .command("rotate <path>")
     .description("put a new key before the others: it seals from now on, and the newest of the others still open")
     .option("--keep <n>", "how many of the others stay; 0 for none", parseKept, 1)
-    .action((path: string, { keep }: { keep: number }) => rotate(context, path, keep));
+    .action((path: string, { keep }: { keep: number }) =>
+      change(context, path, async () => [newSealingKey(), ...(await readSealingKeys(path)).slice(0, keep)]),
+    );
   sealing
     .command("list <path>")
     .description("the ids of the keys, the one that seals first")
     .action(async (path: string) => printIds(context, await readSealingKeys(path)));
 }
 
-function create(context: CliContext, path: string): Promise<void> {
-  return changing(context, path, async () => {
-    if ((await readPrivateFile(path)) !== undefined)
-      throw new KeyAdminError("conflict", `${path} is there already; rotate adds a key to it`);
-    return [newSealingKey()];
-  });
-}
-
-function rotate(context: CliContext, path: string, keep: number): Promise<void> {
-  return changing(context, path, async () => [newSealingKey(), ...(await readSealingKeys(path)).slice(0, keep)]);
-}
-
-async function changing(context: CliContext, path: string, change: () => Promise<SealingKeys>): Promise<void> {
+async function change(context: CliContext, path: string, next: () => Promise<SealingKeys>): Promise<void> {
   const write = async () => {
-    const keys = await change();
+    const keys = await next();
     await writePrivateFile(path, sealingKeysText(keys));
     return keys;
   };
-  printIds(context, await withFileLock(`${path}.lock`, write, context.lockSignal()));
+  printIds(context, await withFileLock(`${path}.lock`, write, AbortSignal.timeout(LOCK_WAIT_MS)));
 }
 
 function printIds(context: CliContext, keys: SealingKeys): void {

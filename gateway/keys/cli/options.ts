@@ -5,9 +5,9 @@ import type { KeyLimits, KeyQuota } from "../key-record.ts";
 
 /* Parsers of option values. Each throws commander's InvalidArgumentError, which ends in a usage error. */
 
-/** Parses a list of models: `svc-qwen,+my-model` to catalog ids, `*` or `all` to "all". */
-export function parseModels(text: string): readonly string[] | "all" {
-  if (text === "*" || text === "all") return "all";
+/** Parses a list of models: `svc-qwen,+my-model` to catalog ids, `*` or `all` to `*`. */
+export function parseModels(text: string): string[] {
+  if (text === "*" || text === "all") return ["*"];
   const ids = text.split(",").map((id) => parseModel(id.trim()));
   if (ids.some((id) => id === undefined)) {
     const known = CATALOG.map((model) => model.id).join(", ");
@@ -26,9 +26,9 @@ export function parseModel(text: string): string | undefined {
   return findModel(text)?.id ?? /^\+([A-Za-z0-9][A-Za-z0-9._-]{0,63})$/.exec(text)?.[1];
 }
 
-/** Parses a list of addresses and networks: `10.0.0.0/8,2001:db8::1` to its entries, `any` to "any". */
-export function parseNetworks(text: string): readonly string[] | "any" {
-  if (text === "any") return "any";
+/** Parses a list of addresses and networks: `10.0.0.0/8,2001:db8::1` to its entries, `any` to null. */
+export function parseNetworks(text: string): string[] | null {
+  if (text === "any") return null;
   const networks = [...new Set(text.split(",").map((entry) => entry.trim()))];
   if (networks.length > 64 || !networks.every(isNetwork))
     throw new InvalidArgumentError("Expected at most 64 addresses or networks such as 10.0.0.0/8, or any.");
@@ -130,20 +130,25 @@ export function addLimitOptions(command: Command): Command {
   );
 }
 
+/** Returns the limits among options of a command. */
 export function limitsOf(options: LimitOptions): { limits: KeyLimits; quota: KeyQuota } {
-  const { tokensPerDay, rpm, itpm, otpm, concurrency, countConcurrency, ...rest } = options;
-  const { queued, maxBodyBytes, maxOutputTokens, perModel } = rest;
-  return {
-    limits: { rpm, itpm, otpm, concurrency, countConcurrency, queued, maxBodyBytes, maxOutputTokens, perModel },
-    quota: { tokensPerDay },
-  };
+  const given = pick(options, (name) => [...CLEARABLE.values()].includes(name));
+  const { tokensPerDay, ...limits } = given;
+  return { limits, quota: tokensPerDay === undefined ? {} : { tokensPerDay } };
 }
+
+export function pick<T extends object>(values: T, wanted: (name: string) => boolean): T {
+  return Object.fromEntries(Object.entries(values).filter(([name]) => wanted(name))) as T;
+}
+
+/** Limits to remove: names of fields, or ids of models for their own limits. */
+export type Cleared = ReadonlySet<string> | "all";
 
 /**
  * Parses names of limits to remove: `rpm,svc-qwen` to the names in records, `all` to "all". Throws
  * InvalidArgumentError.
  */
-export function parseClear(text: string): ReadonlySet<string> | "all" {
+export function parseClear(text: string): Cleared {
   if (text === "all") return "all";
   return new Set(
     text.split(",").map((name) => {

@@ -1,9 +1,9 @@
 import type { Command } from "commander";
 import { writePrivateFile } from "../../../deploy/runtime/files/private-file.ts";
 import { readAudit } from "../audit-log.ts";
-import { findKey, listKeys } from "../key-admin.ts";
+import { findKey, summarize } from "../key-admin.ts";
 import { readPepper } from "../key-file.ts";
-import { MAX_KEY_LENGTH, parseKey } from "../key-format.ts";
+import { MAX_KEY_LENGTH } from "../key-format.ts";
 import { indexKeys } from "../key-index.ts";
 import { KeyStoreError } from "../key-store.ts";
 import { type CliContext, EXIT } from "./command-context.ts";
@@ -16,7 +16,8 @@ export function addReadCommands(program: Command, context: CliContext): void {
     .command("list")
     .description("all keys")
     .action(async () => {
-      const keys = listKeys((await context.read()).set, context.io.nowMs());
+      const nowMs = context.io.nowMs();
+      const keys = (await context.read()).set.keys.map((record) => summarize(record, nowMs));
       context.print(keys, () => listText(keys));
     });
 
@@ -67,9 +68,8 @@ export function addReadCommands(program: Command, context: CliContext): void {
 
 async function verify(context: CliContext): Promise<void> {
   const presented = await readLine(context.io.stdin, 4 * MAX_KEY_LENGTH);
-  const env = parseKey(presented)?.env ?? "live";
   const { set, pepper } = await context.read();
-  const found = indexKeys(set, pepper, env).look(presented, context.io.nowMs());
+  const found = indexKeys(set, pepper).look(presented, context.io.nowMs());
   if ("principal" in found) {
     const { keyId } = found.principal;
     context.print({ valid: true, id: keyId }, () => `valid ${keyId}\n`);

@@ -35,32 +35,21 @@ export function listText(keys: readonly KeySummary[]): string {
   return columns([head, ...rows]);
 }
 
-export function keyText(key: KeySummary): string {
-  const { perModel, ...limits } = key.limits;
-  const shown: readonly (readonly [string, string | number | null | undefined])[] = [
-    ["id", key.id],
-    ["name", key.name],
-    ["owner", key.owner],
-    ["env", key.env],
-    ["state", key.state],
-    ["models", modelsText(key.models)],
-    ["allowIps", key.allowIps?.join(",")],
-    ["priority", key.priority],
-    ["weight", key.weight],
-    ...Object.entries(limits),
-    ...Object.entries(perModel ?? {}).map(([model, rates]) => [model, ratesText(rates)] as const),
-    ["tokensPerDay", key.quota.tokensPerDay],
-    ["created", key.created],
-    ["updated", key.updated],
-    ["expires", key.expiresAt],
-    ["revision", key.revision],
-    ...key.secrets.map(
-      ({ last4, created, notAfter }) =>
-        ["secret", `…${last4} of ${created}, until ${notAfter ?? "further notice"}`] as const,
-    ),
+export function keyText({ env: _env, models, allowIps, limits, quota, secrets, ...rest }: KeySummary): string {
+  const { perModel = {}, ...ofAllModels } = limits;
+  const shown: readonly (readonly [string, unknown])[] = [
+    ...Object.entries(rest),
+    ["models", modelsText(models)],
+    ["allowIps", allowIps?.join(",")],
+    ...Object.entries(ofAllModels),
+    ...Object.entries(perModel).map(([model, rates]) => [model, ratesText(rates)] as const),
+    ...Object.entries(quota),
+    ...secrets.map(({ last4, created, notAfter }) => {
+      return ["secret", `…${last4} of ${created}, until ${notAfter ?? "further notice"}`] as const;
+    }),
   ];
   return columns(
-    shown.flatMap(([label, value]) => (value === null || value === undefined ? [] : [[label, String(value)]])),
+    shown.flatMap(([label, value]) => (value === null || value === undefined ? [] : [[label, `${value}`]])),
   );
 }
 

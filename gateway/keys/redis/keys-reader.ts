@@ -4,7 +4,7 @@ import type { Pepper } from "../key-digest.ts";
 import { isKeyId } from "../key-format.ts";
 import type { KeyRecord } from "../key-record.ts";
 import { KeyStoreError } from "../key-store.ts";
-import { parseSeenHead, type SeenHead, seenHeadText } from "../seen-revision.ts";
+import { parseSeenHead, readSeenHead, type SeenHead, seenHeadText } from "../seen-revision.ts";
 import type { StoredHead, StoredKeys } from "./stored-keys.ts";
 import { RecordSigner, type SignedRecord } from "./stored-keys.ts";
 
@@ -33,7 +33,6 @@ export type Reading = {
   readonly relation: Relation;
   /** The known state with this relation; undefined if none was known. */
   readonly known: SeenHead | undefined;
-  /** Whether all records were read, or only the changed ones. */
   readonly isWhole: boolean;
   readonly records: ReadonlyMap<string, KeyRecord>;
   /** Ids of records that are missing, were not signed with the pepper, or are older than their newest change. */
@@ -99,9 +98,11 @@ export class KeysReader {
     return walk.isOver || (walk.head === known && !isOurs) ? undefined : readingOf(walk, found, false);
   }
 
-  async held(): Promise<SeenHead | undefined> {
+  /** The newest states that were in use: on this host, and at a gateway that refused the stored keys. */
+  async known(): Promise<readonly SeenHead[]> {
     const text = await this.#stored.held();
-    return parseSeenHead((text && this.#signer.openText("held", text)) ?? "");
+    const held = parseSeenHead((text && this.#signer.openText("held", text)) ?? "");
+    return [await readSeenHead(this.#pepperFile), held].filter((head) => head !== undefined);
   }
 
   /** Records the state of a gateway that does not follow the store. */

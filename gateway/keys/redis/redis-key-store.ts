@@ -1,13 +1,13 @@
 import { sleep } from "../../../deploy/runtime/time/abort.ts";
+import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import { WorkTurns } from "../../../deploy/runtime/time/work-turns.ts";
 import type { RedisState } from "../../state/redis-state.ts";
-import { FollowedKeys, type FollowedKeysOptions } from "../followed-keys.ts";
 import type { Pepper } from "../key-digest.ts";
 import { readPepper } from "../key-file.ts";
 import { isKeyId } from "../key-format.ts";
 import type { KeyRecord } from "../key-record.ts";
-import { isKeyStoreError, KeyStoreError, type KeyStoreStatus } from "../key-store.ts";
-import { knownHeads, noteSeenHead, readSeenHead, type SeenHead } from "../seen-revision.ts";
+import { isKeyStoreError, KeyStore, KeyStoreError } from "../key-store.ts";
+import { noteSeenHead, type SeenHead } from "../seen-revision.ts";
 import { assertFollows, KeysReader, type ReadHead, type Reading } from "./keys-reader.ts";
 import { KEYS_CHANNEL, type StoredHead, StoredKeys } from "./stored-keys.ts";
 
@@ -15,9 +15,11 @@ import { KEYS_CHANNEL, type StoredHead, StoredKeys } from "./stored-keys.ts";
 const LOOK_MS = 500;
 /** Milliseconds after which a refused or partly refused store is read again although it is unchanged. */
 const AGAIN_MS = 60_000;
-export type RedisKeyStoreOptions = FollowedKeysOptions & {
+
+export type RedisKeyStoreOptions = {
   readonly state: RedisState;
   readonly pepperFile: string;
+  readonly clock: Clock;
 };
 
 /**
@@ -28,7 +30,7 @@ export type RedisKeyStoreOptions = FollowedKeysOptions & {
  * one that may give more rights. Another store, and an older one at the start, is refused until an operator restores
  * it.
  */
-export class RedisKeyStore extends FollowedKeys {
+export class RedisKeyStore extends KeyStore {
   readonly #options: RedisKeyStoreOptions;
   readonly #stored: StoredKeys;
   readonly #reader: KeysReader;
@@ -47,7 +49,7 @@ export class RedisKeyStore extends FollowedKeys {
   #loaded = Promise.resolve();
 
   private constructor(options: RedisKeyStoreOptions, pepper: Pepper) {
-    super(options, pepper);
+    super(options.clock, pepper);
     this.#options = options;
     this.#stored = new StoredKeys(options.state);
     this.#reader = new KeysReader(this.#stored, pepper, options.pepperFile);
@@ -86,18 +88,11 @@ export class RedisKeyStore extends FollowedKeys {
     return [...this.#refused].map((id) => (isKeyId(id) ? id : "?"));
   }
 
+  /** Reads all keys and follows them; resolves to false if the store does not answer. */
   async #begin(): Promise<boolean> {
-    const before = this.#fault;
-    try {
-      await this.#catchUp();
-    } catch (error) {
-      if (!(error instanceof KeyStoreError) || error.fault !== "unreachable") throw error;
-      this.loadErrors += 1;
-      this.#fault = error.fault;
-      return false;
-    }
-    this.#fault = this.#partFault;
-    if (before !== undefined) this.report();
+    const failure = await this.#lookOnce();
+    if (failure instanceof KeyStoreError && failure.fault === "unreachable") return false;
+    if (failure !== undefined) throw failure;
     this.#options.state.subscribe(KEYS_CHANNEL, () => void this.#look());
     this.#lookLater();
     return true;
@@ -130,22 +125,22 @@ export class RedisKeyStore extends FollowedKeys {
     } while (this.#askedAgain && !this.end.signal.aborted);
   }
 
-  async #lookOnce(): Promise<void> {
+  /** Reads new changes and reports them; resolves to the failure, if any. */
+  async #lookOnce(): Promise<unknown> {
     const before = this.#fault;
+    let isNew = false;
+    let failure: unknown;
     try {
-      const isNew = await this.#catchUp();
-      this.#fault = this.#partFault;
-      if (isNew || before !== this.#fault) this.report();
+      isNew = await this.#catchUp();
+      // Why some of the records in use differ from the store.
+      this.#fault = this.#refused.size > 0 ? "records_refused" : undefined;
     } catch (error) {
+      failure = error;
       this.loadErrors += 1;
       this.#fault = isKeyStoreError(error) ? error.fault : "unreadable";
-      if (this.#fault !== before) this.report();
     }
-  }
-
-  /** Why some of the records in use differ from the store; undefined if none does. */
-  get #partFault(): KeyStoreStatus["fault"] {
-    return this.#refused.size > 0 ? "records_refused" : undefined;
+    if (isNew || this.#fault !== before) this.report();
+    return failure;
   }
 
   async #catchUp(): Promise<boolean> {
@@ -175,7 +170,7 @@ export class RedisKeyStore extends FollowedKeys {
   async #read(stored: StoredHead | undefined, isSame: boolean): Promise<Reading> {
     const changed = stored && this.#head && !isSame ? await this.#reader.since(this.#head, stored) : undefined;
     if (changed) return changed;
-    const known = this.#head ? [this.#head] : await this.#knownBefore();
+    const known = this.#head ? [this.#head] : await this.#reader.known();
     const whole = await this.#reader.whole(known);
     assertFollows(whole, known);
     if (whole.known && whole.relation === "forked" && !this.#head)
@@ -184,10 +179,6 @@ export class RedisKeyStore extends FollowedKeys {
         `the store has lost changes up to revision ${whole.known.revision}, which were in use: put the newer store back, or accept what there is on purpose with 'keys restore'`,
       );
     return whole;
-  }
-
-  async #knownBefore(): Promise<readonly SeenHead[]> {
-    return knownHeads(await readSeenHead(this.#options.pepperFile), await this.#reader.held());
   }
 
   async #take({ head, relation, isWhole, records, refused }: Reading): Promise<void> {

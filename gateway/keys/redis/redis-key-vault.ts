@@ -1,15 +1,14 @@
-import { readPrivateFile } from "../../../deploy/runtime/files/private-file.ts";
 import { systemClock } from "../../../deploy/runtime/time/clock.ts";
 import { RedisState } from "../../state/redis-state.ts";
 import type { RedisSettings } from "../../state/state-settings.ts";
 import { type AuditAddition, auditLines, type KeyChange, keyChanges } from "../audit-log.ts";
 import type { Pepper } from "../key-digest.ts";
-import { type KeySetChanger, makePepperFile, parseKeySet, readPepper } from "../key-file.ts";
+import { assertPepperFits, type KeySetChanger, makePepperFile, readKeySet, readPepper } from "../key-file.ts";
 import { isKeyId } from "../key-format.ts";
 import { EMPTY_KEY_SET, type KeyRecord, type KeySet } from "../key-record.ts";
 import { isKeyStoreError, KeyStoreError } from "../key-store.ts";
 import type { KeyVault, VaultKeys } from "../key-vault.ts";
-import { knownHeads, noteSeenHead, readSeenHead, type SeenHead } from "../seen-revision.ts";
+import { noteSeenHead, type SeenHead } from "../seen-revision.ts";
 import { assertFollows, KeysReader, type Reading } from "./keys-reader.ts";
 import { RecordSigner, readUnverified, StoredKeys } from "./stored-keys.ts";
 
@@ -91,22 +90,19 @@ class RedisKeyVault implements KeyVault {
   }
 
   async restore(from: string | undefined, unverified: boolean): Promise<KeySet> {
-    const bytes = from === undefined ? undefined : await readPrivateFile(from);
-    if (from !== undefined && !bytes) throw new KeyStoreError("missing", `there is no file ${from}`);
-    const given = from !== undefined && bytes ? parseKeySet(from, bytes) : undefined;
+    const given = from === undefined ? undefined : await readKeySet(from);
     const pepper = await readPepper(this.pepperFile);
     if (!pepper) throw this.#missingPepper();
     const last = await this.#stored.lastLine();
     const reader = new KeysReader(this.#stored, pepper, this.pepperFile);
-    const known = await this.#known(reader);
+    const known = await reader.known();
     const reading = await reader.whole(known).catch((error: unknown) => {
       if (!isKeyStoreError(error) || error.fault === "unreachable" || !(given || unverified)) throw error;
       return undefined;
     });
     const keys = given?.keys ?? (unverified ? await this.#unverified() : [...(reading?.records.values() ?? [])]);
     if (keys.length === 0) throw new KeyStoreError("empty", `${from ?? "the store"} holds no keys`);
-    if (keys.some(({ secrets }) => secrets.some(({ pepperId }) => pepperId !== pepper.id)))
-      throw new KeyStoreError("pepper_mismatch", `${this.pepperFile} is not the pepper that the keys were made with`);
+    assertPepperFits(this.pepperFile, pepper, { keys });
     const older = [...known, ...(reading ? [reading.head] : [])];
     const revisions = [given, await this.#stored.head(), ...older].map((one) => one?.revision ?? 0);
     const set = inOrder({ v: 1, revision: Math.max(...revisions) + 1, keys });
@@ -124,15 +120,11 @@ class RedisKeyVault implements KeyVault {
     const pepper = await readPepper(this.pepperFile);
     if (pepper) {
       const reader = new KeysReader(this.#stored, pepper, this.pepperFile);
-      const known = await this.#known(reader);
+      const known = await reader.known();
       return { pepper, known, reading: await reader.whole(known) };
     }
     if ((await this.#stored.head()) !== undefined) throw this.#missingPepper();
     return { pepper, known: [], reading: undefined };
-  }
-
-  async #known(reader: KeysReader): Promise<readonly SeenHead[]> {
-    return knownHeads(await readSeenHead(this.pepperFile), await reader.held());
   }
 
   /** Resolves to the new state; undefined if another change came first. Many records take several atomic steps. */

@@ -163,10 +163,8 @@ function unreachable(cause: unknown): KeyStoreError {
  * <revision> <JSON>`.
  */
 
-/** A verified record, with the revision of the store at which it was written. */
 export type SignedRecord = { readonly revision: number; readonly record: KeyRecord };
 
-/** Signs and verifies records under a key derived from the pepper. */
 export class RecordSigner {
   readonly #key: Buffer;
 

@@ -58,9 +58,7 @@ export class TokenVerifier {
   }
 
   static async open(options: TokenVerifierOptions): Promise<TokenVerifier> {
-    const { settings, clock, onReload } = options;
-    const { jwksUrl: url, jwksFile: file } = settings;
-    return new TokenVerifier(options, await IssuerKeys.open({ url, file, clock, onReload }));
+    return new TokenVerifier(options, await IssuerKeys.open(options));
   }
 
   /** Whether keys of the issuer were read since the start; before, every token is refused. */
@@ -76,7 +74,7 @@ export class TokenVerifier {
    */
   async find(presented: string): Promise<Principal | undefined> {
     const { clock, keys, settings } = this.#options;
-    if (presented.length > this.longest || !FORM.test(presented)) return undefined;
+    if (presented.length > MAX_LENGTH || !FORM.test(presented)) return undefined;
     const digest = createHash("sha256").update(presented).digest("base64url");
     const known = this.#remembered.get(digest);
     if (known && known.edition !== this.#issuer.edition) this.#remembered.delete(digest);
@@ -95,7 +93,6 @@ export class TokenVerifier {
     this.#issuer.close();
   }
 
-  /** Verifies a token once, for all concurrent requests that present it. */
   #verifyOnce(token: string, digest: string): Promise<Verified | undefined> {
     let running = this.#running.get(digest);
     if (!running) {
@@ -143,10 +140,7 @@ export class TokenVerifier {
   }
 }
 
-/**
- * Returns the principal of one subject among those that share a key record: a tenant of its own, with cached prefixes
- * of its own. Its use counts on the shared record.
- */
+/** Returns the principal of one subject of a key record: a tenant of its own, whose use counts on the shared record. */
 function ofSubject(principal: Principal, subject: string): Principal {
   const derived = (use: string) =>
     createHmac("sha256", principal.routingKey)
@@ -168,20 +162,9 @@ const GIVE_UP_MS = 5_000;
 /** Largest answer or file, in bytes: far more than the keys of any issuer. */
 const MAX_BYTES = 262_144;
 
-export type IssuerKeysOptions = {
-  readonly url: string | undefined;
-  readonly file: string | undefined;
-  readonly clock: Clock;
-  /**
-   * Called when the newest keys cannot be read or used, and with undefined once they can be again; `everRead` is true
-   * if earlier keys are in force.
-   */
-  readonly onReload: (fault: string | undefined, everRead: boolean) => void;
-};
-
 /** Keeps the public keys of an issuer. A failed read removes no keys: the last good ones stay in force. */
-export class IssuerKeys {
-  readonly #options: IssuerKeysOptions;
+class IssuerKeys {
+  readonly #options: TokenVerifierOptions;
   readonly #followed: FollowedFile | undefined;
   #set: JWTVerifyGetKey = createLocalJWKSet({ keys: [] });
   #text = "";
@@ -192,9 +175,10 @@ export class IssuerKeys {
   #cancel = () => {};
   #closed = false;
 
-  private constructor(options: IssuerKeysOptions) {
+  private constructor(options: TokenVerifierOptions) {
     this.#options = options;
-    const { file, clock } = options;
+    const { settings, clock } = options;
+    const file = settings.jwksFile;
     if (file === undefined) return;
     this.#followed = new FollowedFile({
       files: [file],
@@ -206,7 +190,7 @@ export class IssuerKeys {
     });
   }
 
-  static async open(options: IssuerKeysOptions): Promise<IssuerKeys> {
+  static async open(options: TokenVerifierOptions): Promise<IssuerKeys> {
     const keys = new IssuerKeys(options);
     if (keys.#followed) await keys.#followed.look();
     else await keys.#readAgainAndAgain();
@@ -271,7 +255,7 @@ export class IssuerKeys {
   }
 
   async #published(): Promise<string> {
-    const { url, file } = this.#options;
+    const { jwksUrl: url, jwksFile: file } = this.#options.settings;
     if (file !== undefined) return bounded(await readFile(file));
     const headers = { accept: "application/jwk-set+json, application/json" };
     const signal = AbortSignal.timeout(GIVE_UP_MS);

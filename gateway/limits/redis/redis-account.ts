@@ -27,7 +27,6 @@ export class RedisAccount {
   readonly open = new Map<number, OpenQuestion>();
   /** Number of the outage since which the store has all counts of this gateway. */
   inStepSince = -1;
-  /** The running synchronization with the store; undefined if there is none. */
   comingIntoStep: Promise<boolean> | undefined;
   /** Amounts owed to the store, by name of the count. */
   #amounts = new Map<string, number>();
@@ -57,21 +56,18 @@ export class RedisAccount {
     return (this.open.keys().next().value ?? this.#last + 1) - 1;
   }
 
-  /** Opens a question, and returns its number. */
   ask(question: OpenQuestion): number {
     this.#last += 1;
     this.open.set(this.#last, question);
     return this.#last;
   }
 
-  /** Opens a question with the owed amounts, which are owed no longer. */
   askToSettle(): number {
     const question = this.ask({ charged: new Map(), due: this.#amounts });
     this.#amounts = new Map();
     return question;
   }
 
-  /** Returns the amounts of an open question for the store. */
   partsOf({ charged, due = charged }: OpenQuestion): AmountPart[] {
     return [...new Set([...charged.keys(), ...due.keys()])].flatMap((name) => {
       const rule = this.rules.get(name);

@@ -7,7 +7,6 @@ import { MemoryLimitStore } from "../memory-limit-store.ts";
 import { BEAT_SCRIPT, KEY_SCRIPT } from "./limit-scripts.ts";
 import { type OpenQuestion, RedisAccount } from "./redis-account.ts";
 
-/** Milliseconds between two heartbeats. */
 const BEAT_MS = 1_000;
 /** Milliseconds after its last heartbeat until a gateway is dead, and its places are free. */
 const LEASE_MS = 5_000;
@@ -15,7 +14,6 @@ const LEASE_MS = 5_000;
 const SILENCE_MS = 3_000;
 /** Charges that may await the store at a time; beyond them this gateway decides alone. */
 const MAX_OPEN = 10_000;
-/** Limits of one question: those of a hundred models. */
 const MAX_ITEMS = 400;
 const IN_STEP_AT_ONCE = 64;
 const SAY_EVERY_MS = 60_000;
@@ -326,7 +324,6 @@ export class RedisLimitStore implements LimitStore {
   }
 }
 
-/** Registers the gauge of a gateway whose limits are counted in a store. `shared` returns whether the store answers. */
 export function registerLimitStats(registry: Registry, shared: () => boolean): void {
   new Gauge({
     name: "svc_ratelimit_store_up",

@@ -3,9 +3,9 @@ import { onAbort } from "../../../deploy/runtime/time/abort.ts";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import type { Cluster } from "../cluster.ts";
 import type { ClusterMember } from "../cluster-member.ts";
-import type { Balancer } from "../load-balancing/balancer.ts";
-import type { EndpointSet, NoPick } from "../load-balancing/endpoint-set.ts";
-import type { PolicyPick } from "../load-balancing/policy.ts";
+import { promptBytes } from "../load-balancing/boundary-hashes.ts";
+import type { Candidates, EndpointSet, NoPick } from "../load-balancing/endpoint-set.ts";
+import type { Policy, PolicyPick } from "../load-balancing/policy.ts";
 import { PendingQueue } from "./pending-queue.ts";
 import { type GatePass, type GateWait, PrefillGate } from "./prefill-gate.ts";
 import {
@@ -32,6 +32,8 @@ export const PREFILL_WAIT_MS = 240_000;
 const OWN_PREFILL_WEIGHT = 8;
 /** The tokens that every request costs in the queue for its answer, in addition to its prompt's tokens. */
 const OUTPUT_RESERVE_TOKENS = 1_024;
+/** The tokens per byte of prompt where the policy has measured none: typical of English text and code. */
+const TOKENS_PER_BYTE = 0.25;
 /** The interval between two passes over the waiting requests, in milliseconds. */
 const PASS_MS = 100;
 /** The number of requests in one pass that are found to wait for a full endpoint or for prefill. */
@@ -56,7 +58,7 @@ const ANY_SLOT = { kind: "slot" } as const;
  */
 export class AdmissionController<Member = ClusterMember> {
   readonly #cluster: AdmittedCluster<Member>;
-  readonly #balancer: Balancer;
+  readonly #policy: Policy;
   readonly #clock: Clock;
   readonly #endpoints: EndpointSet;
   readonly #gate: PrefillGate;
@@ -70,12 +72,13 @@ export class AdmissionController<Member = ClusterMember> {
   #timer: { readonly dueMs: number; readonly cancel: () => void } | undefined;
 
   /** `random` returns numbers uniform over [0, 1). */
-  constructor(cluster: AdmittedCluster<Member>, balancer: Balancer, clock: Clock, random: () => number) {
+  constructor(cluster: AdmittedCluster<Member>, policy: Policy, clock: Clock, random: () => number) {
     this.#cluster = cluster;
-    this.#balancer = balancer;
+    this.#policy = policy;
     this.#clock = clock;
     this.#endpoints = cluster.endpointSet;
     this.#gate = new PrefillGate({ endpoints: cluster.endpointSet, clock, random });
+    cluster.endpointSet.onLeave((address) => policy.forget?.(address));
     cluster.endpointSet.onRoom(() => {
       if (this.#queue.size > 0) this.#passIn(0);
     });
@@ -160,7 +163,7 @@ export class AdmissionController<Member = ClusterMember> {
 
   get #maxPending(): number {
     const { available, capacity } = this.#endpoints;
-    if (available.size === 0) return MAX_PENDING_REQUESTS;
+    if (available.all.length === 0) return MAX_PENDING_REQUESTS;
     const { maxPendingRequests } = this.#cluster.settings.circuitBreakers;
     return maxPendingRequests ?? Math.min(PENDING_PER_SLOT * capacity, MAX_PENDING_REQUESTS);
   }
@@ -168,6 +171,7 @@ export class AdmissionController<Member = ClusterMember> {
   #waiting(request: SlotRequest, nowMs: number): Waiting<Member> {
     const { route, tenant, hints, timeoutMs, underWay } = request;
     const { maxPendingRequestsPerKey } = this.#cluster.settings.circuitBreakers;
+    const promptTokens = this.#policy.expectedTokens?.(route) ?? promptBytes(route.shape) * TOKENS_PER_BYTE;
     // In an outage, the tenant's share limits the requests of a key without a limit of its own.
     const maxOfKeys = this.#outageSinceMs === undefined ? maxPendingRequestsPerKey : Number.POSITIVE_INFINITY;
     return {
@@ -177,14 +181,15 @@ export class AdmissionController<Member = ClusterMember> {
       underWay,
       priorityClass: hints.priorityClass,
       weight: hints.weight,
-      cost: this.#balancer.expectedTokens(route) + OUTPUT_RESERVE_TOKENS,
+      promptTokens,
+      cost: promptTokens + OUTPUT_RESERVE_TOKENS,
       rank: 0,
       deadlineMs: nowMs + timeoutMs,
       request,
       tenant: this.#tenants.enter(tenant, nowMs),
       queuedMs: nowMs,
       waitingFor: ANY_SLOT,
-      overdueMs: undefined,
+      overdueMs: Number.POSITIVE_INFINITY,
       holdUntilMs: undefined,
       settle: () => {},
     };
@@ -193,8 +198,10 @@ export class AdmissionController<Member = ClusterMember> {
   /** Finds a slot for a request that arrives now; it passes waiting ones only where those cannot go. */
   #tryAtOnce(item: Waiting<Member>, nowMs: number): Result<Member> | GateWait | undefined {
     const endpoints = this.#endpoints;
-    const isAtCap = endpoints.available.size > 0 && this.#isAtCap(item, nowMs);
-    const mayPass = item.underWay || this.#queue.size === 0 || this.#hasSpareRoom;
+    const { tenant, underWay } = item;
+    const isOut = endpoints.available.all.length === 0;
+    const isAtCap = !isOut && !underWay && this.#tenants.isAtCap(tenant, endpoints.capacity, nowMs);
+    const mayPass = underWay || this.#queue.size === 0 || this.#hasSpareRoom;
     const found = mayPass && !isAtCap ? this.#find(item, nowMs, true) : endpoints.noPick(item.request.tried);
     if (isAtCap || (typeof found === "object" && "kind" in found)) this.#hasSpareRoom = true;
     return found === "all_full" ? undefined : found;
@@ -203,22 +210,25 @@ export class AdmissionController<Member = ClusterMember> {
   /** Takes a slot for a request where one suits it; otherwise returns why not. It never waits. */
   #find(item: Waiting<Member>, nowMs: number, isNew = false): Admitted<Member> | NoPick | GateWait {
     const endpoints = this.#endpoints;
-    const { route, tried, underWay } = item.request;
-    const choice = this.#balancer.pick(endpoints, route, tried);
-    if ("none" in choice) return choice.none;
-    const overdue = isOverdue(item, nowMs);
+    const { request, promptTokens: tokens } = item;
+    const pick = this.#pick(endpoints.withRoom, request, nowMs);
+    if (!pick) return endpoints.noPick(request.tried);
+    const overdue = nowMs >= item.overdueMs;
     const wait =
-      !underWay &&
-      this.#gate.waitFor(choice.pick, {
-        tokens: this.#balancer.expectedTokens(route),
+      !request.underWay &&
+      this.#gate.waitFor(pick, {
+        tokens,
         isLast: () => isNew && this.#queue.items().some(({ waitingFor }) => waitingFor.kind === "prefill"),
         overdue,
-        pickAnywhere: () => {
-          const anywhere = this.#balancer.pickAnywhere(endpoints, route, tried);
-          return "pick" in anywhere ? anywhere.pick : undefined;
-        },
+        pickAnywhere: () => this.#pick(endpoints.available, request, nowMs),
       });
-    return wait || this.#take(item, choice.pick, overdue);
+    return wait || this.#take(item, pick, overdue);
+  }
+
+  /** Returns the policy's pick among the candidates that the request has not tried; undefined where it has none. */
+  #pick(candidates: Candidates, { route, tried }: SlotRequest, nowMs: number): PolicyPick | undefined {
+    const untried = tried.size === 0 ? candidates : without(candidates, tried);
+    return untried.all.length > 0 ? this.#policy.pick(untried, route, nowMs) : undefined;
   }
 
   #take(
@@ -229,7 +239,7 @@ export class AdmissionController<Member = ClusterMember> {
     const member = this.#cluster.member(endpoint.address);
     // A slot on an endpoint that has left meanwhile would never be released.
     if (!member) return "all_full";
-    const free = this.#endpoints.take(endpoint.address);
+    this.#endpoints.count(endpoint.address, 1);
     tenant.waiting -= 1;
     tenant.running += 1;
     // Synchronously: requests admitted after this one in the same tick must see its work.
@@ -240,14 +250,10 @@ export class AdmissionController<Member = ClusterMember> {
       held = false;
       placement?.end();
       tenant.running -= 1;
-      free();
+      this.#endpoints.count(endpoint.address, -1);
       this.#pass();
     };
     return { member, placement, overdue, release };
-  }
-
-  #isAtCap({ tenant, underWay }: Waiting<Member>, nowMs: number): boolean {
-    return !underWay && this.#tenants.isAtCap(tenant, this.#endpoints.capacity, nowMs);
   }
 
   /** Queues a request, or holds it in an outage. `resolve` is called once with the result. */
@@ -294,7 +300,7 @@ export class AdmissionController<Member = ClusterMember> {
     const { mayHold, timeoutMs } = request;
     // A caller without keep-alives does not wait that long.
     const waitMs = mayHold ? PREFILL_WAIT_MS : Math.min(PREFILL_WAIT_MS, timeoutMs / 2);
-    if (item.overdueMs === undefined) {
+    if (item.overdueMs === Number.POSITIVE_INFINITY) {
       item.overdueMs = nowMs + waitMs;
       const leastMs = mayHold ? Math.max(timeoutMs, PREFILL_WAIT_MS) : timeoutMs / 2;
       item.deadlineMs = Math.max(item.deadlineMs, item.overdueMs + leastMs);
@@ -305,7 +311,7 @@ export class AdmissionController<Member = ClusterMember> {
 
   /** Begins or ends an outage by the usable endpoints: waiting requests are held, or wait for a slot again. */
   #followOutage(nowMs: number): void {
-    const isOutage = this.#endpoints.available.size === 0;
+    const isOutage = this.#endpoints.available.all.length === 0;
     if (isOutage === (this.#outageSinceMs !== undefined)) return;
     this.#outageSinceMs = isOutage ? nowMs : undefined;
     const { noEndpointHoldMs } = this.#cluster.settings.circuitBreakers;
@@ -387,9 +393,9 @@ export class AdmissionController<Member = ClusterMember> {
     const waits: (readonly [Waiting<Member>, GateWait])[] = [];
     let triedAll = 0;
     for (const item of this.#queue.order(aside)) {
-      if (endpoints.withRoom.size === 0 || triedAll >= endpoints.available.size || waits.length >= MAX_GATED_PER_PASS)
-        break;
-      if (this.#isAtCap(item, nowMs)) {
+      const { withRoom, available } = endpoints;
+      if (withRoom.all.length === 0 || triedAll >= available.all.length || waits.length >= MAX_GATED_PER_PASS) break;
+      if (!item.underWay && this.#tenants.isAtCap(item.tenant, endpoints.capacity, nowMs)) {
         aside.add(item.key);
         continue;
       }
@@ -409,24 +415,27 @@ export class AdmissionController<Member = ClusterMember> {
       }
     }
     for (const [item, wait] of waits) this.#waitFor(item, wait, nowMs);
-    this.#hasSpareRoom = endpoints.withRoom.size > 0;
+    this.#hasSpareRoom = endpoints.withRoom.all.length > 0;
   }
 
   /** Returns the wait of a request behind the gate; undefined where it has none, or it may be over. */
   #gated(item: WaitState, gate: GatePass, nowMs: number): GateWait | undefined {
     const { waitingFor } = item;
     if (!("address" in waitingFor)) return undefined;
-    const wait = isOverdue(item, nowMs) ? { ...waitingFor, address: undefined } : waitingFor;
+    const wait = nowMs >= item.overdueMs ? { ...waitingFor, address: undefined } : waitingFor;
     return gate.isOver(wait) ? undefined : wait;
   }
 }
 
-function isHeld({ waitingFor }: WaitState): boolean {
-  return waitingFor.kind === "endpoint";
+function without(candidates: Candidates, addresses: ReadonlySet<string>): Candidates {
+  return {
+    all: candidates.all.filter(({ address }) => !addresses.has(address)),
+    get: (address) => (addresses.has(address) ? undefined : candidates.get(address)),
+  };
 }
 
-function isOverdue({ overdueMs }: WaitState, nowMs: number): boolean {
-  return overdueMs !== undefined && nowMs >= overdueMs;
+function isHeld({ waitingFor }: WaitState): boolean {
+  return waitingFor.kind === "endpoint";
 }
 
 /** Returns whether only a returning endpoint helps. */

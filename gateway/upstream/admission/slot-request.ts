@@ -34,7 +34,7 @@ export type SlotRequest = {
 export type Admitted<Member> = {
   readonly member: Member;
   /** Follows the attempt for the load-balancing policy; undefined when the policy learns nothing from attempts. */
-  readonly placement: Pick<Placement, "see" | "explain"> | undefined;
+  readonly placement: Pick<Placement, "see"> | undefined;
   /** Whether the request's wait for prefill had reached its limit. */
   readonly overdue: boolean;
   /** Frees the slot at the end of the attempt. Idempotent. */
@@ -62,10 +62,12 @@ export type Result<Member> = Admitted<Member> | NotAdmitted;
 export type WaitState = Queued & {
   request: SlotRequest;
   readonly tenant: Tenant;
+  /** The expected tokens of the whole prompt. */
+  readonly promptTokens: number;
   readonly queuedMs: number;
   waitingFor: WaitingFor;
-  /** The monotonic milliseconds at which its wait for prefill is overdue; undefined before the first such wait. */
-  overdueMs: number | undefined;
+  /** The monotonic milliseconds at which its wait for prefill is overdue; infinite before the first such wait. */
+  overdueMs: number;
   /** The monotonic milliseconds at which its hold ends at the latest; undefined for a request never held. */
   holdUntilMs: number | undefined;
 };

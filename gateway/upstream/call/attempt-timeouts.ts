@@ -80,15 +80,18 @@ export class AttemptTimeouts {
   }
 
   /**
-   * Takes the events of one message, and the number of its tokens. Runs for every delta, for which the first event
-   * suffices. Progress that has not advanced is no sign of life: a timer can send it. Tokens are one, whatever holds
-   * back their text.
+   * Takes the events of one message, and the number of its tokens. Progress that has not advanced is no sign of life: a
+   * timer can send it. Tokens are one, whatever holds back their text.
    */
   seen(events: readonly Event[], tokens = 0): void {
-    const hasDelta = events.some(isDelta);
-    // Every progress event is recorded, at any position.
-    const signs = hasDelta ? events.length : events.filter((event) => this.#isSignOfLife(event)).length;
-    if (signs + tokens === 0) return;
+    let hasDelta = false;
+    let isAlive = tokens > 0;
+    for (const { kind } of events) {
+      if (kind?.$case === "blockDelta") hasDelta = true;
+      // Every progress event is recorded, at any position.
+      if (kind?.$case !== "progress" || this.#hasMoved(kind.value)) isAlive = true;
+    }
+    if (!isAlive) return;
     this.#lastSignMs = this.#clock.nowMs();
     this.#acceptedMs ??= this.#lastSignMs;
     if (hasDelta) this.#lastDeltaMs = this.#lastSignMs;
@@ -116,10 +119,8 @@ export class AttemptTimeouts {
     this.#cancel();
   }
 
-  #isSignOfLife({ kind }: Event): boolean {
-    if (kind?.$case !== "progress") return true;
+  #hasMoved(now: Progress): boolean {
     const before = this.#progress;
-    const now = kind.value;
     this.#progress = now;
     const same = now.step === before?.step && now.queuePosition === before.queuePosition;
     if (before && same && now.prefilledTokens <= before.prefilledTokens) return false;
@@ -177,8 +178,4 @@ export class AttemptTimeouts {
     if (this.#begunMs !== undefined) return ["hand_over", this.#begunMs + this.#acceptMs];
     return ["hand_over", this.#sentMs + pendingMs];
   }
-}
-
-function isDelta({ kind }: Event): boolean {
-  return kind?.$case === "blockDelta";
 }

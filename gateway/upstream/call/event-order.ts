@@ -1,52 +1,46 @@
 import type { Event } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 
-type Position =
-  | { readonly at: "start" }
-  | { readonly at: "between_blocks"; readonly next: number }
-  | { readonly at: "in_block"; readonly index: number }
-  | { readonly at: "end" };
-
 /** Checks the contract's order of events, for one call. */
 export class EventOrder {
-  #position: Position = { at: "start" };
+  /** The open block from the first delta of the call on; -1 without. Changed by this class only. */
+  deltaBlock = -1;
+  finished = false;
+  #begun = false;
   #deltaSeen = false;
-
-  /** The open block from the first delta of the call on; -1 without. */
-  get deltaBlock(): number {
-    return this.#deltaSeen && this.#position.at === "in_block" ? this.#position.index : -1;
-  }
-
-  get finished(): boolean {
-    return this.#position.at === "end";
-  }
+  /** The open block; -1 between blocks. */
+  #open = -1;
+  #next = 0;
 
   /** Returns whether `event` is allowed now, and advances behind it. Events of unknown kinds are always allowed. */
-  allows(event: Event): boolean {
-    const kind = event.kind;
-    const position = this.#position;
+  allows({ kind }: Event): boolean {
+    if (this.finished) return false;
     switch (kind?.$case) {
       case undefined:
-        return position.at !== "end";
-      case "started":
-        if (position.at !== "start") return false;
-        this.#position = { at: "between_blocks", next: 0 };
-        return true;
       case "progress":
-        return position.at !== "end";
+        return true;
+      case "started":
+        if (this.#begun) return false;
+        this.#begun = true;
+        return true;
       case "blockStarted":
-        if (position.at !== "between_blocks" || kind.value.index !== position.next || !kind.value.block) return false;
-        this.#position = { at: "in_block", index: kind.value.index };
+        if (!this.#begun || this.#open >= 0 || kind.value.index !== this.#next || !kind.value.block) return false;
+        this.#open = this.#next;
+        if (this.#deltaSeen) this.deltaBlock = this.#open;
         return true;
       case "blockDelta":
+        if (this.#open < 0 || kind.value.index !== this.#open || kind.value.text === "") return false;
         this.#deltaSeen = true;
-        return position.at === "in_block" && kind.value.index === position.index && kind.value.text !== "";
+        this.deltaBlock = this.#open;
+        return true;
       case "blockEnded":
-        if (position.at !== "in_block" || kind.value.index !== position.index) return false;
-        this.#position = { at: "between_blocks", next: position.index + 1 };
+        if (this.#open < 0 || kind.value.index !== this.#open) return false;
+        this.#next = this.#open + 1;
+        this.#open = -1;
+        this.deltaBlock = -1;
         return true;
       case "finished":
-        if (position.at !== "between_blocks") return false;
-        this.#position = { at: "end" };
+        if (!this.#begun || this.#open >= 0) return false;
+        this.finished = true;
         return true;
       default:
         kind satisfies never;

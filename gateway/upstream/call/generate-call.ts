@@ -1,14 +1,26 @@
 import { onAbort } from "../../../deploy/runtime/time/abort.ts";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
-import { type Event, GenerateResponse } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { GenerateResponse } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import type { ResumableAnswer } from "../continuation/resumable-answer.ts";
+import { messageFor, type Resumption } from "../encoded-request.ts";
 import type { Endpoint } from "../endpoint/endpoint.ts";
+import type { NoteSink, Placement } from "../load-balancing/policy.ts";
 import type { CallHeaders, WireCall, WireEnd, WireListener } from "../wire/generate-wire.ts";
 import { HandOver, isBigMessage } from "../wire/hand-over.ts";
 import { AttemptTimeouts } from "./attempt-timeouts.ts";
-import { DeltaReader, type Deltas } from "./delta-reader.ts";
+import { DeltaReader } from "./delta-reader.ts";
 import { EventOrder } from "./event-order.ts";
-import { fromGrpc, notHandedOver, ourFault, protocolViolation, stalled, type UpstreamFailure } from "./grpc-error.ts";
+import {
+  fromGrpc,
+  notHandedOver,
+  otherAnswer,
+  ourFault,
+  protocolViolation,
+  stalled,
+  type UpstreamFailure,
+} from "./grpc-error.ts";
 import type { RequestBuffer } from "./request-buffer.ts";
+import type { RetryBoundary } from "./retry-boundary.ts";
 import type { Timeouts } from "./timeouts.ts";
 
 /**
@@ -27,8 +39,8 @@ export type Flow = {
 export type GenerateCallOptions = {
   readonly endpoint: Endpoint;
   readonly request: RequestBuffer;
-  /** Returns the message for the engine, from the bytes of the request; called once, when the call is opened. */
-  readonly message: (held: Uint8Array) => Uint8Array;
+  /** The request to the engine beside the answer. */
+  readonly resumption: Resumption;
   readonly headers: CallHeaders;
   /** The deadline of the whole answer, in milliseconds of the wall clock. */
   readonly deadline: number;
@@ -36,17 +48,14 @@ export type GenerateCallOptions = {
   readonly timeouts: Timeouts;
   /** The approximate length of the prompt in tokens, with which the limit on the first delta grows. */
   readonly inputTokens: number;
-  /**
-   * Takes the events of one message, checked to be in order, and the tokens behind them. Returns a failure, which
-   * cancels the call; undefined where there is none.
-   */
-  readonly onEvents: (events: readonly Event[], tokens: readonly number[], flow: Flow) => UpstreamFailure | undefined;
-  /**
-   * Takes deltas of the open block, after the first one of the call. Runs for nearly every delta, directly from the
-   * received bytes: an async iterator in between costs as much again. Returns false where it has not taken them: then
-   * they are passed as events.
-   */
-  readonly onDeltas: (deltas: Deltas, flow: Flow) => boolean;
+  /** Learns from the first events for the load-balancing policy. */
+  readonly placement: Pick<Placement, "see"> | undefined;
+  /** Receives the note on cached tokens. Default: none is made. */
+  readonly notes?: NoteSink | undefined;
+  /** Keeps the answer, and passes on what its caller does not have yet. */
+  readonly answer: Pick<ResumableAnswer, "take" | "takeDeltas">;
+  /** Delivers the events. */
+  readonly gate: Pick<RetryBoundary, "takesDeltas" | "pass" | "passDeltas">;
 };
 
 /**
@@ -55,17 +64,18 @@ export type GenerateCallOptions = {
  */
 export function callGenerate(options: GenerateCallOptions, signal: AbortSignal): Promise<UpstreamFailure | undefined> {
   return new Promise((resolve) => {
-    new GenerateCall(options, signal, resolve).open();
+    new GenerateCall(options, signal, resolve);
   });
 }
+
+/** Shared by all calls: what it has read is taken before the next message is read. */
+const reader = new DeltaReader();
 
 /** A running Generate call: checks the received messages by the order of events and the time limits. */
 class GenerateCall implements WireListener {
   readonly #options: GenerateCallOptions;
-  readonly #signal: AbortSignal;
   readonly #resolve: (failure: UpstreamFailure | undefined) => void;
   readonly #order = new EventOrder();
-  readonly #reader = new DeltaReader();
   readonly #watch: AttemptTimeouts;
   readonly #handOver: HandOver;
   readonly #flow: Flow;
@@ -73,16 +83,16 @@ class GenerateCall implements WireListener {
   #failure: UpstreamFailure | undefined;
   /** Whether the call has failed or was cancelled: messages still in flight are ignored. */
   #broken = false;
-  #letGo = () => {};
+  readonly #letGo: () => void;
 
+  /** Opens the call. */
   constructor(
     options: GenerateCallOptions,
     signal: AbortSignal,
     resolve: (failure: UpstreamFailure | undefined) => void,
   ) {
-    const { endpoint, request, clock, timeouts, inputTokens } = options;
+    const { endpoint, request, resumption, headers, deadline, clock, timeouts, inputTokens } = options;
     this.#options = options;
-    this.#signal = signal;
     this.#resolve = resolve;
     const connected = () => this.#call?.connected ?? false;
     const size = { bytes: request.size, inputTokens };
@@ -93,13 +103,9 @@ class GenerateCall implements WireListener {
       const why = limit === "hand_over" && isBig ? undefined : "silent";
       this.#breakOff({ ...failure, workedMs: this.#watch.aliveMs }, why);
     });
-    this.#handOver = new HandOver({
-      lane: endpoint.handOvers,
-      tenant: request.tenant,
-      bytes: request.size,
-      onBegun: () => this.#watch.handOverBegun(),
-      onHandedOver: () => this.#watch.handedOver(),
-    });
+    const { tenant, size: bytes } = request;
+    const handOver = new HandOver({ lane: endpoint.handOvers, tenant, bytes, watch: this.#watch });
+    this.#handOver = handOver;
     this.#flow = {
       pause: () => {
         this.#watch.hold();
@@ -110,13 +116,9 @@ class GenerateCall implements WireListener {
         this.#call?.resume();
       },
     };
-  }
-
-  open(): void {
-    const { endpoint, request, message, headers, deadline } = this.#options;
-    const handOver = this.#handOver;
-    this.#call = endpoint.wire.open({ message: message(request.bytes), headers, deadline, handOver }, this);
-    this.#letGo = onAbort(this.#signal, () => this.#cancel());
+    const message = messageFor(request.bytes, resumption);
+    this.#call = endpoint.wire.open({ message, headers, deadline, handOver }, this);
+    this.#letGo = onAbort(signal, () => this.#cancel());
   }
 
   ended({ error, trailers }: WireEnd): void {
@@ -133,13 +135,24 @@ class GenerateCall implements WireListener {
     this.#resolve(this.#failure);
   }
 
+  /**
+   * Takes a message. Nearly every one consists of deltas of the open block: those are passed on from the received bytes,
+   * as an async iterator in between costs as much again. The placement has learned from the first one.
+   */
   message(bytes: Buffer, from: number, to: number): void {
     if (this.#broken) return;
+    const { answer, gate } = this.#options;
+    const block = this.#order.deltaBlock;
     try {
-      const block = this.#order.deltaBlock;
-      const isHot = block >= 0 && this.#reader.read(bytes, from, to, block);
-      if (isHot && this.#options.onDeltas(this.#reader, this.#flow)) this.#watch.deltas();
-      else this.#take(bytes.subarray(from, to));
+      if (
+        block >= 0 &&
+        gate.takesDeltas &&
+        reader.read(bytes, from, to, block) &&
+        answer.takeDeltas(reader.texts, reader.tokens)
+      ) {
+        gate.passDeltas(reader, this.#flow);
+        this.#watch.deltas();
+      } else this.#take(bytes.subarray(from, to));
     } catch (error) {
       this.#breakOff(ourFault(error));
     }
@@ -159,8 +172,11 @@ class GenerateCall implements WireListener {
       this.#breakOff(protocolViolation());
       return;
     }
-    const wrong = this.#options.onEvents(events, tokens, this.#flow);
-    if (wrong) this.#breakOff(wrong);
+    const { placement, notes, answer, gate } = this.#options;
+    placement?.see(events, notes);
+    const passed = answer.take(events, tokens);
+    if (!passed) this.#breakOff(otherAnswer());
+    else if (passed.length > 0) gate.pass(passed, this.#flow);
   }
 
   #breakOff(found: UpstreamFailure, why?: "silent"): void {

@@ -15,6 +15,10 @@ export type EventSink = {
  * delta. `started` and `progress` pass; encoders ignore a second `started`.
  */
 export class RetryBoundary {
+  /** Whether events have been passed on that cannot be retracted. Changed by this class only. */
+  committed = false;
+  /** Whether `passDeltas` may be called: other deltas have preceded, and the sink takes them. Changed here only. */
+  takesDeltas = false;
   readonly #sink: EventSink;
   readonly #onCommit: () => void;
   #held: Event[] | undefined = [];
@@ -25,43 +29,37 @@ export class RetryBoundary {
     this.#onCommit = onCommit;
   }
 
-  get committed(): boolean {
-    return this.#held === undefined && !this.#sink.restart;
-  }
-
-  /** Whether deltas may be passed to `passDeltas`: others have preceded them, and the sink takes them. */
-  get takesDeltas(): boolean {
-    return this.#held === undefined && this.#sink.deltas !== undefined;
-  }
-
   passDeltas(deltas: Deltas, flow: Flow): void {
     this.#sink.deltas?.(deltas, flow);
   }
 
   /** Passes on events that need no retraction; a `started` begins a new attempt. */
   pass(events: readonly Event[], flow: Flow): void {
-    if (this.committed) {
-      this.#sink.events(events, flow);
-      return;
+    const sink = this.#sink;
+    const early: Event[] = [];
+    const late: Event[] = [];
+    let commits = false;
+    for (const event of this.committed ? [] : events) {
+      const kind = event.kind?.$case;
+      if (kind === "started") {
+        this.#held = [];
+        this.takesDeltas = false;
+        sink.restart?.();
+      }
+      (kind === "started" || kind === "progress" ? early : late).push(event);
+      if (kind === "blockDelta" || kind === "finished") commits = true;
     }
-    if (events.some((event) => event.kind?.$case === "started")) this.#begin();
-    if (this.#held === undefined) {
-      this.#sink.events(events, flow);
-    } else if (events.some((event) => event.kind?.$case === "blockDelta" || event.kind?.$case === "finished")) {
-      const all = [...this.#held, ...events];
-      this.#held = undefined;
-      if (this.committed) this.#onCommit();
-      this.#sink.events(all, flow);
+    const held = this.#held;
+    if (held === undefined) sink.events(events, flow);
+    else if (!commits) {
+      held.push(...late);
+      if (early.length > 0) sink.events(early, flow);
     } else {
-      const isEarly = (event: Event) => event.kind?.$case === "started" || event.kind?.$case === "progress";
-      this.#held.push(...events.filter((event) => !isEarly(event)));
-      const early = events.filter(isEarly);
-      if (early.length > 0) this.#sink.events(early, flow);
+      this.#held = undefined;
+      this.takesDeltas = sink.deltas !== undefined;
+      this.committed = sink.restart === undefined;
+      if (this.committed) this.#onCommit();
+      sink.events([...held, ...events], flow);
     }
-  }
-
-  #begin(): void {
-    this.#held = [];
-    this.#sink.restart?.();
   }
 }

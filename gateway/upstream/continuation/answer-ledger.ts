@@ -41,35 +41,32 @@ const MOST_GROWTH = 2_048;
 
 /** Stores the tokens of one answer in order, in 4 bytes each. */
 class TokenLog {
+  /** The number of tokens, and the bytes that they take. Changed by this class only. */
+  size = 0;
+  bytes = 0;
   #tokens = new Uint32Array(0);
-  #size = 0;
 
-  get size(): number {
-    return this.#size;
-  }
-
-  get bytes(): number {
-    return this.#tokens.byteLength;
-  }
-
-  /** Runs for every token of every answer. */
-  push(token: number): void {
-    if (this.#size === this.#tokens.length) {
-      const grown = new Uint32Array(this.#size + Math.min(MOST_GROWTH, Math.max(LEAST_GROWTH, this.#size)));
-      grown.set(this.#tokens);
-      this.#tokens = grown;
+  /** Runs for nearly every delta. */
+  add(tokens: readonly number[]): void {
+    for (const token of tokens) {
+      if (this.size === this.#tokens.length) {
+        const grown = new Uint32Array(this.size + Math.min(MOST_GROWTH, Math.max(LEAST_GROWTH, this.size)));
+        grown.set(this.#tokens);
+        this.#tokens = grown;
+        this.bytes = grown.byteLength;
+      }
+      this.#tokens[this.size] = token;
+      this.size += 1;
     }
-    this.#tokens[this.#size] = token;
-    this.#size += 1;
   }
 
   /** Returns the token at `index`, counted from 0; undefined where there is none. */
   at(index: number): number | undefined {
-    return index < this.#size ? this.#tokens[index] : undefined;
+    return index < this.size ? this.#tokens[index] : undefined;
   }
 
   all(): number[] {
-    return Array.from(this.#tokens.subarray(0, this.#size));
+    return Array.from(this.#tokens.subarray(0, this.size));
   }
 }
 
@@ -103,27 +100,11 @@ export function isSameBlock(one: PassedBlock, other: PassedBlock): boolean {
 export class AnswerLedger {
   /** The tokens that the engine has sent. They may be ahead of the text. */
   readonly tokens = new TokenLog();
-  readonly #blocks: PassedBlock[] = [];
+  /** The blocks passed on, in their order; the last one may be open. All of these are changed by this class only. */
+  readonly blocks: PassedBlock[] = [];
+  started: Started | undefined;
+  finished = false;
   #open: PassedBlock | undefined;
-  #started: Started | undefined;
-  #finished = false;
-
-  get started(): Started | undefined {
-    return this.#started;
-  }
-
-  /** The blocks passed on, in their order; the last one may be open. */
-  get blocks(): readonly PassedBlock[] {
-    return this.#blocks;
-  }
-
-  get finished(): boolean {
-    return this.#finished;
-  }
-
-  addTokens(tokens: readonly number[]): void {
-    for (const token of tokens) this.tokens.push(token);
-  }
 
   /** Adds deltas of the open block that have been passed on, by their texts. Runs for nearly every delta. */
   addTexts(texts: readonly string[]): void {
@@ -139,14 +120,14 @@ export class AnswerLedger {
         open.logprobs += kind.value.logprobs.length;
       } else if (kind?.$case === "blockStarted") {
         this.#open = newBlock(kind.value);
-        if (this.#open) this.#blocks.push(this.#open);
+        if (this.#open) this.blocks.push(this.#open);
       } else if (kind?.$case === "blockEnded") {
         if (this.#open) this.#open.complete = kind.value.complete;
         this.#open = undefined;
       } else if (kind?.$case === "started") {
-        this.#started = kind.value;
+        this.started = kind.value;
       } else if (kind?.$case === "finished") {
-        this.#finished = true;
+        this.finished = true;
       }
     }
   }

@@ -52,6 +52,8 @@ export type KeptAnswer = {
 
 /** Counts the memory of running answers kept so that another engine can continue them. */
 export class ContinuationRoom {
+  /** Whether any answer is kept. */
+  readonly isOpen: boolean;
   readonly #options: ContinuationRoomOptions;
   readonly #bytesOf = new Map<string, number>();
   readonly #held = new Set<Held>();
@@ -59,10 +61,7 @@ export class ContinuationRoom {
 
   constructor(options: ContinuationRoomOptions) {
     this.#options = options;
-  }
-
-  get isOpen(): boolean {
-    return this.#options.maxBytes > 0;
+    this.isOpen = options.maxBytes > 0;
   }
 
   get maxBytes(): number {

@@ -101,7 +101,7 @@ export class ResumableAnswer {
     if (!ledger) return events;
     const replay = this.#replay;
     if (replay) return this.#takeAgain(ledger, replay, events, tokens);
-    ledger.addTokens(tokens);
+    ledger.tokens.add(tokens);
     this.#grow(ledger);
     ledger.addEvents(events);
     return events;
@@ -115,8 +115,8 @@ export class ResumableAnswer {
     this.#workedOn = true;
     if (!ledger) return true;
     replay?.newTokens(tokens);
-    ledger.addTokens(tokens);
-    this.#grow(ledger);
+    ledger.tokens.add(tokens);
+    if (ledger.tokens.bytes !== this.#tokenBytes) this.#grow(ledger);
     ledger.addTexts(texts);
     return true;
   }
@@ -144,7 +144,7 @@ export class ResumableAnswer {
     // After the caller's position, a delta costs no more than one of an uncontinued answer.
     const fresh = this.#goesOn ? events : newTokens && replay.newEvents(events);
     if (!newTokens || !fresh) return undefined;
-    ledger.addTokens(newTokens);
+    ledger.tokens.add(newTokens);
     this.#grow(ledger);
     const isLast = fresh.at(-1)?.kind?.$case === "finished";
     const passed = isLast ? fresh.map((event) => asOneAnswer(event, ledger)) : fresh;

@@ -27,10 +27,6 @@ export type EndpointTls = {
   readonly serverName: string | undefined;
 };
 
-export type EndpointCall = {
-  end(): void;
-};
-
 export type NodeAnswer =
   | {
       readonly kind: "described";
@@ -45,19 +41,24 @@ export type NodeAnswer =
 /** One engine node, shared by all clusters that have its address: its channel, description, load and running calls. */
 export class Endpoint {
   readonly address: string;
-  readonly report = new LastReport(() => this.#notify());
   readonly handOvers = new FairLane();
   readonly wire: GenerateWire;
   readonly #tls: EndpointTls | undefined;
   #client: Client | undefined;
   readonly #failNow = new Set<() => void>();
   readonly #newsListeners = new Set<() => void>();
+  readonly #notify = (): void => {
+    for (const listener of this.#newsListeners) listener();
+  };
+  readonly report = new LastReport(this.#notify);
   #descriptions: ReadonlyMap<string, ModelDescription> = new Map();
   #describing: Promise<NodeAnswer> | undefined;
-  #startedAtMs = 0;
   #drained = false;
   #whenIdle: (() => void) | undefined;
-  #active = 0;
+  /** The running calls. Changed by the members of clusters only. */
+  activeRequests = 0;
+  /** When the node's process began to serve, in wall-clock milliseconds, or 0: another value, an empty cache. */
+  startedAtMs = 0;
 
   /** Connects to `host:port`, without `tls` in plain text; `clock` measures deadlines. */
   constructor(address: string, tls?: EndpointTls, wire: WireKind = "fast", clock: Clock = systemClock) {
@@ -108,10 +109,6 @@ export class Endpoint {
     return this.#client?.getChannel().getConnectivityState(false) === connectivityState.READY;
   }
 
-  get activeRequests(): number {
-    return this.#active;
-  }
-
   /** Returns the node's newest description of a model; undefined when it included no such model. */
   description(model: string): ModelDescription | undefined {
     return this.#descriptions.get(model);
@@ -123,7 +120,7 @@ export class Endpoint {
       this.#describing = undefined;
       if (answer.kind === "described") {
         this.#descriptions = new Map(answer.models.map((model) => [model.id, model]));
-        this.#startedAtMs = answer.startedAtMs;
+        this.startedAtMs = answer.startedAtMs;
         this.#notify();
       }
       return answer;
@@ -140,11 +137,6 @@ export class Endpoint {
         else resolve({ kind: "unreachable", error: error as ServiceError });
       });
     });
-  }
-
-  /** When the node's process began to serve, in wall-clock milliseconds, or 0: another value, an empty cache. */
-  get startedAtMs(): number {
-    return this.#startedAtMs;
   }
 
   get drained(): boolean {
@@ -178,28 +170,15 @@ export class Endpoint {
     return () => this.#failNow.delete(listener);
   }
 
-  /** Counts one more call as running on the endpoint until the result is ended. */
-  beginCall(): EndpointCall {
-    this.#active += 1;
-    let open = true;
-    return {
-      end: () => {
-        if (!open) return;
-        open = false;
-        this.#active -= 1;
-        if (this.#active === 0) this.#whenIdle?.();
-      },
-    };
+  callEnded(): void {
+    this.activeRequests -= 1;
+    if (this.activeRequests === 0) this.#whenIdle?.();
   }
 
   /** Calls `run` as soon as no call runs on the endpoint, perhaps at once. It replaces an earlier `run`; undefined cancels it. */
   whenIdle(run: (() => void) | undefined): void {
     this.#whenIdle = run;
-    if (this.#active === 0) run?.();
-  }
-
-  #notify(): void {
-    for (const listener of this.#newsListeners) listener();
+    if (this.activeRequests === 0) run?.();
   }
 
   close(): void {

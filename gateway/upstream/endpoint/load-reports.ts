@@ -79,7 +79,12 @@ export class LastReport {
   readonly #evictions = new Map<string, Evictions | undefined>();
   #report: OrcaLoadReport | undefined;
   #atMs = 0;
+  #drains = false;
   #average: LoadAverage | undefined;
+  /** The monotonic milliseconds at which the report expires; undefined where there is none. */
+  freshUntilMs: number | undefined;
+  /** The mean of running and waiting calls over the last minutes, of all models; 0 without a report. */
+  meanRequests = 0;
 
   /** `onChange` is called for every new report, and when the report is cleared. */
   constructor(onChange: () => void = () => {}) {
@@ -90,41 +95,35 @@ export class LastReport {
     this.#report = report;
     this.#loads.clear();
     this.#atMs = nowMs;
+    this.freshUntilMs = nowMs + EXPIRY_MS;
+    this.#drains = (report.namedMetrics["svc.draining"] ?? 0) > 0;
     const requests = metric(report, "svc.running") + metric(report, "svc.waiting");
     this.#average = averageLoad(this.#average, requests, nowMs);
+    this.meanRequests = this.#average.value;
     this.#onChange();
-  }
-
-  /** The mean of running and waiting calls over the last minutes, of all models; 0 without a report. */
-  get meanRequests(): number {
-    return this.#average?.value ?? 0;
   }
 
   /** Removes the report when the connection is lost: the next one may reach another node. */
   clear(): void {
     this.#report = undefined;
+    this.freshUntilMs = undefined;
     this.#evictions.clear();
     this.#onChange();
   }
 
   isFresh(nowMs: number): boolean {
-    return this.#report !== undefined && nowMs - this.#atMs < EXPIRY_MS;
-  }
-
-  /** The monotonic milliseconds at which the report expires; undefined where there is none. */
-  get freshUntilMs(): number | undefined {
-    return this.#report && this.#atMs + EXPIRY_MS;
+    return this.freshUntilMs !== undefined && nowMs < this.freshUntilMs;
   }
 
   /** Returns whether an unexpired report announces that the node drains. */
   isDraining(nowMs: number): boolean {
-    return (this.#fresh(nowMs)?.namedMetrics["svc.draining"] ?? 0) > 0;
+    return this.#drains && this.isFresh(nowMs);
   }
 
   /** Returns the load of the model, where the node reports by model, else that of the node. */
   load(model: string, nowMs: number): EndpointLoad {
-    const report = this.#fresh(nowMs);
-    if (!report) return UNKNOWN_LOAD;
+    const report = this.#report;
+    if (!report || !this.isFresh(nowMs)) return UNKNOWN_LOAD;
     const known = this.#loads.get(model);
     if (known) return known;
     const load = loadOf(report, model);
@@ -133,10 +132,6 @@ export class LastReport {
     const withEvictions = { ...load, evictedBeforeMs: evictions?.usedBeforeMs };
     this.#loads.set(model, withEvictions);
     return withEvictions;
-  }
-
-  #fresh(nowMs: number): OrcaLoadReport | undefined {
-    return this.isFresh(nowMs) ? this.#report : undefined;
   }
 }
 
@@ -161,8 +156,9 @@ function metric({ namedMetrics }: OrcaLoadReport, name: string, model?: string):
   const reported = amount(model && namedMetrics[`${name}/${model}`]) ?? amount(namedMetrics[name]);
   if (reported !== undefined) return reported;
   if (model) return 0;
-  const ofModels = Object.entries(namedMetrics).filter(([key]) => key.startsWith(`${name}/`));
-  return ofModels.reduce((sum, [, value]) => sum + (amount(value) ?? 0), 0);
+  let sum = 0;
+  for (const key in namedMetrics) if (key.startsWith(`${name}/`)) sum += amount(namedMetrics[key]) ?? 0;
+  return sum;
 }
 
 /** Returns a finite number of at least 0; undefined for any other value, which must not reach the policies. */

@@ -7,7 +7,7 @@ const KEY_BYTES = 32;
  * The bytes of a digest: half of SHA-256, enough to rule out accidental collisions. The other half is never disclosed,
  * so that no digest can be extended; a key prefix is then sufficient, and HMAC's second hash is not needed.
  */
-const DIGEST_BYTES = 16;
+export const DIGEST_BYTES = 16;
 const IMAGE_BYTES = 6_000;
 
 /** A position in a prompt at which a later prompt may branch off or continue. */
@@ -38,26 +38,27 @@ export function promptShape(
   { messages, tools }: Pick<GenerateRequest, "messages" | "tools">,
   key: Uint8Array,
 ): PromptShape {
-  const found = messages.findIndex(({ role }) => role !== Role.SYSTEM);
-  const headLength = found < 0 ? messages.length : found;
-
   gathered.set(key);
-  const head = new Section("");
-  for (const { name, description, parametersJsonSchema, strict } of tools) {
-    head.add(`tool ${strict}`, name, description, parametersJsonSchema);
+  section.begin("");
+  let marked = false;
+  for (const { name, description, parametersJsonSchema, strict, cacheBreakpoint } of tools) {
+    section.add(`tool ${strict}`, name, description, parametersJsonSchema);
+    if (cacheBreakpoint) marked = true;
   }
-  for (const message of messages.slice(0, headLength)) addMessage(head, message);
-  const headMarked =
-    tools.some(({ cacheBreakpoint }) => cacheBreakpoint) || messages.slice(0, headLength).some(isMarked);
-
-  let last: Boundary = { hash: head.digest(), bytes: head.bytes, marked: headMarked };
+  let headLength = 0;
+  for (const message of messages) {
+    if (message.role !== Role.SYSTEM) break;
+    headLength += 1;
+    if (addMessage(message)) marked = true;
+  }
+  let last: Boundary = { hash: section.digest(), bytes: section.bytes, marked };
   const boundaries = [last];
   let lastTurn: number | undefined;
   for (const message of messages.slice(headLength)) {
     if (message.role === Role.ASSISTANT) lastTurn = boundaries.length - 1;
-    const section = new Section(last.hash);
-    addMessage(section, message);
-    last = { hash: section.digest(), bytes: last.bytes + section.bytes, marked: isMarked(message) };
+    section.begin(last.hash);
+    const isMarked = addMessage(message);
+    last = { hash: section.digest(), bytes: last.bytes + section.bytes, marked: isMarked };
     boundaries.push(last);
   }
   return { boundaries, lastTurn };
@@ -72,16 +73,18 @@ export function headOf({ boundaries }: PromptShape): string {
   return (boundaries[1] ?? boundaries[0])?.hash ?? "";
 }
 
-function isMarked({ parts }: Message): boolean {
-  return parts.some(({ cacheBreakpoint }) => cacheBreakpoint);
-}
-
-function addMessage(section: Section, { role, name, parts }: Message): void {
+/** Adds a message to the section. Returns whether the caller marked its end. */
+function addMessage({ role, name, parts }: Message): boolean {
   section.add(`message ${role} ${parts.length}`, name ?? "");
-  for (const part of parts) addPart(section, part);
+  let isMarked = false;
+  for (const part of parts) {
+    addPart(part);
+    if (part.cacheBreakpoint) isMarked = true;
+  }
+  return isMarked;
 }
 
-function addPart(section: Section, { kind }: Part): void {
+function addPart({ kind }: Part): void {
   switch (kind?.$case) {
     case undefined:
       return;
@@ -97,7 +100,7 @@ function addPart(section: Section, { kind }: Part): void {
     case "toolResult": {
       const { callId, name, isError, content } = kind.value;
       section.add(`result ${isError} ${content.length}`, callId, name);
-      for (const part of content) addPart(section, part);
+      for (const part of content) addPart(part);
       return;
     }
     case "image": {
@@ -116,7 +119,7 @@ const GATHERED_BYTES = 64 * 1024;
 /** The most bytes that one UTF-16 code unit takes in UTF-8. */
 const MAX_CHARACTER_BYTES = 3;
 
-/** The buffer of the section being digested, behind the key; one section is digested at a time. */
+/** The buffer of the section being digested, behind the key. */
 const gathered = Buffer.allocUnsafeSlow(KEY_BYTES + GATHERED_BYTES);
 const digested = Buffer.alloc(32);
 
@@ -126,19 +129,20 @@ const digested = Buffer.alloc(32);
  * are followed by their outline, which holds the length of each; it begins at the last zero byte.
  */
 class Section {
+  /** The bytes of the fields so far. */
+  bytes = 0;
   #at = KEY_BYTES;
   /** Receives the fields that exceed the buffer; undefined while all have fitted. */
   #overflow: Hash | undefined;
   #outline = "\0";
-  #bytes = 0;
 
   /** Begins a section under the key in `gathered`; `before` is the digest of the previous boundary. */
-  constructor(before: string) {
+  begin(before: string): void {
+    this.bytes = 0;
+    this.#at = KEY_BYTES;
+    this.#overflow = undefined;
+    this.#outline = "\0";
     this.#put(before);
-  }
-
-  get bytes(): number {
-    return this.#bytes;
   }
 
   /**
@@ -146,12 +150,19 @@ class Section {
    * distinguish ("ab", "c") from ("a", "bc").
    */
   add(tag: string, ...fields: readonly (string | Buffer)[]): void {
-    this.#bytes += this.#fields(tag, fields);
+    this.#outline += tag;
+    for (const field of fields) {
+      const bytes = field.length === 0 ? 0 : this.#put(field);
+      this.#outline += ` ${bytes}`;
+      this.bytes += bytes;
+    }
+    this.#outline += ";";
   }
 
   addImage(tag: string, ...fields: readonly (string | Buffer)[]): void {
-    this.#fields(tag, fields);
-    this.#bytes += IMAGE_BYTES;
+    const { bytes } = this;
+    this.add(tag, ...fields);
+    this.bytes = bytes + IMAGE_BYTES;
   }
 
   digest(): string {
@@ -160,18 +171,6 @@ class Section {
     // Reading the digest as a binary string and converting it costs half of reading it as a buffer.
     digested.write(hash("sha256", gathered.subarray(0, this.#at), "binary"), "latin1");
     return digested.toString("base64url", 0, DIGEST_BYTES);
-  }
-
-  #fields(tag: string, fields: readonly (string | Buffer)[]): number {
-    let all = 0;
-    this.#outline += tag;
-    for (const field of fields) {
-      const bytes = field.length === 0 ? 0 : this.#put(field);
-      this.#outline += ` ${bytes}`;
-      all += bytes;
-    }
-    this.#outline += ";";
-    return all;
   }
 
   #put(field: string | Buffer): number {
@@ -195,3 +194,6 @@ class Section {
     return this.#overflow;
   }
 }
+
+/** The section being digested: one at a time. */
+const section = new Section();

@@ -79,7 +79,13 @@ export class CacheReasons {
 
   /** Explains the measured cached tokens of a prompt, at the monotonic time `nowMs`, and stores the prompt. */
   explain(prompt: ExplainedPrompt, inputTokens: number, cachedTokens: number, nowMs: number): CacheNote {
-    const { shape, affinityKey, expectedTokens } = prompt;
+    const { shape, affinityKey } = prompt;
+    const expectedTokens = Math.round(Math.min(prompt.expectedTokens, inputTokens));
+    // No loss of such a prompt needs explaining, and it is no summary of a longer one.
+    if (inputTokens <= TOLERATED.tokens) {
+      const reason = shape.lastTurn === undefined && cachedTokens === 0 ? "new" : "hit";
+      return { expectedTokens, cachedTokens, lostTokens: 0, reason, changedMessage: undefined };
+    }
     const bytes = promptBytes(shape);
     const tokensPerByte = bytes > 0 && inputTokens > 0 ? inputTokens / bytes : TOKENS_PER_BYTE;
     const tolerated = TOLERATED.tokens + TOLERATED.share * inputTokens;
@@ -101,7 +107,7 @@ export class CacheReasons {
     }
     const isNew = !seen && shape.lastTurn === undefined;
     return {
-      expectedTokens: Math.round(Math.min(expectedTokens, inputTokens)),
+      expectedTokens,
       cachedTokens,
       lostTokens: worst?.tokens ?? 0,
       reason: worst?.loss.reason ?? (isNew ? "new" : "hit"),
@@ -121,7 +127,7 @@ export class CacheReasons {
 
   /** Returns the part of the caller's last prompt that is missing from this one, if this is the first without it. */
   #changed({ shape, affinityKey, address }: ExplainedPrompt, seen: PrefilledPart | undefined): Loss | undefined {
-    const gateways = this.#index.endpoints.viewOf(address)?.gateways ?? 0;
+    const gateways = this.#index.endpoints.get(address)?.gateways ?? 0;
     const last = this.#earlier.last(affinityKey, shape, gateways === 1);
     const changed = last && changeOf(last, shape);
     const message = changed?.changedMessage ?? 0;
@@ -154,13 +160,13 @@ export class CacheReasons {
     const upToBytes = boundaries[index]?.bytes ?? 0;
     const loss = { upToBytes, upToTokens: upToBytes * prompt.tokensPerByte };
     const usedOn = prompt.address;
-    if (endpoints.lifeOf(usedOn) !== prompt.life) return [{ ...loss, reason: "node_restarted" }];
+    if (endpoints.get(usedOn)?.startedAtMs !== prompt.life) return [{ ...loss, reason: "node_restarted" }];
     const elsewhere = this.#heldElsewhere(boundaries, index, address);
     // The part behind that held by the other endpoint was evicted there as well.
     if (elsewhere) return [elsewhere, { ...loss, reason: "evicted", fromTokens: elsewhere.upToTokens ?? 0 }];
     // Where endpoints do not announce, the other gateway's placement of the conversation is unknown.
     if (isPassed && !announced.fillOf(address)) return [];
-    const isGone = prompt.usedAtMs < (endpoints.viewOf(usedOn)?.evictedBeforeMs ?? -Infinity);
+    const isGone = prompt.usedAtMs < (endpoints.get(usedOn)?.evictedBeforeMs ?? -Infinity);
     if (usedOn === address || announced.fillOf(usedOn) || isGone) return [{ ...loss, reason: "evicted" }];
     return [{ ...loss, reason: nowMs < prompt.expiresAtMs ? "moved" : "belief_expired" }];
   }

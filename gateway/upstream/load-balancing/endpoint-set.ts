@@ -12,30 +12,23 @@ export type Candidates = {
 
 /** A mutable set of candidates; adding and deleting take constant time. */
 export class EndpointList implements Candidates {
-  readonly #all: EndpointView[] = [];
+  /** Changed by this class only. */
+  readonly all: EndpointView[] = [];
   readonly #indices = new Map<string, number>();
 
   constructor(endpoints: readonly EndpointView[] = []) {
     for (const endpoint of endpoints) this.add(endpoint);
   }
 
-  get all(): readonly EndpointView[] {
-    return this.#all;
-  }
-
-  get size(): number {
-    return this.#all.length;
-  }
-
   get(address: string): EndpointView | undefined {
     const index = this.#indices.get(address);
-    return index === undefined ? undefined : this.#all[index];
+    return index === undefined ? undefined : this.all[index];
   }
 
   add(endpoint: EndpointView): void {
-    const index = this.#indices.get(endpoint.address) ?? this.#all.length;
+    const index = this.#indices.get(endpoint.address) ?? this.all.length;
     this.#indices.set(endpoint.address, index);
-    this.#all[index] = endpoint;
+    this.all[index] = endpoint;
   }
 
   /** Removes an endpoint, whose position the last one takes. */
@@ -43,9 +36,9 @@ export class EndpointList implements Candidates {
     const index = this.#indices.get(address);
     if (index === undefined) return;
     this.#indices.delete(address);
-    const last = this.#all.pop();
+    const last = this.all.pop();
     if (last === undefined || last.address === address) return;
-    this.#all[index] = last;
+    this.all[index] = last;
     this.#indices.set(last.address, index);
   }
 }
@@ -69,15 +62,20 @@ export class EndpointSet {
   readonly #all = new Map<string, { readonly view: EndpointView; readonly cap: number }>();
   readonly #available = new EndpointList();
   readonly #withRoom = new EndpointList();
+  /** The endpoints that may receive requests, with or without room. */
+  readonly available: Candidates = this.#available;
+  /** The available endpoints with room for one more request. */
+  readonly withRoom: Candidates = this.#withRoom;
+  /** The number of requests that the available endpoints take concurrently. Changed by this class only. */
+  capacity = 0;
+  /** The number of running requests. Changed by this class only. */
+  running = 0;
   /** By address: an endpoint that left may return while its calls still run. */
   readonly #runningOn = new Map<string, number>();
   /** The held-back endpoints, each with the function that cancels its timer. */
   readonly #heldBack = new Map<string, () => void>();
   readonly #roomListeners = new Set<() => void>();
   readonly #leaveListeners = new Set<(address: string) => void>();
-  #running = 0;
-  #capacity = 0;
-  #changes = 0;
 
   constructor(options: EndpointSetOptions) {
     this.#options = options;
@@ -93,30 +91,6 @@ export class EndpointSet {
 
   *[Symbol.iterator](): Iterator<EndpointView> {
     for (const { view } of this.#all.values()) yield view;
-  }
-
-  /** The endpoints that may receive requests, with or without room. */
-  get available(): Candidates & { readonly size: number } {
-    return this.#available;
-  }
-
-  /** The available endpoints with room for one more request. */
-  get withRoom(): Candidates & { readonly size: number } {
-    return this.#withRoom;
-  }
-
-  /** The number of requests that the available endpoints take concurrently. */
-  get capacity(): number {
-    return this.#capacity;
-  }
-
-  get running(): number {
-    return this.#running;
-  }
-
-  /** Increases when an endpoint joins, leaves, or becomes available or unavailable. */
-  get changes(): number {
-    return this.#changes;
   }
 
   /** Calls the listener when an endpoint without room gains some. */
@@ -136,9 +110,8 @@ export class EndpointSet {
     const was = this.#available.get(address) !== undefined;
     const is = isAvailable(view);
     const cap = this.#options.maxRequestsPerEndpoint ?? slots;
-    if (was !== is || !before) this.#changes += 1;
-    if (was) this.#capacity -= before?.cap ?? 0;
-    if (is) this.#capacity += cap;
+    if (was) this.capacity -= before?.cap ?? 0;
+    if (is) this.capacity += cap;
     this.#all.set(address, { view, cap });
     if (is) this.#available.add(view);
     else if (was) this.#available.delete(address);
@@ -148,11 +121,10 @@ export class EndpointSet {
   delete(address: string): void {
     const before = this.#all.get(address);
     if (!before) return;
-    if (this.#available.get(address)) this.#capacity -= before.cap;
+    if (this.#available.get(address)) this.capacity -= before.cap;
     this.#all.delete(address);
     this.#available.delete(address);
     this.#withRoom.delete(address);
-    this.#changes += 1;
     this.#endHoldBack(address);
     for (const listener of this.#leaveListeners) listener(address);
   }
@@ -163,17 +135,13 @@ export class EndpointSet {
     return !this.#heldBack.has(address) && (this.#runningOn.get(address) ?? 0) < cap && isWithinCaps(view);
   }
 
-  /** Counts one more running request on an endpoint, until the returned function is called, once. */
-  take(address: string): () => void {
-    const count = (change: number) => {
-      const running = (this.#runningOn.get(address) ?? 0) + change;
-      if (running > 0) this.#runningOn.set(address, running);
-      else this.#runningOn.delete(address);
-      this.#running += change;
-      this.#reconsider(address);
-    };
-    count(1);
-    return () => count(-1);
+  /** Counts a request that begins (1) or ends (-1) on an endpoint. */
+  count(address: string, change: 1 | -1): void {
+    const running = (this.#runningOn.get(address) ?? 0) + change;
+    if (running > 0) this.#runningOn.set(address, running);
+    else this.#runningOn.delete(address);
+    this.running += change;
+    this.#reconsider(address);
   }
 
   /** Keeps requests from an endpoint that announced to refuse them for `ms` milliseconds; at most 60 s. */
@@ -187,9 +155,9 @@ export class EndpointSet {
   /** Returns why there is no pick, given that no endpoint with room outside `tried` suits the policy. */
   noPick(tried: ReadonlySet<string>): NoPick {
     if (this.#all.size === 0) return "no_endpoints";
-    if (this.#available.size === 0) return "none_available";
+    if (this.available.all.length === 0) return "none_available";
     // The first untried endpoint ends the search.
-    return this.#available.all.some(({ address }) => !tried.has(address)) ? "all_full" : "all_tried";
+    return this.available.all.some(({ address }) => !tried.has(address)) ? "all_full" : "all_tried";
   }
 
   close(): void {

@@ -33,7 +33,10 @@ export type EndpointView = {
    * beginning.
    */
   readonly healthySinceMs: number | undefined;
-  /** The prompt tokens that the node has yet to prefill: the larger of this gateway's ledger and the node's report. */
+  /**
+   * The prompt tokens that the node has yet to prefill, for each of its data-parallel ranks: the larger of this gateway's
+   * ledger and the node's report.
+   */
   readonly outstandingPrefillTokens: number;
   /**
    * The number of gateways that send requests to the node, including this one, as the node reported; 0 or 1 where no
@@ -54,6 +57,8 @@ export type EndpointView = {
    * Undefined where the node does not report it or has evicted nothing.
    */
   readonly evictedBeforeMs: number | undefined;
+  /** When the node's process began to serve, in wall-clock milliseconds, or 0: with another value its cache is empty. */
+  readonly startedAtMs: number;
 };
 
 /**

@@ -40,6 +40,8 @@ export type PolicyPick = {
   readonly placement?: Placement;
 };
 
+export type NoteSink = { cached(note: CacheNote): void };
+
 /**
  * Follows one attempt of a request for the policy that picked its endpoint. `begin` is not called for a pick that is
  * not used.
@@ -47,10 +49,11 @@ export type PolicyPick = {
 export type Placement = {
   /** Called when the call is sent to the endpoint. */
   begin(): void;
-  /** Called with the events of one message from the engine: cached tokens, progress and speed of the prefill. */
-  see(events: readonly Event[]): void;
-  /** Has the engine's first report of cached tokens explained, once; absent where the policy knows no reasons. */
-  explain?(onNote: (note: CacheNote) => void): void;
+  /**
+   * Called with the events of one message from the engine: cached tokens, progress and speed of the prefill. `notes`
+   * receives the explanation of the first report of cached tokens, once, from a policy that knows reasons.
+   */
+  see(events: readonly Event[], notes?: NoteSink): void;
   /** Called when the attempt is over, with any result. Idempotent. */
   end(): void;
 };

@@ -1,9 +1,8 @@
 import { LRUCache } from "lru-cache";
 import type { WatchPrefixesResponse } from "../../../proto/gen/svc/inference/v1/node_service.ts";
-import type { Boundary, PromptShape } from "./boundary-hashes.ts";
+import { DIGEST_BYTES, type PromptShape } from "./boundary-hashes.ts";
 import type { EndpointView } from "./endpoint-view.ts";
 
-const DIGEST_BYTES = 16;
 /** The most announced prefixes of one cluster, of all its endpoints together: about 200 MB. */
 const MAX_ANNOUNCED = 1_000_000;
 /** The most prefixes of sent prompts, some 200 bytes each; the least recently used are evicted first. */
@@ -22,6 +21,8 @@ export type AnnouncedPrefix = {
   readonly tokens: number;
   /** The cached tokens behind the digest, of the prompt and answer that continued there, up to their next digest. */
   readonly tailTokens: number;
+  /** The last of all these that the endpoint has to load from below its accelerator's memory. Default: 0. */
+  readonly lowerTokens?: number;
 };
 
 /** The occupancy of an endpoint's KV cache, by cached prefixes and running generations. */
@@ -75,8 +76,8 @@ export class Announcements implements AnnouncedPrefixes {
     this.#announcers.set(address, announcer);
     for (let at = 0; at < dropped.length; at += DIGEST_BYTES)
       this.#drop(dropped.toString("base64url", at, at + DIGEST_BYTES), address, announcer);
-    for (const { digest, tokens, tailTokens } of held)
-      this.#hold(digest.toString("base64url"), { address, tokens, tailTokens }, announcer);
+    for (const { digest, tokens, tailTokens, lowerTokens } of held)
+      this.#hold(digest.toString("base64url"), { address, tokens, tailTokens, lowerTokens }, announcer);
   }
 
   forget(address: string): void {
@@ -108,7 +109,7 @@ export class Announcements implements AnnouncedPrefixes {
 /** A prompt that this gateway sent to an endpoint. All its boundaries in the index share it. */
 export type SentPrompt = {
   readonly address: string;
-  /** The endpoint's `lifeOf` when the prompt was sent. */
+  /** The endpoint's `startedAtMs` when the prompt was sent: with another one its cache is empty. */
   readonly life: number | undefined;
   /** The digest of the whole prompt. */
   readonly digest: string;
@@ -131,6 +132,8 @@ export type HeldPart = {
   readonly tailTokens: number;
   /** The announced ones among them, at most as many as the prompt probably has before its next boundary. */
   readonly usableTailTokens: number;
+  /** The tokens of part and usable tail that the endpoint has to load from below its accelerator's memory. */
+  readonly lowerTokens: number;
   /** The last use of the sent prompt that the part is believed by; undefined where the endpoint announced it. */
   readonly usedAtMs: number | undefined;
   /** Whether the endpoint has prefilled the part; otherwise a request with it is on its way there. */
@@ -148,18 +151,12 @@ export type HeldParts = {
 /** The longest part of a prompt that some endpoint has prefilled before. */
 export type PrefilledPart = { readonly index: number; readonly prompt: SentPrompt };
 
-/** The endpoints' state that the index reads. */
+/** The endpoints' state that the index reads: undefined for one that has left. */
 export type IndexedEndpoints = {
-  /**
-   * Returns a value that changes whenever an endpoint starts with an empty cache, such as the start time of its node;
-   * undefined for an absent endpoint.
-   */
-  readonly lifeOf: (address: string) => number | undefined;
-  /** Returns an endpoint's report of its gateways and evictions; undefined if it has left. */
-  readonly viewOf: (address: string) => Pick<EndpointView, "gateways" | "evictedBeforeMs"> | undefined;
+  get(address: string): Pick<EndpointView, "gateways" | "evictedBeforeMs" | "startedAtMs"> | undefined;
 };
 
-const NO_ENDPOINTS: IndexedEndpoints = { lifeOf: () => undefined, viewOf: () => undefined };
+const NO_ENDPOINTS: IndexedEndpoints = { get: () => undefined };
 
 /**
  * The endpoints of a cluster that hold a prefix, by its digest: announced by the endpoint, or believed because this
@@ -192,7 +189,7 @@ export class PrefixIndex {
   ): SentPrompt {
     const prompt: SentPrompt = {
       address,
-      life: this.endpoints.lifeOf(address),
+      life: this.endpoints.get(address)?.startedAtMs,
       digest: boundaries.at(-1)?.hash ?? "",
       tokensPerByte,
       usedAtMs: nowMs,
@@ -223,18 +220,13 @@ export class PrefixIndex {
   held(shape: PromptShape, nowMs: number, tokensPerByte: number): HeldParts {
     const { boundaries, lastTurn } = shape;
     const byAddress = new Map<string, HeldPart>();
-    let longest = 0;
-    const add = (found: Map<string, HeldPart>, index: number) => {
-      const boundary = boundaries[index];
-      if (boundary && this.#addHolders(found, shape, index, nowMs, tokensPerByte)) longest = Math.max(longest, index);
-    };
     // An endpoint that holds a longer part holds the shorter ones, too.
     const ofFirstMessage = new Map<string, HeldPart>();
-    add(ofFirstMessage, 1);
+    let longest = this.#addHolders(ofFirstMessage, shape, 1, nowMs, tokensPerByte) ? 1 : 0;
     for (let index = boundaries.length - 1; index > 1 && byAddress.size < ofFirstMessage.size; index -= 1)
-      add(byAddress, index);
+      if (this.#addHolders(byAddress, shape, index, nowMs, tokensPerByte)) longest = Math.max(longest, index);
     for (const [address, part] of ofFirstMessage) if (!byAddress.has(address)) byAddress.set(address, part);
-    add(byAddress, 0);
+    this.#addHolders(byAddress, shape, 0, nowMs, tokensPerByte);
     return { byAddress, upToDate: longest > 0 && longest >= (lastTurn ?? 0) };
   }
 
@@ -252,7 +244,7 @@ export class PrefixIndex {
     return undefined;
   }
 
-  /** Removes the refuted beliefs about an endpoint that has left: the others end with its `lifeOf`. */
+  /** Removes the refuted beliefs about an endpoint that has left: the others end with its `startedAtMs`. */
   forget(address: string): void {
     this.#evictedUntilMs.delete(address);
   }
@@ -265,14 +257,18 @@ export class PrefixIndex {
     nowMs: number,
     tokensPerByte: number,
   ): boolean {
-    const { hash, bytes } = boundaries[index] as Boundary;
+    const boundary = boundaries[index];
+    if (!boundary) return false;
+    const { hash, bytes } = boundary;
     const mostTail = ((boundaries[index + 1]?.bytes ?? bytes) - bytes) * tokensPerByte;
     let isHeld = false;
-    for (const { address, tokens, tailTokens } of this.announced.holders(hash)) {
+    for (const { address, tokens, tailTokens, lowerTokens: lower = 0 } of this.announced.holders(hash)) {
       isHeld = true;
       if (found.has(address)) continue;
       const usableTailTokens = Math.min(tailTokens, mostTail);
-      found.set(address, { bytes, tokens, tailTokens, usableTailTokens, usedAtMs: undefined, prefilled: true });
+      const lowerTokens = Math.max(0, lower - (tailTokens - usableTailTokens));
+      const part = { bytes, tokens, tailTokens, usableTailTokens, lowerTokens };
+      found.set(address, { ...part, usedAtMs: undefined, prefilled: true });
     }
     for (const prompt of this.#sent.get(hash) ?? NOTHING) {
       const { address, usedAtMs } = prompt;
@@ -283,22 +279,26 @@ export class PrefixIndex {
       const tokens = bytes * prompt.tokensPerByte;
       const tailTokens = prompt.digest === hash && index <= (lastTurn ?? -1) ? prompt.answerTokens : 0;
       // Counted as saved, an answer that nothing announces drew conversations back to busy endpoints of full caches.
-      found.set(address, { bytes, tokens, tailTokens, usableTailTokens: 0, usedAtMs, prefilled });
+      found.set(address, { bytes, tokens, tailTokens, usableTailTokens: 0, lowerTokens: 0, usedAtMs, prefilled });
     }
     return isHeld;
   }
 
   #isBelieved({ address, state, life, usedAtMs, expiresAtMs }: SentPrompt, nowMs: number): boolean {
-    if (state === "withdrawn" || nowMs >= expiresAtMs || life !== this.endpoints.lifeOf(address)) return false;
+    if (state === "withdrawn" || nowMs >= expiresAtMs || life !== this.endpoints.get(address)?.startedAtMs)
+      return false;
     return usedAtMs > (this.#evictedUntilMs.get(address) ?? Number.NEGATIVE_INFINITY);
   }
 }
 
 /** Returns the prompts with a prefix after one more was sent: of its endpoint, one other stays in case it fails. */
 function withNewest(prompt: SentPrompt, before: readonly SentPrompt[]): readonly SentPrompt[] {
-  if (before.length === 0) return [prompt];
-  const ofSame = before.filter(({ address, state }) => address === prompt.address && state !== "withdrawn");
-  const kept = ofSame.find(({ state }) => state === "prefilled") ?? ofSame[0];
-  const others = before.filter((one) => one === kept || (one.address !== prompt.address && one.state !== "withdrawn"));
-  return [prompt, ...others].slice(0, MAX_PROMPTS);
+  let kept: SentPrompt | undefined;
+  for (const one of before)
+    if (one.address === prompt.address && one.state !== "withdrawn")
+      if (!kept || (kept.state !== "prefilled" && one.state === "prefilled")) kept = one;
+  const prompts = [prompt];
+  for (const one of before)
+    if (one === kept || (one.address !== prompt.address && one.state !== "withdrawn")) prompts.push(one);
+  return prompts.slice(0, MAX_PROMPTS);
 }

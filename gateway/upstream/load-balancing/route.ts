@@ -37,7 +37,7 @@ export type Routed = Omit<Route, "affinityKey"> & {
  * The headers in which agents send their session id. The first entry present in a request is used, and all headers of
  * an entry make the key. `x-client-request-id` is absent: some clients change it with every request.
  */
-const SESSION_HEADERS: readonly (readonly string[])[] = [
+const SESSION_HEADERS: readonly (readonly [string, ...string[]])[] = [
   ["x-claude-code-session-id", "x-claude-code-agent-id"],
   ["x-session-affinity"],
   ["x-session-id"],
@@ -51,10 +51,9 @@ export function routeOf({ shape, ttlMs, tenant, cacheKey }: Routed, hints: Routi
 
 /** Returns the key of a request without a cache key: from the session headers, else from the conversation's head. */
 function affinityKey(shape: PromptShape, tenant: string, { headers, digest }: RoutingHints): string {
-  for (const names of SESSION_HEADERS) {
-    const values = names.map((name) => firstValue(headers[name]));
-    if (values[0]) return digest(tenant, ...names, ...values);
-  }
+  for (const names of SESSION_HEADERS)
+    if (firstValue(headers[names[0]]))
+      return digest(tenant, ...names, ...names.map((name) => firstValue(headers[name])));
   return digest(tenant, "conversation", headOf(shape));
 }
 

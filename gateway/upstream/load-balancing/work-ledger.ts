@@ -1,10 +1,3 @@
-export type Work = {
-  /** Sets the tokens of the request that are still to be prefilled. Negative numbers count as 0. */
-  remain(tokens: number): void;
-  /** Removes the request's work from the ledger, at the first delta or at the end of the call. Idempotent. */
-  done(): void;
-};
-
 const LEARNING_RATE = 0.2;
 /** The tokens below which a measurement reflects the fixed cost of a call more than the speed. */
 const MIN_MEASURED_TOKENS = 256;
@@ -24,24 +17,11 @@ export class WorkLedger {
     return this.#outstanding.get(address) ?? 0;
   }
 
-  /** Adds a request with `tokens` to prefill to an endpoint's work. The caller ends the returned work with `done`. */
-  add(address: string, tokens: number): Work {
-    let open = true;
-    let mine = 0;
-    const remain = (left: number) => {
-      if (!open) return;
-      const next = Math.max(0, left);
-      this.#change(address, next - mine);
-      mine = next;
-    };
-    remain(tokens);
-    return {
-      remain,
-      done() {
-        remain(0);
-        open = false;
-      },
-    };
+  /** Adds tokens to an endpoint's outstanding work, or removes them where negative. The caller removes what it adds. */
+  change(address: string, by: number): void {
+    const total = this.outstanding(address) + by;
+    if (total > 0) this.#outstanding.set(address, total);
+    else this.#outstanding.delete(address);
   }
 
   /**
@@ -70,11 +50,5 @@ export class WorkLedger {
     this.#speeds.delete(address);
     // The remainder of rounding.
     if (this.#speeds.size === 0) this.#sumOfSpeeds = 0;
-  }
-
-  #change(address: string, by: number): void {
-    const total = this.outstanding(address) + by;
-    if (total > 0) this.#outstanding.set(address, total);
-    else this.#outstanding.delete(address);
   }
 }

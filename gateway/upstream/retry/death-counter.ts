@@ -62,6 +62,7 @@ export class DeathCounter {
   }
 
   judge(digest: string): Verdict {
+    if (this.#recent.length === 0) return "allowed";
     const deaths = this.#of(digest);
     const last = deaths.at(-1);
     if (!last || new Set(deaths.map(({ address }) => address)).size < MOST_DEATHS_ALONE) return "allowed";

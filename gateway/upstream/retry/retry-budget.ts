@@ -21,12 +21,14 @@ export const retryBudgetSchema = z
  * counted and always allowed, as it takes the slot of the lost attempt; `none` is not counted, as no endpoint had worked
  * on the request.
  */
-export type RetryShare = "budget" | "recovery" | "none";
+export type RetryShare = CountedShare | "none";
+
+type CountedShare = "budget" | "recovery";
 
 /** Keeps a cluster's retries in proportion to its requests: where all fail, retries must not double the load. */
 export class RetryBudget {
   readonly #percent: number;
-  readonly #active: Record<RetryShare, number> = { budget: 0, recovery: 0, none: 0 };
+  readonly #active = { budget: 0, recovery: 0 };
   #overflows = 0;
 
   constructor(percent: number) {
@@ -48,7 +50,7 @@ export class RetryBudget {
   }
 
   /** Takes a share until `free`; false where there is none. `activeAndPending` includes retries. */
-  take(share: RetryShare, activeAndPending: number): boolean {
+  take(share: CountedShare, activeAndPending: number): boolean {
     const most = Math.max(MIN_RETRY_CONCURRENCY, Math.floor((this.#percent * activeAndPending) / 100));
     if (share === "budget" && this.#active.budget >= most) {
       this.#overflows += 1;
@@ -58,7 +60,7 @@ export class RetryBudget {
     return true;
   }
 
-  free(share: RetryShare): void {
+  free(share: CountedShare): void {
     this.#active[share] -= 1;
   }
 }

@@ -14,10 +14,14 @@ export type HandOverOptions = {
   /** The tenant of the message: the lane is fair between tenants. */
   readonly tenant: string;
   readonly bytes: number;
+  readonly watch?: HandOverWatch;
+};
+
+export type HandOverWatch = {
   /** Called when encoding and writing of the message begins: a big one may have waited for others. */
-  readonly onBegun?: () => void;
-  /** Called when the connection has taken the whole message; also when the call ends before that. */
-  readonly onHandedOver?: () => void;
+  handOverBegun(): void;
+  /** Called when the connection has taken the whole message. */
+  handedOver(): void;
 };
 
 /**
@@ -27,7 +31,7 @@ export type HandOverOptions = {
  */
 export class HandOver {
   readonly #options: HandOverOptions;
-  #leaveLane = () => {};
+  #leaveLane: (() => void) | undefined;
   #over = false;
 
   constructor(options: HandOverOptions) {
@@ -36,21 +40,21 @@ export class HandOver {
 
   /** Calls `write` at the message's turn: at once for a small one, never after the end of the call. */
   begin(write: () => void): void {
-    if (this.#over) return;
-    const { lane, tenant, bytes, onBegun } = this.#options;
-    const start = () => {
-      if (this.#over) return;
-      onBegun?.();
-      write();
-    };
-    if (isBigMessage(bytes)) this.#leaveLane = lane.enter({ key: tenant, cost: bytes }, start);
-    else start();
+    const { lane, tenant, bytes } = this.#options;
+    if (!isBigMessage(bytes) || this.#over) this.#start(write);
+    else this.#leaveLane = lane.enter({ key: tenant, cost: bytes }, () => this.#start(write));
   }
 
-  taken(): void {
-    this.#leave();
-    if (!this.#over) this.#options.onHandedOver?.();
+  #start(write: () => void): void {
+    if (this.#over) return;
+    this.#options.watch?.handOverBegun();
+    write();
   }
+
+  readonly taken = (): void => {
+    if (this.#leaveLane) this.#leave();
+    if (!this.#over) this.#options.watch?.handedOver();
+  };
 
   /** Delays one call until its turn, and reports that its message was written. */
   readonly interceptor: Interceptor = (options, nextCall) => {
@@ -59,20 +63,20 @@ export class HandOver {
         setImmediate(() => this.begin(() => next(message)));
       },
     };
-    return new ToldCall(nextCall(options), requester, () => this.taken());
+    return new ToldCall(nextCall(options), requester, this.taken);
   };
 
   /** Releases the lane for the next message. Called at the end of the call, with any result. */
   end(): void {
     this.#over = true;
-    this.#leave();
+    if (this.#leaveLane) this.#leave();
   }
 
   #leave(): void {
     const leaveLane = this.#leaveLane;
     // The closure retains the message, and the call outlives that by far.
-    this.#leaveLane = () => {};
-    leaveLane();
+    this.#leaveLane = undefined;
+    leaveLane?.();
   }
 }
 

@@ -42,9 +42,7 @@ export class Http2Call implements WireCall, StreamListener {
     this.#listener = listener;
     this.#maxMessageBytes = maxMessageBytes;
     this.#onSilent = options.onSilent;
-    this.#cutter = new MessageCutter(maxMessageBytes, (bytes, from, to) => {
-      if (!this.#over) listener.message(bytes, from, to);
-    });
+    this.#cutter = new MessageCutter(maxMessageBytes, listener);
     const leftMs = Math.min(MAX_TIMER_MS, Math.max(0, request.deadline - clock.wallMs()));
     this.#stopDeadline = clock.after(leftMs, () => this.fail(status.DEADLINE_EXCEEDED, "Deadline exceeded"));
   }
@@ -64,7 +62,15 @@ export class Http2Call implements WireCall, StreamListener {
     const stream = connection.open(block, this);
     this.#stream = stream;
     if (this.#paused) stream.pause();
-    this.#handOver(stream);
+    if (!this.#request) return;
+    const { message, handOver } = this.#request;
+    const { byteLength } = message;
+    this.#request = undefined;
+    // The only closure here: another one that lives as long as the call would retain the message.
+    handOver.begin(() => {
+      const pieces = byteLength <= COPIED_BYTES ? [framed(message)] : [prefixOf(byteLength), message];
+      stream.send(pieces, handOver.taken);
+    });
   }
 
   cancel(why?: "silent"): void {
@@ -85,20 +91,6 @@ export class Http2Call implements WireCall, StreamListener {
   resume(): void {
     this.#paused = false;
     this.#stream?.resume();
-  }
-
-  /** Sends the message. A separate scope: the closures of the stream would otherwise retain the message. */
-  #handOver(stream: Http2Stream): void {
-    if (!this.#request) return;
-    const { message, handOver } = this.#request;
-    this.#request = undefined;
-    handOver.begin(() => this.#send(stream, message, () => handOver.taken()));
-  }
-
-  #send(stream: Http2Stream, message: Uint8Array, onTaken: () => void): void {
-    if (this.#over) return;
-    if (message.byteLength <= COPIED_BYTES) stream.send([framed(message)], onTaken);
-    else stream.send([prefixOf(message.byteLength), message], onTaken);
   }
 
   headers(headers: Headers): void {
@@ -136,6 +128,7 @@ export class Http2Call implements WireCall, StreamListener {
   #end(end: WireEnd): void {
     if (this.#over) return;
     this.#over = true;
+    this.#cutter.over = true;
     this.#request = undefined;
     this.#stopDeadline();
     // Does nothing for a stream that has ended.

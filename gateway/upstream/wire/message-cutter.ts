@@ -1,3 +1,5 @@
+import type { WireListener } from "./generate-wire.ts";
+
 const PREFIX_BYTES = 5;
 
 /** The fault of bytes that cannot be split: a compressed message, or one above the agreed length. */
@@ -8,29 +10,34 @@ export type CutFault = { readonly kind: "compressed" } | { readonly kind: "too_l
  * reused after the call: the rest of an incomplete message is copied until its end arrives.
  */
 export class MessageCutter {
+  /** Set to drop all further messages. */
+  over = false;
   readonly #maxBytes: number;
-  readonly #onMessage: (bytes: Buffer, from: number, to: number) => void;
-  readonly #held = new HeldBytes();
+  readonly #listener: Pick<WireListener, "message">;
+  /** The beginning of an incomplete message; undefined where there is none. */
+  #held: HeldBytes | undefined;
   #neededBytes = 0;
 
-  constructor(maxBytes: number, onMessage: (bytes: Buffer, from: number, to: number) => void) {
+  constructor(maxBytes: number, listener: Pick<WireListener, "message">) {
     this.#maxBytes = maxBytes;
-    this.#onMessage = onMessage;
+    this.#listener = listener;
   }
 
   /** Takes the next piece, the bytes from `from` to before `to`. Returns the fault; undefined where there is none. */
   take(piece: Buffer, from: number, to: number): CutFault | undefined {
-    if (this.#held.length === 0) return this.#cut(piece, from, to);
-    this.#held.add(piece, from, to, this.#neededBytes);
-    if (this.#held.length < this.#neededBytes) return undefined;
-    const all = this.#held.take();
+    const held = this.#held;
+    if (!held) return this.#cut(piece, from, to);
+    held.add(piece, from, to, this.#neededBytes);
+    if (held.length < this.#neededBytes) return undefined;
+    this.#held = undefined;
+    const all = held.take();
     return this.#cut(all, 0, all.length);
   }
 
   #cut(bytes: Buffer, begin: number, end: number): CutFault | undefined {
     let at = begin;
     this.#neededBytes = PREFIX_BYTES;
-    while (end - at >= PREFIX_BYTES) {
+    while (end - at >= PREFIX_BYTES && !this.over) {
       const length = bytes.readUInt32BE(at + 1);
       // No compression was offered.
       if (bytes[at] !== 0) return { kind: "compressed" };
@@ -41,9 +48,11 @@ export class MessageCutter {
         break;
       }
       at = from + length;
-      this.#onMessage(bytes, from, at);
+      this.#listener.message(bytes, from, at);
     }
-    if (at < end) this.#held.add(bytes, at, end, this.#neededBytes);
+    if (at === end || this.over) return undefined;
+    this.#held = new HeldBytes();
+    this.#held.add(bytes, at, end, this.#neededBytes);
     return undefined;
   }
 }

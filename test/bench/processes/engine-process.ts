@@ -7,18 +7,6 @@ import { Pace, Pacer } from "./pacer.ts";
 import { type Directive, nowUs, parseDirective, stamp } from "./requests.ts";
 import { startSseOrigin } from "./sse-origin.ts";
 
-/*
- * The engine of the benches, a separate program: an engine node that plays directives, and the same over plain HTTP for
- * the gateway's alternatives. Its argument is the listen address (default 127.0.0.1). Prints
- * `ready {"address":…,"ssePort":…}`; sends cancellations to its parent.
- */
-
-/**
- * A message to the parent: the caller of the request with this id cancelled, and when the engine detected it, in
- * monotonic microseconds.
- */
-export type LeftReport = { readonly leftId: string; readonly atUs: number };
-
 const pacers = new Map<string, Pacer>();
 
 function paceOf({ eventsPerSecond, phases }: Directive): Pace | undefined {
@@ -29,20 +17,14 @@ function paceOf({ eventsPerSecond, phases }: Directive): Pace | undefined {
   return new Pace(pacer);
 }
 
-function reportLeft(id: string): void {
-  const report: LeftReport = { leftId: id, atUs: nowUs() };
-  process.send?.(report);
-}
-
 function directiveOf(request: GenerateRequest): Directive {
   const kind = request.messages.at(-1)?.parts.at(-1)?.kind;
   return parseDirective(kind?.$case === "text" ? kind.value.text : "");
 }
 
-const paced: Script = async function* (request, signal): AsyncGenerator<readonly Event[]> {
+const paced: Script = async function* (request): AsyncGenerator<readonly Event[]> {
   const directive = directiveOf(request);
-  const { events, eventsPerWrite, id } = directive;
-  if (id !== undefined) signal.addEventListener("abort", () => reportLeft(id), { once: true });
+  const { events, eventsPerWrite } = directive;
   const pace = paceOf(directive);
   try {
     yield [started(), textStart(0)];
@@ -62,6 +44,6 @@ const engine = await startEngine(paced, {
   ...{ slots: 100_000, keepsRequests: false },
   ...(host !== undefined && { host }),
 });
-const ssePort = await startSseOrigin(paceOf, reportLeft);
+const ssePort = await startSseOrigin(paceOf);
 process.on("disconnect", () => process.exit());
 process.stdout.write(`ready ${JSON.stringify({ address: engine.address, ssePort })}\n`);

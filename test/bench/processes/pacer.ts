@@ -1,6 +1,5 @@
 export const DEFAULT_PHASES = 8;
 
-/** Calls its members at one rate, group by group, from one timer. */
 export class Pacer {
   readonly #tickMs: number;
   readonly #groups: readonly Set<() => void>[];

@@ -1,42 +1,23 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import { spawn } from "node:child_process";
 import { closeSync, openSync, readFileSync } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { stringify } from "yaml";
-import { Child, type Ready } from "../../../deploy/local/child.ts";
+import { Child } from "../../../deploy/local/child.ts";
 import { CATALOG } from "../../../gateway/catalog.ts";
-import { issueLocalKey } from "../../../gateway/keys/local-key.ts";
 import { metricSum } from "../../support/metric-text.ts";
 import { IMAGE_ENV } from "../../support/processes/image-env.ts";
+import { createKey } from "../../support/processes/key-command.ts";
 
-export type RunningChild = {
-  readonly process: ChildProcess;
-  readonly pid: number;
-  readonly ready: Ready;
-  stop(): Promise<void>;
-};
+export type RunningChild = Awaited<ReturnType<typeof startChild>>;
 
-export type NodeOptions = {
-  /** Further flags for Node. Default: none. */
-  readonly nodeFlags?: readonly string[];
-};
-
-/**
- * Starts a built program and resolves when it prints `ready {…}`. Its standard error goes to a file in `folder`, as to
- * a collector in operation; the end of it is in the message if the start fails.
- */
-export async function startChild(
-  name: string,
-  program: string,
-  args: readonly string[],
-  folder: string,
-  { nodeFlags = [] }: NodeOptions = {},
-): Promise<RunningChild> {
+/** Starts a built program; resolves when it prints `ready {…}`. Its standard error goes to a file in `folder`. */
+export async function startChild(name: string, program: string, args: readonly string[], folder: string) {
   const log = join(folder, `${name}.log`);
   const errors = openSync(log, "a");
   // The IPC channel closes with the bench, so that a killed bench leaves no process behind.
-  const spawned = spawn(process.execPath, [...nodeFlags, program, ...args], {
+  const spawned = spawn(process.execPath, [program, ...args], {
     stdio: ["ignore", "pipe", errors, "ipc"],
     env: { ...IMAGE_ENV, ...process.env },
   });
@@ -48,7 +29,7 @@ export async function startChild(
       process: spawned,
       pid: spawned.pid ?? 0,
       ready,
-      async stop() {
+      async stop(): Promise<void> {
         child.signal("SIGTERM");
         await child.ended;
       },
@@ -60,39 +41,30 @@ export async function startChild(
 
 export const GATEWAY_PROGRAM = join(import.meta.dirname, "../../../gateway/main.js");
 
-/** The default time limit for a healthy engine, in milliseconds. */
 const READY_MS = 20_000;
 
 export type BenchGateway = RunningChild & {
   readonly port: number;
-  /** An API key without limits, for all models. */
   readonly key: string;
 };
 
-export type BenchGatewayOptions = NodeOptions & {
+type BenchGatewayOptions = {
   readonly engines: readonly string[];
-  /** The settings of every cluster beside endpoints. Default: the gateway's own. */
   readonly cluster?: object;
-  /** Further settings of the gateway. Default: its own. */
   readonly settings?: object;
-  /** The time limit for a healthy engine, in milliseconds. Default: 20,000. */
   readonly readyTimeoutMs?: number;
 };
 
-/**
- * Starts the gateway as deployed, with its defaults except for the cache header, in a separate process. Resolves when
- * an engine is healthy. `program` is the path of its built `main.js`.
- */
+/** Starts the gateway as deployed, but with the cache header. Resolves when an engine is healthy. */
 export async function startBenchGateway(
   program: string,
   folder: string,
-  { engines, cluster = {}, settings = {}, readyTimeoutMs = READY_MS, ...node }: BenchGatewayOptions,
+  { engines, cluster = {}, settings = {}, readyTimeoutMs = READY_MS }: BenchGatewayOptions,
 ): Promise<BenchGateway> {
   await mkdir(folder, { recursive: true });
   // The gateway watches the folder of its keys: the log must not be written there.
   const keyFile = join(folder, "keys", "keys.json");
-  const never = new AbortController().signal;
-  const key = await issueLocalKey({ file: keyFile, existing: undefined, nowMs: Date.now() }, never);
+  const key = await createKey(keyFile);
   const configFile = join(folder, "gateway.yaml");
   const endpoints = engines.map((address) => ({ address }));
   const config = {
@@ -106,7 +78,7 @@ export async function startBenchGateway(
     ...settings,
   };
   await writeFile(configFile, stringify(config, { aliasDuplicateObjects: false }));
-  const child = await startChild("gateway", program, ["--config", configFile], folder, node);
+  const child = await startChild("gateway", program, ["--config", configFile], folder);
   const { baseUrl, adminUrl } = child.ready as { baseUrl: string; adminUrl: string };
   await untilReady(`${adminUrl}/readyz`, readyTimeoutMs);
   return { ...child, port: Number(new URL(baseUrl).port), key };
@@ -124,10 +96,7 @@ async function untilReady(url: string, timeoutMs: number): Promise<void> {
 
 const ENGINE_PROGRAM = join(import.meta.dirname, "../../support/engine/main.js");
 
-/**
- * Nodes whose prefill dominates the wait, as on a GPU with long prompts: a thousand tokens take 200 ms, so that the
- * machine's own overhead is small.
- */
+/** Nodes whose prefill dominates the wait: a thousand tokens take 200 ms, much more than the machine's own overhead. */
 export const SIMULATED = {
   kind: "simulator",
   tokensPerSecond: 200,
@@ -148,22 +117,12 @@ export const DEMONSTRATION = {
 export type NodeFleetOptions = {
   readonly nodes: number;
   readonly backend: object;
-  /** The cluster settings of the gateway beside endpoints. Default: the gateway's own. */
   readonly cluster?: object;
 };
 
-export type NodeFleet = {
-  readonly gateway: BenchGateway;
-  readonly nodePids: readonly number[];
-  generations(): Promise<readonly number[]>;
-  stop(): Promise<void>;
-};
+export type NodeFleet = Awaited<ReturnType<typeof startNodeFleet>>;
 
-/** Starts a new fleet with empty caches. Its configuration is written to `folder`. */
-export async function startNodeFleet(
-  { nodes, backend, cluster = {} }: NodeFleetOptions,
-  folder: string,
-): Promise<NodeFleet> {
+export async function startNodeFleet({ nodes, backend, cluster = {} }: NodeFleetOptions, folder: string) {
   await mkdir(folder, { recursive: true });
   const names = Array.from({ length: nodes }, (_, index) => `node-${index}`);
   const engines = await Promise.all(names.map((name) => startNode(name, backend, folder)));
@@ -175,13 +134,12 @@ export async function startNodeFleet(
     gateway,
     nodePids: engines.map(({ pid }) => pid),
     generations: () => Promise.all(engines.map(({ ready }) => generationsOf(Number(ready.metricsPort)))),
-    async stop() {
+    async stop(): Promise<void> {
       for (const child of [gateway, ...engines]) await child.stop();
     },
   };
 }
 
-/** Starts one engine node with the given `backend`; its configuration is written to `folder`. */
 export async function startNode(nodeId: string, backend: object, folder: string): Promise<RunningChild> {
   const file = join(folder, `${nodeId}.yaml`);
   const config = { nodeId, models: ["svc-qwen"], listen: { port: 0 }, metrics: { port: 0 }, backend };

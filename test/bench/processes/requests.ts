@@ -12,7 +12,6 @@ export function nowUs(): number {
   return seconds * 1e6 + nanoseconds / 1e3;
 }
 
-/** Returns the stamp of a time in monotonic microseconds, for the text of an event. */
 export function stamp(timeUs: number): string {
   return `${MARK}${Math.floor(timeUs).toString(36).padStart(DIGITS, "0")};`;
 }
@@ -24,37 +23,24 @@ export function stampedUs(text: string, at: number): number | undefined {
   return Number.parseInt(digits, 36);
 }
 
-/**
- * The events that a request asks the bench engine for. It is JSON in the request's only message, so that one engine
- * process serves all benches.
- */
+/** The events that a request asks the bench engine for, as JSON in its only message. */
 export type Directive = {
   readonly events: number;
   /** The rate of this stream; 0 for as fast as the events are read. */
   readonly eventsPerSecond: number;
   readonly eventsPerWrite: number;
-  /**
-   * The phases of a period over which streams of one rate are spread: many are like random clocks, few like the steps
-   * of some engines. Default: 8.
-   */
+  /** The phases over which streams of one rate are spread: many are like random clocks. Default: 8. */
   readonly phases?: number;
-  readonly id?: string;
 };
 
 /** The number of events of an answer that ends only when its caller cancels. */
 export const ENDLESS = Number.MAX_SAFE_INTEGER;
 
-/** Parses the directive in a message's text. Throws for other texts. */
 export function parseDirective(text: string): Directive {
-  const { events, eventsPerSecond, eventsPerWrite, phases, id } = JSON.parse(text) as Directive;
+  const directive = JSON.parse(text) as Directive;
+  const { events, eventsPerSecond, eventsPerWrite } = directive;
   if (!(events >= 1 && eventsPerSecond >= 0 && eventsPerWrite >= 1)) throw new RangeError("not a directive");
-  return {
-    events,
-    eventsPerSecond,
-    eventsPerWrite,
-    ...(phases !== undefined && { phases }),
-    ...(id !== undefined && { id }),
-  };
+  return directive;
 }
 
 export const BENCH_FORMATS = ["chat", "messages", "responses"] as const;
@@ -82,7 +68,6 @@ export function formatOfPath(path: string): BenchFormat {
   return BENCH_FORMATS.find((format) => SHAPES[format].path === path) ?? "chat";
 }
 
-/** Returns the bytes of a request with the directive, as ASCII. */
 export function requestText(format: BenchFormat, key: string, directive: Directive): string {
   const { path, body } = SHAPES[format];
   return withHead(path, key, JSON.stringify(body(JSON.stringify(directive))));
@@ -102,10 +87,7 @@ function withHead(path: string, key: string, content: string): string {
 
 const MESSAGE_BYTES = 1_000;
 
-/**
- * Returns the bytes of a chat request for an unstreamed answer of `tokens` events, with a body of about `bytes` bytes:
- * a conversation of messages of about a kilobyte.
- */
+/** Returns a chat request for an unstreamed answer, with a body of about `bytes` bytes in messages of a kilobyte. */
 export function replyRequestText(key: string, bytes: number, tokens: number): string {
   const directive = JSON.stringify({ events: tokens, eventsPerSecond: 0, eventsPerWrite: tokens });
   const padded = Math.max(0, bytes - 200);

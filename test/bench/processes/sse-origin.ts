@@ -46,15 +46,8 @@ const ABOUT = JSON.stringify({
   ...{ model_path: "svc-qwen", served_model_name: "svc-qwen" },
 });
 
-/**
- * Starts a server that plays directives as server-sent events over plain HTTP, from the bodies of requests in all
- * formats: the origin of the references. `reportLeft` receives the id of a request that its caller cancelled. Resolves
- * to the port.
- */
-export async function startSseOrigin(
-  paceOf: (directive: Directive) => Pace | undefined,
-  reportLeft: (id: string) => void,
-): Promise<number> {
+/** Starts the origin of the references: it plays directives as server-sent events over HTTP. Resolves to the port. */
+export async function startSseOrigin(paceOf: (directive: Directive) => Pace | undefined): Promise<number> {
   const server = createServer(async (request, response) => {
     if (request.method === "GET") {
       // Gateways query the server before they use it.
@@ -67,10 +60,7 @@ export async function startSseOrigin(
       return;
     }
     const pace = paceOf(directive);
-    response.once("close", () => {
-      pace?.end();
-      if (!response.writableFinished && directive.id !== undefined) reportLeft(directive.id);
-    });
+    response.once("close", () => pace?.end());
     await play(directive, FRAMES[format], pace, response);
   });
   server.listen(0, "127.0.0.1");
@@ -85,27 +75,16 @@ async function play(
   response: ServerResponse,
 ): Promise<void> {
   const { events, eventsPerWrite } = directive;
+  const closed = new Promise((resolve) => response.once("close", resolve));
   response.writeHead(200, { "content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache" });
   for (let sent = 0; sent < events && !response.destroyed; sent += eventsPerWrite) {
     // Without a turn of the event loop a cancellation is never detected.
     if (sent > 0) await (pace ? pace.tick() : turn());
     const frame = before + stamp(nowUs()) + after;
     const kept = response.write(frame.repeat(Math.min(eventsPerWrite, events - sent)));
-    if (!kept && !response.destroyed) await drained(response);
+    if (!kept && !response.destroyed) await Promise.race([once(response, "drain"), closed]);
   }
   response.end("data: [DONE]\n\n");
-}
-
-function drained(response: ServerResponse): Promise<void> {
-  return new Promise((resolve) => {
-    const done = () => {
-      response.off("drain", done);
-      response.off("close", done);
-      resolve();
-    };
-    response.on("drain", done);
-    response.on("close", done);
-  });
 }
 
 function replyText(events: number): string {

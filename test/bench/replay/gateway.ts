@@ -8,10 +8,10 @@ import {
   evictionsWith,
   type LoadAverage,
 } from "../../../gateway/upstream/endpoint/load-reports.ts";
-import { Balancer } from "../../../gateway/upstream/load-balancing/balancer.ts";
 import { EndpointSet } from "../../../gateway/upstream/load-balancing/endpoint-set.ts";
 import type { EndpointView } from "../../../gateway/upstream/load-balancing/endpoint-view.ts";
-import type { LbPolicy } from "../../../gateway/upstream/load-balancing/policies.ts";
+import { createPolicy, type LbPolicy } from "../../../gateway/upstream/load-balancing/policies.ts";
+import type { NoteSink } from "../../../gateway/upstream/load-balancing/policy.ts";
 import {
   type AnnouncedPrefix,
   type AnnouncedPrefixes,
@@ -20,9 +20,8 @@ import {
 import type { RoutingHints } from "../../../gateway/upstream/load-balancing/route.ts";
 import { WorkLedger } from "../../../gateway/upstream/load-balancing/work-ledger.ts";
 import { delta, finished, progress, started } from "../../support/events/events.ts";
-import type { PieceCaches } from "./piece-cache.ts";
 import type { ReasonJudge } from "./reason-judge.ts";
-import type { NodeReport } from "./replay-node.ts";
+import { cachedIn, type HeldTiers, type NodeReport } from "./replay-node.ts";
 import type { Follower, Router } from "./routers.ts";
 import type { Digested, Prompt } from "./traffic.ts";
 
@@ -42,6 +41,7 @@ const HINTS: RoutingHints = {
 export type GatewayParts = {
   readonly lbPolicy: LbPolicy;
   readonly nodes: number;
+  readonly ranks: number;
   readonly gateways: number;
   readonly clock: Clock;
   readonly random: () => number;
@@ -51,11 +51,12 @@ export type GatewayParts = {
   readonly number: number;
 };
 
-/** A gateway: the real `Balancer` with default settings, in front of nodes that report their load. */
+/** A gateway: the real admission and policy with default settings, in front of nodes that report their load. */
 export class Gateway implements Router {
   readonly #addresses: readonly string[];
   readonly #clock: Clock;
   readonly #gateways: number;
+  readonly #ranks: number;
   readonly #endpoints: EndpointSet;
   readonly #admission: AdmissionController<string>;
   readonly #work = new WorkLedger();
@@ -67,7 +68,8 @@ export class Gateway implements Router {
   readonly #number: number;
 
   constructor(parts: GatewayParts) {
-    const { lbPolicy, nodes, gateways, clock, random, announced } = parts;
+    const { lbPolicy, nodes, ranks, gateways, clock, random, announced } = parts;
+    this.#ranks = ranks;
     this.#judge = parts.judge;
     this.#number = parts.number;
     this.#addresses = Array.from({ length: nodes }, (_, node) => addressOf(node));
@@ -85,12 +87,10 @@ export class Gateway implements Router {
       },
     ]);
     if (!settings) throw new Error("there is no cluster");
-    const viewOf = (address: string) => this.#endpoints.get(address);
-    const prefixes = new PrefixIndex(announced, { lifeOf: () => 0, viewOf });
+    const prefixes = new PrefixIndex(announced, this.#endpoints);
     for (let node = 0; node < nodes; node += 1) this.#endpoints.set(this.#view(node));
     const cluster = {
       settings,
-      prefixes,
       endpointSet: this.#endpoints,
       mayHaveEndpoints: true,
       announcedMs: 0,
@@ -99,7 +99,8 @@ export class Gateway implements Router {
       onMembersChange: () => () => {},
       onHealthChange: () => () => {},
     };
-    this.#admission = new AdmissionController(cluster, new Balancer(cluster, this.#work, clock, random), clock, random);
+    const policy = createPolicy(settings.lbPolicy, { prefixes, work: this.#work, clock, random });
+    this.#admission = new AdmissionController(cluster, policy, clock, random);
   }
 
   reported(node: number, report: NodeReport): void {
@@ -135,22 +136,27 @@ export class Gateway implements Router {
     this.#active[node] = (this.#active[node] ?? 0) + 1;
     const sentMs = this.#clock.nowMs();
     let cachedInputTokens = 0;
-    let queueMs = 0;
-    placement?.explain?.((note) => this.#judge.judge(prompt, this.#number, note));
+    let queueMs: number | undefined = 0;
+    const notes: NoteSink = { cached: (note) => this.#judge.judge(prompt, this.#number, note) };
     return {
       started: (cachedTokens) => {
-        cachedInputTokens = cachedTokens;
+        cachedInputTokens = cachedTokens ?? 0;
         queueMs = this.#clock.nowMs() - sentMs;
-        placement?.see([started({ inputTokens, cachedInputTokens })]);
+        placement?.see([started({ inputTokens, ...(cachedTokens !== undefined && { cachedInputTokens }) })], notes);
       },
       progress: (prefilledTokens) => placement?.see([progress(prefilledTokens)]),
       firstToken: () => {
         this.#judge.prefilled(prompt);
         placement?.see([delta(0, "a")]);
       },
-      finished: (prefillMs) => {
-        const timings = { queue: duration(queueMs), prefill: duration(prefillMs), decode: undefined };
-        placement?.see([finished(undefined, { inputTokens, cachedInputTokens, outputTokens }, { timings })]);
+      finished: (prefillMs, reported) => {
+        if (reported) {
+          queueMs = reported.queueMs;
+          cachedInputTokens = reported.cachedTokens;
+        }
+        const queue = queueMs === undefined ? undefined : duration(queueMs);
+        const timings = { queue, prefill: duration(prefillMs), decode: undefined };
+        placement?.see([finished(undefined, { inputTokens, cachedInputTokens, outputTokens }, { timings })], notes);
         this.#active[node] = (this.#active[node] ?? 1) - 1;
         release();
       },
@@ -163,7 +169,7 @@ export class Gateway implements Router {
     const report = () => this.#reports[node];
     const average = () => this.#averages[node]?.value ?? 0;
     const evictions = () => this.#evictions[node];
-    const work = this.#work;
+    const [work, ranks] = [this.#work, this.#ranks];
     return {
       address,
       healthy: true,
@@ -185,17 +191,20 @@ export class Gateway implements Router {
       get kvUse() {
         return report()?.kvUse ?? 0;
       },
+      startedAtMs: 0,
       slots: SLOTS,
       weight: 1,
       healthySinceMs: undefined,
       get outstandingPrefillTokens() {
-        return Math.max(work.outstanding(address), report()?.queuedUncachedTokens ?? 0);
+        return Math.max(work.outstanding(address), report()?.queuedUncachedTokens ?? 0) / ranks;
       },
       gateways: this.#gateways,
       get prefillTokensPerSecond() {
-        return work.speed(address) ?? INITIAL_SPEED;
+        return report()?.prefillTokensPerSecond ?? work.speed(address) ?? INITIAL_SPEED;
       },
-      decodeTokensPerSecond: undefined,
+      get decodeTokensPerSecond() {
+        return report()?.decodeTokensPerSecond;
+      },
       get retentionMs() {
         return report()?.retentionMs;
       },
@@ -206,29 +215,51 @@ export class Gateway implements Router {
   }
 }
 
-/** Returns the exact contents of the nodes' caches, by the digests of the prompts. */
+/** What nodes announce: the contents of their caches as they believe them, and whether they announce any. */
+export type AnnouncedCaches = {
+  readonly held: () => HeldTiers;
+  readonly isAnnounced: (node: number) => boolean;
+};
+
+/** Returns the announced contents of the nodes' caches, `ranks` each, by the digests of the prompts. */
 export function exactPrefixes(
-  caches: PieceCaches,
-  nodes: number,
+  { held, isAnnounced }: AnnouncedCaches,
+  { nodes, ranks }: { readonly nodes: number; readonly ranks: number },
   digests: ReadonlyMap<string, Digested>,
 ): AnnouncedPrefixes {
   const addresses = Array.from({ length: nodes }, (_, node) => addressOf(node));
-  const tailOf = ({ tokens, goesOn }: Digested, node: number): number => {
-    const heldTokens = goesOn ? caches.cached(node, goesOn.last) : 0;
-    return goesOn && heldTokens < goesOn.nextTokens ? Math.max(0, heldTokens - tokens) : 0;
+  const heldIn = ({ tokens, piece, goesOn }: Digested, cache: number): Omit<AnnouncedPrefix, "address"> => {
+    const behind = goesOn && cachedIn(held(), cache, goesOn.last);
+    const hasTail = goesOn && behind && behind.tokens < goesOn.nextTokens;
+    const tailTokens = hasTail ? Math.max(0, behind.tokens - tokens) : 0;
+    const { lowerTokens } = tailTokens > 0 && behind ? behind : cachedIn(held(), cache, piece);
+    return { tokens, tailTokens, lowerTokens };
   };
   return {
     holders(digest) {
       const digested = digests.get(digest);
-      const holders = digested && digested.piece >= 0 ? caches.holders(digested.piece) : 0;
-      const held: AnnouncedPrefix[] = [];
-      for (let node = 0; node < nodes && holders !== 0; node += 1)
-        if (digested && (holders & (1 << node)) !== 0)
-          held.push({ address: addresses[node] ?? "", tokens: digested.tokens, tailTokens: tailOf(digested, node) });
-      return held;
+      if (!digested || digested.piece < 0) return [];
+      const { caches, lower } = held();
+      const holders = caches.holders(digested.piece) | (lower?.holders(digested.piece) ?? 0);
+      const found: AnnouncedPrefix[] = [];
+      for (let node = 0; node < nodes && holders !== 0; node += 1) {
+        let best: Omit<AnnouncedPrefix, "address"> | undefined;
+        for (let cache = node * ranks; cache < (node + 1) * ranks; cache += 1) {
+          if ((holders & (1 << cache)) === 0) continue;
+          const part = heldIn(digested, cache);
+          if (!best || part.tailTokens > best.tailTokens) best = part;
+        }
+        if (best && isAnnounced(node)) found.push({ address: addresses[node] ?? "", ...best });
+      }
+      return found;
     },
     fillOf(address) {
-      return { usedTokens: caches.tokens(nodeOf(address)), totalTokens: caches.capacity };
+      const node = nodeOf(address);
+      if (!isAnnounced(node)) return undefined;
+      const { caches } = held();
+      let usedTokens = 0;
+      for (let cache = node * ranks; cache < (node + 1) * ranks; cache += 1) usedTokens += caches.tokens(cache);
+      return { usedTokens, totalTokens: ranks * caches.capacity };
     },
   };
 }

@@ -41,6 +41,9 @@ export function grown(array: Int32Array): Int32Array<ArrayBuffer> {
   return larger;
 }
 
+/** The pieces that caches hold. */
+export type HeldPieces = Pick<PieceCaches, "cached" | "holders" | "tokens" | "capacity">;
+
 const RETENTION_RATE = 0.05;
 const MAX_CACHES = 32;
 
@@ -86,9 +89,25 @@ export class PieceCaches {
   }
 
   cached(cache: number, last: number): number {
+    return this.#cached(this.#holders, cache, last);
+  }
+
+  /** Returns the pieces that the caches hold now, and go on to hold in this view. */
+  snapshot(): HeldPieces {
+    const holders = this.#holders.slice();
+    const tokens = [...this.#tokens];
+    return {
+      capacity: this.#capacity,
+      tokens: (cache) => tokens[cache] ?? 0,
+      holders: (piece) => holders[piece] ?? 0,
+      cached: (cache, last) => this.#cached(holders, cache, last),
+    };
+  }
+
+  #cached(holders: Int32Array, cache: number, last: number): number {
     const bit = 1 << cache;
     let piece = last;
-    while (piece >= 0 && (this.holders(piece) & bit) === 0) piece = this.#store.parent(piece);
+    while (piece >= 0 && ((holders[piece] ?? 0) & bit) === 0) piece = this.#store.parent(piece);
     return this.#store.depth(piece);
   }
 

@@ -18,7 +18,7 @@ const AFTER_ARRIVALS_MS = 600_000;
 const GZIP = Buffer.from([0x1f, 0x8b]);
 
 /**
- * Replays recorded requests of agents in virtual time, through the real `Balancer` and policies of other projects, for
+ * Replays recorded requests of agents in virtual time, through the real admission and policies of other projects, for
  * the same nodes.
  */
 export async function replayBench({ replay: settings }: BenchSettings): Promise<BenchResult> {
@@ -27,10 +27,12 @@ export async function replayBench({ replay: settings }: BenchSettings): Promise<
   const rows: Row[] = [];
   for (const { load, traffic, ...stretch } of loads) {
     const run = async (policy: ReplayPolicy, gateways: number) => {
-      const { nodes, prefillsAtOnce } = settings;
-      const fleet = { policy, traffic, gateways, nodes, prefillsAtOnce, cacheTokens: CACHE_TOKENS };
+      const { nodes, ranks, hostTokens, prefillsAtOnce, nodesLike, eventsStopAt } = settings;
+      const eventsStopMs = eventsStopAt === undefined ? undefined : 60_000 * eventsStopAt;
+      const fleet = { policy, traffic, gateways, nodes, ranks, hostTokens, prefillsAtOnce, nodesLike, eventsStopMs };
       const results: ReplayResult[] = [];
-      for (const seed of settings.seeds) results.push(await replay({ ...fleet, ...stretch, seed }));
+      for (const seed of settings.seeds)
+        results.push(await replay({ ...fleet, ...stretch, cacheTokens: CACHE_TOKENS, seed }));
       return meanOf(results);
     };
     const oracle = await run("oracle", 1);
@@ -60,12 +62,21 @@ export async function replayBench({ replay: settings }: BenchSettings): Promise<
     ],
     rows,
     notes: [
-      `Nodes with ${CACHE_TOKENS / 1e6} M tokens of KV each, prompts that are prefilled at once: ${settings.prefillsAtOnce}. Means over the seeds ${settings.seeds.join(", ")}.`,
+      `Nodes of ${settings.ranks} ranks, with ${CACHE_TOKENS / 1e6} M tokens of KV and ${settings.hostTokens / 1e6} M of host memory each, prompts that are prefilled at once: ${settings.prefillsAtOnce}. Means over the seeds ${settings.seeds.join(", ")}.`,
+      reportsNote(settings),
       "Uncached work: the share of prompt tokens that were prefilled, by the oracle's. Busiest node: requests on it over the mean of all.",
       "True reason: of the prompt tokens that might have been cached and were not, those for which the gateway gave the true reason.",
       "The oracle has one cache as large as all together. llmd and prefix_affinity_exact know what nodes hold, prefix_affinity does not.",
     ],
   };
+}
+
+function reportsNote({ nodesLike, eventsStopAt }: BenchSettings["replay"]): string {
+  const reports =
+    nodesLike === "vllm"
+      ? "The nodes report what is known beside vLLM: polled counts, their own ledger and speed, and what KV events show"
+      : "The nodes report all, as with llama.cpp in process, but no speed of their own";
+  return eventsStopAt === undefined ? `${reports}.` : `${reports}. KV events stop at minute ${eventsStopAt}.`;
 }
 
 async function readTrace(file: string): Promise<string> {

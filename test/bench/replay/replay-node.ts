@@ -1,5 +1,7 @@
+import type { CachedPart } from "../../../engine/backends/openai-compatible/kv-events/block-tree.ts";
+import { LOAD_SHARE } from "../../../engine/backends/openai-compatible/kv-events/rank-pick.ts";
 import type { EventQueue } from "./event-queue.ts";
-import type { PieceCaches } from "./piece-cache.ts";
+import type { HeldPieces, PieceCaches } from "./piece-cache.ts";
 import type { Prompt } from "./traffic.ts";
 
 export const PREFILL_TOKENS_PER_SECOND = 12_000;
@@ -15,6 +17,9 @@ export type NodeReport = {
   readonly kvUse: number;
   /** The observed retention of unused cache entries, in milliseconds; undefined before the first eviction. */
   readonly retentionMs: number | undefined;
+  /** Undefined where the node reports no speed of its own. */
+  readonly prefillTokensPerSecond?: number | undefined;
+  readonly decodeTokensPerSecond?: number | undefined;
 };
 
 export type Job = {
@@ -29,9 +34,12 @@ export type Job = {
 /** Time integrals since the start, in milliseconds: of requests on a node, and of its prefilling. */
 export type NodeUse = { readonly requestMs: number; readonly prefillMs: number };
 
+/** The caches of all nodes, and the host memory behind them; undefined for none. */
+export type CacheTiers = { readonly caches: PieceCaches; readonly lower: PieceCaches | undefined };
+
 export type ReplayNodeParts = {
   readonly time: EventQueue;
-  readonly caches: PieceCaches;
+  readonly tiers: CacheTiers;
   readonly cache: number;
   readonly prefillsAtOnce: number;
   readonly onChange: () => void;
@@ -46,7 +54,7 @@ type Prefill = {
 /** A node in virtual time: it prefills several prompts at once, in order of arrival, and decodes concurrently. */
 export class ReplayNode {
   readonly #time: EventQueue;
-  readonly #caches: PieceCaches;
+  readonly #tiers: CacheTiers;
   readonly #cache: number;
   readonly #prefillsAtOnce: number;
   readonly #onChange: () => void;
@@ -60,10 +68,10 @@ export class ReplayNode {
   #requestMs = 0;
   #prefillMs = 0;
 
-  constructor({ time, caches, cache, prefillsAtOnce, onChange }: ReplayNodeParts) {
+  constructor({ time, tiers, cache, prefillsAtOnce, onChange }: ReplayNodeParts) {
     this.#time = time;
     this.#onChange = onChange;
-    this.#caches = caches;
+    this.#tiers = tiers;
     this.#cache = cache;
     this.#prefillsAtOnce = prefillsAtOnce;
   }
@@ -73,8 +81,8 @@ export class ReplayNode {
       running: this.#decoding + this.#prefills.length,
       waiting: this.#queue.length,
       queuedUncachedTokens: this.#prefills.reduce((sum, prefill) => sum + this.#unread(prefill), this.#queuedTokens),
-      kvUse: Math.min(1, this.#runningTokens / this.#caches.capacity),
-      retentionMs: this.#caches.retentionMs(this.#cache),
+      kvUse: Math.min(1, this.#runningTokens / this.#tiers.caches.capacity),
+      retentionMs: this.#tiers.caches.retentionMs(this.#cache),
     };
   }
 
@@ -100,7 +108,7 @@ export class ReplayNode {
     this.#queuedTokens -= next.uncachedTokens;
     const uncachedTokens = this.#uncached(prompt);
     this.#runningTokens += prompt.tokens;
-    job.onStarted(prompt.tokens - uncachedTokens);
+    job.onStarted(cachedIn(this.#tiers, this.#cache, prompt.last).tokens);
     // Even a fully cached prompt takes a step.
     const prefill = { job, beganMs: this.#time.nowMs(), leftTokens: Math.max(1, uncachedTokens) };
     const tell = () => {
@@ -131,7 +139,8 @@ export class ReplayNode {
     this.#account();
     this.#decoding += 1;
     this.#share(this.#prefills.filter((other) => other !== prefill));
-    this.#caches.use(this.#cache, prompt.last);
+    this.#tiers.caches.use(this.#cache, prompt.last);
+    this.#tiers.lower?.use(this.#cache, prompt.last);
     job.onFirstToken();
     this.#onChange();
     const prefillMs = this.#time.nowMs() - beganMs;
@@ -153,8 +162,10 @@ export class ReplayNode {
     return Math.max(0, leftTokens - (readMs * PREFILL_TOKENS_PER_SECOND) / 1_000);
   }
 
+  /** Returns the tokens to prefill; those to load count as their share. */
   #uncached({ tokens, last }: Prompt): number {
-    return tokens - this.#caches.cached(this.#cache, last);
+    const cached = cachedIn(this.#tiers, this.#cache, last);
+    return tokens - cached.tokens + LOAD_SHARE * cached.lowerTokens;
   }
 
   #account(): void {
@@ -164,4 +175,14 @@ export class ReplayNode {
     this.#requestMs += elapsedMs * (running + waiting);
     if (this.#prefills.length > 0) this.#prefillMs += elapsedMs;
   }
+}
+
+/** The contents of caches. */
+export type HeldTiers = { readonly caches: HeldPieces; readonly lower: HeldPieces | undefined };
+
+/** Returns the cached part of a prompt, with the tokens that only host memory holds. */
+export function cachedIn({ caches, lower }: HeldTiers, cache: number, last: number): CachedPart {
+  const onDevice = caches.cached(cache, last);
+  const tokens = Math.max(onDevice, lower?.cached(cache, last) ?? 0);
+  return { tokens, lowerTokens: tokens - onDevice };
 }

@@ -2,11 +2,13 @@ import { seededRandom } from "../../support/seeded-random.ts";
 import { percentile } from "../report.ts";
 import { EventQueue } from "./event-queue.ts";
 import { PieceCaches, PieceStore } from "./piece-cache.ts";
+import { RankedNode } from "./ranked-node.ts";
 import { ReasonJudge } from "./reason-judge.ts";
-import { type NodeUse, ReplayNode } from "./replay-node.ts";
-import { REPLAY_POLICIES, type ReplayPolicy } from "./routers.ts";
+import { cachedIn, type HeldTiers, type Job, type NodeUse } from "./replay-node.ts";
+import { type Follower, REPLAY_POLICIES, type ReplayPolicy } from "./routers.ts";
 import type { RecordedSession } from "./session-trace.ts";
 import { PlayedWorld, type Prompt, playArrivals, playUsers } from "./traffic.ts";
+import { VllmNode } from "./vllm-node.ts";
 
 export type ReplayResult = {
   readonly requests: number;
@@ -96,26 +98,44 @@ export type Scenario = {
   readonly policy: ReplayPolicy;
   readonly traffic: ReplayTraffic;
   readonly nodes: number;
+  /** The data-parallel ranks of a node, of which each has a cache. Default: 1. */
+  readonly ranks?: number;
   readonly gateways: number;
   readonly cacheTokens: number;
+  /** The host memory behind each cache, in tokens. Default: none. */
+  readonly hostTokens?: number;
   readonly prefillsAtOnce: number;
+  /** What nodes report: all, as those with llama.cpp in process, or only as much as nodes beside vLLM can. Default: all. */
+  readonly nodesLike?: NodesLike;
+  /** When the engines' KV events stop, in milliseconds. Default: never. */
+  readonly eventsStopMs?: number | undefined;
   readonly warmUpMs: number;
   readonly untilMs: number;
   readonly seed: number;
 };
 
+export type NodesLike = "llama" | "vllm";
+
 /** Replays recorded traffic in virtual time. */
 export async function replay(scenario: Scenario): Promise<ReplayResult> {
-  const { policy, nodes: count, cacheTokens, prefillsAtOnce, seed, traffic, warmUpMs, untilMs } = scenario;
+  const { policy, cacheTokens, hostTokens = 0, prefillsAtOnce, seed, traffic, warmUpMs, untilMs } = scenario;
+  const { nodesLike = "llama", eventsStopMs } = scenario;
   const time = new EventQueue();
   const nowMs = () => time.nowMs();
   const store = new PieceStore();
   const world = new PlayedWorld(store);
   const pooled = policy === "oracle";
-  const caches = new PieceCaches(store, pooled ? 1 : count, pooled ? count * cacheTokens : cacheTokens, nowMs);
+  // The oracle's nodes are all ranks, and share one cache.
+  const { nodes: asked, ranks: wanted = 1 } = scenario;
+  const [count, ranks] = pooled ? [asked * wanted, 1] : [asked, wanted];
+  const cachesOf = (tokens: number) =>
+    new PieceCaches(store, pooled ? 1 : count * ranks, pooled ? count * tokens : tokens, nowMs);
+  const caches = cachesOf(cacheTokens);
+  const lower = hostTokens > 0 ? cachesOf(hostTokens) : undefined;
+  const tiers = { caches, lower };
   const tell = (number: number) => {
-    const node = nodes[number];
-    if (node) for (const gateway of gateways) gateway.reported?.(number, node.report);
+    const report = (besideVllm[number] ?? nodes[number])?.report;
+    if (report) for (const gateway of gateways) gateway.reported?.(number, report);
   };
   const changed = new Set<number>();
   const tellSoon = (number: number) => {
@@ -126,17 +146,35 @@ export async function replay(scenario: Scenario): Promise<ReplayResult> {
       tell(number);
     });
   };
-  const nodes: readonly ReplayNode[] = Array.from(
-    { length: count },
-    (_, node) =>
-      new ReplayNode({
-        ...{ time, caches, cache: pooled ? 0 : node, prefillsAtOnce },
-        onChange: () => tellSoon(node),
-      }),
-  );
+  const nodes: readonly RankedNode[] = Array.from({ length: count }, (_, node) => {
+    const onChange = () => tellSoon(node);
+    return new RankedNode({ time, tiers, cache: pooled ? 0 : node * ranks, prefillsAtOnce, onChange }, ranks);
+  });
+  const ranksOf = (node: number) => Array.from({ length: ranks }, (_, rank) => node * ranks + rank);
+  let held: HeldTiers = tiers;
+  let retentionOf = (node: number) => nodes[node]?.report.retentionMs;
+  if (eventsStopMs !== undefined)
+    time.after(eventsStopMs, () => {
+      held = { caches: caches.snapshot(), lower: lower?.snapshot() };
+      const retentions = nodes.map(({ report }) => report.retentionMs);
+      retentionOf = (node) => retentions[node];
+    });
+  const cachedTokens = (node: number, { last }: Prompt) =>
+    Math.max(...ranksOf(node).map((cache) => cachedIn(held, cache, last).tokens));
+  const eventsOf = (node: number) =>
+    policy === "prefix_affinity_exact"
+      ? { cachedTokens: (prompt: Prompt) => cachedTokens(node, prompt), retentionMs: () => retentionOf(node) }
+      : undefined;
+  const besideVllm =
+    nodesLike === "llama" || pooled
+      ? []
+      : nodes.map((engine, node) => new VllmNode({ time, engine, events: eventsOf(node) }));
+  const announced = { held: () => held, isAnnounced: (node: number) => besideVllm[node]?.isAnnounced ?? true };
   const random = seededRandom(seed + 2_000);
-  const judge = new ReasonJudge(store, caches);
-  const ofAll = { fleet: { nodes, caches }, gateways: scenario.gateways, world, time, random, judge };
+  // Host memory holds what the caches do, and more.
+  const judge = new ReasonJudge(store, lower ?? caches);
+  const fleet = { nodes, caches, ranks, announced };
+  const ofAll = { fleet, gateways: scenario.gateways, world, time, random, judge };
   const gateways = Array.from({ length: scenario.gateways }, (_, number) =>
     REPLAY_POLICIES[policy]({ ...ofAll, number }),
   );
@@ -146,25 +184,10 @@ export async function replay(scenario: Scenario): Promise<ReplayResult> {
   const send = (prompt: Prompt, onAnswered: () => void) => {
     const turn = record.arrived(prompt);
     const gateway = gateways[Math.floor(entrance() * gateways.length)];
-    gateway?.send(prompt, (node, follower) =>
-      nodes[node]?.submit({
-        prompt,
-        onStarted: (cachedTokens) => {
-          turn.started(cachedTokens);
-          follower?.started(cachedTokens);
-        },
-        onProgress: (prefilledTokens) => follower?.progress?.(prefilledTokens),
-        onFirstToken: () => {
-          turn.firstToken();
-          follower?.firstToken();
-        },
-        onFinished: (prefillMs) => {
-          turn.finished();
-          follower?.finished(prefillMs);
-          onAnswered();
-        },
-      }),
-    );
+    gateway?.send(prompt, (node, follower) => {
+      const job = { prompt, turn, onAnswered };
+      nodes[node]?.submit(besideVllm[node]?.followed(jobOf(job), follower) ?? jobOf(job, follower));
+    });
   };
   const report = () => {
     for (const number of nodes.keys()) tell(number);
@@ -172,17 +195,41 @@ export async function replay(scenario: Scenario): Promise<ReplayResult> {
   };
   report();
   const played = { world, time, seed, send };
-  if (traffic.kind === "sessions") playUsers(traffic.sessions, traffic.perNode * count, played);
+  if (traffic.kind === "sessions") playUsers(traffic.sessions, traffic.perNode * asked, played);
   else playArrivals(traffic.requests, traffic.arrivalsMs, played);
 
   await time.settleUntil(warmUpMs);
-  const before = nodes.map(({ use }) => use);
+  const usesNow = () => nodes.flatMap(({ uses }) => uses);
+  const before = usesNow();
   await time.settleUntil(untilMs);
   return record.result(
-    nodes.map(({ use }, node) => ({
-      requestMs: use.requestMs - (before[node]?.requestMs ?? 0),
-      prefillMs: use.prefillMs - (before[node]?.prefillMs ?? 0),
+    usesNow().map((use, rank) => ({
+      requestMs: use.requestMs - (before[rank]?.requestMs ?? 0),
+      prefillMs: use.prefillMs - (before[rank]?.prefillMs ?? 0),
     })),
     judge.trueShare,
   );
+}
+
+type TurnJob = { readonly prompt: Prompt; readonly turn: TurnRecord; readonly onAnswered: () => void };
+
+/** Returns the job of a turn, with a follower to which the node reports everything. */
+function jobOf({ prompt, turn, onAnswered }: TurnJob, follower?: Follower): Job {
+  return {
+    prompt,
+    onStarted: (cachedTokens) => {
+      turn.started(cachedTokens);
+      follower?.started(cachedTokens);
+    },
+    onProgress: (prefilledTokens) => follower?.progress?.(prefilledTokens),
+    onFirstToken: () => {
+      turn.firstToken();
+      follower?.firstToken();
+    },
+    onFinished: (prefillMs) => {
+      turn.finished();
+      follower?.finished(prefillMs);
+      onAnswered();
+    },
+  };
 }

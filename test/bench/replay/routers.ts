@@ -1,17 +1,22 @@
 import type { EventQueue } from "./event-queue.ts";
-import { exactPrefixes, Gateway } from "./gateway.ts";
+import { type AnnouncedCaches, exactPrefixes, Gateway } from "./gateway.ts";
 import type { PieceCaches } from "./piece-cache.ts";
+import type { RankedNode } from "./ranked-node.ts";
 import type { ReasonJudge } from "./reason-judge.ts";
-import type { NodeReport, ReplayNode } from "./replay-node.ts";
+import type { NodeReport } from "./replay-node.ts";
 import type { PlayedWorld, Prompt } from "./traffic.ts";
 
 export type Follower = {
-  started(cachedTokens: number): void;
+  /** `cachedTokens` is undefined where the engine reports them at the end only. */
+  started(cachedTokens: number | undefined): void;
   /** The prefilled tokens of the prompt, cached ones included; only gateways implement it. */
   progress?(prefilledTokens: number): void;
   firstToken(): void;
-  /** The answer is complete; its prefill took `prefillMs` milliseconds. */
-  finished(prefillMs: number): void;
+  /**
+   * The answer is complete; its prefill took `prefillMs` milliseconds. `reported` replaces the queue time and the cached
+   * tokens as they were observed.
+   */
+  finished(prefillMs: number, reported?: { readonly queueMs: number | undefined; readonly cachedTokens: number }): void;
 };
 
 export type Router = {
@@ -20,8 +25,11 @@ export type Router = {
 };
 
 export type Fleet = {
-  readonly nodes: readonly ReplayNode[];
+  readonly nodes: readonly RankedNode[];
+  /** The data-parallel ranks of a node, of which each has a cache. */
+  readonly ranks: number;
   readonly caches: PieceCaches;
+  readonly announced: AnnouncedCaches;
 };
 
 /** A router that picks a node at once by a stateless rule. */
@@ -48,9 +56,10 @@ export function oracle({ nodes }: Fleet): Router {
 }
 
 /** Adds llm-d's scores (cached share, queue, KV use) with exact cache state and the newest reports. */
-export function llmd({ nodes, caches }: Fleet, random: () => number): Router {
+export function llmd({ nodes, caches, ranks }: Fleet, random: () => number): Router {
   return ruleRouter(({ last, tokens }, reports) => {
-    const cached = caches.cachedEverywhere(last);
+    const ofRanks = caches.cachedEverywhere(last);
+    const cached = nodes.map((_, node) => Math.max(...ofRanks.slice(node * ranks, (node + 1) * ranks)));
     const waiting = nodes.map((_, node) => reports[node]?.waiting ?? 0);
     const [least, most] = [Math.min(...waiting), Math.max(...waiting)];
     return leastOf(
@@ -79,10 +88,11 @@ export type ReplayPolicy = "oracle" | "least_request" | "llmd" | "prefix_affinit
 
 const gateway =
   (lbPolicy: "least_request" | "prefix_affinity", exact = false) =>
-  ({ fleet: { nodes, caches }, gateways, world, time, random, judge, number }: RouterParts): Router => {
-    const announced = exact ? exactPrefixes(caches, nodes.length, world.digests) : undefined;
+  ({ fleet, gateways, world, time, random, judge, number }: RouterParts): Router => {
+    const size = { nodes: fleet.nodes.length, ranks: fleet.ranks };
+    const announced = exact ? exactPrefixes(fleet.announced, size, world.digests) : undefined;
     return new Gateway({
-      ...{ lbPolicy, nodes: nodes.length, gateways, clock: time, random, announced, judge, number },
+      ...{ lbPolicy, ...size, gateways, clock: time, random, announced, judge, number },
     });
   };
 

@@ -1,30 +1,17 @@
-import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import { createKey, type KeyRequest } from "../../../gateway/keys/key-admin.ts";
 import { openRedisKeyVault } from "../../../gateway/keys/redis/redis-key-vault.ts";
 import { stateSchema } from "../../../gateway/state/state-settings.ts";
 import { metricSum } from "../../support/metric-text.ts";
 import { RedisProcess } from "../../support/redis/redis-process.ts";
-import {
-  type BenchGateway,
-  GATEWAY_PROGRAM,
-  type RunningChild,
-  startBenchGateway,
-  startChild,
-} from "../processes/programs.ts";
+import { type BenchGateway, GATEWAY_PROGRAM, startBenchGateway, startChild } from "../processes/programs.ts";
 import { cpuMs } from "../report.ts";
 import { endpointHost, type ScaleSettings } from "../settings.ts";
 
 /** The properties of the bench's keys: limits are counted in the store, and refuse nothing. */
 const REQUEST: Omit<KeyRequest, "name"> = {
-  owner: null,
-  env: "live",
-  models: "all",
   limits: { rpm: 100_000, itpm: 1_000_000_000, otpm: 1_000_000_000, concurrency: 1_000 },
   quota: { tokensPerDay: 1_000_000_000 },
-  priority: "DEFAULT",
-  weight: 1,
-  expiresAtMs: null,
 };
 
 function vaultAt(address: string, pepperFile: string) {
@@ -33,10 +20,7 @@ function vaultAt(address: string, pepperFile: string) {
   return openRedisKeyVault(redis, pepperFile, () => {});
 }
 
-/**
- * Adds `count` keys to the store at `address`. Resolves to the texts of the first `shown` of them, and to the duration
- * in milliseconds.
- */
+/** Adds keys to the store. Resolves to the texts of the first `shown` of them, and to the duration. */
 export async function storeKeys(
   address: string,
   pepperFile: string,
@@ -45,11 +29,10 @@ export async function storeKeys(
   const vault = await vaultAt(address, pepperFile);
   const beganMs = performance.now();
   const keys = await vault.update(true, (set, pepper) => {
-    const minting = { pepper, nowMs: Date.now(), random: randomBytes };
+    const nowMs = Date.now();
     const made = Array.from({ length: count }, (_, at) => {
-      // An empty set: searching for a free id among all others would take quadratic time.
-      const request = { ...REQUEST, name: `key ${at}` };
-      return createKey({ ...set, keys: [] }, request, minting).value;
+      // An empty set: copying all others for each key would take quadratic time.
+      return createKey({ ...set, keys: [] }, { ...REQUEST, name: `key ${at}` }, pepper, nowMs).value;
     });
     return {
       set: { ...set, revision: set.revision + 1, keys: [...set.keys, ...made.map(({ record }) => record)] },
@@ -61,11 +44,7 @@ export async function storeKeys(
 }
 
 const ENGINE_PROGRAM = join(import.meta.dirname, "../processes/engine-process.js");
-/**
- * The gateways' health checks: every 5 s, and with a long timeout, because one process answers for all endpoints. At
- * the start it accepts thousands of connections at once; gateways that timed out would retry, and it would never
- * finish.
- */
+/** With a long timeout: one process answers for all endpoints, and gateways that timed out would retry forever. */
 const HEALTH_CHECKS = { intervalMs: 5_000, timeoutMs: 20_000 };
 /** The time limit for a gateway to load all keys and have an endpoint, on a busy machine, in milliseconds. */
 const READY_TIMEOUT_MS = 300_000;
@@ -83,106 +62,73 @@ export type Cost = {
   readonly endpointsCpu: number;
 };
 
-/** An installation on this machine: gateways that share a store, in front of endpoints served by one process. */
-export class Installation {
-  readonly gateways: readonly BenchGateway[];
-  readonly keys: readonly string[];
-  /** The duration of writing the keys, in milliseconds. */
-  readonly keysWrittenMs: number;
-  /** The start time of each gateway in milliseconds, until its keys are loaded and an endpoint is healthy. */
-  readonly startedMs: readonly number[];
-  readonly store: RedisProcess;
-  readonly pepperFile: string;
-  readonly #engine: RunningChild;
+export type Installation = Awaited<ReturnType<typeof startInstallation>>;
 
-  private constructor(parts: {
-    readonly gateways: readonly BenchGateway[];
-    readonly keys: readonly string[];
-    readonly keysWrittenMs: number;
-    readonly startedMs: readonly number[];
-    readonly store: RedisProcess;
-    readonly pepperFile: string;
-    readonly engine: RunningChild;
-  }) {
-    this.gateways = parts.gateways;
-    this.keys = parts.keys;
-    this.keysWrittenMs = parts.keysWrittenMs;
-    this.startedMs = parts.startedMs;
-    this.store = parts.store;
-    this.pepperFile = parts.pepperFile;
-    this.#engine = parts.engine;
-  }
-
-  static async start(scale: ScaleSettings, folder: string): Promise<Installation> {
-    const store = await RedisProcess.start("--appendonly", "yes", "--appendfsync", "everysec");
-    const pepperFile = join(folder, "pepper");
-    const { keys, tookMs } = await storeKeys(store.address, pepperFile, { count: scale.keys, shown: scale.streams });
-    // One server that listens on all addresses of this machine serves as many endpoints.
-    const engine = await startChild("endpoints", ENGINE_PROGRAM, ["0.0.0.0"], folder);
-    const port = String(engine.ready.address).split(":").at(-1);
-    const endpoints = Array.from({ length: scale.endpoints }, (_, at) => ({ address: `${endpointHost(at)}:${port}` }));
-    const most = { maxPendingRequests: 100_000 };
-    const cluster = { model: "svc-qwen", endpoints, healthChecks: HEALTH_CHECKS, circuitBreakers: most };
-    const settings = {
-      clusters: [cluster],
-      keys: { redis: { pepperFile } },
-      state: { redis: { url: `redis://${store.address}` } },
-    };
-    const started = await Promise.all(
-      Array.from({ length: scale.gateways }, async (_, at) => {
-        const beganMs = performance.now();
-        const options = { engines: [], settings, readyTimeoutMs: READY_TIMEOUT_MS };
-        const gateway = await startBenchGateway(GATEWAY_PROGRAM, join(folder, `gateway-${at}`), options);
-        return { gateway, tookMs: performance.now() - beganMs };
-      }),
-    );
-    const gateways = started.map(({ gateway }) => gateway);
-    const startedMs = started.map((each) => each.tookMs);
-    return new Installation({ gateways, keys, keysWrittenMs: tookMs, startedMs, store, pepperFile, engine });
-  }
-
-  async healthy(): Promise<number> {
-    const pages = await Promise.all(this.gateways.map((gateway) => statsOf(gateway)));
-    return Math.min(...pages.map((page) => metricSum(page, "svc_cluster_membership_healthy")));
-  }
-
-  async cost(wait: () => Promise<unknown>): Promise<Cost> {
-    // The event-loop delays count from the last scrape.
-    for (const gateway of this.gateways) await statsOf(gateway);
-    const before = await this.#used();
-    await wait();
-    const after = await this.#used();
-    const pages = await Promise.all(this.gateways.map((gateway) => statsOf(gateway)));
-    const percent = (beforeMs: number, afterMs: number) => (100 * (afterMs - beforeMs)) / (after.atMs - before.atMs);
-    return {
-      gatewayCpu: percent(before.gatewaysMs, after.gatewaysMs) / this.gateways.length,
-      loopP99Ms: 1_000 * Math.max(...pages.map((page) => metricSum(page, "nodejs_eventloop_lag_p99_seconds"))),
-      gatewayMiB: Math.max(...pages.map((page) => metricSum(page, "process_resident_memory_bytes"))) / 2 ** 20,
-      storeCpu: percent(before.storeMs, after.storeMs),
-      storeCommands: (1_000 * (after.commands - before.commands)) / (after.atMs - before.atMs),
-      endpointsCpu: percent(before.endpointsMs, after.endpointsMs),
-    };
-  }
-
-  async storeMiB(): Promise<number> {
-    return infoNumber(String(await this.store.ask("INFO", "memory")), "used_memory") / 2 ** 20;
-  }
-
-  async stop(): Promise<void> {
-    await Promise.all([...this.gateways, this.#engine].map((child) => child.stop()));
-    await this.store.end();
-  }
-
-  async #used() {
-    const info = String(await this.store.ask("INFO", "everything"));
+/** Starts gateways that share a store, in front of endpoints served by one process. */
+export async function startInstallation(scale: ScaleSettings, folder: string) {
+  const store = await RedisProcess.start("--appendonly", "yes", "--appendfsync", "everysec");
+  const pepperFile = join(folder, "pepper");
+  const { keys, tookMs } = await storeKeys(store.address, pepperFile, { count: scale.keys, shown: scale.streams });
+  // One server that listens on all addresses of this machine serves as many endpoints.
+  const engine = await startChild("endpoints", ENGINE_PROGRAM, ["0.0.0.0"], folder);
+  const port = String(engine.ready.address).split(":").at(-1);
+  const endpoints = Array.from({ length: scale.endpoints }, (_, at) => ({ address: `${endpointHost(at)}:${port}` }));
+  const most = { maxPendingRequests: 100_000 };
+  const cluster = { model: "svc-qwen", endpoints, healthChecks: HEALTH_CHECKS, circuitBreakers: most };
+  const settings = {
+    clusters: [cluster],
+    keys: { redis: { pepperFile } },
+    state: { redis: { url: `redis://${store.address}` } },
+  };
+  const started = await Promise.all(
+    Array.from({ length: scale.gateways }, async (_, at) => {
+      const beganMs = performance.now();
+      const options = { engines: [], settings, readyTimeoutMs: READY_TIMEOUT_MS };
+      const gateway = await startBenchGateway(GATEWAY_PROGRAM, join(folder, `gateway-${at}`), options);
+      return { gateway, tookMs: performance.now() - beganMs };
+    }),
+  );
+  const gateways = started.map(({ gateway }) => gateway);
+  const pages = () => Promise.all(gateways.map((gateway) => statsOf(gateway)));
+  const used = async () => {
+    const info = String(await store.ask("INFO", "everything"));
     return {
       atMs: performance.now(),
-      gatewaysMs: this.gateways.reduce((sum, { pid }) => sum + cpuMs(pid), 0),
-      endpointsMs: cpuMs(this.#engine.pid),
+      gatewaysMs: gateways.reduce((sum, { pid }) => sum + cpuMs(pid), 0),
+      endpointsMs: cpuMs(engine.pid),
       storeMs: 1_000 * (infoNumber(info, "used_cpu_sys") + infoNumber(info, "used_cpu_user")),
       commands: infoNumber(info, "total_commands_processed"),
     };
-  }
+  };
+  return {
+    ...{ gateways, keys, store, pepperFile },
+    keysWrittenMs: tookMs,
+    /** The start time of each gateway in milliseconds, until its keys are loaded and an endpoint is healthy. */
+    startedMs: started.map((each) => each.tookMs),
+    healthy: async () => Math.min(...(await pages()).map((page) => metricSum(page, "svc_cluster_membership_healthy"))),
+    async cost(wait: () => Promise<unknown>): Promise<Cost> {
+      // The event-loop delays count from the last scrape.
+      await pages();
+      const before = await used();
+      await wait();
+      const after = await used();
+      const texts = await pages();
+      const percent = (beforeMs: number, afterMs: number) => (100 * (afterMs - beforeMs)) / (after.atMs - before.atMs);
+      return {
+        gatewayCpu: percent(before.gatewaysMs, after.gatewaysMs) / gateways.length,
+        loopP99Ms: 1_000 * Math.max(...texts.map((page) => metricSum(page, "nodejs_eventloop_lag_p99_seconds"))),
+        gatewayMiB: Math.max(...texts.map((page) => metricSum(page, "process_resident_memory_bytes"))) / 2 ** 20,
+        storeCpu: percent(before.storeMs, after.storeMs),
+        storeCommands: (1_000 * (after.commands - before.commands)) / (after.atMs - before.atMs),
+        endpointsCpu: percent(before.endpointsMs, after.endpointsMs),
+      };
+    },
+    storeMiB: async () => infoNumber(String(await store.ask("INFO", "memory")), "used_memory") / 2 ** 20,
+    async stop(): Promise<void> {
+      await Promise.all([...gateways, engine].map((child) => child.stop()));
+      await store.end();
+    },
+  };
 }
 
 async function statsOf({ ready }: BenchGateway): Promise<string> {

@@ -7,15 +7,13 @@ import { LoadClient } from "../load.ts";
 import { ENDLESS, requestText } from "../processes/requests.ts";
 import { type BenchResult, percentile, type Row } from "../report.ts";
 import type { BenchSettings } from "../settings.ts";
-import { type Cost, Installation, storeKeys } from "./installation.ts";
+import { type Cost, type Installation, startInstallation, storeKeys } from "./installation.ts";
 
 const LENGTH_FACTOR = 4;
 /** The time limit for a state of the installation, in milliseconds: a busy machine takes minutes. */
 const PATIENCE_MS = 600_000;
-/** The time between two progress messages, in milliseconds. */
 const PROGRESS_MS = 5_000;
 
-/** Runs a large installation on this machine and measures the cost of its parts; it asserts nothing. */
 export async function scaleBench({ scale, seconds }: BenchSettings): Promise<BenchResult> {
   const { endpoints, keys, streams, gateways } = scale;
   const result = {
@@ -33,7 +31,7 @@ export async function scaleBench({ scale, seconds }: BenchSettings): Promise<Ben
   if (!HAS_REDIS) return { ...result, rows: [], notes: [`Not measured: ${NO_REDIS}.`] };
   const folder = await mkdtemp(join(tmpdir(), "svc-bench-scale-"));
   progress(`starting: ${keys} keys are written, then ${gateways} gateways read them`);
-  const installation = await Installation.start(scale, folder);
+  const installation = await startInstallation(scale, folder);
   try {
     return { ...result, ...(await measure(installation, endpoints, 1_000 * seconds * LENGTH_FACTOR)) };
   } finally {
@@ -107,7 +105,6 @@ function openStreams(
   );
 }
 
-/** Resolves to the time until all gateways accepted a new key, from its creation, in milliseconds. */
 async function changeKnownMs({ gateways, store, pepperFile }: Installation): Promise<number> {
   const beganMs = performance.now();
   const { keys } = await storeKeys(store.address, pepperFile, { count: 1, shown: 1 });
@@ -117,7 +114,6 @@ async function changeKnownMs({ gateways, store, pepperFile }: Installation): Pro
   return performance.now() - beganMs;
 }
 
-/** Resolves to the time until the condition held, in milliseconds, or to the time limit. */
 async function timeOf(condition: () => Promise<boolean>): Promise<number> {
   const beganMs = performance.now();
   while (!(await condition())) {

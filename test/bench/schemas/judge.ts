@@ -22,7 +22,6 @@ export type Judged = {
   readonly outcome: Outcome;
   readonly strict: Outcome;
   readonly why: string | undefined;
-  /** The time of converting the schema to a grammar text, in milliseconds. */
   readonly translationMs: number;
 };
 
@@ -71,10 +70,7 @@ function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/**
- * The figures for MaskBench published by its authors in March 2025: the schemas with all tests right, and the reasons
- * for the others. `broken` are time-outs, crashes and lack of memory.
- */
+/** The figures published for MaskBench in March 2025; `broken` are time-outs, crashes and lack of memory. */
 export const PUBLISHED: readonly Row[] = [
   { who: "LLGuidance 0.7.10", right: 8909, refused: 2377, validRefused: 20, invalidLet: 0, broken: 0 },
   { who: "XGrammar 0.1.17", right: 8122, refused: 90, validRefused: 1408, invalidLet: 1368, broken: 278 },

@@ -3,10 +3,7 @@ import { cpus } from "node:os";
 import { basename, dirname } from "node:path";
 import { type BenchResult, markdownTable, type Row } from "../report.ts";
 
-/**
- * Writes the results of the stand as a Markdown page, with an SVG plot per cell beside it, named after the page.
- * Creates the folder.
- */
+/** Writes the results of the stand as a Markdown page, with an SVG plot per cell beside it. */
 export async function writePage(file: string, result: BenchResult): Promise<void> {
   const titles = new Set(result.rows.map(({ cell }) => String(cell)));
   const sections: string[] = [];
@@ -41,10 +38,7 @@ const VALUES = 90;
 const ROW = 26;
 const HEAD = 34;
 
-/**
- * Draws horizontal bars with their ranges as SVG; missing measurements have none. Bars are cut off at ten times the
- * smallest value, so that short bars stay distinguishable.
- */
+/** Draws bars with their ranges; those above ten times the smallest value are cut off, so that short ones differ. */
 export function barChart(title: string, bars: readonly Bar[]): string {
   const measured = bars.filter(({ value }) => Number.isFinite(value));
   const least = Math.min(...measured.map(({ value }) => value));

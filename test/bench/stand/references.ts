@@ -8,18 +8,12 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { stringify } from "yaml";
 import { freePort } from "../../support/free-port.ts";
 
-export type Origin = {
-  readonly originPort: number;
-};
-
+type Origin = { readonly originPort: number };
 type Place = Origin & { readonly folder: string; readonly port: number };
 
 type Started = Pick<ReferenceProgram, "program" | "args" | "readyPath">;
 
-/**
- * The alternatives to the gateway: proxies that do not parse the formats, and model gateways. Each runs as one process
- * with one worker thread if possible, and logs every request, as the gateway does.
- */
+/** The alternatives to the gateway, each with one worker if possible; they log every request, as the gateway does. */
 const REFERENCES: Readonly<Record<string, (place: Place) => Promise<Started | undefined>>> = {
   nginx: withFile("nginx", "nginx.conf", nginxConfig, () => ["-p", ".", "-c", "nginx.conf", "-e", "error.log"]),
   haproxy: withFile("haproxy", "haproxy.cfg", haproxyConfig, () => ["-f", "haproxy.cfg"]),
@@ -34,10 +28,7 @@ const REFERENCES: Readonly<Record<string, (place: Place) => Promise<Started | un
 
 export const REFERENCE_NAMES: readonly string[] = Object.keys(REFERENCES);
 
-/**
- * Starts the named references that are installed, in front of `origin`. Also returns the names of the others, with the
- * reason.
- */
+/** Starts the named references that are installed. Also returns the names of the others, with the reason. */
 export async function startReferences(
   names: readonly string[],
   origin: Origin,
@@ -190,18 +181,11 @@ function litellmConfig({ originPort }: Place): string {
   });
 }
 
-/** The start limit of a reference, in milliseconds; some load thousands of modules. */
 const START_MS = 90_000;
 
-export type Reference = {
-  readonly name: string;
-  readonly pid: number;
-  readonly port: number;
-  restart(): Promise<void>;
-  stop(): Promise<void>;
-};
+export type Reference = Awaited<ReturnType<typeof startReference>>;
 
-export type ReferenceProgram = {
+type ReferenceProgram = {
   readonly name: string;
   readonly program: string;
   readonly args: readonly string[];
@@ -211,8 +195,7 @@ export type ReferenceProgram = {
   readonly readyPath?: string;
 };
 
-/** Starts a reference; resolves when it can serve. Rejects with the end of its log if it does not start. */
-export async function startReference(options: ReferenceProgram): Promise<Reference> {
+async function startReference(options: ReferenceProgram) {
   const { name, port } = options;
   let running = await run(options);
   return {
@@ -220,7 +203,7 @@ export async function startReference(options: ReferenceProgram): Promise<Referen
     get pid() {
       return running.child.pid ?? 0;
     },
-    async restart() {
+    async restart(): Promise<void> {
       await running.end();
       running = await run(options);
     },
@@ -280,23 +263,19 @@ function folders(): readonly string[] {
 }
 
 /** Returns the path of a program on the PATH or in a folder of references; undefined if there is none. */
-export function programOf(name: string): string | undefined {
+function programOf(name: string): string | undefined {
   const path = (process.env.PATH ?? "").split(delimiter).map((folder) => join(folder, name));
-  return [...folders().map((folder) => join(folder, "bin", name)), ...path].find((file) =>
-    isThere(file, constants.X_OK),
-  );
+  return [...folders().map((folder) => join(folder, "bin", name)), ...path].find((file) => {
+    try {
+      accessSync(file, constants.X_OK);
+      return true;
+    } catch {
+      return false;
+    }
+  });
 }
 
-function isThere(file: string, mode: number): boolean {
-  try {
-    accessSync(file, mode);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-export function accepts(port: number): Promise<boolean> {
+function accepts(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect(port, "127.0.0.1");
     socket.once("connect", () => {

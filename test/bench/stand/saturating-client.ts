@@ -23,10 +23,7 @@ export class SaturatingClient {
     this.#timesMs = [];
   }
 
-  /**
-   * Returns the times from each request's write to the last byte of its reply since `start`, in milliseconds. Throws if
-   * the target replied with a status other than 200, or closed a connection within a reply.
-   */
+  /** Returns the times of whole requests in milliseconds. Throws if one was refused or cut. */
   read(): readonly number[] {
     if (this.#failure) throw this.#failure;
     return this.#timesMs;

@@ -59,7 +59,6 @@ function cellName(cell: Cell): string {
 
 export const CELL_NAMES: readonly string[] = CELLS.full.map(cellName);
 
-/** Returns the cells of an extent, or the named ones of all cells. */
 export function cellsOf(extent: Extent, names: readonly string[] | undefined): readonly Cell[] {
   return names ? CELLS.full.filter((cell) => names.includes(cellName(cell))) : CELLS[extent];
 }
@@ -86,10 +85,7 @@ const GATEWAYS = {
   "gateway-grpc": { upstream: { wire: "grpc" } },
 } as const;
 
-/**
- * The targets that an extent omits unless they are named: the default ends within ten minutes, the quick mode within
- * one.
- */
+/** Omitted unless named: the default ends within ten minutes, the quick mode within one. */
 const LEFT_OUT: Readonly<Record<Extent, readonly string[]>> = {
   quick: ["gateway-grpc", "haproxy", "litellm"],
   default: ["gateway-grpc"],
@@ -104,13 +100,11 @@ export const STAND_TARGETS: readonly string[] = [...Object.keys(GATEWAYS), ...RE
 type Stood = Target & {
   readonly pid: number;
   readonly key: string;
-  /** Restarts the target; absent if never needed. */
   restart?(): Promise<void>;
 };
 
 type EngineReady = { readonly address: string; readonly ssePort: number };
 
-/** One measurement of a target in a cell; NaN for numbers that the cell does not have. */
 export type StandReading = {
   /** CPU time per delta or request, in microseconds. */
   readonly cpuUs: number;
@@ -126,7 +120,6 @@ export type StandReading = {
 const READINGS = ["cpuUs", "perSecond", "p50Ms", "p99Ms", "gapP99Ms", "residentMb"] as const;
 const COMPARED = ["nginx", "smg", "envoy"] as const;
 
-/** Measures the gateway and its alternatives in one run on the same CPU. */
 export async function standBench(settings: BenchSettings): Promise<BenchResult> {
   const extent: Extent = settings.full ? "full" : settings.quick ? "quick" : "default";
   const folder = await mkdtemp(join(tmpdir(), "svc-stand-"));
@@ -197,10 +190,7 @@ function nameOf(name: string, format: BenchFormat): string {
   return format === "chat" ? name : `${name} ${format}`;
 }
 
-/**
- * Waits until a target is idle. A target that stays busy is restarted: it would process abandoned responses on the CPU
- * of the next measurement.
- */
+/** Waits until a target is idle; restarts it if it stays busy with abandoned responses. */
 async function rest(target: Stood): Promise<void> {
   // Reading the CPU time of an ended process fails; it counts as busy.
   for (let waitedMs = 0; waitedMs < MOST_REST_MS; waitedMs += REST_MS)

@@ -95,6 +95,10 @@ describe("routing", () => {
     await expectErrorA(await service.gateway.post("/v1/nope", {}), 404, "unknown_url", null);
     await expectErrorB(await service.gateway.post("/v1/messages/nope", {}), 404, "not_found_error");
   });
+
+  test.each(["/", "/api/hello"])("HEAD %s, by which agents probe the service, needs no key", async (path) => {
+    expect((await send(path, { method: "HEAD" })).status).toBe(200);
+  });
 });
 
 describe("bodies", () => {

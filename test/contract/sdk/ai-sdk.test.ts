@@ -1,29 +1,21 @@
-import { createAnthropic } from "@ai-sdk/anthropic";
-import { createOpenAI } from "@ai-sdk/openai";
-import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import { generateText, jsonSchema, type LanguageModel, streamText, type ToolSet } from "ai";
 import { describe, expect, test } from "vitest";
 import { lostMidway } from "../../support/engine/lost-midway.ts";
 import { TRANSCRIPTS, transcript } from "../../support/events/transcripts.ts";
 import { ERROR_FRAMES, serviceOfFile } from "../../support/gateway/scripted-service.ts";
+import { AI_MODELS, optionsOf } from "./clients.ts";
 
 const service = serviceOfFile({ gateway: { formats: ERROR_FRAMES } });
 
-const options = () => ({ apiKey: service.gateway.key, baseURL: `${service.gateway.baseUrl}/v1` });
 const summary = { openai: { reasoningSummary: "auto", store: false, forceReasoning: true } };
 
-/** The provider's model, its further options, and whether it shows reasoning. */
+/** The provider of a model, its further options, and whether it shows reasoning. */
 const PROVIDERS = [
-  [
-    "case 73b: openai-compatible",
-    () => createOpenAICompatible({ name: "svc", includeUsage: true, ...options() })("svc-qwen"),
-    {},
-    true,
-  ],
-  ["case 73c: openai, chat", () => createOpenAI(options()).chat("svc-qwen"), {}, false],
-  ["case 130b: openai, responses", () => createOpenAI(options()).responses("svc-qwen"), summary, true],
-  ["case 103b: anthropic", () => createAnthropic(options())("svc-qwen"), {}, true],
-] as const satisfies readonly (readonly [string, () => LanguageModel, object, boolean])[];
+  ["case 73b: openai-compatible", AI_MODELS["openai-compatible"], {}, true],
+  ["case 73c: openai, chat", AI_MODELS["openai, chat"], {}, false],
+  ["case 130b: openai, responses", AI_MODELS["openai, responses"], summary, true],
+  ["case 103b: anthropic", AI_MODELS.anthropic, {}, true],
+] as const;
 
 const anyArguments: ToolSet[string] = { inputSchema: jsonSchema({ type: "object" }) };
 
@@ -58,7 +50,9 @@ function summaryOf({ text, reasoningText, finishReason, toolCalls, usage }: Answ
   };
 }
 
-describe.each(PROVIDERS)("%s", (_, model, providerOptions, showsReasoning) => {
+describe.each(PROVIDERS)("%s", (_, modelOf, providerOptions, showsReasoning) => {
+  const model = () => modelOf(optionsOf(service));
+
   async function streamedAnswer() {
     const errors: unknown[] = [];
     const result = streamText({

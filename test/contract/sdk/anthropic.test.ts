@@ -1,22 +1,15 @@
-import Anthropic from "@anthropic-ai/sdk";
-import Anthropic0 from "anthropic-sdk-0";
 import { describe, expect, test } from "vitest";
 import { lostMidway } from "../../support/engine/lost-midway.ts";
 import { TRANSCRIPTS, transcript } from "../../support/events/transcripts.ts";
 import { ERROR_FRAMES, serviceOfFile } from "../../support/gateway/scripted-service.ts";
+import { ANTHROPIC, anthropicOf } from "./clients.ts";
 
 const service = serviceOfFile({ gateway: { formats: ERROR_FRAMES } });
 
 const request = { model: "svc-qwen", max_tokens: 64, messages: [{ role: "user" as const, content: "hi" }] };
 
-/** The API used here is the same in both major versions, so one type serves both. */
-const MAJORS = [
-  ["@anthropic-ai/sdk 1", Anthropic],
-  ["@anthropic-ai/sdk 0.65", Anthropic0 as unknown as typeof Anthropic],
-] as const;
-
-describe.each(MAJORS)("%s", (_, Sdk) => {
-  const client = () => new Sdk({ apiKey: service.gateway.key, baseURL: service.gateway.baseUrl, maxRetries: 0 });
+describe.each(ANTHROPIC)("%s", (_, Sdk) => {
+  const client = () => anthropicOf(service, Sdk);
 
   test.each(TRANSCRIPTS)("case 103a: its stream helper folds %s to the folded reply", async (name) => {
     service.play(transcript(name));

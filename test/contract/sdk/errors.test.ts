@@ -1,14 +1,10 @@
-import { createAnthropic } from "@ai-sdk/anthropic";
-import { createOpenAI } from "@ai-sdk/openai";
-import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import Anthropic from "@anthropic-ai/sdk";
-import { APICallError, generateText, type LanguageModel } from "ai";
-import Anthropic0 from "anthropic-sdk-0";
-import OpenAI from "openai";
-import OpenAI5 from "openai-5";
+import { APICallError, generateText } from "ai";
+import type OpenAI from "openai";
 import { beforeAll, describe, expect, test } from "vitest";
 import { EngineError, type ErrorReason } from "../../../engine/errors.ts";
 import { serviceOfFile } from "../../support/gateway/scripted-service.ts";
+import { AI_MODELS, ANTHROPIC, OPENAI } from "./clients.ts";
 
 const service = serviceOfFile({ gateway: { maxBodyBytes: 4_096 } });
 let narrow: string;
@@ -22,182 +18,88 @@ beforeAll(async () => {
 
 type Call = { readonly key: string; readonly model: string; readonly text: string };
 
-const baseURL = () => `${service.gateway.baseUrl}/v1`;
-
-/** The API used here is the same in both major versions, so one type serves both. */
-const openaiChat =
-  (Sdk: typeof OpenAI) =>
-  ({ key, model, text }: Call) =>
-    new Sdk({ apiKey: key, baseURL: baseURL(), maxRetries: 0 }).chat.completions.create({
-      model,
-      messages: [{ role: "user", content: text }],
-    });
-
-const openaiResponses =
-  (Sdk: typeof OpenAI) =>
-  ({ key, model, text }: Call) =>
-    new Sdk({ apiKey: key, baseURL: baseURL(), maxRetries: 0 }).responses.create({ model, input: text });
-
-const anthropicMessages =
-  (Sdk: typeof Anthropic) =>
-  ({ key, model, text }: Call) =>
-    new Sdk({ apiKey: key, baseURL: service.gateway.baseUrl, maxRetries: 0 }).messages.create({
-      model,
-      max_tokens: 16,
-      messages: [{ role: "user", content: text }],
-    });
-
-const aiSdk =
-  (provider: (call: Call) => LanguageModel) =>
-  (call: Call): Promise<unknown> =>
-    generateText({ model: provider(call), prompt: call.text, maxRetries: 0, maxOutputTokens: 16 });
-
-const Openai5 = OpenAI5 as unknown as typeof OpenAI;
-const OldAnthropic = Anthropic0 as unknown as typeof Anthropic;
+const optionsFor = (key: string) => ({ apiKey: key, baseURL: `${service.gateway.baseUrl}/v1`, maxRetries: 0 });
+const turn = (content: string) => [{ role: "user" as const, content }];
 
 type ErrorClass = abstract new (...args: never[]) => Error;
 
-/** The SDK's error classes for our statuses; it has one class for all others from 500 on. */
-type Classes = {
-  readonly badRequest: ErrorClass;
-  readonly authentication: ErrorClass;
-  readonly notFound: ErrorClass;
-  readonly tooLarge: ErrorClass;
-  readonly rateLimit: ErrorClass;
-  readonly overloaded: ErrorClass;
-  readonly timeout: ErrorClass;
-};
-
-const openaiClasses = (Sdk: typeof OpenAI): Classes => ({
-  badRequest: Sdk.BadRequestError,
-  authentication: Sdk.AuthenticationError,
-  notFound: Sdk.NotFoundError,
-  tooLarge: Sdk.APIError,
-  rateLimit: Sdk.RateLimitError,
-  overloaded: Sdk.InternalServerError,
-  timeout: Sdk.InternalServerError,
+/** The SDK's error class for each of our statuses; those from 500 on share one where not said otherwise. */
+const classesOf = (Sdk: typeof OpenAI | typeof Anthropic): Record<number, ErrorClass> => ({
+  ...{ 400: Sdk.BadRequestError, 401: Sdk.AuthenticationError, 404: Sdk.NotFoundError, 413: Sdk.APIError },
+  ...{ 429: Sdk.RateLimitError, 504: Sdk.InternalServerError },
 });
 
-const oldAnthropicClasses: Classes = {
-  badRequest: OldAnthropic.BadRequestError,
-  authentication: OldAnthropic.AuthenticationError,
-  notFound: OldAnthropic.NotFoundError,
-  tooLarge: OldAnthropic.APIError,
-  rateLimit: OldAnthropic.RateLimitError,
-  overloaded: OldAnthropic.InternalServerError,
-  timeout: OldAnthropic.InternalServerError,
-};
-
-const anthropicClasses: Classes = {
-  badRequest: Anthropic.BadRequestError,
-  authentication: Anthropic.AuthenticationError,
-  notFound: Anthropic.NotFoundError,
-  tooLarge: Anthropic.ContentTooLargeError,
-  rateLimit: Anthropic.RateLimitError,
-  overloaded: Anthropic.OverloadedError,
-  timeout: Anthropic.GatewayTimeoutError,
-};
-
-const aiClasses: Classes = {
-  badRequest: APICallError,
-  authentication: APICallError,
-  notFound: APICallError,
-  tooLarge: APICallError,
-  rateLimit: APICallError,
-  overloaded: APICallError,
-  timeout: APICallError,
-};
-
-type Sdk = {
-  readonly name: string;
-  readonly call: (call: Call) => PromiseLike<unknown>;
-  readonly classes: Classes;
-  readonly overloadStatus: number;
-};
-
-const SDKS: readonly Sdk[] = [
-  { name: "openai, chat", call: openaiChat(OpenAI), classes: openaiClasses(OpenAI), overloadStatus: 503 },
-  { name: "openai 5, chat", call: openaiChat(Openai5), classes: openaiClasses(Openai5), overloadStatus: 503 },
-  { name: "openai, responses", call: openaiResponses(OpenAI), classes: openaiClasses(OpenAI), overloadStatus: 503 },
-  { name: "openai 5, responses", call: openaiResponses(Openai5), classes: openaiClasses(Openai5), overloadStatus: 503 },
-  { name: "anthropic 1", call: anthropicMessages(Anthropic), classes: anthropicClasses, overloadStatus: 529 },
-  { name: "anthropic 0.65", call: anthropicMessages(OldAnthropic), classes: oldAnthropicClasses, overloadStatus: 529 },
-  {
-    name: "ai, openai-compatible",
-    call: aiSdk(({ key, model }) => createOpenAICompatible({ name: "svc", apiKey: key, baseURL: baseURL() })(model)),
-    classes: aiClasses,
-    overloadStatus: 503,
-  },
-  {
-    name: "ai, openai chat",
-    call: aiSdk(({ key, model }) => createOpenAI({ apiKey: key, baseURL: baseURL() }).chat(model)),
-    classes: aiClasses,
-    overloadStatus: 503,
-  },
-  {
-    name: "ai, openai responses",
-    call: aiSdk(({ key, model }) => createOpenAI({ apiKey: key, baseURL: baseURL() }).responses(model)),
-    classes: aiClasses,
-    overloadStatus: 503,
-  },
-  {
-    name: "ai, anthropic",
-    call: aiSdk(({ key, model }) => createAnthropic({ apiKey: key, baseURL: baseURL() })(model)),
-    classes: aiClasses,
-    overloadStatus: 529,
-  },
+type Sdk = readonly [
+  name: string,
+  call: (call: Call) => PromiseLike<unknown>,
+  classes: Readonly<Record<number, ErrorClass>>,
 ];
 
-describe.each(SDKS)("$name", ({ call, classes, overloadStatus }) => {
-  async function thrownBy(fields: Partial<Call>): Promise<unknown> {
-    const whole = { key: service.gateway.key, model: "svc-qwen", text: "hi", ...fields };
-    try {
-      await call(whole);
-    } catch (error) {
-      return error;
-    }
-    throw new Error("the call did not fail");
-  }
+const SDKS: readonly Sdk[] = [
+  ...OPENAI.flatMap(([name, Sdk]): Sdk[] => {
+    const classes = { ...classesOf(Sdk), 503: Sdk.InternalServerError };
+    const client = ({ key }: Call) => new Sdk(optionsFor(key));
+    return [
+      [
+        `${name}, chat`,
+        (call) => client(call).chat.completions.create({ model: call.model, messages: turn(call.text) }),
+        classes,
+      ],
+      [`${name}, responses`, (call) => client(call).responses.create({ model: call.model, input: call.text }), classes],
+    ];
+  }),
+  ...ANTHROPIC.map(([name, Sdk]): Sdk => {
+    const { ContentTooLargeError, OverloadedError, GatewayTimeoutError } = Anthropic;
+    const newer = { 413: ContentTooLargeError, 529: OverloadedError, 504: GatewayTimeoutError };
+    const own = Sdk === Anthropic ? newer : { 529: Sdk.InternalServerError };
+    return [
+      name,
+      ({ key, model, text }) => {
+        const client = new Sdk({ ...optionsFor(key), baseURL: service.gateway.baseUrl });
+        return client.messages.create({ model, max_tokens: 16, messages: turn(text) });
+      },
+      { ...classesOf(Sdk), ...own },
+    ];
+  }),
+  ...Object.entries(AI_MODELS).map(([name, modelOf]): Sdk => {
+    const statuses = [400, 401, 404, 413, 429, 504, name === "anthropic" ? 529 : 503];
+    return [
+      `ai, ${name}`,
+      ({ key, model, text }) =>
+        generateText({ model: modelOf(optionsFor(key), model), prompt: text, maxRetries: 0, maxOutputTokens: 16 }),
+      Object.fromEntries(statuses.map((status) => [status, APICallError])),
+    ];
+  }),
+];
 
-  function expectThrown(error: unknown, expected: ErrorClass, status: number): void {
-    expect(error).toBeInstanceOf(expected);
-    const key = error instanceof APICallError ? "statusCode" : "status";
-    expect(error).toMatchObject({ [key]: status, message: expect.stringMatching(/.+/) });
-  }
-
-  function playFailure(reason: ErrorReason): void {
-    service.play(() => {
-      throw new EngineError(reason, "a failure");
-    });
-  }
-
-  test("400: a model outside the catalog", async () => {
-    expectThrown(await thrownBy({ model: "gpt-4o" }), classes.badRequest, 400);
+function failing(reason: ErrorReason): Partial<Call> {
+  service.play(() => {
+    throw new EngineError(reason, "a failure");
   });
+  return {};
+}
 
-  test("401: a wrong key", async () => {
-    expectThrown(await thrownBy({ key: "wrong" }), classes.authentication, 401);
-  });
+const FAILURES: Readonly<Record<number, () => Partial<Call>>> = {
+  400: () => ({ model: "gpt-4o" }),
+  401: () => ({ key: "wrong" }),
+  404: () => ({ key: narrow, model: "svc-glm53" }),
+  413: () => ({ text: "x".repeat(5_000) }),
+  429: () => ({ key: spent }),
+  503: () => failing("QUEUE_FULL"),
+  504: () => failing("DEADLINE"),
+  529: () => failing("QUEUE_FULL"),
+};
 
-  test("404: a model without access for the key", async () => {
-    expectThrown(await thrownBy({ key: narrow, model: "svc-glm53" }), classes.notFound, 404);
-  });
-
-  test("413: a body above the limit", async () => {
-    expectThrown(await thrownBy({ text: "x".repeat(5_000) }), classes.tooLarge, 413);
-  });
-
-  test("429: a key over its limit", async () => {
-    expectThrown(await thrownBy({ key: spent }), classes.rateLimit, 429);
-  });
-
-  test(`${overloadStatus}: an engine without capacity`, async () => {
-    playFailure("QUEUE_FULL");
-    expectThrown(await thrownBy({}), classes.overloaded, overloadStatus);
-  });
-
-  test("504: an engine that times out", async () => {
-    playFailure("DEADLINE");
-    expectThrown(await thrownBy({}), classes.timeout, 504);
+describe.each(SDKS)("%s", (_, call, classes) => {
+  test.each(Object.entries(classes))("throws its error for status %s", async (status, expected) => {
+    const fields = FAILURES[Number(status)]?.();
+    const sent = async () => call({ key: service.gateway.key, model: "svc-qwen", text: "hi", ...fields });
+    const thrown = await sent().then(
+      () => expect.fail("the call did not fail"),
+      (error: unknown) => error,
+    );
+    expect(thrown).toBeInstanceOf(expected);
+    const key = thrown instanceof APICallError ? "statusCode" : "status";
+    expect(thrown).toMatchObject({ [key]: Number(status), message: expect.stringMatching(/.+/) });
   });
 });

@@ -1,23 +1,17 @@
-import { createAnthropic } from "@ai-sdk/anthropic";
-import { createOpenAI } from "@ai-sdk/openai";
-import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
-import Anthropic from "@anthropic-ai/sdk";
+import type Anthropic from "@anthropic-ai/sdk";
 import { type LanguageModel, streamText } from "ai";
-import Anthropic0 from "anthropic-sdk-0";
-import OpenAI from "openai";
-import OpenAI5 from "openai-5";
+import type OpenAI from "openai";
 import { expect, test } from "vitest";
 import { blockEnd, delta, finished, started, textStart } from "../../support/events/events.ts";
 import { gate } from "../../support/gate.ts";
 import { serviceOfFile } from "../../support/gateway/scripted-service.ts";
 import { watchedFetch } from "../../support/http/watched-fetch.ts";
+import { AI_MODELS, ANTHROPIC, type ClientOptions, OPENAI, optionsOf } from "./clients.ts";
 
 const service = serviceOfFile({ gateway: { timeouts: { keepAliveIntervalMs: 20 } } });
 
-type Options = { readonly apiKey: string; readonly baseURL: string; readonly fetch: typeof fetch };
-
 /** Streams one answer and returns its text. */
-type Read = (options: Options) => Promise<string>;
+type Read = (options: ClientOptions) => Promise<string>;
 
 const messages = [{ role: "user" as const, content: "hi" }];
 
@@ -44,7 +38,7 @@ const anthropic =
   };
 
 const aiSdk =
-  (model: (options: Options) => LanguageModel): Read =>
+  (model: (options: ClientOptions) => LanguageModel): Read =>
   async (options) => {
     const errors: unknown[] = [];
     const result = streamText({
@@ -58,18 +52,11 @@ const aiSdk =
     return text;
   };
 
-/** The API used here is the same in both major versions, so one type serves both. */
 const READERS: readonly (readonly [string, Read])[] = [
-  ["openai, chat", openaiChat(OpenAI)],
-  ["openai 5, chat", openaiChat(OpenAI5 as unknown as typeof OpenAI)],
-  ["openai, responses", openaiResponses(OpenAI)],
-  ["openai 5, responses", openaiResponses(OpenAI5 as unknown as typeof OpenAI)],
-  ["anthropic 1", anthropic(Anthropic)],
-  ["anthropic 0.65", anthropic(Anthropic0 as unknown as typeof Anthropic)],
-  ["ai, openai-compatible", aiSdk((options) => createOpenAICompatible({ name: "svc", ...options })("svc-qwen"))],
-  ["ai, openai chat", aiSdk((options) => createOpenAI(options).chat("svc-qwen"))],
-  ["ai, openai responses", aiSdk((options) => createOpenAI(options).responses("svc-qwen"))],
-  ["ai, anthropic", aiSdk((options) => createAnthropic(options)("svc-qwen"))],
+  ...OPENAI.map(([name, Sdk]) => [`${name}, chat`, openaiChat(Sdk)] as const),
+  ...OPENAI.map(([name, Sdk]) => [`${name}, responses`, openaiResponses(Sdk)] as const),
+  ...ANTHROPIC.map(([name, Sdk]) => [name, anthropic(Sdk)] as const),
+  ...Object.entries(AI_MODELS).map(([name, modelOf]) => [`ai, ${name}`, aiSdk(modelOf)] as const),
 ];
 
 const SIGN_OF_LIFE = /: keep-alive|event: ping|event: keepalive/;
@@ -84,8 +71,7 @@ test.each(READERS)("%s continues after keep-alives, before the first event and a
     yield [delta(0, "half"), blockEnd(0), finished()];
   });
   const text = await read({
-    apiKey: service.gateway.key,
-    baseURL: `${service.gateway.baseUrl}/v1`,
+    ...optionsOf(service),
     fetch: watchedFetch([
       { found: (seen) => SIGN_OF_LIFE.test(seen), act: queued.open },
       { found: (seen) => SIGN_OF_LIFE.test(seen.split("half and ")[1] ?? ""), act: amid.open },

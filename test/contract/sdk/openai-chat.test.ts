@@ -1,10 +1,9 @@
-import OpenAI from "openai";
-import OpenAI5 from "openai-5";
 import { describe, expect, test } from "vitest";
 import { lostMidway } from "../../support/engine/lost-midway.ts";
 import { TRANSCRIPTS, transcript } from "../../support/events/transcripts.ts";
 import { ERROR_FRAMES, serviceOfFile } from "../../support/gateway/scripted-service.ts";
 import { valueAt } from "../../support/http/value-at.ts";
+import { OPENAI, openaiOf } from "./clients.ts";
 
 const service = serviceOfFile({ gateway: { formats: ERROR_FRAMES } });
 
@@ -14,15 +13,8 @@ const request = {
   stream_options: { include_usage: true },
 };
 
-/** The API used here is the same in both major versions, so one type serves both. */
-const MAJORS = [
-  ["openai", OpenAI],
-  ["openai 5", OpenAI5 as unknown as typeof OpenAI],
-] as const;
-
-describe.each(MAJORS)("%s", (_, Sdk) => {
-  const client = () =>
-    new Sdk({ apiKey: service.gateway.key, baseURL: `${service.gateway.baseUrl}/v1`, maxRetries: 0 });
+describe.each(OPENAI)("%s", (_, Sdk) => {
+  const client = () => openaiOf(service, Sdk);
 
   test.each(TRANSCRIPTS)("case 73a: its stream helper folds %s to the folded reply", async (name) => {
     service.play(transcript(name));

@@ -1,22 +1,13 @@
-import OpenAI from "openai";
-import OpenAI5 from "openai-5";
+import type OpenAI from "openai";
 import { describe, expect, test } from "vitest";
 import { lostMidway } from "../../support/engine/lost-midway.ts";
 import { TRANSCRIPTS, transcript } from "../../support/events/transcripts.ts";
 import { serviceOfFile } from "../../support/gateway/scripted-service.ts";
+import { OPENAI, openaiOf } from "./clients.ts";
 
 const service = serviceOfFile();
 
 const request = { model: "svc-qwen", input: "hi", reasoning: { summary: "auto" as const } };
-
-/**
- * The API used here is the same in both major versions, so one type serves both. Version 5's helper takes the final
- * object from `response.completed` only; at any other end its snapshot stays unfinished.
- */
-const MAJORS = [
-  ["openai", OpenAI, true],
-  ["openai 5", OpenAI5 as unknown as typeof OpenAI, false],
-] as const;
 
 /** Ids are new in every reply. */
 function withoutIds(output: readonly object[]): object[] {
@@ -33,9 +24,11 @@ async function terminalResponse(client: OpenAI) {
   return last.response;
 }
 
-describe.each(MAJORS)("%s", (_, Sdk, takesEveryEnd) => {
-  const client = () =>
-    new Sdk({ apiKey: service.gateway.key, baseURL: `${service.gateway.baseUrl}/v1`, maxRetries: 0 });
+describe.each(OPENAI)("%s", (name, Sdk) => {
+  // The helper of version 5 takes the final object from `response.completed` only; at any other end its snapshot stays
+  // unfinished.
+  const takesEveryEnd = name !== "openai 5";
+  const client = () => openaiOf(service, Sdk);
 
   test.each(TRANSCRIPTS)("case 130a: its stream helper folds %s to the folded reply", async (name) => {
     service.play(transcript(name));

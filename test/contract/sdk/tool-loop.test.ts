@@ -1,9 +1,6 @@
-import { createAnthropic } from "@ai-sdk/anthropic";
-import { createOpenAI } from "@ai-sdk/openai";
-import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
-import Anthropic from "@anthropic-ai/sdk";
+import type Anthropic from "@anthropic-ai/sdk";
 import { jsonSchema, type LanguageModel, stepCountIs, streamText, type ToolSet } from "ai";
-import OpenAI from "openai";
+import type OpenAI from "openai";
 import { expect, test } from "vitest";
 import { FinishReason, type GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
@@ -19,6 +16,7 @@ import {
   toolCallStart,
 } from "../../support/events/events.ts";
 import { serviceOfFile } from "../../support/gateway/scripted-service.ts";
+import { AI_MODELS, anthropicOf, type ClientOptions, openaiOf, optionsOf } from "./clients.ts";
 
 /* A turn that calls two tools, and the turn after their results: the model's output comes back unchanged. */
 
@@ -44,14 +42,11 @@ const NAME = "read_file";
 /** The result of a tool. */
 const contentOf = (input: unknown) => `text of ${JSON.stringify(input)}`;
 
-const baseURL = () => `${service.gateway.baseUrl}/v1`;
-const apiKey = () => service.gateway.key;
-
 /** Plays both turns and returns the last text. */
 type Loop = () => Promise<string>;
 
 const openaiChat: Loop = async () => {
-  const client = new OpenAI({ apiKey: apiKey(), baseURL: baseURL(), maxRetries: 0 });
+  const client = openaiOf(service);
   const tools = [{ type: "function" as const, function: { name: NAME, parameters: schema } }];
   const messages: OpenAI.ChatCompletionMessageParam[] = [{ role: "user", content: "hi" }];
   const create = () => client.chat.completions.create({ model: "svc-qwen", messages, tools });
@@ -65,7 +60,7 @@ const openaiChat: Loop = async () => {
 };
 
 const openaiResponses: Loop = async () => {
-  const client = new OpenAI({ apiKey: apiKey(), baseURL: baseURL(), maxRetries: 0 });
+  const client = openaiOf(service);
   const tools = [{ type: "function" as const, name: NAME, parameters: schema, strict: false }];
   const input: OpenAI.Responses.ResponseInputItem[] = [{ role: "user", content: "hi" }];
   const stream = () =>
@@ -89,7 +84,7 @@ const openaiResponses: Loop = async () => {
 const anthropic =
   (thinking: Anthropic.ThinkingConfigParam): Loop =>
   async () => {
-    const client = new Anthropic({ apiKey: apiKey(), baseURL: service.gateway.baseUrl, maxRetries: 0 });
+    const client = anthropicOf(service);
     const tools = [{ name: NAME, input_schema: schema }];
     const messages: Anthropic.MessageParam[] = [{ role: "user", content: "hi" }];
     const stream = () => client.messages.stream({ model: "svc-qwen", max_tokens: 64, messages, tools, thinking });
@@ -105,14 +100,21 @@ const anthropic =
   };
 
 const aiSdk =
-  (model: () => LanguageModel, providerOptions = {}): Loop =>
+  (modelOf: (options: ClientOptions) => LanguageModel, providerOptions = {}): Loop =>
   async () => {
     const errors: unknown[] = [];
     const tools: ToolSet = {
       [NAME]: { inputSchema: jsonSchema(schema), execute: (input: unknown) => contentOf(input) },
     };
     const result = streamText({
-      ...{ model: model(), prompt: "hi", maxRetries: 0, maxOutputTokens: 64, tools, providerOptions },
+      ...{
+        model: modelOf(optionsOf(service)),
+        prompt: "hi",
+        maxRetries: 0,
+        maxOutputTokens: 64,
+        tools,
+        providerOptions,
+      },
       stopWhen: stepCountIs(3),
       onError: ({ error }) => {
         errors.push(error);
@@ -133,23 +135,11 @@ const LOOPS: readonly (readonly [name: string, loop: Loop, reasoning: boolean])[
   ["anthropic with thinking", anthropic({ type: "adaptive" }), true],
   ["anthropic with thinking that is omitted", anthropic({ type: "adaptive", display: "omitted" }), true],
   ["anthropic without thinking", anthropic({ type: "disabled" }), false],
-  [
-    "ai, openai-compatible",
-    aiSdk(() => createOpenAICompatible({ name: "svc", apiKey: apiKey(), baseURL: baseURL() })("svc-qwen")),
-    true,
-  ],
-  ["ai, openai chat", aiSdk(() => createOpenAI({ apiKey: apiKey(), baseURL: baseURL() }).chat("svc-qwen")), false],
-  [
-    "ai, openai responses",
-    aiSdk(() => createOpenAI({ apiKey: apiKey(), baseURL: baseURL() }).responses("svc-qwen"), stateless),
-    false,
-  ],
-  [
-    "ai, openai responses with sealed reasoning",
-    aiSdk(() => createOpenAI({ apiKey: apiKey(), baseURL: baseURL() }).responses("svc-qwen"), sealed),
-    true,
-  ],
-  ["ai, anthropic", aiSdk(() => createAnthropic({ apiKey: apiKey(), baseURL: baseURL() })("svc-qwen")), true],
+  ["ai, openai-compatible", aiSdk(AI_MODELS["openai-compatible"]), true],
+  ["ai, openai chat", aiSdk(AI_MODELS["openai, chat"]), false],
+  ["ai, openai responses", aiSdk(AI_MODELS["openai, responses"], stateless), false],
+  ["ai, openai responses with sealed reasoning", aiSdk(AI_MODELS["openai, responses"], sealed), true],
+  ["ai, anthropic", aiSdk(AI_MODELS.anthropic), true],
 ];
 
 /** The conversation as text. */
@@ -187,7 +177,7 @@ test("ai, openai responses, with default settings: its reference to unstored tex
   const errors: unknown[] = [];
   const tools: ToolSet = { [NAME]: { inputSchema: jsonSchema(schema), execute: (input: unknown) => contentOf(input) } };
   const result = streamText({
-    model: createOpenAI({ apiKey: apiKey(), baseURL: baseURL() }).responses("svc-qwen"),
+    model: AI_MODELS["openai, responses"](optionsOf(service)),
     ...{ prompt: "hi", maxRetries: 0, tools, stopWhen: stepCountIs(3) },
     onError: ({ error }) => {
       errors.push(error);

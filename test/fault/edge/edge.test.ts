@@ -1,10 +1,9 @@
-import { copyFileSync, renameSync } from "node:fs";
 import { credentials } from "@grpc/grpc-js";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { becomes } from "../../support/becomes.ts";
 import { Http1Caller, Http2Caller, rawConnection } from "../../support/edge/edge-caller.ts";
-import { EdgeRig } from "../../support/edge/edge-rig.ts";
-import { EnvoyProcess, HAS_ENVOY, NO_ENVOY } from "../../support/edge/envoy-process.ts";
+import { type EdgeRig, startEdge } from "../../support/edge/edge-rig.ts";
+import { HAS_ENVOY, NO_ENVOY, startEnvoy } from "../../support/edge/envoy-process.ts";
 import { NodeClient } from "../../support/engine/node-client.ts";
 import { ANSWER_PATHS, bodyFor } from "../../support/http/answer-check.ts";
 import { endsOf, openStreams } from "../../support/processes/open-streams.ts";
@@ -17,7 +16,7 @@ const STREAMS = 100;
 
 let rig: EdgeRig;
 beforeAll(async () => {
-  if (HAS_ENVOY) rig = await EdgeRig.start({ tokensPerSecond: 10, answerTokens: { min: 200, max: 200 }, slots: 300 });
+  if (HAS_ENVOY) rig = await startEdge({ tokensPerSecond: 10, answerTokens: { min: 200, max: 200 }, slots: 300 });
 });
 afterAll(async () => {
   await rig?.end();
@@ -79,7 +78,8 @@ describe.skipIf(!HAS_ENVOY)(`behind Envoy (${NO_ENVOY})`, () => {
       await becomes(async () => lines().length === 1, "Envoy has logged the request");
       const line = lines()[0];
       expect(line).toMatchObject({ route: "generate", code: 200, protocol: "HTTP/1.1", response_flags: "-" });
-      const logged = () => rig.logged.filter(({ client_request_id }) => client_request_id === line?.client_request_id);
+      const logged = () =>
+        rig.logged().filter(({ client_request_id }) => client_request_id === line?.client_request_id);
       await becomes(async () => logged().length > 0, "the gateway has logged the request");
       expect(logged().map(({ request_id }) => request_id)).toEqual([id]);
       expect([answer.headers.has("server"), answer.headers.has("x-envoy-upstream-service-time")]).toEqual([
@@ -87,7 +87,7 @@ describe.skipIf(!HAS_ENVOY)(`behind Envoy (${NO_ENVOY})`, () => {
         false,
       ]);
     }
-    expect(JSON.stringify([rig.envoy.log, rig.logged])).not.toContain(CANARY);
+    expect(JSON.stringify([rig.envoy.log, rig.logged()])).not.toContain(CANARY);
     caller.close();
   });
 
@@ -105,11 +105,11 @@ describe.skipIf(!HAS_ENVOY)(`behind Envoy (${NO_ENVOY})`, () => {
 
   test("a flood from one address is refused in the format's envelope, before a gateway sees a key", async () => {
     const small = "max_tokens: 2, tokens_per_fill: 1, fill_interval: 600s";
-    const envoy = await EnvoyProcess.start(rig.places, rig.certificates, (config) =>
+    const envoy = await startEnvoy(rig.places, rig.certificates, (config) =>
       config.replace("max_tokens: 400, tokens_per_fill: 200, fill_interval: 1s", small),
     );
     const caller = new Http1Caller({ ...rig.edge, port: envoy.port, key: "none" });
-    const before = rig.logged.length;
+    const before = rig.logged().length;
     const statuses: number[] = [];
     const bodies: unknown[] = [];
     for (const path of ["/v1/messages", "/v1/messages", "/v1/messages", "/v1/chat/completions"]) {
@@ -122,7 +122,7 @@ describe.skipIf(!HAS_ENVOY)(`behind Envoy (${NO_ENVOY})`, () => {
     expect(bodies[2]).toMatchObject({ type: "error", error: { type: "rate_limit_error" } });
     expect(bodies[3]).toMatchObject({ error: { type: "requests", code: "rate_limit_exceeded" } });
     // Log lines of some milliseconds are written together.
-    const logged = () => rig.logged.length - before;
+    const logged = () => rig.logged().length - before;
     await becomes(async () => logged() >= 2, "the gateway has logged what reached it");
     expect(logged()).toBe(2);
     caller.close();
@@ -134,10 +134,7 @@ describe.skipIf(!HAS_ENVOY)(`behind Envoy (${NO_ENVOY})`, () => {
     const caller = new Http2Caller(edge);
     const [stream] = await openStreams(caller, 1);
     certificates.signed("second", "authority", "DNS:localhost,IP:127.0.0.1");
-    for (const part of ["key", "pem"]) {
-      copyFileSync(certificates.file(`second.${part}`), certificates.file(`new.${part}`));
-      renameSync(certificates.file(`new.${part}`), certificates.file(`live.${part}`));
-    }
+    certificates.show("second");
     await becomes(async () => {
       const socket = await rawConnection(edge);
       const { CN } = socket.getPeerCertificate().subject;

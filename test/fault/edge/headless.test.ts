@@ -10,7 +10,7 @@ import { becomes } from "../../support/becomes.ts";
 import { DnsServer, whyNoOwnResolver } from "../../support/dns-server.ts";
 import { type Edge, Http2Caller } from "../../support/edge/edge-caller.ts";
 import { edgeCertificates } from "../../support/edge/edge-rig.ts";
-import { EnvoyProcess, HAS_ENVOY, NO_ENVOY } from "../../support/edge/envoy-process.ts";
+import { type EnvoyProcess, HAS_ENVOY, NO_ENVOY, startEnvoyAs } from "../../support/edge/envoy-process.ts";
 import { NodeClient } from "../../support/engine/node-client.ts";
 import { EngineProcess } from "../../support/processes/engine-process.ts";
 import { FleetProcess } from "../../support/processes/fleet-process.ts";
@@ -74,7 +74,7 @@ beforeAll(async () => {
   closing.push(() => dns.stop());
   dns.only = `gateway.${DOMAIN}`;
   dns.answer = hosts;
-  envoy = await EnvoyProcess.startAs(configFile(resources, podOf("svc-edge"), "envoy.yaml"), certificates, dns.through);
+  envoy = await startEnvoyAs(configFile(resources, podOf("svc-edge"), "envoy.yaml"), certificates, dns.through);
   closing.push(() => envoy.end());
   edge = { port: envoy.port, ca: readFileSync(certificates.file("authority.pem")), key };
 });

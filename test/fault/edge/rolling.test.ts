@@ -1,6 +1,6 @@
 import { afterEach, expect, test } from "vitest";
 import { Http1Caller, Http2Caller } from "../../support/edge/edge-caller.ts";
-import { EdgeRig } from "../../support/edge/edge-rig.ts";
+import { type EdgeRig, startEdge } from "../../support/edge/edge-rig.ts";
 import { HAS_ENVOY, NO_ENVOY } from "../../support/edge/envoy-process.ts";
 import { closedLoop, tallyOf } from "../../support/processes/closed-loop.ts";
 import { show, size } from "../../support/processes/fleet.ts";
@@ -25,7 +25,7 @@ test.skipIf(!HAS_ENVOY)(
     timeout: 1_800_000,
   },
   async () => {
-    rig = await EdgeRig.start({ tokensPerSecond: 40, answerTokens: { min: 120, max: 200 }, slots: 500 });
+    rig = await startEdge({ tokensPerSecond: 40, answerTokens: { min: 120, max: 200 }, slots: 500 });
     const { edge } = rig;
     const callers = [new Http1Caller(edge), new Http2Caller(edge)];
     const short = (path: string) => ({ [path === "/v1/responses" ? "max_output_tokens" : "max_tokens"]: 2 });

@@ -2,7 +2,7 @@ import { connect } from "node:http2";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { becomes } from "../../support/becomes.ts";
 import { Http1Caller, rawConnection } from "../../support/edge/edge-caller.ts";
-import { EdgeRig } from "../../support/edge/edge-rig.ts";
+import { type EdgeRig, startEdge } from "../../support/edge/edge-rig.ts";
 import { HAS_ENVOY, NO_ENVOY } from "../../support/edge/envoy-process.ts";
 
 /* Ambiguous requests through Envoy: a gateway sees the requests that Envoy meant to send. */
@@ -54,7 +54,7 @@ const CHUNKS: readonly string[] = [
 
 let rig: EdgeRig;
 beforeAll(async () => {
-  if (HAS_ENVOY) rig = await EdgeRig.start({});
+  if (HAS_ENVOY) rig = await startEdge({});
 });
 afterAll(async () => {
   await rig?.end();
@@ -75,7 +75,6 @@ async function write(bytes: string): Promise<void> {
 const post = (path: string, fields: string, body: string) =>
   `POST ${path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n${fields}\r\n\r\n${body}`;
 
-/** Sends a body longer or shorter than its announced length, by HTTP/2. */
 async function mislengthened(length: number): Promise<void> {
   const session = connect(`https://127.0.0.1:${rig.edge.port}`, { ca: rig.edge.ca, servername: "localhost" });
   session.on("error", () => {});
@@ -110,13 +109,13 @@ describe.skipIf(!HAS_ENVOY)(`behind Envoy (${NO_ENVOY})`, () => {
     const sent = () => rig.envoy.log.filter(({ upstream }) => upstream !== null);
     const answered = () => sent().filter(({ request_id }) => request_id !== null);
     const pair = (line: Readonly<Record<string, unknown>>) => `${line.client_request_id} ${line.request_id}`;
-    const seen = () => rig.logged.map(pair);
+    const seen = () => rig.logged().map(pair);
     await becomes(async () => answered().every((line) => seen().includes(pair(line))), "all are logged");
     // Envoy flushes its log periodically.
     const sentOn = (one: unknown) => sent().some(({ client_request_id }) => client_request_id === one);
-    const all = async () => rig.logged.every(({ client_request_id }) => sentOn(client_request_id));
+    const all = async () => rig.logged().every(({ client_request_id }) => sentOn(client_request_id));
     await becomes(all, "a gateway saw nothing that Envoy did not send");
-    expect(new Set(rig.logged.map(({ client_request_id }) => client_request_id)).size).toBe(rig.logged.length);
+    expect(new Set(rig.logged().map(({ client_request_id }) => client_request_id)).size).toBe(rig.logged().length);
     // Unambiguous requests came through, so the others were checked.
     expect(answered().length).toBeGreaterThanOrEqual(bystanders.length);
     expect(rig.envoy.log.length).toBeGreaterThan(sent().length);

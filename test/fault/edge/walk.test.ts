@@ -9,10 +9,21 @@ import { run } from "../../../gateway/keys/cli/main.ts";
 import { becomes } from "../../support/becomes.ts";
 import { Certificates } from "../../support/certificates.ts";
 import { DnsServer, whyNoOwnResolver } from "../../support/dns-server.ts";
-import { type EdgeUpstream, EnvoyProcess, HAS_ENVOY, NO_ENVOY } from "../../support/edge/envoy-process.ts";
+import {
+  type EdgeUpstream,
+  type EnvoyProcess,
+  HAS_ENVOY,
+  NO_ENVOY,
+  startEnvoy,
+} from "../../support/edge/envoy-process.ts";
 import { ANSWER_PATHS, bodyFor } from "../../support/http/answer-check.ts";
 import { alertRules } from "../../support/monitoring/alert-rules.ts";
-import { HAS_PROMETHEUS, NO_PROMETHEUS, PrometheusProcess } from "../../support/monitoring/prometheus-process.ts";
+import {
+  HAS_PROMETHEUS,
+  NO_PROMETHEUS,
+  type PrometheusProcess,
+  startPrometheus,
+} from "../../support/monitoring/prometheus-process.ts";
 import { show, size } from "../../support/processes/fleet.ts";
 import { FleetProcess } from "../../support/processes/fleet-process.ts";
 import { createKey } from "../../support/processes/key-command.ts";
@@ -48,7 +59,6 @@ const NEEDED = [
 ] as const;
 const MISSING = NEEDED.flatMap(([there, why]) => (there ? [] : [why]));
 
-/** The panels in a dashboard's file; rows have no queries. */
 type Board = { readonly panels: readonly { title: string; targets?: readonly { expr: string }[] }[] };
 
 /** The panel without data on a machine without GPUs. */
@@ -73,7 +83,6 @@ let prometheus: PrometheusProcess;
 let certificates: Certificates;
 let key: string;
 
-/** Starts an engine with the shipped configuration at an address. */
 async function startEngine(host: string, at: number): Promise<FleetProcess> {
   const config = shipped("config/engine.yaml", { HOSTNAME: `engine-${at}` });
   Object.assign(config.listen, { host });
@@ -85,7 +94,6 @@ async function startEngine(host: string, at: number): Promise<FleetProcess> {
   return process;
 }
 
-/** Starts a gateway with the shipped configuration at an address; resolves to its address for Envoy, too. */
 async function startGateway(
   host: string,
   folder: string,
@@ -124,19 +132,18 @@ async function startAll(): Promise<void> {
   dns.answers.set("engine", ENGINE_HOSTS).set("gateway", GATEWAY_HOSTS);
   const started = await Promise.all(GATEWAY_HOSTS.map((host) => startGateway(host, folder, redis.address)));
   gateways = started.map(({ process }) => process);
-  envoy = await EnvoyProcess.start(
+  envoy = await startEnvoy(
     started.map(({ upstream }) => upstream),
     certificates,
   );
   closing.push(() => envoy.end());
-  prometheus = await PrometheusProcess.start({
+  prometheus = await startPrometheus({
     ...{ faster: FASTER, through: dns.through },
     targets: ENGINES + GATEWAYS,
   });
   closing.push(() => prometheus.end());
 }
 
-/** Sends a request with curl, as in the README of the compose file; resolves to the status and the body. */
 async function curl(path: string, body?: object): Promise<readonly [status: string, text: string]> {
   const args = ["--silent", "--cacert", certificates.file("authority.pem"), "--write-out", "\n%{http_code}"];
   const sent = body ? ["--json", JSON.stringify(body)] : [];
@@ -146,7 +153,6 @@ async function curl(path: string, body?: object): Promise<readonly [status: stri
   return [stdout.slice(end + 1), stdout.slice(0, end)];
 }
 
-/** Returns the queries of all panels of the shipped dashboards, with the titles of their panels. */
 function shippedQueries(): readonly (readonly [title: string, expr: string])[] {
   const folder = join(ROOT, "deploy/monitoring/grafana");
   const boards = readdirSync(folder).map((file): Board => JSON.parse(readFileSync(join(folder, file), "utf8")));
@@ -156,7 +162,6 @@ function shippedQueries(): readonly (readonly [title: string, expr: string])[] {
     .flatMap(({ title, targets = [] }) => targets.map(({ expr }) => [title, expr] as const));
 }
 
-/** Requests a streamed and a folded answer in each format; resolves to the statuses. */
 async function askAll(): Promise<readonly string[]> {
   const asked = ANSWER_PATHS.flatMap((path) =>
     [true, false].map((stream) => curl(path, bodyFor(path, "hello", { stream }))),

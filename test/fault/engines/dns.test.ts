@@ -3,7 +3,7 @@ import { becomes } from "../../support/becomes.ts";
 import { type DnsAnswer, DnsServer, whyNoOwnResolver } from "../../support/dns-server.ts";
 import { type ClosedLoop, closedLoop, tallyOf } from "../../support/processes/closed-loop.ts";
 import type { EngineProcess } from "../../support/processes/engine-process.ts";
-import { Fleet, healthy, nothingOpen, SHORT, show, size } from "../../support/processes/fleet.ts";
+import { Fleet, healthy, nothingOpen, SHORT, size } from "../../support/processes/fleet.ts";
 import type { GatewayProcess } from "../../support/processes/gateway-process.ts";
 
 /*
@@ -44,7 +44,6 @@ async function askingDns(nodes: readonly EngineProcess[]): Promise<GatewayProces
   return fleet.gateway(cluster, {}, dns.through);
 }
 
-/** Resolves when the gateway has exactly these endpoints. */
 async function hasOnly(gateway: GatewayProcess, nodes: readonly EngineProcess[], hosts: readonly number[]) {
   for (const [index, { address }] of nodes.entries()) {
     if (hosts.includes(index + 1)) await healthy(gateway, address);
@@ -62,25 +61,6 @@ function faults(gateway: GatewayProcess): readonly unknown[] {
 }
 
 describe.skipIf(why)("I1 endpoints by DNS", () => {
-  test("I1 addresses that come and go fail no request", async () => {
-    const nodes = await nodesByAddress();
-    dns.answer = [1, 2].map(addressOf);
-    const gateway = await askingDns(nodes);
-    await hasOnly(gateway, nodes, [1, 2]);
-    const load = closedLoop(gateway, CLIENTS);
-    const changes = [[2, 3], [3], [1, 2, 3], [1], [3, 1], [2, 1]];
-    for (const hosts of changes) {
-      await flow(load);
-      dns.answer = hosts.map(addressOf);
-      await hasOnly(gateway, nodes, hosts);
-    }
-    const ended = await load.finish(load.ended.length);
-    show("endpoints by DNS", { clients: CLIENTS, changes: changes.length, requests: ended.length, ...tallyOf(ended) });
-    expect(tallyOf(ended)).toEqual({ complete: ended.length });
-    expect(faults(gateway)).toEqual([]);
-    await nothingOpen(gateway, nodes);
-  });
-
   test("I1 empty, failing or silent DNS changes no endpoints, and is used again when it recovers", async () => {
     const nodes = await nodesByAddress();
     let [known, next] = [

@@ -1,9 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { becomes } from "../../support/becomes.ts";
 import { brokenEnd } from "../../support/http/answer-check.ts";
-import { closedLoop, tallyOf, wronglyEnded } from "../../support/processes/closed-loop.ts";
-import type { EngineProcess } from "../../support/processes/engine-process.ts";
-import { detailsOf, Fleet, healthy, nothingOpen, SHORT, show, size } from "../../support/processes/fleet.ts";
+import { Fleet, healthy } from "../../support/processes/fleet.ts";
 import { NetworkNamespace, whyNoNamespaces } from "../../support/processes/network-namespace.ts";
 import { endsOf, openStreams } from "../../support/processes/open-streams.ts";
 
@@ -12,7 +10,6 @@ import { endsOf, openStreams } from "../../support/processes/open-streams.ts";
 const why = whyNoNamespaces();
 if (why) process.stdout.write(`hosts that leave are not tested: ${why}\n`);
 
-const CLIENTS = size(8, 40);
 const ENDLESS = { tokensPerSecond: 25, answerTokens: { min: 5_000, max: 5_000 } };
 const NEVER_A_TOKEN = { timeToFirstTokenMs: 600_000 };
 
@@ -24,52 +21,7 @@ function newHost(): NetworkNamespace {
   return host;
 }
 
-function generations(engine: EngineProcess): Promise<number> {
-  return engine.metric("svc_engine_generations_total");
-}
-
 describe.skipIf(why)("a host", () => {
-  test("H3 that is cut off gets no requests, and when it is back, few at first", async () => {
-    const host = newHost();
-    const far = await fleet.engine("far", SHORT, undefined, host.place);
-    const nodes = [far, ...(await fleet.engines(2, SHORT))];
-    const gateway = await fleet.inFrontOf(
-      nodes,
-      {
-        lbPolicy: "round_robin",
-        outlierDetection: { baseEjectionTimeMs: 3_000 },
-      },
-      { timeouts: { perTryIdleTimeoutMs: 1_500 } },
-    );
-    const load = closedLoop(gateway, CLIENTS);
-    await becomes(async () => (await generations(far)) > CLIENTS, "it gets its share");
-    host.cut();
-    await becomes(async () => (await gateway.health(far.address)) !== "healthy", "it is found out");
-    await becomes(async () => (await gateway.stat("svc_endpoint_rq_active", far.address)) === 0, "nobody waits on it");
-    const before = load.ended.length;
-    await becomes(async () => load.ended.length > before + 3 * CLIENTS, "the others serve on");
-    host.heal();
-    await healthy(gateway, far.address);
-    const [farBefore, allBefore] = [await generations(far), load.ended.length];
-    await becomes(async () => (await generations(far)) > farBefore, "it gets requests again");
-    await becomes(async () => load.ended.length > allBefore + 120, "requests flow");
-    const [farGot, all] = [(await generations(far)) - farBefore, load.ended.length - allBefore];
-    const ended = await load.finish(load.ended.length);
-    const tally = tallyOf(ended);
-    show("a host cut off and back", {
-      clients: CLIENTS,
-      requests: ended.length,
-      ...tally,
-      ...detailsOf(gateway),
-      farGot,
-      all,
-    });
-    expect(farGot).toBeLessThan(all / 5);
-    // Streams of the lost host end with an error, and none without a final event.
-    expect(wronglyEnded(ended)).toEqual([]);
-    await nothingOpen(gateway, nodes);
-  });
-
   test("H3 that dies during a partition is detected, and its successor at the same address is used", async () => {
     const host = newHost();
     const far = await fleet.engine("far", ENDLESS, undefined, host.place);

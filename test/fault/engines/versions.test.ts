@@ -55,7 +55,6 @@ test("H13 two nodes with one name are two endpoints, and a second one on the sam
 });
 
 describe("H14", () => {
-  /** Runs a program whose wall clock is wrong by so many hours. */
   function withClockOff(hours: number): readonly string[] {
     const module = `globalThis.Date=class extends Date{constructor(...a){super(...(a.length?a:[Date.now()]))}static now(){return super.now()+${hours}*36e5}}`;
     return ["env", `NODE_OPTIONS=--import=data:text/javascript,${encodeURIComponent(module)}`];

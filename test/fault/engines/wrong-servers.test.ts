@@ -1,19 +1,14 @@
 import { createServer as createHttpServer } from "node:http";
 import { type AddressInfo, createServer, type Server } from "node:net";
-import { afterEach, expect, test } from "vitest";
-import { becomes } from "../../support/becomes.ts";
+import { expect, test } from "vitest";
 import { ANSWER_PATHS, bodyFor } from "../../support/http/answer-check.ts";
-import { EngineProcess } from "../../support/processes/engine-process.ts";
 import { FRONT_MODELS, outcomeOf, startFront } from "../../support/processes/fault-front.ts";
+import { Fleet, healthy } from "../../support/processes/fleet.ts";
 
-const closing: (() => Promise<void> | void)[] = [];
-
-afterEach(async () => {
-  for (const close of closing.splice(0).reverse()) await close();
-});
+const fleet = new Fleet();
 
 async function listening(server: Server): Promise<string> {
-  closing.push(() => void server.close());
+  fleet.onEnd(() => void server.close());
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   return `127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
@@ -31,11 +26,10 @@ test.each([
   ["H5 an HTTP/1 server", () => createHttpServer((_request, response) => response.end("hello"))],
 ])("%s never gets a request; as the only endpoint it fails requests at once", async (_name, make) => {
   const wrong = await listening(make());
-  const good = await EngineProcess.start("good", {}, FRONT_MODELS);
-  closing.push(() => good.kill());
+  const good = await fleet.engine("good", {}, FRONT_MODELS);
   const gateway = await startFront([wrong, good.address]);
-  closing.push(() => gateway.end());
-  await becomes(async () => (await gateway.health(good.address)) === "healthy", "the good one is healthy");
+  fleet.onEnd(() => gateway.end());
+  await healthy(gateway, good.address);
   for (const path of ANSWER_PATHS) {
     const answered = await gateway.post(path, bodyFor(path, "hi"));
     expect(answered.status).toBe(200);

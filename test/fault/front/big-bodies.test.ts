@@ -1,10 +1,10 @@
-import { readFileSync } from "node:fs";
 import { request } from "node:http";
 import { connect, type Socket } from "node:net";
-import { afterEach, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { becomes } from "../../support/becomes.ts";
-import { EngineProcess } from "../../support/processes/engine-process.ts";
-import { GatewayProcess } from "../../support/processes/gateway-process.ts";
+import { Fleet } from "../../support/processes/fleet.ts";
+import type { GatewayProcess } from "../../support/processes/gateway-process.ts";
+import { memoryOf } from "../../support/processes/processes-with.ts";
 import { sizeOf } from "../../support/size.ts";
 
 /* Many large bodies at once, of one key, beside others: the memory of the gateway, and the refusals per key. */
@@ -15,28 +15,14 @@ const BODIES = sizeOf({ quick: 12, promised: 30 });
 const BODY_BYTES = sizeOf({ quick: 8, promised: 33 }) * MB;
 /** The answers that stream at a time, each for a body of 8 MB. */
 const STREAMS = sizeOf({ quick: 16, promised: 24 });
-/** The most memory of the gateway at any time. */
 const MOST_BYTES = sizeOf({ quick: 400, promised: 1_000 }) * MB;
 /** Memory that may remain when all bodies are freed: V8 tolerates 64 MB outside its heap until it collects next. */
 const LEFT_BYTES = 80 * MB;
 /** Otherwise the memory of the machine decides. */
 const ROOM = sizeOf({ quick: 64, promised: 512 }) * MB;
 
-let engine: EngineProcess | undefined;
-let gateway: GatewayProcess | undefined;
+const fleet = new Fleet();
 
-afterEach(async () => {
-  await gateway?.end();
-  await engine?.kill();
-});
-
-/** Resident memory of a process in bytes: `VmRSS`, or its peak, `VmHWM`. */
-function memoryOf({ process: { child } }: GatewayProcess, field: "VmRSS" | "VmHWM"): number {
-  const status = readFileSync(`/proc/${child.pid}/status`, "utf8");
-  return Number(new RegExp(`^${field}:\\s+(\\d+) kB`, "m").exec(status)?.[1]) * 1024;
-}
-
-/** Sends a body that many requests share. Resolves to the status. */
 function upload(front: GatewayProcess, body: Buffer): Promise<number | undefined> {
   return new Promise((resolve, reject) => {
     const headers = {
@@ -54,17 +40,16 @@ function upload(front: GatewayProcess, body: Buffer): Promise<number | undefined
   });
 }
 
-async function frontWith(backend: object): Promise<GatewayProcess> {
-  engine = await EngineProcess.start("big", backend);
-  gateway = await GatewayProcess.start({
-    clusters: [{ model: "svc-qwen", endpoints: [{ address: engine.address }] }],
-    overloadManager: { resourceMonitors: { inflightBodyBytes: { maxBytes: ROOM } } },
-    // Kept answers have a limit of their own.
-    continuation: { maxBytes: 0 },
-  });
-  const front = gateway;
+async function ready(front: GatewayProcess): Promise<GatewayProcess> {
   await becomes(async () => (await fetch(`${front.adminUrl}/ready`)).ok, "the gateway is ready");
   return front;
+}
+
+async function frontWith(backend: object): Promise<GatewayProcess> {
+  const { address } = await fleet.engine("big", backend);
+  const overloadManager = { resourceMonitors: { inflightBodyBytes: { maxBytes: ROOM } } };
+  // Kept answers have a limit of their own.
+  return ready(await fleet.gateway({ endpoints: [{ address }] }, { overloadManager, continuation: { maxBytes: 0 } }));
 }
 
 const bodyOf = (bytes: number, fields: object = {}) =>
@@ -79,7 +64,7 @@ describe.runIf(process.platform === "linux")("many big bodies at once", () => {
     const other = await front.createKey("--name", "other", "--models", "all");
     const ask = async () => (await front.post(CHAT, JSON.parse(String(bodyOf(5))), undefined, other)).status;
     for (let at = 0; at < 100; at += 1) expect(await ask()).toBe(200);
-    const before = memoryOf(front, "VmRSS");
+    const before = memoryOf(front.process.child.pid);
 
     const body = bodyOf(BODY_BYTES);
     let over = false;
@@ -95,10 +80,10 @@ describe.runIf(process.platform === "linux")("many big bodies at once", () => {
     for (const status of statuses) expect([400, 429, 503]).toContain(status);
     expect(statuses).toContain(400);
     expect(new Set(await others)).toEqual(new Set([200]));
-    expect(await front.health(engine?.address ?? "")).toBe("healthy");
+    expect(await front.stat("svc_cluster_membership_healthy")).toBe(1);
     expect(await front.stat("svc_cluster_outlier_ejections_total")).toBe(0);
-    expect(memoryOf(front, "VmHWM")).toBeLessThan(MOST_BYTES);
-    await becomes(async () => memoryOf(front, "VmRSS") < before + LEFT_BYTES, "the memory is given back");
+    expect(memoryOf(front.process.child.pid, "VmHWM")).toBeLessThan(MOST_BYTES);
+    await becomes(async () => memoryOf(front.process.child.pid) < before + LEFT_BYTES, "the memory is given back");
   });
 
   test("are freed while their answers stream", async () => {
@@ -108,7 +93,7 @@ describe.runIf(process.platform === "linux")("many big bodies at once", () => {
       ...{ contextTokens: 4_194_304, prefillTokensPerSecond: 10_000_000 },
     });
     for (let at = 0; at < 100; at += 1) await front.models();
-    const before = memoryOf(front, "VmRSS");
+    const before = memoryOf(front.process.child.pid);
     const body = bodyOf(8 * MB, { stream: true });
     // A request that waited too long for room is retried, however long that takes.
     const begun = async () => {
@@ -120,7 +105,7 @@ describe.runIf(process.platform === "linux")("many big bodies at once", () => {
     await becomes(async () => (await front.stat("svc_streams_active")) === STREAMS, "all are sent");
     await becomes(async () => (await front.stat("svc_inflight_body_bytes")) === 0, "all have begun");
     // The streams and what they need, but none of their bodies, which are much more.
-    await becomes(async () => memoryOf(front, "VmRSS") < before + LEFT_BYTES, "their prompts are gone");
+    await becomes(async () => memoryOf(front.process.child.pid) < before + LEFT_BYTES, "their prompts are gone");
     await front.process.end();
     await Promise.all(running);
   });
@@ -129,13 +114,10 @@ describe.runIf(process.platform === "linux")("many big bodies at once", () => {
 test.runIf(process.platform === "linux")(
   "endless connections leave descriptors for all other work, and are logged",
   async () => {
-    engine = await EngineProcess.start("few");
-    const clusters = [{ model: "svc-qwen", endpoints: [{ address: engine.address }] }];
-    gateway = await GatewayProcess.start({ clusters, timeouts: { requestTimeoutMs: 3_000 } }, [
-      ...["bash", "-c", 'ulimit -n 512; exec "$@"', "bash"],
-    ]);
-    const front = gateway;
-    await becomes(async () => (await fetch(`${front.adminUrl}/ready`)).ok, "the gateway is ready");
+    const { address } = await fleet.engine("few");
+    const timeouts = { requestTimeoutMs: 3_000 };
+    const through = ["bash", "-c", 'ulimit -n 512; exec "$@"', "bash"];
+    const front = await ready(await fleet.gateway({ endpoints: [{ address }] }, { timeouts }, through));
     expect(front.process.log).toContainEqual(expect.objectContaining({ maxConnections: 384, openFiles: 512 }));
     const silent: Socket[] = [];
     const areRefused = async () => {

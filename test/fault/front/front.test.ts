@@ -1,6 +1,3 @@
-import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { expect, test } from "vitest";
 import { becomes } from "../../support/becomes.ts";
 import { ANSWER_PATHS } from "../../support/http/answer-check.ts";
@@ -37,25 +34,6 @@ test("J3 a rolling restart of all nodes fails no request", async () => {
   expect(tallyOf(ended)).toEqual({ complete: ended.length });
   expect(exits).toEqual([0, 0, 0]);
   await nothingOpen(gateway, nodes);
-});
-
-test("J4 kill -9 of a node fails no request: others continue its answers", async () => {
-  // Long enough that some are past their first delta when the node dies.
-  const nodes = await fleet.engines(3, { tokensPerSecond: 50, answerTokens: { min: 120, max: 160 } });
-  const [victim] = nodes;
-  const gateway = await fleet.inFrontOf(nodes);
-  const load = closedLoop(gateway, CLIENTS);
-  await becomes(async () => load.ended.length > CLIENTS, "requests flow");
-  await becomes(async () => ((await victim?.metric("svc_engine_slots_busy")) ?? 0) >= 2, "it works on some");
-  await victim?.kill();
-  const before = load.ended.length;
-  await becomes(async () => load.ended.length > before + 3 * CLIENTS, "requests go on");
-  const ended = await load.finish(Math.max(load.ended.length, size(60, 900)));
-  const tally = tallyOf(ended);
-  show("kill -9 of 1 of 3", { clients: CLIENTS, requests: ended.length, ...tally, ...detailsOf(gateway) });
-  expect(ended.filter(({ end }) => end !== "complete")).toEqual([]);
-  expect(await gateway.stat("svc_continuations_total")).toBeGreaterThan(0);
-  await nothingOpen(gateway, nodes.slice(1));
 });
 
 test("J4 kill -9 of three nodes, one after the other, has every request answered in the end", async () => {
@@ -129,38 +107,5 @@ test("H2 a stopped node is ejected, and returns when it resumes", async () => {
   expect(refused).toBe(overflow);
   expect(wronglyEnded(ended)).toEqual([]);
   for (const { attempts } of requests) expect(attempts).toBeLessThanOrEqual(3);
-  await nothingOpen(gateway, nodes);
-});
-
-test("nodes that are added and removed by file fail no request", async () => {
-  const nodes = await fleet.engines(3, SHORT);
-  const folder = mkdtempSync(join(tmpdir(), "svc-endpoints-"));
-  fleet.onEnd(() => rmSync(folder, { recursive: true, force: true }));
-  const path = join(folder, "endpoints.yaml");
-  const list = (members: readonly EngineProcess[]) => {
-    const endpoints = members.map(({ address }) => ({ address }));
-    writeFileSync(`${path}.new`, JSON.stringify({ endpoints }));
-    renameSync(`${path}.new`, path);
-  };
-  const [a, b, c] = nodes as [EngineProcess, EngineProcess, EngineProcess];
-  list([a, b]);
-  const gateway = await fleet.gateway({ type: "file", path });
-  await healthy(gateway, a.address);
-  await healthy(gateway, b.address);
-  const load = closedLoop(gateway, CLIENTS);
-  let changes = 0;
-  for (const members of [[b, c], [c], [a, b, c], [a], [a, c], [b, a]]) {
-    const before = load.ended.length;
-    await becomes(async () => load.ended.length > before + CLIENTS, "requests flow");
-    list(members);
-    changes += 1;
-    for (const { address } of members) await healthy(gateway, address);
-    const gone = nodes.filter((node) => !members.includes(node));
-    for (const { address } of gone)
-      await becomes(async () => (await gateway.health(address)) === undefined, `${address} is gone`);
-  }
-  const ended = await load.finish(Math.max(load.ended.length, size(60, 1_000)));
-  show("endpoints by file", { clients: CLIENTS, changes, requests: ended.length, ...tallyOf(ended) });
-  expect(tallyOf(ended)).toEqual({ complete: ended.length });
   await nothingOpen(gateway, nodes);
 });

@@ -8,6 +8,7 @@ import { blockEnd, delta, finished, started, textStart } from "../../support/eve
 import { EngineProcess } from "../../support/processes/engine-process.ts";
 import { expectOutcome, FaultBunch, type Phase, VARIANTS } from "../../support/processes/fault-bunch.ts";
 import { FRONT_MODELS, startFront } from "../../support/processes/fault-front.ts";
+import { healthy } from "../../support/processes/fleet.ts";
 import type { GatewayProcess } from "../../support/processes/gateway-process.ts";
 
 /* H5: invalid bytes of an engine on a real connection. The caller gets the answer of another engine or an error. */
@@ -120,8 +121,7 @@ describe("whatever an engine sends", () => {
       play = nonsense.play;
       const { gateway, good, wire } = running;
       if (!gateway || !good || !wire) throw new Error("they run inside tests only");
-      for (const { address } of [wire, good])
-        await becomes(async () => (await gateway.health(address)) === "healthy", "both are healthy");
+      for (const { address } of [wire, good]) await healthy(gateway, address);
       const outcomes = await FaultBunch.send(gateway).outcomes();
       for (const variant of VARIANTS)
         expectOutcome(variant, outcomes.get(variant), { phase, detail, good: good.address, continued: false });

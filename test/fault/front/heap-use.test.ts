@@ -6,7 +6,6 @@ const MODULE = join(import.meta.dirname, "../../../dist/deploy/runtime/process/h
 const OLD_MIB = 300;
 const MIB = 1024 * 1024;
 
-/** Returns the heap measurement of a new process with these flags. */
 function measured(flags: readonly string[]): { usedBytes: number; limitBytes: number } {
   const script = `
     import { heapUse, measureYoungGeneration } from ${JSON.stringify(MODULE)};

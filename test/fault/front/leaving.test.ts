@@ -4,9 +4,8 @@ import { FaultyWire } from "../../support/engine/faulty-wire.ts";
 import { ANSWER_PATHS, type AnswerPath, bodyFor, hasDelta } from "../../support/http/answer-check.ts";
 import { head, RawConnection } from "../../support/http/raw-http.ts";
 import { metricQuantile } from "../../support/metric-text.ts";
-import { EngineProcess } from "../../support/processes/engine-process.ts";
 import { startFront } from "../../support/processes/fault-front.ts";
-import { Fleet, nothingOpen, show, size } from "../../support/processes/fleet.ts";
+import { Fleet, healthy, nothingOpen, show, size } from "../../support/processes/fleet.ts";
 import type { GatewayProcess } from "../../support/processes/gateway-process.ts";
 import { openStreams } from "../../support/processes/open-streams.ts";
 import { covering } from "../../support/size.ts";
@@ -25,9 +24,10 @@ const LEAVE: Readonly<Record<Way, (connection: RawConnection) => void>> = {
   resets: (connection) => connection.reset(),
 };
 const WAYS = Object.keys(LEAVE) as Way[];
-/** Of each test: each way, streamed and not. */
 const REQUESTS = 2 * WAYS.length;
 const LAST = "at the last delta";
+
+const fleet = new Fleet();
 
 async function send(gateway: GatewayProcess, path: AnswerPath, stream: boolean): Promise<RawConnection> {
   const body = JSON.stringify(bodyFor(path, "hi", { stream }));
@@ -57,58 +57,49 @@ describe("a client", () => {
   test.each(rows)(
     "E5 of $path that closes, half-closes or resets its connection $phase leaves nothing behind",
     async ({ phase, path, backend, breakers }) => {
-      const engine = await EngineProcess.start("node", backend);
+      const engine = await fleet.engine("node", backend);
       const wire = await FaultyWire.start(engine.address);
+      fleet.onEnd(() => wire.close());
       const gateway = await startFront([wire.address], breakers);
-      try {
-        await becomes(async () => (await gateway.health(wire.address)) === "healthy", "it is healthy");
-        if (phase === "before it is accepted") engine.signal("SIGSTOP");
-        const sent = await Promise.all(
-          WAYS.flatMap((way) =>
-            [true, false].map(async (stream) => {
-              const connection = await send(gateway, path, stream);
-              const leave = () => LEAVE[way](connection);
-              if (phase === LAST) {
-                if (stream) await untilDelta(path, connection);
-                leave();
-              }
-              return { connection, stream, leave };
-            }),
-          ),
-        );
-        const stat = (name: string) => gateway.stat(name);
-        if (phase === "queued")
-          await becomes(
-            async () => (await stat("svc_cluster_upstream_rq_pending_active")) === REQUESTS - 1,
-            "they wait",
-          );
-        else if (phase !== LAST)
-          await becomes(async () => (await stat("svc_endpoint_rq_active")) === REQUESTS, "all are sent");
-        if (phase === "in the answer")
-          for (const { connection, stream } of sent) if (stream) await untilDelta(path, connection);
-        if (phase === "in its prefill")
-          await becomes(async () => (await engine.metric("svc_engine_slots_busy")) === REQUESTS, "the engine works");
-        if (phase !== LAST) for (const { leave } of sent) leave();
-        await becomes(async () => (await gateway.open()) === 0, "nothing is open in the gateway");
-        for (const { connection } of sent) await connection.untilClosed();
-        engine.signal("SIGCONT");
-        await becomes(async () => (await engine.busy()) === 0, "no slot is taken");
-        const logged = () => gateway.process.log.filter(({ msg }) => msg === "request");
-        await becomes(async () => logged().length === REQUESTS, "all are logged");
-        if (phase === LAST) return;
-        for (const line of logged()) expect(line).toMatchObject({ end_reason: "client_closed", response_flags: "DC" });
-      } finally {
-        wire.close();
-        await gateway.end();
-        await engine.kill();
-      }
+      fleet.onEnd(() => gateway.end());
+      await healthy(gateway, wire.address);
+      if (phase === "before it is accepted") engine.signal("SIGSTOP");
+      const sent = await Promise.all(
+        WAYS.flatMap((way) =>
+          [true, false].map(async (stream) => {
+            const connection = await send(gateway, path, stream);
+            const leave = () => LEAVE[way](connection);
+            if (phase === LAST) {
+              if (stream) await untilDelta(path, connection);
+              leave();
+            }
+            return { connection, stream, leave };
+          }),
+        ),
+      );
+      const stat = (name: string) => gateway.stat(name);
+      if (phase === "queued")
+        await becomes(async () => (await stat("svc_cluster_upstream_rq_pending_active")) === REQUESTS - 1, "they wait");
+      else if (phase !== LAST)
+        await becomes(async () => (await stat("svc_endpoint_rq_active")) === REQUESTS, "all are sent");
+      if (phase === "in the answer")
+        for (const { connection, stream } of sent) if (stream) await untilDelta(path, connection);
+      if (phase === "in its prefill")
+        await becomes(async () => (await engine.metric("svc_engine_slots_busy")) === REQUESTS, "the engine works");
+      if (phase !== LAST) for (const { leave } of sent) leave();
+      await becomes(async () => (await gateway.open()) === 0, "nothing is open in the gateway");
+      for (const { connection } of sent) await connection.untilClosed();
+      engine.signal("SIGCONT");
+      await becomes(async () => (await engine.busy()) === 0, "no slot is taken");
+      const logged = () => gateway.process.log.filter(({ msg }) => msg === "request");
+      await becomes(async () => logged().length === REQUESTS, "all are logged");
+      if (phase === LAST) return;
+      for (const line of logged()) expect(line).toMatchObject({ end_reason: "client_closed", response_flags: "DC" });
     },
   );
 });
 
 describe("many clients", () => {
-  const fleet = new Fleet();
-
   test("E6 that leave at once leave nothing behind", async () => {
     const count = size(200, 1_000);
     const [node] = await fleet.engines(1, { ...ENDLESS, tokensPerSecond: 2, slots: 1_000, kvTokens: 10_000_000 });

@@ -1,9 +1,6 @@
-import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { expect, test } from "vitest";
 import { updateKeyFile } from "../../../gateway/keys/key-file.ts";
-import { parseKey } from "../../../gateway/keys/key-format.ts";
+import { idOfKey } from "../../../gateway/keys/key-format.ts";
 import type { KeyRecord } from "../../../gateway/keys/key-record.ts";
 import { becomes } from "../../support/becomes.ts";
 import { ANSWER_PATHS, bodyFor } from "../../support/http/answer-check.ts";
@@ -16,7 +13,6 @@ import { endsOf, openStreams } from "../../support/processes/open-streams.ts";
 
 const OF_ALL_MODELS = ["--models", "all", "--name", "changing", "--concurrency", "10"];
 const RUNNING = ANSWER_PATHS.length;
-/** Some four seconds for an answer. */
 const SLOW = { tokensPerSecond: 20, answerTokens: { min: 80, max: 90 } };
 
 const fleet = new Fleet();
@@ -51,7 +47,7 @@ async function statuses(gateway: GatewayProcess, key: string): Promise<number[]>
 }
 
 async function changeKey(gateway: GatewayProcess, key: string, change: Partial<KeyRecord>): Promise<void> {
-  const id = parseKey(key)?.id;
+  const id = idOfKey(key);
   await updateKeyFile(
     gateway.keyFile,
     false,
@@ -70,7 +66,7 @@ type KeyChange = readonly [
 ];
 
 const KEY_CHANGES: readonly KeyChange[] = [
-  ["is revoked", ({ keyFile }, key) => keyCommand(keyFile, "revoke", parseKey(key)?.id ?? ""), 401],
+  ["is revoked", ({ keyFile }, key) => keyCommand(keyFile, "revoke", idOfKey(key) ?? ""), 401],
   ["may have no more than one", (gateway, key) => changeKey(gateway, key, { limits: { concurrency: 1 } }), 429],
   ["loses the model", (gateway, key) => changeKey(gateway, key, { models: ["svc-glm53"] }), 404],
 ];
@@ -92,34 +88,20 @@ test("J7 keys that change while their streams run: these end well, new requests 
   await nothingOpen(gateway, nodes);
 });
 
-/** A cluster with an endpoint file, which is replaced atomically. */
-function endpointFile() {
-  const folder = mkdtempSync(join(tmpdir(), "svc-endpoints-"));
-  fleet.onEnd(() => rmSync(folder, { recursive: true, force: true }));
-  const path = join(folder, "endpoints.yaml");
-  return {
-    path,
-    write: (content: unknown) => {
-      writeFileSync(`${path}.new`, typeof content === "string" ? content : JSON.stringify(content));
-      renameSync(`${path}.new`, path);
-    },
-  };
-}
-
 test("I6 and J7 streams of removed endpoints complete, and new requests use others or fail", async () => {
   const [first, second] = await fleet.engines(2, SLOW);
   if (!first || !second) throw new Error("two nodes were started");
-  const file = endpointFile();
-  file.write({ endpoints: [{ address: first.address }] });
+  const file = fleet.endpointFile();
+  file.list([first]);
   const circuitBreakers = { noEndpointHoldMs: 0 };
   const gateway = await fleet.gateway({ type: "file", path: file.path, circuitBreakers });
   await healthy(gateway, first.address);
   const onFirst = await openStreams(gateway, RUNNING);
-  file.write({ endpoints: [{ address: second.address }] });
+  file.list([second]);
   await healthy(gateway, second.address);
   const onSecond = await openStreams(gateway, RUNNING);
   expect(await second.metric("svc_engine_slots_busy")).toBe(RUNNING);
-  file.write({ endpoints: [] });
+  file.list([]);
   const overloaded = ANSWER_PATHS.map((path) => (path === "/v1/messages" ? 529 : 503)).join();
   await becomes(async () => (await statuses(gateway, gateway.key)).join() === overloaded, "no model is left");
   expect(await ready(gateway)).toContain("503");
@@ -129,25 +111,24 @@ test("I6 and J7 streams of removed endpoints complete, and new requests use othe
 });
 
 const BAD_FILES = [
-  ["has a field that nobody knows", { endpoints: [{ address: "127.0.0.1:1", zone: "a" }] }, "endpoints.0"],
-  ["has an address that is none", { endpoints: [{ address: "nowhere" }] }, "endpoints.0.address"],
+  ["has a field that nobody knows", 'endpoints: [{ address: "127.0.0.1:1", zone: a }]', "endpoints.0"],
+  ["has an address that is none", "endpoints: [{ address: nowhere }]", "endpoints.0.address"],
   ["is no YAML", "endpoints: [", ""],
 ] as const;
 
 test("I6 an invalid endpoint file is refused as a whole, with the position of the error", async () => {
-  const nodes = await fleet.engines(1, SLOW);
-  const [node] = nodes;
-  const file = endpointFile();
-  file.write({ endpoints: [{ address: node?.address }] });
+  const node = await fleet.engine("node", SLOW);
+  const file = fleet.endpointFile();
+  file.list([node]);
   const gateway = await fleet.gateway({ type: "file", path: file.path });
-  await healthy(gateway, node?.address ?? "");
+  await healthy(gateway, node.address);
   const streams = await openStreams(gateway, RUNNING);
   const faults = () => gateway.process.log.filter(({ fault }) => fault !== undefined).map(({ fault }) => String(fault));
   for (const [told, [what, content, where]] of BAD_FILES.entries()) {
     file.write(content);
     await becomes(async () => faults().length > told, `the fault is noticed: the file ${what}`);
     expect(faults()[told], what).toContain(where);
-    expect(await gateway.health(node?.address ?? ""), what).toBe("healthy");
+    expect(await gateway.health(node.address), what).toBe("healthy");
     expect(await statuses(gateway, gateway.key), what).toEqual([200, 200, 200]);
   }
   expect((await endsOf(streams)).map(({ end }) => end)).toEqual(Array(RUNNING).fill("complete"));

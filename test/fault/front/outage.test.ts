@@ -25,10 +25,7 @@ const ARRIVAL_MS = 5_000;
 
 type Turn = { readonly path: AnswerPath; readonly tries: number; readonly status: number; readonly whole: boolean };
 
-/**
- * Sends requests as an agent does: retries after the retry delay, up to a number of attempts, and also after an error
- * in a stream.
- */
+/** Retries after the retry delay, up to a number of attempts, and also after an error in a stream. */
 async function turnOf(gateway: GatewayProcess, path: AnswerPath, text: string, stream: boolean): Promise<Turn> {
   for (let tries = 1; ; tries += 1) {
     const answer = await gateway.post(path, bodyFor(path, text, { stream }));

@@ -7,13 +7,14 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import Anthropic from "@anthropic-ai/sdk";
 import OpenAI from "openai";
-import { afterEach, expect, test } from "vitest";
-import { CATALOG } from "../../../gateway/catalog.ts";
+import { expect, test } from "vitest";
 import { becomes } from "../../support/becomes.ts";
-import { type RunningEngine, startEngine } from "../../support/engine/start-engine.ts";
-import { blockEnd, delta, finished, started, textStart } from "../../support/events/events.ts";
+import type { Script } from "../../support/engine/scripted-backend.ts";
+import { blockEnd, delta, finished, started, textAnswer, textStart } from "../../support/events/events.ts";
 import { gate } from "../../support/gate.ts";
-import { GatewayProcess } from "../../support/processes/gateway-process.ts";
+import { engineOf } from "../../support/gateway/own-services.ts";
+import { Fleet } from "../../support/processes/fleet.ts";
+import type { GatewayProcess } from "../../support/processes/gateway-process.ts";
 import { sizeOf } from "../../support/size.ts";
 import { until } from "../../support/until.ts";
 
@@ -33,35 +34,27 @@ const MOST_REQUESTS = 1_000;
 /** Callers do not stop at the first refusal. */
 const REFUSALS = 40;
 
-let engine: RunningEngine | undefined;
-let gateway: GatewayProcess | undefined;
+const fleet = new Fleet();
 
-afterEach(async () => {
-  await gateway?.end();
-  await engine?.stop();
-  for (const folder of folders.splice(0)) rmSync(folder, { recursive: true, force: true });
-});
-
-const folders: string[] = [];
-const clustersOf = (address: string) => CATALOG.map(({ id }) => ({ model: id, endpoints: [{ address }] }));
+/** Starts a gateway in front of an engine with this script, and waits until it is ready. */
+async function service(script: Script, settings: object, through: readonly string[]) {
+  const engine = await engineOf(script, { slots: 10_000 });
+  const front = await fleet.gateway({ endpoints: [{ address: engine.address }] }, settings, through);
+  await becomes(async () => (await fetch(`${front.adminUrl}/ready`)).ok, "the gateway is ready");
+  return { engine, front };
+}
 
 test("a gateway with a full heap refuses new requests before it dies, finishes the others and recovers", async () => {
   const { passed, open } = gate();
-  engine = await startEngine(
-    async function* () {
-      // The request is kept until the first delta, because it may be retried.
-      yield [started()];
-      await passed;
-      yield [textStart(0), delta(0, "to the end"), blockEnd(0), finished()];
-    },
-    { slots: 10_000 },
-  );
-  const clusters = clustersOf(engine.address);
   const through = ["env", `NODE_OPTIONS=--max-old-space-size=${HEAP_MIB}`];
   const timeouts = { perTryIdleTimeoutMs: 600_000, keepAliveIntervalMs: 600_000 };
-  gateway = await GatewayProcess.start({ clusters, timeouts }, through);
-  const front = gateway;
-  await becomes(async () => (await fetch(`${front.adminUrl}/ready`)).ok, "the gateway is ready");
+  const script: Script = async function* () {
+    // The request is kept until the first delta, because it may be retried.
+    yield [started()];
+    await passed;
+    yield [textStart(0), delta(0, "to the end"), blockEnd(0), finished()];
+  };
+  const { engine: node, front } = await service(script, { timeouts }, through);
   const body = (at: number) => ({
     model: "svc-qwen",
     stream: true,
@@ -70,7 +63,6 @@ test("a gateway with a full heap refuses new requests before it dies, finishes t
       content: String(at),
     })),
   });
-  const node = engine;
   const refused: Response[] = [];
   const admitted: Promise<string>[] = [];
   let sent = 0;
@@ -100,21 +92,17 @@ test("a gateway with a full heap refuses new requests before it dies, finishes t
 /** Milliseconds; two such stalls in a row make a gateway refuse all requests. */
 const STALL_MS = 3_200;
 
-/**
- * The event loop of a gateway process, which stops three times at SIGUSR2: each time until a pipe was opened and
- * closed. Overdue timers run in between, such as a check of the overload manager.
- */
+/** An event loop that SIGUSR2 stops three times, each until a pipe was opened; overdue timers run between. */
 class StallingLoop {
   readonly #pipes: readonly string[];
 
   constructor() {
     const folder = mkdtempSync(join(tmpdir(), "svc-stall-"));
-    folders.push(folder);
+    fleet.onEnd(() => rmSync(folder, { recursive: true, force: true }));
     this.#pipes = ["first", "second", "third"].map((name) => join(folder, name));
     execFileSync("mkfifo", [...this.#pipes]);
   }
 
-  /** The command prefix that runs a gateway. */
   get through(): readonly string[] {
     // The inner timer is set when the loop has measured its delay, and is due before the next check.
     const code = `import { readFileSync } from "node:fs";
@@ -126,7 +114,6 @@ class StallingLoop {
     return ["env", `NODE_OPTIONS=--import=data:text/javascript,${encodeURIComponent(code)}`];
   }
 
-  /** Stops the loop of `front`, twice for `ms` milliseconds. Calls `act` when it is stopped for the third time. */
   async stall(front: GatewayProcess, ms: number, act: () => void): Promise<void> {
     front.process.signal("SIGUSR2");
     for (const pipe of this.#pipes) {
@@ -139,7 +126,6 @@ class StallingLoop {
   }
 }
 
-/** Makes callers of each kind that keep their connections, and record the status of every answer. */
 function keepingCallers({ baseUrl, key }: GatewayProcess, statuses: number[]): readonly (() => Promise<unknown>)[] {
   const noted: typeof fetch = async (...args) => {
     const response = await fetch(...args);
@@ -169,13 +155,8 @@ function keepingCallers({ baseUrl, key }: GatewayProcess, statuses: number[]): r
 }
 
 test("a gateway with a stalled loop answers all kept connections, and the admin page has each answer", async () => {
-  engine = await startEngine(async function* () {
-    yield [started(), textStart(0), delta(0, "hi"), blockEnd(0), finished()];
-  });
   const loop = new StallingLoop();
-  gateway = await GatewayProcess.start({ clusters: clustersOf(engine.address) }, loop.through);
-  const front = gateway;
-  await becomes(async () => (await fetch(`${front.adminUrl}/ready`)).ok, "the gateway is ready");
+  const { front } = await service(() => [textAnswer("hi")], {}, loop.through);
   const statuses: number[] = [];
   const callers = keepingCallers(front, statuses);
   for (const call of callers) await call();

@@ -4,7 +4,7 @@ import { ANSWER_PATHS, type AnswerPath, bodyFor, endOf } from "../../support/htt
 import { EngineProcess } from "../../support/processes/engine-process.ts";
 import { expectOverloaded, FaultBunch } from "../../support/processes/fault-bunch.ts";
 import { FRONT_MODELS, outcomeOf, startFront } from "../../support/processes/fault-front.ts";
-import { Fleet } from "../../support/processes/fleet.ts";
+import { Fleet, healthy } from "../../support/processes/fleet.ts";
 import type { GatewayProcess } from "../../support/processes/gateway-process.ts";
 import { openStreams } from "../../support/processes/open-streams.ts";
 import { covering } from "../../support/size.ts";
@@ -15,7 +15,6 @@ const fleet = new Fleet();
 
 const ENDLESS = { tokensPerSecond: 10, answerTokens: { min: 5_000, max: 5_000 } };
 const OF_ALL_MODELS = ["--models", "all"];
-/** Places without capacity. */
 const PLACES = ["all nodes", "a key", "the queue", "its time"] as const;
 /** Without FULL=1 every place and every format, but not each with each. */
 const ROWS = covering(
@@ -23,7 +22,6 @@ const ROWS = covering(
   ({ place }) => place,
   ({ path }) => path,
 );
-/** The formats for a place. */
 const pathsOf = (wanted: (typeof PLACES)[number]) =>
   ROWS.filter(({ place }) => place === wanted).map(({ path }) => path);
 const ONE_PLACE = { ...ENDLESS, slots: 1, queueLength: 0 };
@@ -34,7 +32,7 @@ describe("H8 the queue of a node is full", () => {
     const full = await fleet.engine("full", ONE_PLACE, FRONT_MODELS);
     const filling = await startFront([full.address]);
     fleet.onEnd(() => filling.end());
-    await becomes(async () => (await filling.health(full.address)) === "healthy", "it is healthy");
+    await healthy(filling, full.address);
     await openStreams(filling, 1);
     const nodes = [full, ...others];
     const gateway = await startFront(
@@ -42,8 +40,7 @@ describe("H8 the queue of a node is full", () => {
       { maxRequestsPerEndpoint: 100 },
     );
     fleet.onEnd(() => gateway.end());
-    for (const { address } of nodes)
-      await becomes(async () => (await gateway.health(address)) === "healthy", "all are healthy");
+    for (const { address } of nodes) await healthy(gateway, address);
     return gateway;
   }
 
@@ -72,7 +69,7 @@ describe("H8 the queue of a node is full", () => {
     fleet.onEnd(() => second.kill());
     const filling = await startFront([second.address]);
     fleet.onEnd(() => filling.end());
-    await becomes(async () => (await filling.health(second.address)) === "healthy", "it is healthy");
+    await healthy(filling, second.address);
     await openStreams(filling, 1);
     const gateway = await inFrontOfFull([second]);
     for (const stream of [true, false]) {
@@ -85,7 +82,6 @@ describe("H8 the queue of a node is full", () => {
 });
 
 describe("the gateway's own queue", () => {
-  /** One request runs and no more may. */
   async function full(circuitBreakers: object, timeouts: object = {}) {
     const [node] = await fleet.engines(1, ENDLESS);
     if (!node) throw new Error("a node was started");
@@ -162,7 +158,6 @@ describe("the gateway's own queue", () => {
   });
 });
 
-/** Fails unless this is overload in the path's envelope, with a retry delay. */
 async function expectComeBack(
   gateway: GatewayProcess,
   path: AnswerPath,

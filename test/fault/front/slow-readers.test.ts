@@ -1,4 +1,3 @@
-import { readFileSync } from "node:fs";
 import { afterEach, expect, test } from "vitest";
 import { GenerateResponse } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { becomes } from "../../support/becomes.ts";
@@ -9,6 +8,7 @@ import { ANSWER_PATHS, bodyFor } from "../../support/http/answer-check.ts";
 import { head, RawConnection } from "../../support/http/raw-http.ts";
 import { Fleet, healthy, nothingOpen, show, size } from "../../support/processes/fleet.ts";
 import type { GatewayProcess } from "../../support/processes/gateway-process.ts";
+import { memoryOf } from "../../support/processes/processes-with.ts";
 
 /*
  * E7: clients that read slowly or not at all. Each pauses only its own engine stream, costs little memory, and is cut
@@ -36,7 +36,6 @@ afterEach(() => {
   for (const connection of connections.splice(0)) connection.destroy();
 });
 
-/** A node that writes as fast as its answers are read. */
 async function floodingNode(): Promise<WireNode> {
   const piece = framed(GenerateResponse.encode({ events: [delta(0, PIECE)], tokens: [] }).finish());
   const node = await WireNode.start({
@@ -64,13 +63,6 @@ async function openReader(gateway: GatewayProcess, index: number, untilDelta: bo
   return connection;
 }
 
-/** Resident memory of the process. */
-function residentBytes({ process: { child } }: GatewayProcess): number {
-  const status = readFileSync(`/proc/${child.pid}/status`, "utf8");
-  return Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1]) * 1_024;
-}
-
-/** Makes them read a little from time to time. Returns a function that stops this. */
 function sip(readers: readonly RawConnection[]): () => void {
   const timer = setInterval(() => {
     for (const reader of readers) reader.takeOnce();
@@ -96,7 +88,7 @@ test.skipIf(process.platform !== "linux").each(ROWS.map((habits) => [habits.join
     const endpoints = [{ address: node.address }];
     const gateway = await fleet.gateway({ endpoints }, { timeouts: { requestTimeoutMs: 6_000 } }, TIDY);
     await healthy(gateway, node.address);
-    const before = residentBytes(gateway);
+    const before = memoryOf(gateway.process.child.pid);
     // Each format with each habit.
     const habitOf = (index: number) => habits[Math.floor(index / ANSWER_PATHS.length) % habits.length];
     const readers = await Promise.all(
@@ -109,7 +101,7 @@ test.skipIf(process.platform !== "linux").each(ROWS.map((habits) => [habits.join
     // On a busy machine the first are cut before the last are paused.
     const held = async () => (await gateway.stat("svc_streams_paused_backpressure")) + logged().length;
     await becomes(async () => (await held()) >= READERS / 2, "engine streams are held back");
-    const grown = residentBytes(gateway) - before;
+    const grown = memoryOf(gateway.process.child.pid) - before;
     show(`clients that ${what}`, { clients: READERS, residentKiBPerStream: Math.round(grown / READERS / 1_024) });
     expect(grown).toBeLessThan(READERS * MAX_STREAM_BYTES + SLACK_BYTES);
     stop();

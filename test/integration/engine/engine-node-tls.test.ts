@@ -11,6 +11,9 @@ import { fastSimulator } from "../../support/engine/simulated-node.ts";
 import { generateRequest } from "../../support/requests/generate-request.ts";
 import { VirtualClock } from "../../support/virtual-clock.ts";
 
+if (!HAS_OPENSSL) process.stderr.write(`skipping tests of TLS: ${NO_OPENSSL}\n`);
+const withCertificates = test.skipIf(!HAS_OPENSSL);
+
 let certificates: Certificates;
 const file = (name: string) => certificates.file(name);
 const pem = (name: string) => readFileSync(file(name));
@@ -64,8 +67,7 @@ async function clients(...given: Parameters<typeof startTls>) {
 
 const shows = (name: string) => credentials.createSsl(pem("authority.pem"), pem(`${name}.key`), pem(`${name}.pem`));
 
-test("with a client authority only callers with its certificate are served", async ({ skip }) => {
-  skip(!HAS_OPENSSL, NO_OPENSSL);
+withCertificates("with a client authority only callers with its certificate are served", async () => {
   const codeFor = await clients(file("authority.pem"));
   expect(await codeFor(shows("gateway"))).toBe(0);
   expect(await codeFor(shows("intruder"))).toBe(14);
@@ -73,16 +75,14 @@ test("with a client authority only callers with its certificate are served", asy
   expect(await codeFor(credentials.createInsecure())).toBe(14);
 });
 
-test("without a client authority every TLS caller is served, and none in plain text", async ({ skip }) => {
-  skip(!HAS_OPENSSL, NO_OPENSSL);
+withCertificates("without a client authority every TLS caller is served, and none in plain text", async () => {
   const codeFor = await clients();
   expect(await codeFor(credentials.createSsl(pem("authority.pem")))).toBe(0);
   expect(await codeFor(credentials.createSsl(pem("stranger.pem")))).toBe(14);
   expect(await codeFor(credentials.createInsecure())).toBe(14);
 });
 
-test("files that are missing or do not match stop the start with their key", ({ skip }) => {
-  skip(!HAS_OPENSSL, NO_OPENSSL);
+withCertificates("files that are missing or do not match stop the start with their key", () => {
   const [certFile, keyFile] = [file("node.pem"), file("node.key")];
   expect(() => followed({ certFile: file("none.pem"), keyFile })).toThrow("tls.certFile: cannot be read");
   expect(() => followed({ certFile, keyFile: file("none.key") })).toThrow("tls.keyFile: cannot be read");
@@ -93,21 +93,21 @@ test("files that are missing or do not match stop the start with their key", ({ 
   expect(() => followed({ certFile, keyFile: file("gateway.key") })).toThrow("do not fit");
 });
 
-test("with a list of names only certificates with one of them are served, from any trusted authority", async ({
-  skip,
-}) => {
-  skip(!HAS_OPENSSL, NO_OPENSSL);
-  const codeFor = await clients(file("authority.pem"), ["gateway"]);
-  expect(await codeFor(shows("gateway"))).toBe(0);
-  expect(await codeFor(shows("renewed"))).toBe(7);
-  expect(await codeFor(shows("spiffe"))).toBe(7);
-  expect(await codeFor(shows("intruder"))).toBe(14);
-  for (const name of ["spiffe://cluster/gateway", "gateway.svc"]) {
-    const ended = await startTls(file("authority.pem"), [name]);
-    expect((await ended(shows("spiffe"))).code).toBe(0);
-    expect(await ended(shows("gateway"))).toMatchObject({ code: 7, info: { reason: "CALLER_NOT_ALLOWED" } });
-  }
-});
+withCertificates(
+  "with a list of names only certificates with one of them are served, from any trusted authority",
+  async () => {
+    const codeFor = await clients(file("authority.pem"), ["gateway"]);
+    expect(await codeFor(shows("gateway"))).toBe(0);
+    expect(await codeFor(shows("renewed"))).toBe(7);
+    expect(await codeFor(shows("spiffe"))).toBe(7);
+    expect(await codeFor(shows("intruder"))).toBe(14);
+    for (const name of ["spiffe://cluster/gateway", "gateway.svc"]) {
+      const ended = await startTls(file("authority.pem"), [name]);
+      expect((await ended(shows("spiffe"))).code).toBe(0);
+      expect(await ended(shows("gateway"))).toMatchObject({ code: 7, info: { reason: "CALLER_NOT_ALLOWED" } });
+    }
+  },
+);
 
 /** Resolves to the protocol and the certificate's name of a new connection, or to `refused`. */
 function connected(
@@ -129,8 +129,7 @@ const protocolOf = async (address: string, maxVersion: SecureVersion) =>
   (await connected(address, { minVersion: "TLSv1", maxVersion, ciphers: "DEFAULT@SECLEVEL=0" }))[0];
 const shownName = async (address: string) => (await connected(address))[1];
 
-test("protocols before TLS 1.2 are refused, also after a renewal", async ({ skip }) => {
-  skip(!HAS_OPENSSL, NO_OPENSSL);
+withCertificates("protocols before TLS 1.2 are refused, also after a renewal", async () => {
   const { tls, logs } = followed(live("node"));
   const { node } = await nodeOf(fastSimulator(), { tls });
   const versions = async () => {
@@ -146,8 +145,7 @@ test("protocols before TLS 1.2 are refused, also after a renewal", async ({ skip
   expect(await versions()).toEqual(expected);
 });
 
-test("renewed files apply to new connections once they match; old connections continue", async ({ skip }) => {
-  skip(!HAS_OPENSSL, NO_OPENSSL);
+withCertificates("renewed files apply to new connections once they match; old connections continue", async () => {
   copyFileSync(file("authority.pem"), file("live-ca.pem"));
   const { tls, clock, logged, logs } = followed({ ...live("node"), clientCaFile: file("live-ca.pem") });
   const { node } = await nodeOf(fastSimulator(), { tls });

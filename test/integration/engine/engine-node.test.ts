@@ -229,6 +229,23 @@ test("a slow reader is not taken for a stalled engine", async () => {
   expect((await reading.ended).code).toBe(0);
 });
 
+test("a stuck slot is detected beside a slow reader", async () => {
+  const clock = new VirtualClock();
+  const script: Script = async function* ({ requestId }, signal) {
+    yield [started(), textStart(0), delta(0, "so")];
+    if (requestId === "stuck") await once(signal, "abort");
+    while (!signal.aborted) yield [delta(0, "x".repeat(20_000))];
+  };
+  const { node, client } = await nodeOf(countedBackend(script), { maxStepAgeMs: 1_000, clock });
+  client.generate(generateRequest({ requestId: "slow" })).call.pause();
+  await vi.waitFor(async () => expect(await node.gauge("svc_engine_streams_paused")).toBe(1), 10_000);
+  const stuck = client.generate(generateRequest({ requestId: "stuck" }));
+  await stuck.seen("blockDelta");
+  await clock.advance(1_250);
+  expect(await stuck.ended).toMatchObject({ code: 13, info: { reason: "ENGINE_ERROR" } });
+  expect((await client.describe()).models[0]?.state).toBe(ModelState.FAILED);
+});
+
 test("a request of many messages arrives unchanged, and starts nothing if its caller has left", async () => {
   const backend = scripted(forever);
   const { client } = await nodeOf(backend);

@@ -89,7 +89,11 @@ test("a request queued in the engine gets heartbeats as long as the engine works
     return `vllm:iteration_tokens_total_count ${steps}\nvllm:num_requests_waiting 2\n`;
   };
   const rig = await rigOf("vllm", { load }, { loadIntervalMs: 1 });
-  rig.engine.next({ kind: "stream", data: [], end: "never" });
+  const never = { kind: "stream", data: [], end: "never" } as const;
+  rig.engine.next(never, never, never);
+  const ahead = [rig.client.generate(generateRequest()), rig.client.generate(generateRequest())];
+  for (const reading of ahead) await reading.seen("progress");
+  await expect.poll(() => rig.backend.load().queuedUncachedTokens).toBeGreaterThan(0);
   const reading = rig.client.generate(generateRequest());
   const heard = () => reading.events.filter(({ kind }) => kind?.$case === "progress");
   await expect.poll(() => heard().length).toBeGreaterThan(3);
@@ -102,9 +106,11 @@ test("a request queued in the engine gets heartbeats as long as the engine works
   await expect.poll(() => asked).toBeGreaterThan(stoppedAt + 15);
   expect(heard().length).toBe(before);
   expect(reading.legal()).toBe(true);
-  reading.call.cancel();
-  await reading.ended;
-  await rig.engine.abortedAtLeast(1);
+  for (const { call, ended } of [reading, ...ahead]) {
+    call.cancel();
+    await ended;
+  }
+  await rig.engine.abortedAtLeast(3);
 });
 
 test("an engine in one long step, such as compiling, counts as working for its step timeout", async () => {

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { EngineError } from "../../../engine/errors.ts";
 import { BadRequest, RetryInfo } from "../../../proto/gen/google/rpc/error_details.ts";
 import { Status } from "../../../proto/gen/google/rpc/status.ts";
@@ -21,32 +21,27 @@ import {
   toolCallStart,
 } from "../../support/events/events.ts";
 import { gate } from "../../support/gate.ts";
-import { HELLO, type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
+import { serviceOfFile } from "../../support/gateway/scripted-service.ts";
 import { keyCommand } from "../../support/processes/key-command.ts";
 import { generateRequest, textMessage, toolOf } from "../../support/requests/generate-request.ts";
 
 /* Generate and CountTokens of the gateway's gRPC listener, with the rules of the public API. */
 
-let service: ScriptedService;
+const service = serviceOfFile({ gateway: { grpc: { port: 0 }, maxBodyBytes: 4_194_304 } });
 let client: NodeClient;
 
-beforeAll(async () => {
-  service = await startScriptedService({
-    gateway: { grpc: { port: 0 }, maxBodyBytes: 4_194_304 },
-  });
-  client = callerWith({ authorization: `Bearer ${service.gateway.key}` });
+beforeAll(() => {
+  client = new NodeClient(service.gateway.grpcAddress, undefined, { authorization: `Bearer ${service.gateway.key}` });
 });
 
-afterAll(async () => {
-  client.close();
-  await service.stop();
-});
+afterAll(() => client.close());
 
 function callerWith(headers: Readonly<Record<string, string>>): NodeClient {
-  return new NodeClient(service.gateway.grpcAddress, undefined, headers);
+  const caller = new NodeClient(service.gateway.grpcAddress, undefined, headers);
+  onTestFinished(() => caller.close());
+  return caller;
 }
 
-/** Has the engine hold its answer behind the first delta, until the returned function is called. */
 function holdAnswer(): () => void {
   const { passed, open } = gate();
   service.play(async function* () {
@@ -61,7 +56,6 @@ async function refusalOf(request: GenerateRequest, caller = client): Promise<End
   return caller.generate(request).ended;
 }
 
-/** Returns a detail message of a failed call, by its name. */
 function detailOf<Message>(ended: Ended, name: string, decode: (bytes: Uint8Array) => Message): Message | undefined {
   const [bytes] = ended.metadata.get("grpc-status-details-bin");
   if (!Buffer.isBuffer(bytes)) return undefined;
@@ -91,7 +85,6 @@ describe("answers", () => {
   });
 
   test("G4 fields reserved for gateways are set by the gateway", async () => {
-    service.play(HELLO);
     const theirs = generateRequest({
       requestId: "mine",
       tenant: "somebody-else",
@@ -126,7 +119,6 @@ describe("answers", () => {
   });
 
   test("the same text over HTTP reaches the engine as the same prompt, of the same tenant", async () => {
-    service.play(HELLO);
     await service.reply("/v1/chat/completions", { messages: [{ role: "user", content: "hello" }] });
     const overHttp = service.lastRequest();
     await client.generate(generateRequest()).ended;
@@ -144,7 +136,6 @@ describe("answers", () => {
   });
 
   test("the access log of a call has the fields of a request", async () => {
-    service.play(HELLO);
     await client.generate(generateRequest()).ended;
     await becomes(async () => lines().some(({ route }) => String(route).endsWith("/Generate")), "the line is there");
     expect(lines().findLast(({ route }) => String(route).endsWith("/Generate"))).toMatchObject({
@@ -171,34 +162,28 @@ describe("keys", () => {
   ])("%s: UNAUTHENTICATED, before a message is read", async (_, headers) => {
     const caller = callerWith(headers);
     const ended = await refusalOf(generateRequest(), caller);
-    caller.close();
     expect(ended).toMatchObject({ code: 16, info: { reason: "API_KEY_INVALID" } });
     expect(ended.metadata.get("x-request-id")[0]).toMatch(/^req_/);
   });
 
   test("one in x-api-key serves as well", async () => {
-    service.play(HELLO);
     const caller = callerWith({ "x-api-key": service.gateway.key });
     expect(await refusalOf(generateRequest(), caller)).toMatchObject({ code: 0 });
-    caller.close();
   });
 
   test("a forbidden model gets the same error as a missing one", async () => {
     const key = await service.createKey("--name", "narrow", "--models", "svc-glm53");
     const caller = callerWith({ authorization: `Bearer ${key}` });
     const refused = await refusalOf(generateRequest(), caller);
-    caller.close();
     expect(refused).toMatchObject({ code: 5, info: { reason: "MODEL_NOT_SERVED" } });
     expect(await refusalOf(generateRequest({ model: "svc-nothing" }))).toMatchObject({ code: 5 });
   });
 
   test("a limit refuses with RetryInfo", async () => {
-    service.play(HELLO);
     const key = await service.createKey("--name", "slow", "--models", "all", "--rpm", "1");
     const caller = callerWith({ authorization: `Bearer ${key}` });
     await refusalOf(generateRequest(), caller);
     const refused = await refusalOf(generateRequest(), caller);
-    caller.close();
     expect(refused).toMatchObject({ code: 8, info: { reason: "RATE_LIMIT_EXCEEDED" } });
     const retry = detailOf(refused, "RetryInfo", (bytes) => RetryInfo.decode(bytes));
     expect(retry?.retryDelay?.seconds).toBeGreaterThan(0);
@@ -212,7 +197,6 @@ describe("keys", () => {
     await reading.seen("blockDelta");
     await keyCommand(service.gateway.keyFile, "revoke", service.gateway.keys.find(key)?.keyId ?? "", "--kill");
     expect(await reading.ended).toMatchObject({ code: 7, info: { reason: "CALLER_NOT_ALLOWED" } });
-    caller.close();
     open();
   });
 });
@@ -284,15 +268,19 @@ describe("requests that are refused", () => {
     expect({ code: ended.code, reason: ended.info?.reason, field: fieldOf(ended) }).toEqual({ code: 3, reason, field });
   });
 
-  test("G2 a message that is too large", async () => {
-    const ended = await refusalOf(generateRequest({}, "x".repeat(5_000_000)));
-    expect(ended).toMatchObject({ code: 8, info: { reason: "MESSAGE_TOO_LARGE" } });
-  });
-
-  test("G1 one of too many pieces", async () => {
-    const messages = [{ role: Role.USER, parts: Array(250_000).fill({ kind: undefined, cacheBreakpoint: undefined }) }];
-    const ended = await refusalOf(generateRequest({ messages }));
-    expect(ended).toMatchObject({ code: 3, info: { reason: "INVALID_REQUEST" } });
+  test.each([
+    ["G2 a message that is too large", () => generateRequest({}, "x".repeat(5_000_000)), 8, "MESSAGE_TOO_LARGE"],
+    [
+      "G1 one of too many pieces",
+      () => {
+        const parts = Array(250_000).fill({ kind: undefined, cacheBreakpoint: undefined });
+        return generateRequest({ messages: [{ role: Role.USER, parts }] });
+      },
+      3,
+      "INVALID_REQUEST",
+    ],
+  ] as const)("%s", async (_, request, code, reason) => {
+    expect(await refusalOf(request())).toMatchObject({ code, info: { reason } });
   });
 
   test.each([
@@ -380,7 +368,6 @@ describe("callers that leave", () => {
 });
 
 test("a large message is decoded beside others", async () => {
-  service.play(HELLO);
   const reading = client.generate(generateRequest({}, "y".repeat(600_000)));
   expect(await reading.ended).toMatchObject({ code: 0 });
   const [part] = service.lastRequest().messages[0]?.parts ?? [];

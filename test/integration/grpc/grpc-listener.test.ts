@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { connect } from "node:http2";
 import { Client, credentials } from "@grpc/grpc-js";
-import { afterEach, describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import {
   HealthService,
   HealthCheckResponse_ServingStatus as Serving,
@@ -12,29 +12,24 @@ import { Certificates, HAS_OPENSSL, NO_OPENSSL } from "../../support/certificate
 import { NodeClient } from "../../support/engine/node-client.ts";
 import { blockEnd, delta, finished, started, textStart } from "../../support/events/events.ts";
 import { gate } from "../../support/gate.ts";
-import { HELLO, type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
+import { gatewayOf } from "../../support/gateway/own-services.ts";
+import { type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
 import { generateRequest } from "../../support/requests/generate-request.ts";
 
 /* The listener: connections, drain, and callers that do not read. */
 
-const ends: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const end of ends.splice(0).reverse()) await end();
-});
-
 async function start(grpc: object = {}, gateway: object = {}): Promise<ScriptedService> {
   const service = await startScriptedService({ gateway: { grpc: { port: 0, ...grpc }, ...gateway } });
-  ends.push(() => service.stop());
+  onTestFinished(() => service.stop());
   return service;
 }
 
 function callerOf({ gateway }: ScriptedService, channel = credentials.createInsecure()): NodeClient {
   const client = new NodeClient(gateway.grpcAddress, channel, { authorization: `Bearer ${gateway.key}` });
-  ends.push(() => client.close());
+  onTestFinished(() => client.close());
   return client;
 }
 
-/** Resolves to the health status of a name; to the code of the failure if there is none. */
 function healthOf({ gateway }: ScriptedService, service: string): Promise<number> {
   const client = new Client(gateway.grpcAddress, credentials.createInsecure());
   const { path, requestSerialize, responseDeserialize } = HealthService.check;
@@ -83,7 +78,6 @@ test("G10 a drain is announced by health, ends with GOAWAY, and lets running ans
 
 test("G8 no more connections are taken than may be open", async () => {
   const service = await start({ maxConnections: 1 });
-  service.play(HELLO);
   expect(await callerOf(service).generate(generateRequest()).ended).toMatchObject({ code: 0 });
   expect(await callerOf(service).generate(generateRequest()).ended).toMatchObject({ code: 14 });
 });
@@ -127,21 +121,18 @@ test("G3 too many wrong keys get the same error, and lose the connection each ti
 });
 
 test("without a room of its own nothing listens for gRPC", async () => {
-  const service = await startScriptedService();
-  ends.push(() => service.stop());
-  expect(service.gateway.grpc).toBeUndefined();
+  expect((await gatewayOf([])).grpc).toBeUndefined();
 });
 
 describe.skipIf(!HAS_OPENSSL)(`TLS${HAS_OPENSSL ? "" : `: ${NO_OPENSSL}`}`, () => {
   test("serves clients that trust its authority and have a key, over TLS only", async () => {
     const certificates = new Certificates();
-    ends.push(() => certificates.remove());
+    onTestFinished(() => certificates.remove());
     certificates.authority("authority");
     certificates.signed("gateway", "authority", "DNS:localhost,IP:127.0.0.1");
     const service = await start({
       tls: { certFile: certificates.file("gateway.pem"), keyFile: certificates.file("gateway.key") },
     });
-    service.play(HELLO);
     const trusting = credentials.createSsl(readFileSync(certificates.file("authority.pem")));
     expect(await callerOf(service, trusting).generate(generateRequest()).ended).toMatchObject({ code: 0 });
     expect(await callerOf(service).generate(generateRequest()).ended).toMatchObject({ code: 14 });

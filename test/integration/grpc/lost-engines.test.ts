@@ -1,37 +1,24 @@
-import { afterEach, expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { EngineError } from "../../../engine/errors.ts";
 import { NodeClient, type Reading } from "../../support/engine/node-client.ts";
 import type { Script } from "../../support/engine/scripted-backend.ts";
-import { startEngine } from "../../support/engine/start-engine.ts";
 import { blockEnd, delta, finished, started, textAnswer, textStart } from "../../support/events/events.ts";
-import { startGateway } from "../../support/gateway/start-gateway.ts";
+import { engineOf, gatewayOf } from "../../support/gateway/own-services.ts";
 import { generateRequest } from "../../support/requests/generate-request.ts";
 
 /* gRPC clients use the router of the public API: lost engines are retried and continued for them, too. */
 
-const ends: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const end of ends.splice(0).reverse()) await end();
-});
-
-/** Sends a request to two engines with one script, and resolves to the events that its caller read. */
 async function answered(script: Script, calls: number): Promise<Reading> {
-  const engines = await Promise.all([startEngine(script), startEngine(script)]);
-  ends.push(() => Promise.all(engines.map((engine) => engine.stop())));
-  const gateway = await startGateway(
-    engines.map(({ address }) => address),
-    { grpc: { port: 0 } },
-  );
-  ends.push(() => gateway.stop());
+  const engines = await Promise.all([engineOf(script), engineOf(script)]);
+  const gateway = await gatewayOf(engines, { grpc: { port: 0 } });
   const client = new NodeClient(gateway.grpcAddress, undefined, { authorization: `Bearer ${gateway.key}` });
-  ends.push(() => client.close());
+  onTestFinished(() => client.close());
   const reading = client.generate(generateRequest());
   expect(await reading.ended).toMatchObject({ code: 0 });
   expect(engines.reduce((sum, { backend }) => sum + backend.requests.length, 0)).toBe(calls);
   return reading;
 }
 
-/** Returns the text of an answer, which must be a single answer for its caller. */
 function textOf(reading: Reading): string {
   expect(reading.legal() && reading.finished()).toBe(true);
   return reading.events.map(({ kind }) => (kind?.$case === "blockDelta" ? kind.value.text : "")).join("");

@@ -71,7 +71,6 @@ beforeEach(async () => {
   });
 });
 
-/** Answers with a status and no message. */
 function answer(status: string): typeof play {
   return (stream) => stream.respond({ ":status": 200, "grpc-status": status }, { endStream: true });
 }
@@ -85,7 +84,6 @@ function session(): ClientHttp2Session {
 
 const keyOf = (key: string) => ({ authorization: `Bearer ${key}` });
 
-/** Makes a call and resolves to its status; undefined if it has none. */
 async function statusOf(on: ClientHttp2Session, headers: OutgoingHttpHeaders): Promise<unknown> {
   if (on.closed) return undefined;
   const stream = on.request({ ":method": "POST", ":path": "/", ...headers }, { endStream: true });
@@ -99,7 +97,6 @@ async function statusOf(on: ClientHttp2Session, headers: OutgoingHttpHeaders): P
   return status;
 }
 
-/** Makes as many calls as a caller may waste in a burst. */
 async function many(on: ClientHttp2Session, headers: OutgoingHttpHeaders): Promise<ReadonlySet<unknown>> {
   const found = new Set<unknown>();
   for (let at = 0; at < AT_ONCE; at += 250)
@@ -107,7 +104,6 @@ async function many(on: ClientHttp2Session, headers: OutgoingHttpHeaders): Promi
   return found;
 }
 
-/** Makes and resets as many calls as a caller may waste in a burst. */
 async function manyResets(headers: OutgoingHttpHeaders): Promise<void> {
   play = () => {};
   for (let sent = 0; sent < AT_ONCE; sent += RESETS_OF_CONNECTION) {

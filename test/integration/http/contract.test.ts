@@ -1,21 +1,15 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { CATALOG } from "../../../gateway/catalog.ts";
 import { REPLY_HEADERS } from "../../../gateway/reference/headers.ts";
 import { openApiDocument } from "../../../gateway/reference/openapi.ts";
 import { transcript } from "../../support/events/transcripts.ts";
-import { type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
+import { serviceOfFile } from "../../support/gateway/scripted-service.ts";
 import { expectErrorA } from "../../support/http/error-reply.ts";
 import { documentedPaths, pathsOf } from "../../support/schemas/documented-paths.ts";
 
 const DOCUMENT = openApiDocument(CATALOG.map(({ id }) => id));
 
-let service: ScriptedService;
-
-beforeAll(async () => {
-  service = await startScriptedService({ gateway: { cacheHeader: true } });
-});
-
-afterAll(() => service.stop());
+const service = serviceOfFile({ gateway: { cacheHeader: true } }, transcript("plain_text"));
 
 test("the contract requires a key", async () => {
   const reply = await service.gateway.get("/openapi.json");
@@ -35,7 +29,6 @@ test.each([
   expect([...new Set(pathsOf(body))].toSorted()).toEqual([...documented.all].toSorted());
 });
 
-/** Headers that any HTTP reply may have. */
 const HTTP_HEADERS = ["date", "keep-alive", "content-length", "transfer-encoding"];
 
 const turn = { model: "svc-qwen", messages: [{ role: "user", content: "hi" }] };
@@ -51,7 +44,6 @@ const REQUESTS = [
 ] as const;
 
 test("replies have no header that is not documented, and all that are", async () => {
-  service.play(transcript("plain_text"));
   const limits = ["--rpm", "1", "--itpm", "100000", "--otpm", "100000"];
   const seen = new Set<string>();
   for (const [path, body] of REQUESTS) {

@@ -24,7 +24,6 @@ afterEach(() => {
   }
 });
 
-/** A server whose drain the test starts. `running` are the requests that the test answers. */
 async function draining() {
   const running: ServerResponse[] = [];
   const server = createServer((request, response) => {
@@ -56,7 +55,6 @@ async function draining() {
   return { server, clock, lifecycle, open, waiting, drained, isOver: () => over };
 }
 
-/** A kept-alive connection after its first reply. */
 async function keptConnection(open: () => Promise<RawConnection>): Promise<RawConnection> {
   const connection = await open();
   expect((await connection.write(GET).reply()).headers.get("connection")).toBe("keep-alive");

@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test } from "vitest";
 import { fastSimulator } from "../../support/engine/simulated-node.ts";
 import { startNode } from "../../support/engine/start-node.ts";
-import { startGateway } from "../../support/gateway/start-gateway.ts";
+import { gatewayOf } from "../../support/gateway/own-services.ts";
 
 const MODELS = ["svc-qwen"];
 /** A simulated token has 4 characters, and 12 bytes at most. */
@@ -12,8 +12,7 @@ async function service() {
   const node = await startNode(fastSimulator({ models: MODELS, contextTokens: WINDOW_TOKENS }), { models: MODELS });
   onTestFinished(() => node.stop());
   const clusters = [{ model: "svc-qwen", endpoints: [{ address: node.address }] }];
-  const gateway = await startGateway([node.address], { clusters });
-  onTestFinished(() => gateway.stop());
+  const gateway = await gatewayOf([node], { clusters });
   const [cluster] = gateway.clusters.clusters;
   return { gateway, sent: () => cluster?.members[0]?.calls.total };
 }

@@ -87,6 +87,10 @@ describe("A: framing", () => {
     expectRefusal(await caller.sent(request()), 400);
   });
 
+  test("A9 an empty host is one", async () => {
+    expect((await caller.sent(head("GET /v1/models HTTP/1.1", "host:", caller.auth))).status).toBe(200);
+  });
+
   test("A9 CONNECT is closed without an answer", async () => {
     const one = await caller.connection();
     one.write(head("CONNECT evil.test:443 HTTP/1.1", HOST));
@@ -105,6 +109,7 @@ describe("A: framing", () => {
 
   test.each([
     ["HTTP/9.9", () => head("GET /v1/models HTTP/9.9", HOST, caller.auth)],
+    ["HTTP/1.2", () => head("GET /v1/models HTTP/1.2", HOST, caller.auth)],
     ["HTTP/2.0 in the line", () => head("GET /v1/models HTTP/2.0", HOST, caller.auth)],
     ["the preface of HTTP/2", () => "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"],
     ["a TLS hello", () => "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03evil"],

@@ -1,8 +1,9 @@
-import { afterEach, describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { type Event, FinishReason } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { ResumableNode, type ResumableNodeOptions, type Step } from "../../support/engine/resumable-node.ts";
 import { blockEnd, delta, finished, reasoningStart, textStart, toolCallStart } from "../../support/events/events.ts";
-import { type RunningGateway, startGateway } from "../../support/gateway/start-gateway.ts";
+import { gatewayOf } from "../../support/gateway/own-services.ts";
+import type { RunningGateway } from "../../support/gateway/start-gateway.ts";
 import { ANSWER_PATHS, type AnswerPath, bodyFor, brokenEnd } from "../../support/http/answer-check.ts";
 import { readBody } from "../../support/http/read-until.ts";
 import { preferred } from "../../support/preferred.ts";
@@ -14,7 +15,6 @@ import { until } from "../../support/until.ts";
  * the end of a broken answer. The same with processes, and with a real model: test/fault/continuation.test.ts.
  */
 
-/** An answer with reasoning, text and calls, token by token. */
 const ANSWER: readonly Step[] = [
   [reasoningStart(0), delta(0, "Let me")],
   [delta(0, " see.")],
@@ -32,7 +32,6 @@ const ANSWER: readonly Step[] = [
 ].map((events: readonly Event[], at) => ({ token: 100 + at, events }));
 
 type Row = {
-  /** Where engines are lost. */
   readonly where: string;
   /** Numbers of steps after which the first engine of an answer is lost, the second one, and so on. */
   readonly behind: readonly number[];
@@ -73,14 +72,9 @@ const MODES = ANSWER_PATHS.flatMap((path) => [
   { path, stream: false },
 ]);
 
-const running: { stop(): Promise<void> }[] = [];
-afterEach(async () => {
-  for (const one of running.splice(0).reverse()) await one.stop();
-});
-
 async function node(options: Partial<ResumableNodeOptions>): Promise<ResumableNode> {
   const made = await ResumableNode.start({ steps: ANSWER, ...options });
-  running.push({ stop: async () => made.node.stop() });
+  onTestFinished(() => made.node.stop());
   return made;
 }
 
@@ -88,20 +82,14 @@ async function node(options: Partial<ResumableNodeOptions>): Promise<ResumableNo
  * A gateway in front of these nodes, which prefers the first and ejects none. Answers wait up to `holdMs` for an engine
  * that can continue them.
  */
-async function inFrontOf(nodes: readonly ResumableNode[], holdMs = 5_000): Promise<RunningGateway> {
-  const gateway = await startGateway([], {
-    clusters: [
-      {
-        model: "svc-qwen",
-        ...preferred(nodes.map(({ address }) => address)),
-        outlierDetection: { consecutiveGatewayFailure: 0 },
-        circuitBreakers: { noEndpointHoldMs: holdMs },
-      },
-    ],
-    timeouts: { pendingTimeoutMs: holdMs },
-  });
-  running.push(gateway);
-  return gateway;
+function inFrontOf(nodes: readonly ResumableNode[], holdMs = 5_000): Promise<RunningGateway> {
+  const cluster = {
+    model: "svc-qwen",
+    ...preferred(nodes.map(({ address }) => address)),
+    outlierDetection: { consecutiveGatewayFailure: 0 },
+    circuitBreakers: { noEndpointHoldMs: holdMs },
+  };
+  return gatewayOf([], { clusters: [cluster], timeouts: { pendingTimeoutMs: holdMs } });
 }
 
 const healthy = (gateway: RunningGateway, count: number) =>

@@ -1,35 +1,11 @@
-import { afterEach, describe, expect, test } from "vitest";
-import { becomes } from "../../support/becomes.ts";
-import { type RunningEngine, startEngine } from "../../support/engine/start-engine.ts";
+import { describe, expect, test } from "vitest";
+import { engineOf, gatewayOf } from "../../support/gateway/own-services.ts";
 import { HELLO } from "../../support/gateway/scripted-service.ts";
-import { type RunningGateway, startGateway } from "../../support/gateway/start-gateway.ts";
+import type { RunningGateway } from "../../support/gateway/start-gateway.ts";
 import { valueAt } from "../../support/http/value-at.ts";
 import { until } from "../../support/until.ts";
 
 /* The models and names in /v1/models. */
-
-const started: { stop(): Promise<void> }[] = [];
-afterEach(async () => {
-  for (const one of started.splice(0).reverse()) await one.stop();
-});
-
-async function engine(options: Parameters<typeof startEngine>[1] = {}): Promise<RunningEngine> {
-  const one = await startEngine(HELLO, options);
-  started.push(one);
-  return one;
-}
-
-async function gatewayOf(
-  engines: readonly RunningEngine[],
-  config: Readonly<Record<string, unknown>> = {},
-): Promise<RunningGateway> {
-  const gateway = await startGateway(
-    engines.map(({ address }) => address),
-    config,
-  );
-  started.push(gateway);
-  return gateway;
-}
 
 const MODEL = "svc-glm53";
 
@@ -56,8 +32,8 @@ const figures = (window: number) => ({
 
 describe("the figures of a model", () => {
   test("are those of the smallest node that is up, and the last ones while none is", async () => {
-    const small = await engine({ contextWindow: 4_096 });
-    const large = await engine({ contextWindow: 32_768 });
+    const small = await engineOf(HELLO, { contextWindow: 4_096 });
+    const large = await engineOf(HELLO, { contextWindow: 32_768 });
     const gateway = await gatewayOf([small, large]);
     const model = () => json(gateway, `/v1/models/${MODEL}`);
     await untilUp(gateway, 2);
@@ -76,10 +52,9 @@ describe("the figures of a model", () => {
   });
 
   test("have the longest answer of the key, and the model's capabilities in the SDK's form", async () => {
-    const gateway = await gatewayOf([await engine({ contextWindow: 4_096 })]);
+    const gateway = await gatewayOf([await engineOf(HELLO, { contextWindow: 4_096 })]);
     const key = await gateway.createKey("--name", "short", "--models", MODEL, "--max-output-tokens", "100");
     const headers = { authorization: `Bearer ${key}` };
-    await becomes(async () => (await gateway.get("/v1/models", headers)).ok, "the key is known");
     expect(await json(gateway, `/v1/models/${MODEL}`, headers)).toMatchObject({
       max_input_tokens: 4_096,
       max_tokens: 100,
@@ -97,7 +72,7 @@ describe("the figures of a model", () => {
 const idsOf = (list: unknown) => (valueAt(list, "data") as unknown[]).map((model) => valueAt(model, "id"));
 
 test("the list has the models that the key can use now: none without a cluster", async () => {
-  const one = await engine();
+  const one = await engineOf(HELLO);
   const gateway = await gatewayOf([one], { clusters: [{ model: MODEL, endpoints: [{ address: one.address }] }] });
   expect(idsOf(await json(gateway, "/v1/models"))).toEqual([MODEL]);
   expect((await gateway.get("/v1/models/svc-qwen")).status).toBe(404);
@@ -112,8 +87,8 @@ describe("a catalog of one's own", () => {
     aliases: { "claude-sonnet-5": MODEL },
   };
 
-  async function started(): Promise<{ gateway: RunningGateway; node: RunningEngine }> {
-    const node = await engine({ models: [MODEL, "own-model.v2"] });
+  async function started() {
+    const node = await engineOf(HELLO, { models: [MODEL, "own-model.v2"] });
     const clusters = catalog.models.map(({ id }) => ({ model: id, endpoints: [{ address: node.address }] }));
     return { node, gateway: await gatewayOf([node], { catalog, clusters }) };
   }

@@ -1,41 +1,27 @@
-import { afterEach, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { becomes } from "../../support/becomes.ts";
-import { type RunningEngine, startEngine } from "../../support/engine/start-engine.ts";
-import { textAnswer } from "../../support/events/events.ts";
-import { type RunningGateway, startGateway } from "../../support/gateway/start-gateway.ts";
+import type { RunningEngine } from "../../support/engine/start-engine.ts";
+import { engineOf, gatewayOf } from "../../support/gateway/own-services.ts";
+import { HELLO } from "../../support/gateway/scripted-service.ts";
+import type { RunningGateway } from "../../support/gateway/start-gateway.ts";
 import { ANSWER_PATHS, type AnswerPath, endOf } from "../../support/http/answer-check.ts";
 import { readBody } from "../../support/http/read-until.ts";
 import { metricSum } from "../../support/metric-text.ts";
 import { MINIMAL } from "../../support/requests/minimal-bodies.ts";
 
-const running: { stop(): Promise<void> }[] = [];
-
-afterEach(async () => {
-  for (const one of running.splice(0).reverse()) await one.stop();
-});
-
-const HELLO = () => [textAnswer("Hello.")];
-
-/** The first frame of a stream without any event. */
 const SIGN_OF_LIFE: Readonly<Record<AnswerPath, RegExp>> = {
   "/v1/chat/completions": /^:/,
   "/v1/messages": /^event: ping\n/,
   "/v1/responses": /^event: /,
 };
 
-async function engineAt(port = 0): Promise<RunningEngine> {
-  const engine = await startEngine(HELLO, { port, models: ["svc-qwen"] });
-  running.push(engine);
-  return engine;
-}
+const engineAt = (port = 0) => engineOf(HELLO, { port, models: ["svc-qwen"] });
 
-/** A gateway in front of one engine, with early keep-alives. */
 async function inFrontOf(engine: RunningEngine, circuitBreakers: object = {}): Promise<RunningGateway> {
   const healthChecks = { intervalMs: 50 };
   const cluster = { model: "svc-qwen", endpoints: [{ address: engine.address }], healthChecks, circuitBreakers };
   const timeouts = { keepAliveIntervalMs: 50 };
-  const gateway = await startGateway([], { clusters: [cluster], timeouts });
-  running.push(gateway);
+  const gateway = await gatewayOf([], { clusters: [cluster], timeouts });
   await becomes(async () => gateway.clusters.ready, "the engine is healthy");
   return gateway;
 }

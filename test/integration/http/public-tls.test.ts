@@ -1,8 +1,8 @@
 import { once } from "node:events";
-import { copyFileSync, readFileSync } from "node:fs";
 import type { IncomingMessage } from "node:http";
 import { Agent, request } from "node:https";
 import { connect } from "node:net";
+import { text } from "node:stream/consumers";
 import { connect as connectTls, type TLSSocket } from "node:tls";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { becomes } from "../../support/becomes.ts";
@@ -26,7 +26,7 @@ beforeAll(async () => {
   for (const name of ["authority", "stranger"]) certificates.authority(name);
   for (const name of ["first", "second", "caller"]) certificates.signed(name, "authority");
   certificates.signed("intruder", "stranger");
-  show("first");
+  certificates.show("first");
   const tls = { certFile: file("live.pem"), keyFile: file("live.key") };
   service = await startScriptedService({ gateway: { listen: { port: 0, tls } } });
   const both = { ...tls, clientCaFile: file("authority.pem") };
@@ -39,30 +39,15 @@ afterAll(async () => {
   certificates.remove();
 });
 
-/** Makes the listeners use a certificate from now on. */
-function show(name: string): void {
-  for (const part of ["pem", "key"]) copyFileSync(file(`${name}.${part}`), file(`live.${part}`));
-}
-
-/** Sends a streamed request over a new connection, with the certificate of `who`. Resolves to the reply. */
 async function begin({ gateway }: ScriptedService, path: keyof typeof MINIMAL, who?: string) {
-  const pair = who ? { cert: readFileSync(file(`${who}.pem`)), key: readFileSync(file(`${who}.key`)) } : {};
   const headers = { authorization: `Bearer ${gateway.key}`, "content-type": "application/json" };
-  const ca = readFileSync(file("authority.pem"));
-  const agent = new Agent({ ...pair, ca, servername: "localhost", keepAlive: true });
+  const agent = new Agent({ ...certificates.client(who), keepAlive: true });
   const sent = request(`${gateway.baseUrl}${path}`, { method: "POST", headers, agent });
   sent.end(JSON.stringify({ ...MINIMAL[path], stream: true }));
   const [reply] = (await once(sent, "response")) as [IncomingMessage];
   return { reply, agent, socket: reply.socket as TLSSocket };
 }
 
-async function textOf(reply: IncomingMessage): Promise<string> {
-  let text = "";
-  for await (const piece of reply) text += piece;
-  return text;
-}
-
-/** Opens a connection without TLS, and resolves to the received bytes when it closes; `bytes` are sent first. */
 async function spokenTo({ gateway }: ScriptedService, bytes: string): Promise<string> {
   const socket = connect(gateway.port, "127.0.0.1");
   let text = "";
@@ -80,7 +65,7 @@ describe.skipIf(!HAS_OPENSSL)(`a public listener with TLS (${NO_OPENSSL})`, () =
   test.each(ANSWER_PATHS)("streams %s", async (path) => {
     const { reply, agent } = await begin(service, path);
     expect(reply.statusCode).toBe(200);
-    expect(endOf(path, await textOf(reply), false).end).toBe("complete");
+    expect(endOf(path, await text(reply), false).end).toBe("complete");
     agent.destroy();
   });
 
@@ -91,10 +76,7 @@ describe.skipIf(!HAS_OPENSSL)(`a public listener with TLS (${NO_OPENSSL})`, () =
   test("answers bytes that are not HTTP in an envelope", async () => {
     const socket = connectTls({ ...trusting(), port: service.gateway.port });
     socket.write("no HTTP at all\r\n\r\n");
-    let text = "";
-    for await (const piece of socket) text += piece;
-    expect(text).toContain("400 Bad Request");
-    expect(text).toContain('{"error":');
+    expect(await text(socket)).toMatch(/400 Bad Request(.|\s)*\{"error":/);
   });
 
   test("refuses connections without a certificate if it requires one", async () => {
@@ -102,7 +84,7 @@ describe.skipIf(!HAS_OPENSSL)(`a public listener with TLS (${NO_OPENSSL})`, () =
     await expect(begin(guarded, "/v1/messages", "intruder")).rejects.toThrow();
     const { reply, agent } = await begin(guarded, "/v1/messages", "caller");
     expect(reply.statusCode).toBe(200);
-    await textOf(reply);
+    await text(reply);
     agent.destroy();
   });
 
@@ -110,10 +92,10 @@ describe.skipIf(!HAS_OPENSSL)(`a public listener with TLS (${NO_OPENSSL})`, () =
     const goOn = halfAnswered();
     const running = await begin(service, "/v1/chat/completions");
     expect(running.socket.getPeerCertificate().subject.CN).toBe("first");
-    show("second");
+    certificates.show("second");
     await becomes(async () => (await shownNow()) === "second", "the new certificate is shown");
     goOn.open();
-    expect(endOf("/v1/chat/completions", await textOf(running.reply), false).end).toBe("complete");
+    expect(endOf("/v1/chat/completions", await text(running.reply), false).end).toBe("complete");
     running.agent.destroy();
   });
 
@@ -130,14 +112,13 @@ describe.skipIf(!HAS_OPENSSL)(`a public listener with TLS (${NO_OPENSSL})`, () =
     await closed;
     expect(sockets).toMatchObject({ open: 1, idle: 0 });
     goOn.open();
-    expect(endOf("/v1/messages", await textOf(running.reply), false).end).toBe("complete");
+    expect(endOf("/v1/messages", await text(running.reply), false).end).toBe("complete");
     await drained;
     expect(sockets.open).toBe(0);
     running.agent.destroy();
   });
 });
 
-/** Makes the engine pause within its next answer until the returned gate is opened. */
 function halfAnswered() {
   const goOn = gate();
   service.play(async function* () {
@@ -150,7 +131,6 @@ function halfAnswered() {
   return goOn;
 }
 
-/** Resolves to the name in the certificate of a new connection. */
 async function shownNow(): Promise<string> {
   const socket = connectTls({ ...trusting(), port: service.gateway.port });
   await once(socket, "secureConnect");
@@ -159,7 +139,4 @@ async function shownNow(): Promise<string> {
   return String(CN);
 }
 
-/** TLS options that trust the gateway. */
-function trusting() {
-  return { host: "127.0.0.1", ca: readFileSync(file("authority.pem")), servername: "localhost" };
-}
+const trusting = () => ({ host: "127.0.0.1", ...certificates.client() });

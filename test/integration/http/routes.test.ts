@@ -2,7 +2,6 @@ import { expect, test } from "vitest";
 import { ROUTES, urlPattern } from "../../../gateway/routes.ts";
 import { startGateway } from "../../support/gateway/start-gateway.ts";
 
-/** Parses the routes from the tree that Fastify prints, as `POST /v1/messages`. */
 function printed(tree: string): string[] {
   const above: string[] = [];
   return tree

@@ -1,26 +1,18 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { newSealingKey } from "../../../gateway/sealing/sealing-key.ts";
 import { blockEnd, delta, finished, reasoningStart, started, textStart } from "../../support/events/events.ts";
-import { type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
+import { serviceOfFile } from "../../support/gateway/scripted-service.ts";
 
 /* Sealed reasoning that callers carry from one request to the next. */
 
 const THOUGHT = "The sky is blue.";
 const ASKED = { role: "user", content: "Why?" };
 
-let service: ScriptedService;
+const service = serviceOfFile({}, () => [
+  [started(), reasoningStart(0), delta(0, THOUGHT), blockEnd(0)],
+  [textStart(1), delta(1, "Because."), blockEnd(1), finished()],
+]);
 
-beforeAll(async () => {
-  service = await startScriptedService();
-  service.play(() => [
-    [started(), reasoningStart(0), delta(0, THOUGHT), blockEnd(0)],
-    [textStart(1), delta(1, "Because."), blockEnd(1), finished()],
-  ]);
-});
-
-afterAll(() => service.stop());
-
-/** The reasoning that the model received in the newest request. */
 const givenBack = () =>
   service
     .lastRequest()
@@ -30,7 +22,6 @@ const givenBack = () =>
 
 const OMITTED = { max_tokens: 100, thinking: { type: "adaptive", display: "omitted" } };
 
-/** A messages answer with withheld reasoning, as a caller sends it back. */
 async function messagesTurn(model = "svc-qwen"): Promise<{ readonly content: readonly { signature?: string }[] }> {
   return (await service.reply("/v1/messages", { ...OMITTED, model, messages: [ASKED] })) as never;
 }

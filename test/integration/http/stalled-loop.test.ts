@@ -28,7 +28,8 @@ afterEach(async () => {
 async function listening() {
   const stats = new Stats();
   const lines: Record<string, unknown>[] = [];
-  const log = { info: (line: Record<string, unknown>) => lines.push(line) } as never;
+  const info = (line: Record<string, unknown>) => lines.push(line);
+  const log = { info, isLevelEnabled: () => true } as never;
   const sinks = { clock: systemClock, tracing: undefined, log, stats, trustedHops: 0, sampled: () => true };
   const { app } = publicApp({ requestTimeoutMs: 60_000, requestHeadersTimeoutMs: HEADERS_MS }, sinks);
   app.get("/here", async () => "here");

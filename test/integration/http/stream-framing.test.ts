@@ -1,7 +1,7 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { blockEnd, delta, finished, started, textStart } from "../../support/events/events.ts";
 import { gate } from "../../support/gate.ts";
-import { type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
+import { serviceOfFile } from "../../support/gateway/scripted-service.ts";
 import { head, RawConnection } from "../../support/http/raw-http.ts";
 import { parseSse } from "../../support/http/sse-reader.ts";
 import { MINIMAL } from "../../support/requests/minimal-bodies.ts";
@@ -10,14 +10,7 @@ const PATH = "/v1/chat/completions";
 /** Of one to four bytes each, so that bytes and characters differ. */
 const PIECES = ["plain", "ä", "中文", "👩‍💻", 'with " and \n', "end"];
 
-let service: ScriptedService;
-
-beforeAll(async () => {
-  service = await startScriptedService();
-  service.play(inPieces);
-});
-
-afterAll(() => service.stop());
+const service = serviceOfFile({}, inPieces);
 
 async function* inPieces() {
   yield [started(), textStart(0)];
@@ -41,7 +34,6 @@ function textOf(stream: string): string {
     .join("");
 }
 
-/** Returns the body's bytes without chunk framing; throws if a chunk's size is wrong. */
 function unframed(body: Buffer): { readonly text: string; readonly rest: string } {
   const pieces: Buffer[] = [];
   for (let at = 0; ; ) {
@@ -90,6 +82,5 @@ test("of two requests sent at once on a connection, the second answer stands who
     expect(textOf(Buffer.from(body, "latin1").toString())).toBe(PIECES.map((piece) => mark + piece).join(""));
   }
   expect(calls).toBe(2);
-  service.play(inPieces);
   connection.destroy();
 });

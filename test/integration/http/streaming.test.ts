@@ -1,40 +1,15 @@
-import { once } from "node:events";
 import { connect } from "node:net";
-import { afterEach, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { EngineError } from "../../../engine/errors.ts";
-import { becomes } from "../../support/becomes.ts";
 import { lostMidway } from "../../support/engine/lost-midway.ts";
-import type { Script } from "../../support/engine/scripted-backend.ts";
-import { type RunningEngine, startEngine } from "../../support/engine/start-engine.ts";
 import { blockEnd, delta, finished, started, textAnswer, textStart } from "../../support/events/events.ts";
 import { gate } from "../../support/gate.ts";
-import { type RunningGateway, startGateway } from "../../support/gateway/start-gateway.ts";
-import { endOf } from "../../support/http/answer-check.ts";
+import { engineOf, gatewayOf } from "../../support/gateway/own-services.ts";
+import { endOf, textOf } from "../../support/http/answer-check.ts";
 import { readBody } from "../../support/http/read-until.ts";
 import { parseSse } from "../../support/http/sse-reader.ts";
 import { preferred } from "../../support/preferred.ts";
 import { until } from "../../support/until.ts";
-
-const running: { stop(): Promise<void> }[] = [];
-
-async function engineWith(script: Script): Promise<RunningEngine> {
-  const engine = await startEngine(script);
-  running.push(engine);
-  return engine;
-}
-
-async function gatewayFor(engines: readonly RunningEngine[], overrides = {}): Promise<RunningGateway> {
-  const gateway = await startGateway(
-    engines.map((engine) => engine.address),
-    overrides,
-  );
-  running.push(gateway);
-  return gateway;
-}
-
-afterEach(async () => {
-  for (const one of running.splice(0).reverse()) await one.stop();
-});
 
 const turn = [{ role: "user", content: "hi" }];
 const FORMATS = [
@@ -43,42 +18,25 @@ const FORMATS = [
   { path: "/v1/responses", body: { model: "svc-qwen", input: "hi" } },
 ] as const;
 
-/** The configuration of the end of broken streams. */
 function brokenStreams(brokenStream: "cut" | "error") {
   return { formats: { brokenStream } };
-}
-
-/** Returns the visible text of a stream, whatever its format. */
-function textOf(sse: string): string {
-  return parseSse(sse)
-    .map(({ data }) => {
-      const event = data as {
-        choices?: { delta: { content?: string } }[];
-        delta?: string | { text?: string };
-        type?: string;
-      };
-      if (event.choices) return event.choices[0]?.delta.content ?? "";
-      if (event.type === "response.output_text.delta") return event.delta;
-      return typeof event.delta === "object" ? (event.delta.text ?? "") : "";
-    })
-    .join("");
 }
 
 describe.each(FORMATS)("$path", ({ path, body }) => {
   test("the streamed text is the folded text, whatever the pieces", async () => {
     const pieces = ["Zwölf ", "🚀", "\n\ndata: [DONE]\n\n", '"quoted"', "\u2028"];
-    const gateway = await gatewayFor([await engineWith(() => [textAnswer(...pieces)])]);
+    const gateway = await gatewayOf([await engineOf(() => [textAnswer(...pieces)])]);
     const streamed = await gateway.post(path, { ...body, stream: true });
     expect(streamed.headers.get("content-type")).toBe("text/event-stream; charset=utf-8");
-    expect(textOf(await streamed.text())).toBe(pieces.join(""));
+    expect(textOf(path, await streamed.text())).toBe(pieces.join(""));
     const folded = await gateway.post(path, body);
     expect(JSON.stringify(await folded.json())).toContain(JSON.stringify(pieces.join("")).slice(1, -1));
   });
 
   test("a delta reaches the client before the next one exists", async () => {
     const second = gate();
-    const gateway = await gatewayFor([
-      await engineWith(async function* () {
+    const gateway = await gatewayOf([
+      await engineOf(async function* () {
         yield [started(), textStart(0), delta(0, "first")];
         await second.passed;
         yield [delta(0, " second"), blockEnd(0), finished()];
@@ -89,64 +47,41 @@ describe.each(FORMATS)("$path", ({ path, body }) => {
     await answer.until((text) => text.includes("first"));
     expect(answer.text()).not.toContain("second");
     second.open();
-    expect(textOf(await answer.toEnd())).toBe("first second");
+    expect(textOf(path, await answer.toEnd())).toBe("first second");
   });
 
-  test("a client that leaves frees the engine's slot", async () => {
-    const left = gate();
-    const engine = await engineWith(async function* (_request, signal) {
-      signal.addEventListener("abort", () => left.open());
-      yield [started(), textStart(0), delta(0, "first")];
-      await new Promise(() => {});
-    });
-    const gateway = await gatewayFor([engine]);
-    const controller = new AbortController();
-    const response = await fetch(`${gateway.baseUrl}${path}`, {
-      method: "POST",
-      headers: { authorization: `Bearer ${gateway.key}`, "content-type": "application/json" },
-      body: JSON.stringify({ ...body, stream: true }),
-      signal: controller.signal,
-    });
-    await (response.body as ReadableStream).getReader().read();
-    expect(engine.backend.load().busySlots).toBe(1);
-    controller.abort();
-    await left.passed;
-    await until(() => engine.backend.load().busySlots === 0, "no slot is taken");
-    await until(
-      () => gateway.clusters.endpoints.every((endpoint) => endpoint.activeRequests === 0),
-      "no request is open",
-    );
-  });
-
-  test("a client that leaves a reply that is not streamed frees the slot too", async () => {
+  test.each([true, false])("a client that leaves frees the engine's slot (stream %s)", async (stream) => {
     const begun = gate();
-    const engine = await engineWith(async function* () {
-      yield [started()];
+    const engine = await engineOf(async function* () {
+      yield stream ? [started(), textStart(0), delta(0, "first")] : [started()];
       begun.open();
       await new Promise(() => {});
     });
-    const gateway = await gatewayFor([engine]);
+    const gateway = await gatewayOf([engine]);
     const controller = new AbortController();
-    const reply = fetch(`${gateway.baseUrl}${path}`, {
+    const response = fetch(`${gateway.baseUrl}${path}`, {
       method: "POST",
       headers: { authorization: `Bearer ${gateway.key}`, "content-type": "application/json" },
-      body: JSON.stringify(body),
+      body: JSON.stringify({ ...body, stream }),
       signal: controller.signal,
     });
+    if (stream) await ((await response).body as ReadableStream).getReader().read();
     await begun.passed;
+    expect(engine.backend.load().busySlots).toBe(1);
     controller.abort();
-    await expect(reply).rejects.toThrow();
+    if (!stream) await expect(response).rejects.toThrow();
     await until(() => engine.backend.load().busySlots === 0, "no slot is taken");
+    await until(() => gateway.clusters.endpoints.every(({ activeRequests }) => activeRequests === 0), "none is open");
   });
 
   test("an engine that is lost after the first delta ends the stream as is configured, never clean", async () => {
-    const engine = await engineWith(lostMidway);
-    const cutting = await gatewayFor([engine], brokenStreams("cut"));
+    const engine = await engineOf(lostMidway);
+    const cutting = await gatewayOf([engine], brokenStreams("cut"));
     const { text, cut } = await readBody(await cutting.post(path, { ...body, stream: true })).toEndOrCut();
     const isCut = path !== "/v1/responses";
-    expect({ text: textOf(text), cut }).toEqual({ text: "half", cut: isCut });
+    expect({ text: textOf(path, text), cut }).toEqual({ text: "half", cut: isCut });
     expect(endOf(path, text).end === "truncated").toBe(isCut);
-    const gateway = await gatewayFor([engine], brokenStreams("error"));
+    const gateway = await gatewayOf([engine], brokenStreams("error"));
     const events = parseSse(await (await gateway.post(path, { ...body, stream: true })).text());
     const last = events.filter(({ data }) => data !== "[DONE]").at(-1);
     const expected: Record<string, object> = {
@@ -161,7 +96,7 @@ describe.each(FORMATS)("$path", ({ path, body }) => {
   });
 
   test("without an engine the answer is overload with the time to come back", async () => {
-    const gateway = await gatewayFor([]);
+    const gateway = await gatewayOf([]);
     for (const stream of [true, false]) {
       const response = await gateway.post(path, { ...body, stream });
       expect(response.status).toBe(path === "/v1/messages" ? 529 : 503);
@@ -172,36 +107,17 @@ describe.each(FORMATS)("$path", ({ path, body }) => {
     }
   });
 
-  test("a silent engine is bridged by signs of life", async () => {
-    const go = gate();
-    const gateway = await gatewayFor(
-      [
-        await engineWith(async function* () {
-          yield [started()];
-          await go.passed;
-          yield [textStart(0), delta(0, "late"), blockEnd(0), finished()];
-        }),
-      ],
-      { timeouts: { keepAliveIntervalMs: 20 } },
-    );
-    const response = await gateway.post(path, { ...body, stream: true });
-    const answer = readBody(response);
-    await answer.until((text) => /keep-?alive|event: ping/.test(text));
-    go.open();
-    expect(textOf(await answer.toEnd())).toBe("late");
-  });
-
   test("the status line does not wait for a silent engine; behind it a lost one is still replaced", async () => {
     for (const others of [1, 0]) {
       const lost = gate();
-      const silent = await engineWith(async function* () {
+      const silent = await engineOf(async function* () {
         yield [started()];
         await lost.passed;
         throw new EngineError("ENGINE_DOWN", "gone");
       });
-      const well = await engineWith(() => [textAnswer("fine")]);
+      const well = await engineOf(() => [textAnswer("fine")]);
       const addresses = [silent, well].slice(0, 1 + others).map(({ address }) => address);
-      const gateway = await gatewayFor([silent, well], {
+      const gateway = await gatewayOf([silent, well], {
         clusters: [{ model: "svc-qwen", ...preferred(addresses) }],
         timeouts: { keepAliveIntervalMs: 20 },
       });
@@ -213,52 +129,6 @@ describe.each(FORMATS)("$path", ({ path, body }) => {
       expect(cut || text.includes(`"error":{`)).toBe(others === 0);
     }
   });
-
-  test("an engine that breaks the order of events is not believed", async () => {
-    const gateway = await gatewayFor([
-      await engineWith(() => [[started(), textStart(0), delta(0, "a"), delta(7, "b"), blockEnd(0), finished()]]),
-    ]);
-    const response = await gateway.post(path, body);
-    expect(response.status).toBeGreaterThanOrEqual(500);
-    await response.text();
-  });
-});
-
-test("a reader that takes nothing holds back its own engine stream only", async () => {
-  const piece = "x".repeat(64 * 1024);
-  let produced = 0;
-  const engine = await engineWith(async function* (request) {
-    if (request.sampling?.seed === 1) {
-      yield [started(), textStart(0)];
-      for (;;) {
-        produced += 1;
-        yield [delta(0, piece)];
-      }
-    }
-    yield textAnswer("quick");
-  });
-  const gateway = await gatewayFor([engine]);
-  const body = JSON.stringify({ model: "svc-qwen", messages: turn, stream: true, seed: 1 });
-  const socket = connect(gateway.port, "127.0.0.1");
-  await once(socket, "connect");
-  socket.write(
-    `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${gateway.key}\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
-  );
-  socket.pause();
-  await until(() => produced > 0, "something is produced");
-  // The engine stops when the buffers on the way are full: two consecutive checks see the same count.
-  let before = -1;
-  await becomes(async () => {
-    const same = produced === before;
-    before = produced;
-    return same;
-  }, "nothing more is produced");
-  const other = await gateway.post("/v1/chat/completions", { model: "svc-qwen", messages: turn });
-  expect(other.status).toBe(200);
-  await other.text();
-  expect(produced * piece.length).toBeLessThan(64 * 1024 * 1024);
-  socket.destroy();
-  await until(() => engine.backend.load().busySlots === 0, "no slot is taken");
 });
 
 test.each([
@@ -267,7 +137,7 @@ test.each([
 ])(
   "a stream %s, whose end is that of its connection, gets the error frame instead of a cut",
   async (_, version, more) => {
-    const gateway = await gatewayFor([await engineWith(lostMidway)], brokenStreams("cut"));
+    const gateway = await gatewayOf([await engineOf(lostMidway)], brokenStreams("cut"));
     const socket = connect(gateway.port, "127.0.0.1");
     const body = JSON.stringify({ ...FORMATS[0].body, stream: true });
     const fields = ["host: test", `authorization: Bearer ${gateway.key}`, "content-type: application/json", ...more];
@@ -282,11 +152,11 @@ test.each([
 );
 
 test("a failure that no retry helps gets the error frame, whatever brokenStream says", async () => {
-  const engine = await engineWith(async function* () {
+  const engine = await engineOf(async function* () {
     yield [started(), textStart(0), delta(0, "half")];
     await new Promise(() => {});
   });
-  const gateway = await gatewayFor([engine], { ...brokenStreams("cut"), timeouts: { maxStreamDurationMs: 300 } });
+  const gateway = await gatewayOf([engine], { ...brokenStreams("cut"), timeouts: { maxStreamDurationMs: 300 } });
   const response = await gateway.post(FORMATS[0].path, { ...FORMATS[0].body, stream: true });
   expect(await response.text()).toContain('"error":{');
 });

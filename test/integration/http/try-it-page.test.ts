@@ -16,7 +16,6 @@ afterAll(async () => {
   await on.stop();
 });
 
-/** Resolves to the status of a path for a browser that uses a host name. */
 function statusUnder(path: string, host: string): Promise<number | undefined> {
   return new Promise((resolve, reject) => {
     const asked = request(`${on.baseUrl}${path}`, { headers: { host } }, (response) => {

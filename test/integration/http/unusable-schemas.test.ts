@@ -1,17 +1,13 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { EngineError } from "../../../engine/errors.ts";
-import { type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
+import { serviceOfFile } from "../../support/gateway/scripted-service.ts";
 
 /*
  * A 400 for a schema names the field that holds it, in the words of each format, whether the gateway refuses it by its
  * limits or the engine because it cannot enforce it.
  */
 
-let service: ScriptedService;
-beforeAll(async () => {
-  service = await startScriptedService();
-});
-afterAll(() => service.stop());
+const service = serviceOfFile();
 
 const MODEL = "svc-qwen";
 const messages = [{ role: "user", content: "hi" }];

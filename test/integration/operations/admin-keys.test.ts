@@ -3,7 +3,6 @@ import { becomes } from "../../support/becomes.ts";
 import { blockEnd, delta, finished, started, textStart } from "../../support/events/events.ts";
 import { gate } from "../../support/gate.ts";
 import { administeredService } from "../../support/gateway/administered-service.ts";
-import { HELLO } from "../../support/gateway/scripted-service.ts";
 import { readBody } from "../../support/http/read-until.ts";
 
 const MODEL = "svc-qwen";
@@ -56,7 +55,6 @@ test("/limits reports the state of a key's limits, and its held places", async (
   await response.text();
   const taken = async () => ((await rig.admin.json(`/limits/${id}`)) as { places: { taken: number }[] }).places;
   await becomes(async () => (await taken()).every(({ taken }) => taken === 0), "the places are given back");
-  rig.service.play(HELLO);
   expect((await rig.admin.get("/limits/nobody")).status).toBe(404);
   expect(await rig.admin.text(`/limits/${CANARY}`)).not.toContain(CANARY);
 });
@@ -110,5 +108,4 @@ test("/keys/{id}/usage counts the cost of an answer whose caller left", async ()
   expect(await total()).toMatchObject({ requests: 1, refused: 0, output_tokens: 2 });
   expect((await total()).input_tokens).toBeGreaterThan(0);
   open();
-  rig.service.play(HELLO);
 });

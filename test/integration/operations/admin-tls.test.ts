@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { copyFileSync, readFileSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import type { IncomingMessage } from "node:http";
 import { request } from "node:https";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -25,7 +25,7 @@ beforeAll(async () => {
   for (const name of ["authority", "stranger"]) certificates.authority(name);
   for (const name of ["first", "second", "operator"]) certificates.signed(name, "authority");
   certificates.signed("intruder", "stranger");
-  show("first");
+  certificates.show("first");
   writeFileSync(file("token"), `${TOKEN}\n`, { mode: 0o600 });
   service = await startScriptedService();
   const files = { certFile: file("live.pem"), keyFile: file("live.key"), clientCaFile: file("authority.pem") };
@@ -45,19 +45,8 @@ afterAll(async () => {
   certificates.remove();
 });
 
-/** Makes the admin port use a certificate from now on. */
-function show(name: string): void {
-  for (const part of ["pem", "key"]) copyFileSync(file(`${name}.${part}`), file(`live.${part}`));
-}
-
-type Asked = { readonly status: number | undefined; readonly shown: string | undefined };
-
-/** Sends a request over a new connection, with the certificate of `who` and these headers. */
-async function ask(path: string, who?: string, headers: Record<string, string> = {}): Promise<Asked> {
-  const pair =
-    who === undefined ? {} : { cert: readFileSync(file(`${who}.pem`)), key: readFileSync(file(`${who}.key`)) };
-  const ca = readFileSync(file("authority.pem"));
-  const sent = request(`${admin.url}${path}`, { ...pair, ca, agent: false, servername: "localhost", headers });
+async function ask(path: string, who?: string, headers: Record<string, string> = {}) {
+  const sent = request(`${admin.url}${path}`, { ...certificates.client(who), agent: false, headers });
   let shown: string | undefined;
   sent.on("socket", (socket) =>
     socket.once("secureConnect", () => {
@@ -83,7 +72,7 @@ test.skipIf(!HAS_OPENSSL)(`certificates and tokens grant access, and health is p
 });
 
 test.skipIf(!HAS_OPENSSL)(`a renewed certificate and a new token count from then on (${NO_OPENSSL})`, async () => {
-  show("second");
+  certificates.show("second");
   await becomes(async () => (await ask("/healthz")).shown === "second", "the new certificate is shown");
   expect(reloads).toContain(undefined);
   const status = async (token: string) =>

@@ -2,7 +2,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { clusterStatuses } from "../../../gateway/http/admin/cluster-routes.ts";
 import { fastSimulator } from "../../support/engine/simulated-node.ts";
 import { startNode } from "../../support/engine/start-node.ts";
-import { startGateway } from "../../support/gateway/start-gateway.ts";
+import { gatewayOf } from "../../support/gateway/own-services.ts";
 
 const MODELS = ["svc-qwen", "svc-glm53"];
 
@@ -10,8 +10,7 @@ test("a node with two models has the calls of each counted in the model's own cl
   const node = await startNode(fastSimulator({ models: MODELS }), { models: MODELS });
   onTestFinished(() => node.stop());
   const clusters = MODELS.map((model) => ({ model, endpoints: [{ address: node.address }] }));
-  const gateway = await startGateway([node.address], { clusters });
-  onTestFinished(() => gateway.stop());
+  const gateway = await gatewayOf([node], { clusters });
   for (const model of ["svc-qwen", "svc-qwen", "svc-glm53"]) {
     const reply = await gateway.post("/v1/chat/completions", { model, messages: [{ role: "user", content: "hi" }] });
     expect(reply.status).toBe(200);

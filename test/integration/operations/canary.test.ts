@@ -1,16 +1,13 @@
 import { readdir, readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { Writable } from "node:stream";
 import { pino } from "pino";
 import { afterEach, beforeAll, describe, expect, test } from "vitest";
 import { EngineError } from "../../../engine/errors.ts";
-import { EngineMetrics } from "../../../engine/metrics/engine-metrics.ts";
-import { EngineServer } from "../../../engine/server.ts";
 import { CATALOG } from "../../../gateway/catalog.ts";
 import { registerClusterGauges } from "../../../gateway/http/admin/gauges.ts";
 import { FinishReason } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type Script, ScriptedBackend } from "../../support/engine/scripted-backend.ts";
-import { workHere } from "../../support/engine/work-here.ts";
+import { startNode } from "../../support/engine/start-node.ts";
 import {
   blockEnd,
   delta,
@@ -21,16 +18,22 @@ import {
   toolCallStart,
 } from "../../support/events/events.ts";
 import { gate } from "../../support/gate.ts";
+import { OtlpCollector } from "../../support/gateway/otlp-collector.ts";
 import { type RunningGateway, startGateway } from "../../support/gateway/start-gateway.ts";
 import { RawConnection } from "../../support/http/raw-http.ts";
 import { readBody } from "../../support/http/read-until.ts";
 import { formsOf, leaks, newCanary } from "../../support/requests/canary.ts";
 import { PLANTS, type Planted } from "../../support/requests/canary-requests.ts";
+import { until } from "../../support/until.ts";
 
 /*
  * Unique words are placed wherever text can enter; then everything that outlives a request is searched for them. The
  * search itself is tested with deliberate leaks.
  */
+
+// Spans are exported at once, in milliseconds.
+process.env.OTEL_BSP_SCHEDULE_DELAY = "10";
+process.env.OTEL_EXPORTER_OTLP_TIMEOUT = "1000";
 
 const stops: (() => Promise<void>)[] = [];
 
@@ -38,51 +41,32 @@ afterEach(async () => {
   for (const stop of stops.splice(0).reverse()) await stop();
 });
 
-type LoggedEngine = { readonly address: string; readonly metrics: EngineMetrics; readonly log: readonly string[] };
-
-/** An engine with a complete log. `leaky` receives every request, and may leak it. */
-async function startLoggedEngine(
-  script: Script,
-  leaky: (text: string, log: pino.Logger) => void,
-): Promise<LoggedEngine> {
+async function startLoggedEngine(script: Script, leaky: (text: string, log: pino.Logger) => void) {
   const lines: string[] = [];
-  const sink = new Writable({
-    write(chunk, _encoding, done) {
-      lines.push(String(chunk));
-      done();
-    },
-  });
-  const log = pino({ level: "trace" }, sink);
-  const models = CATALOG.map((model) => model.id);
+  const log = pino({ level: "trace" }, { write: (line) => lines.push(line) });
+  const served = { nodeId: "scripted", models: CATALOG.map((model) => model.id) };
   const backend = new ScriptedBackend({
-    nodeId: "scripted",
-    models,
+    ...served,
     slots: 100,
     script(request, signal) {
       leaky(JSON.stringify(request.messages), log);
       return script(request, signal);
     },
   });
-  const metrics = new EngineMetrics();
-  const server = new EngineServer({
-    nodeId: "scripted",
-    nodeVersion: "test",
-    models,
-    backend,
-    work: workHere,
-    metrics,
-    log,
-  });
-  const port = await server.listen("127.0.0.1", 0);
-  server.serve();
-  stops.push(() => server.close(0, AbortSignal.abort()));
-  return { address: `127.0.0.1:${port}`, metrics, log: lines };
+  const node = await startNode(backend, { ...served, log });
+  stops.push(() => node.stop());
+  return { ...node, log: lines };
 }
 
 const ENGINE_PLACES = ["engine text", "engine reasoning", "engine arguments", "engine tool name", "engine failure"];
-const STREAM_PLACES = ["stream that its reader left", "stream that its engine left", "rate-limited request"];
+const TRACE = "4bf92f3577b34da6a3ce929d0e0e4736";
+const STREAM_PLACES = [
+  "trace state",
+  "stream that its reader left",
+  "stream that its engine left",
+  "rate-limited request",
+];
 
-/** The engine's answer: canaries in every kind of block; or a failure on demand, with text that it must not pass on. */
 function talkative(canaries: ReadonlyMap<string, string>, left: () => void): Script {
   const word = (place: string) => canaries.get(place) ?? "";
   return async function* (request, signal) {
@@ -133,7 +117,10 @@ async function run(leaky: (text: string, log: pino.Logger) => void) {
   const word = (place: string) => canaries.get(place) ?? "";
   const left = gate();
   const engine = await startLoggedEngine(talkative(canaries, left.open), leaky);
-  const gateway = await startGateway([engine.address], { maxBodyBytes: 128 * 1024 });
+  const collector = await OtlpCollector.start();
+  stops.push(() => collector.stop());
+  const tracing = { otlpEndpoint: `${collector.url}/`, samplingRatio: 1 };
+  const gateway = await startGateway([engine.address], { maxBodyBytes: 128 * 1024, tracing });
   stops.push(() => gateway.stop());
   registerClusterGauges(gateway.stats.registry, gateway.clusters);
 
@@ -151,8 +138,6 @@ async function run(leaky: (text: string, log: pino.Logger) => void) {
   await left.passed;
   const limited = await gateway.createKey("--name", "narrow", "--models", "svc-qwen", "--rpm", "1");
   const authorization = `Bearer ${limited}`;
-  while ((await gateway.get("/v1/models", { authorization })).status === 401)
-    await new Promise((resolve) => setTimeout(resolve, 10));
   for (let count = 0; count < 3; count += 1)
     direct.set(
       "rate-limited request",
@@ -163,6 +148,11 @@ async function run(leaky: (text: string, log: pino.Logger) => void) {
       }),
     );
 
+  const words = { tracestate: `v=${word("trace state")}`, baggage: `b=${word("trace state")}` };
+  const headers = { traceparent: `00-${TRACE}-00f067aa0ba902b7-01`, ...words };
+  await plant(gateway, { path: "/v1/chat/completions", headers, body: chat("trace state", 5, false) });
+  await until(() => collector.trace(TRACE).length >= 3, "the spans are exported");
+
   const others = await Promise.all(OTHERS.map((other) => plant(gateway, other)));
   const folder = dirname(gateway.keyFile);
   const files = await Promise.all((await readdir(folder)).map((name) => contentOf(join(folder, name))));
@@ -171,6 +161,7 @@ async function run(leaky: (text: string, log: pino.Logger) => void) {
     "engine log": engine.log.join(""),
     "gateway metrics": await gateway.stats.registry.metrics(),
     "engine metrics": await engine.metrics.registry.metrics(),
+    "exported spans": Buffer.concat(collector.bodies).toString("latin1"),
     "replies to others": others.join("\n"),
     "files of the gateway": files.join("\n"),
   };
@@ -187,7 +178,6 @@ async function contentOf(path: string): Promise<string> {
   }
 }
 
-/** Reads a stream until `text` has arrived, and resets the connection. */
 async function leaveStream(gateway: RunningGateway, body: string, text: string): Promise<void> {
   const connection = await RawConnection.open(gateway.port);
   const fields = `host: x\r\nauthorization: Bearer ${gateway.key}\r\ncontent-type: application/json`;
@@ -207,6 +197,8 @@ describe("zero retention", () => {
     const { canaries, direct, texts } = clean;
     expect(texts["gateway log"]).toContain('"msg":"request"');
     expect(texts["gateway metrics"]).toContain("svc_cluster_membership_healthy");
+    expect(texts["exported spans"]).toContain("chat svc-qwen");
+    expect(texts["exported spans"]).toContain("upstream_reset");
     expect(texts["replies to others"]).toContain("invalid_api_key");
     expect(leaks(canaries, texts)).toEqual([]);
     expect(direct.get("rate-limited request")).toContain('"code":"rate_limit_exceeded"');

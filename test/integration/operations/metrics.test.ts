@@ -22,7 +22,6 @@ let text: string;
 let labels: ReadonlyMap<string, ReadonlySet<string>>;
 let types: ReadonlyMap<string, string>;
 
-/** Requests of all kinds, as far as one engine suffices. */
 beforeAll(async () => {
   service = await startScriptedService();
   service.gateway.stats.gaps.zero({ model: "svc-qwen" });
@@ -71,7 +70,6 @@ afterAll(async () => {
 type Row = readonly [name: string, type: string, labels: string];
 
 const PAGE = readFileSync(new URL("../../../gateway/docs/metrics.md", import.meta.url), "utf8");
-/** The documented families, with their labels sorted. */
 const DOCUMENTED: readonly Row[] = [...PAGE.matchAll(/^\| `(svc_\w+)` \| (\w+) \| ([^|]*) \|/gm)].map(
   ([, name = "", type = "", list = ""]) => [name, type, [...list.matchAll(/\w+/g)].sort().join()],
 );

@@ -1,23 +1,18 @@
-import { afterEach, describe, expect, test, vi } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import type { OverloadAction, OverloadManager } from "../../../gateway/overload/overload-manager.ts";
+import { becomes } from "../../support/becomes.ts";
 import { ResumableNode, stepsOf } from "../../support/engine/resumable-node.ts";
 import { blockEnd, delta, finished, started, textStart } from "../../support/events/events.ts";
 import { gate } from "../../support/gate.ts";
+import { gatewayOf } from "../../support/gateway/own-services.ts";
 import { type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
 import { type RunningAdmin, startAdmin } from "../../support/gateway/start-admin.ts";
-import { startGateway } from "../../support/gateway/start-gateway.ts";
 import { expectErrorA, expectErrorB } from "../../support/http/error-reply.ts";
 import { head, RawConnection } from "../../support/http/raw-http.ts";
 import { MINIMAL, POST_PATHS, type PostPath } from "../../support/requests/minimal-bodies.ts";
 import { until } from "../../support/until.ts";
 
 const CHAT = "/v1/chat/completions";
-
-const running: { stop(): Promise<void> }[] = [];
-
-afterEach(async () => {
-  for (const one of running.splice(0).reverse()) await one.stop();
-});
 
 /** Has an action in force, whatever the resources of this process. */
 function force(overload: OverloadManager, forced: OverloadAction): void {
@@ -26,13 +21,13 @@ function force(overload: OverloadManager, forced: OverloadAction): void {
 
 async function serviceUnder(overloadManager: object = {}): Promise<ScriptedService> {
   const service = await startScriptedService({ gateway: { overloadManager } });
-  running.push(service);
+  onTestFinished(() => service.stop());
   return service;
 }
 
 async function adminOf(service: ScriptedService): Promise<RunningAdmin> {
   const admin = await startAdmin(service.gateway);
-  running.push(admin);
+  onTestFinished(() => admin.stop());
   return admin;
 }
 
@@ -46,13 +41,11 @@ async function expectShed(path: PostPath, response: Response): Promise<void> {
 }
 
 describe("answers that are kept for another engine", () => {
-  /** A gateway without overload except for `overloadManager`, with a running answer. */
   async function answering(settings: object) {
     const node = await ResumableNode.start({ steps: stepsOf(textStart(0), "kept ", "text"), stopAfter: () => 2 });
-    running.push({ stop: async () => void node.node.stop() });
+    onTestFinished(() => node.node.stop());
     const clusters = [{ model: "svc-qwen", endpoints: [{ address: node.address }] }];
-    const gateway = await startGateway([], { clusters, ...settings });
-    running.push(gateway);
+    const gateway = await gatewayOf([], { clusters, ...settings });
     const response = await gateway.post(CHAT, { ...MINIMAL[CHAT], model: "svc-qwen", stream: true });
     await until(() => node.standing > 0, "the answer is under way");
     const said = (text: string) => gateway.log.filter((line) => line.includes(text));
@@ -136,7 +129,6 @@ describe("bodies on their way", () => {
     return head(`POST ${path} HTTP/1.1`, "host: gateway.test", auth, "content-type: application/json", ...fields);
   };
   const keyOf = (service: ScriptedService, name: string) => service.createKey("--name", name, "--models", "all");
-  /** Sends a body except for its last byte. */
   const held = async (service: ScriptedService, key: string, bytes: number) => {
     const { bodies } = service.gateway.overload;
     const before = bodies.bytes;
@@ -238,4 +230,25 @@ describe("bodies on their way", () => {
     expect(await (await streamed).text()).toContain("to the end");
     await until(() => bodies.bytes === 0, "both are over");
   });
+});
+
+test("a connection beyond the limit is closed without a reply, counted and logged once", async () => {
+  const resourceMonitors = { globalDownstreamMaxConnections: { maxActiveDownstreamConnections: 3 } };
+  const service = await serviceUnder({ resourceMonitors });
+  const { gateway } = service;
+  const admin = await adminOf(service);
+  const open = await Promise.all(Array.from({ length: 3 }, () => RawConnection.open(gateway.port)));
+  await until(() => gateway.log.some((line) => line.includes('"maxConnections":3')), "the limit is said at the start");
+  for (let at = 0; at < 5; at += 1) {
+    const refused = await RawConnection.open(gateway.port);
+    await refused.untilClosed();
+    expect(refused.unread).toBe("");
+  }
+  expect(await admin.text("/stats?filter=cx_overflow")).toMatch(/^svc_downstream_cx_overflow_total 5$/m);
+  expect(gateway.log.filter((line) => line.includes("connections are refused"))).toHaveLength(1);
+  expect((await admin.get("/ready")).status).toBe(200);
+  open[0]?.destroy();
+  const served = async () => (await gateway.get("/v1/models").catch(() => undefined))?.status === 200;
+  await becomes(served, "there is room again");
+  for (const one of open) one.destroy();
 });

@@ -1,16 +1,10 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { becomes } from "../../support/becomes.ts";
-import { type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
+import { serviceOfFile } from "../../support/gateway/scripted-service.ts";
 import { metricSum } from "../../support/metric-text.ts";
 import { POST_PATHS } from "../../support/requests/minimal-bodies.ts";
 
-let service: ScriptedService;
-
-beforeAll(async () => {
-  service = await startScriptedService({ gateway: { accessLog: { percentSampled: 0 } } });
-});
-
-afterAll(() => service.stop());
+const service = serviceOfFile({ gateway: { accessLog: { percentSampled: 0 } } });
 
 test("a log that samples no request has a line of each that failed, and all are counted", async () => {
   const { gateway } = service;

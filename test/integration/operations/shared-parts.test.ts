@@ -40,7 +40,6 @@ async function open(settings: object) {
 
 const warnings = () => said.filter(({ msg }) => String(msg).includes("is sent in plain text"));
 
-/** Settings of a store that is never reachable. */
 const store = (redis: object) => ({ state: { redis } });
 const password = "a-password";
 

@@ -4,7 +4,6 @@ import { checkConfig } from "../../../deploy/runtime/config/load-config.ts";
 import { gatewayConfigSchema } from "../../../gateway/config.ts";
 import type { Cluster } from "../../../gateway/upstream/cluster.ts";
 import { ClusterManager } from "../../../gateway/upstream/cluster-manager.ts";
-import type { EndpointCall } from "../../../gateway/upstream/endpoint/endpoint.ts";
 import { HealthCheckResponse_ServingStatus as Serving } from "../../../proto/gen/grpc/health/v1/health.ts";
 import { OrcaLoadReport } from "../../../proto/gen/xds/data/orca/v3/orca_load_report.ts";
 import { HealthNode } from "../../support/engine/health-node.ts";
@@ -146,8 +145,9 @@ describe("a view", () => {
       }),
       managed.clock.nowMs(),
     );
-    managed.manager.work.add(one.address, 400);
-    const call = found?.beginCall();
+    managed.manager.work.change(one.address, 400);
+    const [member] = managed.cluster().members;
+    member?.beginCall(false);
     expect(managed.view(one.address)).toMatchObject({
       address: one.address,
       healthy: true,
@@ -165,8 +165,8 @@ describe("a view", () => {
       outstandingPrefillTokens: 700,
       prefillTokensPerSecond: 9_000,
     });
-    call?.end();
-    managed.manager.work.add(one.address, 1_000);
+    member?.endCall(false);
+    managed.manager.work.change(one.address, 1_000);
     expect(managed.view(one.address)).toMatchObject({ activeRequests: 0, outstandingPrefillTokens: 1_400 });
   });
 
@@ -204,28 +204,31 @@ describe("endpoints that leave and join", () => {
 
   test("a removed endpoint gets no new calls, and keeps its channel until its calls have ended", async () => {
     const { one, managed } = await byName();
-    const [leaving] = managed.cluster().endpoints;
-    const calls: EndpointCall[] = leaving ? [leaving.beginCall(), leaving.beginCall()] : [];
+    const [member] = managed.cluster().members;
+    const leaving = member?.endpoint;
+    member?.beginCall(false);
+    member?.beginCall(false);
     await answered(managed, ["127.0.0.9"]);
     expect(managed.cluster().endpoints.map(({ address }) => address)).toEqual([`127.0.0.9:${one.port}`]);
     expect(managed.cluster().outliers.ejectedUntilMs(one.address)).toBeUndefined();
     const channel = leaving?.client.getChannel();
     expect(managed.manager.endpoints).toContain(leaving);
-    calls[0]?.end();
+    member?.endCall(false);
     expect(channel?.getConnectivityState(false)).not.toBe(SHUTDOWN);
-    calls[1]?.end();
+    member?.endCall(false);
     expect(channel?.getConnectivityState(false)).toBe(SHUTDOWN);
     expect(managed.manager.endpoints).not.toContain(leaving);
   });
 
   test("an endpoint that returns while its calls still run is the same one", async () => {
     const { one, managed } = await byName();
-    const [leaving] = managed.cluster().endpoints;
-    const call = leaving?.beginCall();
+    const [member] = managed.cluster().members;
+    const leaving = member?.endpoint;
+    member?.beginCall(false);
     await answered(managed, ["127.0.0.9"]);
     await answered(managed, ["127.0.0.1"]);
     expect(managed.cluster().endpoints).toEqual([leaving]);
-    call?.end();
+    member?.endCall(false);
     expect(leaving?.client.getChannel().getConnectivityState(false)).not.toBe(SHUTDOWN);
     await managed.becomes(one.address, "healthy");
     expect(managed.view(one.address)?.healthySinceMs).toBe(managed.clock.nowMs());
@@ -258,22 +261,13 @@ describe("endpoints that leave and join", () => {
     await answered(managed, ["127.0.0.1"]);
     expect(changes).toBe(1);
   });
-
-  test("an empty DNS result keeps all endpoints, and the fault is logged once", async () => {
-    const { one, managed } = await byName();
-    await answered(managed, []);
-    await answered(managed, []);
-    expect(managed.health(one.address)).toBe("healthy");
-    expect(managed.cluster().discovery).toMatchObject({ successes: 1, fault: "engines: no addresses" });
-    const faults = managed.log.filter(({ cluster, fault }) => cluster === "svc-qwen" && fault !== undefined);
-    expect(faults).toHaveLength(1);
-  });
 });
 
 test("closing ends all channels", async () => {
   const { managed } = await oneNode();
-  const [found] = managed.cluster().endpoints;
-  found?.beginCall();
+  const [member] = managed.cluster().members;
+  const found = member?.endpoint;
+  member?.beginCall(false);
   managed.manager.close();
   expect(found?.client.getChannel().getConnectivityState(false)).toBe(SHUTDOWN);
   expect(managed.manager.endpoints).toEqual([]);

@@ -149,36 +149,6 @@ describe("a file of endpoints", () => {
   });
 });
 
-test("endpoints by DNS may change under load without a failed request", async () => {
-  const one = await engine(hello);
-  const port = one.address.split(":")[1];
-  let answer: readonly string[] | undefined = ["127.0.0.1"];
-  const resolve = async () => {
-    if (!answer) throw Object.assign(new Error("no such name"), { code: "ENOTFOUND" });
-    return answer;
-  };
-  const dns = { type: "strict_dns", address: `engines:${port}`, dnsRefreshRateMs: 20 };
-  const clusters = CATALOG.map(({ id }) => ({ model: id, ...dns }));
-  const gateway = keep(await startGateway([one.address], { clusters }, { resolve }));
-  const load = underLoad(gateway, 8);
-  const cluster = gateway.clusters.cluster(MODEL);
-
-  // An address without a listener gets no request.
-  answer = ["127.0.0.1", "127.0.0.77"];
-  await until(() => cluster?.members.length === 2, "the second address");
-  answer = undefined;
-  await until(() => (cluster?.discovery.failures ?? 0) > 1, "failed lookups");
-  expect(cluster?.members).toHaveLength(2);
-  answer = [];
-  await until(() => (cluster?.discovery.rejected ?? 0) > 1, "empty answers");
-  expect(cluster?.members).toHaveLength(2);
-  answer = ["127.0.0.1"];
-  await until(() => cluster?.members.length === 1, "the second address to leave");
-
-  const { failed } = await load.stop();
-  expect(failed).toEqual([]);
-});
-
 describe("health", () => {
   test("H10 that flaps on one endpoint fails no request", async () => {
     const [steady, flapping] = [await engine(hello), keep(await HealthNode.start({ models: [MODEL] }))];
@@ -208,47 +178,4 @@ describe("health", () => {
     expect(response.status).not.toBe(200);
     expect(healthOf(gateway, other.address)).toBe("/failed_active_hc");
   });
-
-  test("H6 of a node that describes another model is a version mismatch: it gets no request", async () => {
-    const [right, wrong] = [await engine(hello), keep(await HealthNode.start({ models: ["svc-glm53"] }))];
-    const endpoints = [{ address: wrong.address }, { address: right.address }];
-    const gateway = keep(
-      await startGateway([right.address], { clusters: [{ model: MODEL, endpoints, lbPolicy: "round_robin" }] }),
-    );
-    await becomes(gateway, wrong.address, "/version_mismatch");
-    for (let request = 0; request < 10; request += 1) {
-      const response = await gateway.post(PATH, { ...MINIMAL[PATH], model: MODEL });
-      expect(response.status).toBe(200);
-      await response.text();
-    }
-    expect(gateway.clusters.cluster(MODEL)?.member(wrong.address)?.calls.total).toBe(0);
-  });
-});
-
-test("a node's reported load is in its next view", async () => {
-  const { script, open } = held();
-  const one = await engine(script);
-  const gateway = keep(await startGateway([one.address]));
-  const view = () => gateway.clusters.cluster(MODEL)?.members[0];
-  const response = await gateway.post(PATH, { ...MINIMAL[PATH], model: MODEL, stream: true });
-  const body = readBody(response);
-  await body.until((text) => text.includes("first "));
-  await until(() => view()?.running === 1, "the report of a running call");
-  expect(view()).toMatchObject({ activeRequests: 1, slots: 1_000 });
-  open();
-  await body.toEnd();
-  await until(() => view()?.running === 0, "the report of the end");
-});
-
-test("a node that reports draining is draining", async () => {
-  const { script, open } = held();
-  const one = await engine(script);
-  const gateway = keep(await startGateway([one.address]));
-  const response = await gateway.post(PATH, { ...MINIMAL[PATH], model: MODEL, stream: true });
-  const body = readBody(response);
-  await body.until((text) => text.includes("first "));
-  one.server.startDraining();
-  await becomes(gateway, one.address, "/failed_active_hc/draining");
-  open();
-  await body.toEnd();
 });

@@ -80,20 +80,21 @@ function caller(wire: "grpc" | "fast", address: string) {
         {
           endpoint,
           request: new RequestBuffer(new Uint8Array(bytes), "tenant"),
-          message: (held) => held,
+          resumption: "resumable",
           headers: { traceparent: "00-1-2-01" },
           deadline: Date.now() + timeoutMs,
           clock: systemClock,
           timeouts: { ...DEFAULT_TIMEOUTS, connectMs: 20_000 },
           inputTokens: 1,
-          onEvents: (events, _tokens, itsFlow) => {
-            flow = itsFlow;
-            for (const { kind } of events) if (kind?.$case === "blockDelta") texts.push(kind.value.text);
-            return undefined;
-          },
-          onDeltas: (deltas) => {
-            texts.push(...deltas.texts);
-            return true;
+          placement: undefined,
+          answer: { take: (events) => events, takeDeltas: () => true },
+          gate: {
+            takesDeltas: true,
+            pass(events, itsFlow) {
+              flow = itsFlow;
+              for (const { kind } of events) if (kind?.$case === "blockDelta") texts.push(kind.value.text);
+            },
+            passDeltas: (deltas) => texts.push(...deltas.texts),
           },
         },
         leave.signal,

@@ -63,6 +63,8 @@ export type DialectServerOptions = {
   readonly port?: number;
   /** The spellings of the control tokens that the engine lists; `untold` omits the page. Default: one. */
   readonly spellings?: readonly string[] | "untold";
+  /** The publisher of KV events. Default: none. */
+  readonly publisher?: object;
   /** Returns the load page; undefined leaves the request unanswered. */
   readonly load?: () => string | undefined;
 };
@@ -85,7 +87,13 @@ export async function startDialectServer(
   const pages: Readonly<Record<string, () => object | string | undefined>> = {
     "/v1/models": () => ({ object: "list", data: [{ id: "stand-in", max_model_len: contextWindow }] }),
     "/version": () => ({ version: "0.32.0" }),
-    "/server_info": () => ({ version: "0.5.23" }),
+    "/kv_event_sources": () =>
+      options.publisher ? { "0": { enable_kv_cache_events: true, ...options.publisher } } : {},
+    "/server_info": () => ({
+      version: "0.5.23",
+      dp_size: 1,
+      kv_events_config: options.publisher ? JSON.stringify(options.publisher) : null,
+    }),
     "/props": () => ({ build_info: "b1", default_generation_settings: { n_ctx: contextWindow } }),
     ...(paths.specialTokens === undefined || spellings === "untold"
       ? {}

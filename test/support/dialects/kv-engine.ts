@@ -12,18 +12,22 @@ export type KvEngineOptions = {
   readonly form: "vllm" | "sglang";
   /** The capacity of the cache in blocks. Default: 10,000. */
   readonly blocks?: number;
+  /** Whether it sends batches again. Default: true. */
+  readonly replays?: boolean;
   /** The ports for events and replay. Default: free ones. */
   readonly ports?: { readonly events: number; readonly replay: number };
 };
 
+export type KvPublisherConfig = {
+  readonly publisher: "zmq";
+  readonly endpoint: string;
+  readonly replay_endpoint: string | null;
+};
+
 /** A stand-in engine's cache at the process border: stored and removed blocks are published over ZeroMQ. */
 export type KvEngine = {
-  readonly kvEvents: {
-    readonly endpoint: string;
-    readonly listen: boolean;
-    readonly replayEndpoint: string;
-    readonly ranks: number;
-  };
+  /** The configuration of its publisher, as the engine's pages name it. */
+  readonly publisher: KvPublisherConfig;
   /** The model of the stand-in's HTTP server: it answers, and updates its cache. */
   readonly model: (asked: Asked) => Reply;
   /** Returns the number of cached tokens of the newest prompt. */
@@ -34,7 +38,12 @@ export type KvEngine = {
   stop(): void;
 };
 
-export async function startKvEngine({ form, blocks: most = 10_000, ports }: KvEngineOptions): Promise<KvEngine> {
+export async function startKvEngine({
+  form,
+  blocks: most = 10_000,
+  replays = true,
+  ports,
+}: KvEngineOptions): Promise<KvEngine> {
   const publisher = new Publisher({ linger: 0 });
   const router = new Router({ linger: 0 });
   const stop = () => {
@@ -133,11 +142,10 @@ export async function startKvEngine({ form, blocks: most = 10_000, ports }: KvEn
   };
 
   return {
-    kvEvents: {
-      endpoint: String(publisher.lastEndpoint),
-      listen: false,
-      replayEndpoint: String(router.lastEndpoint),
-      ranks: 1,
+    publisher: {
+      // An engine listens where its endpoint has a wildcard; this one does so on loopback only.
+      ...{ publisher: "zmq", endpoint: wildcard(publisher.lastEndpoint) },
+      replay_endpoint: replays ? wildcard(router.lastEndpoint) : null,
     },
     model,
     cached: () => cachedTokens,
@@ -148,4 +156,8 @@ export async function startKvEngine({ form, blocks: most = 10_000, ports }: KvEn
     publish,
     stop,
   };
+}
+
+function wildcard(endpoint: string | null): string {
+  return String(endpoint).replace("127.0.0.1", "*");
 }

@@ -16,7 +16,6 @@ const tlsOf = ({ port, ca }: Edge): Tls => ({ host: "127.0.0.1", port, ca, serve
 
 const headersOf = ({ key }: Edge) => ({ authorization: `Bearer ${key}`, "content-type": "application/json" });
 
-/** Calls the edge by HTTP/1.1 over kept-alive connections. */
 export class Http1Caller {
   readonly #edge: Edge;
   readonly #agent: Agent;
@@ -26,7 +25,6 @@ export class Http1Caller {
     this.#agent = new Agent({ keepAlive: true, ...tlsOf(edge) });
   }
 
-  /** Sends a body as JSON. Resolves to the response once its head has arrived. */
   async post(path: string, body: unknown, signal?: AbortSignal): Promise<Response> {
     const { port } = this.#edge;
     const headers = headersOf(this.#edge);
@@ -43,7 +41,6 @@ export class Http1Caller {
   }
 }
 
-/** Calls the edge by HTTP/2 over one connection at a time; a new one after a GOAWAY. */
 export class Http2Caller {
   readonly #edge: Edge;
   #session: ClientHttp2Session | undefined;
@@ -85,7 +82,6 @@ export class Http2Caller {
   }
 }
 
-/** Opens an HTTP/1.1 connection to the edge for raw bytes. */
 export async function rawConnection(edge: Edge): Promise<TLSSocket> {
   const socket = connectTls({ ...tlsOf(edge), ALPNProtocols: ["http/1.1"] });
   socket.on("error", () => {});

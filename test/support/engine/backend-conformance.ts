@@ -16,7 +16,6 @@ import { generateRequest, toolOf } from "../requests/generate-request.ts";
 import { until } from "../until.ts";
 import { documentedOffers, type OfferColumn, offersOf } from "./backend-offers.ts";
 
-/** A backend for the conformance tests: two slots, no queue, and a deterministic answer. */
 export type ConformingBackend = {
   readonly start: () => Promise<{ readonly backend: Backend; readonly stop: () => Promise<void> }>;
   readonly model: string;
@@ -51,7 +50,6 @@ const chosen = (mode: ToolChoiceMode, name = ""): ToolChoice => ({
   allowedNames: [],
 });
 
-/** Registers the conformance tests of the interface `Backend`, on one backend that is started once. */
 export function backendConformance(name: string, subject: ConformingBackend): void {
   describe(`the backend contract, ${name}`, () => {
     const { model, prompt, endlessPrompt } = subject;
@@ -70,7 +68,6 @@ export function backendConformance(name: string, subject: ConformingBackend): vo
         const { busySlots, waiting } = running.backend.load();
         return busySlots === 0 && waiting === 0;
       }, `${name} is idle`);
-    /** A paused generation after its first delta. */
     const held = async (signal?: AbortSignal) => {
       const stream = begin(asked({}, endlessPrompt), signal);
       await firstDelta(stream);

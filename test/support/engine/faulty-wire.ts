@@ -86,7 +86,6 @@ export class FaultyWire {
     this.#mode = "pass";
   }
 
-  /** Resets all connections; new ones are accepted. */
   reset(): void {
     for (const { near, far } of this.#pairs) {
       near.resetAndDestroy();

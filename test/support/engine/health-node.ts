@@ -29,17 +29,13 @@ export type HealthNodeOptions = {
   readonly models: readonly string[];
   /** The host to listen on. Default: 127.0.0.1; 0.0.0.0 makes the node reachable under every loopback address. */
   readonly host?: string;
-  /** The port. Default: a free one. */
   readonly port?: number;
-  /** Whether the node has `Health.Watch`. Default: true. */
   readonly watch?: boolean;
-  /** Whether the node has the contract's services. Default: true. */
   readonly contract?: boolean;
 };
 
 /** A node over real gRPC whose state is under the test's control. It generates nothing. */
 export class HealthNode {
-  /** The ids of the models in DescribeNode, from now on. */
   models: readonly string[];
   /** The health of every model, for calls of `Check`. */
   serving: Serving = Serving.SERVING;
@@ -83,13 +79,11 @@ export class HealthNode {
     return `127.0.0.1:${this.#port}`;
   }
 
-  /** Changes the health of every model, and notifies the watchers. */
   tell(serving: Serving): void {
     this.serving = serving;
     for (const watcher of this.#watchers) watcher.write({ status: serving });
   }
 
-  /** Breaks off all watches only. */
   breakWatches(): void {
     for (const watcher of [...this.#watchers]) watcher.emit("error", { code: status.UNAVAILABLE, details: "broken" });
     this.#watchers.clear();

@@ -9,10 +9,7 @@ import { finished, started } from "../events/events.ts";
 import { HERMES_MARKERS } from "./hermes-markers.ts";
 import type { Script } from "./scripted-backend.ts";
 
-/**
- * Creates the script of a model that writes these pieces, one token each. The node's own output parser reads them: stop
- * strings, tool calls, their limit and the token limit come from the request.
- */
+/** Makes the script of a model that writes these pieces, one token each, through the node's own output parser. */
 export function modelWrites(...pieces: readonly string[]): Script {
   return (request) => written(request, pieces);
 }

@@ -28,34 +28,9 @@ import {
 import type { OrcaLoadReport } from "../../../proto/gen/xds/data/orca/v3/orca_load_report.ts";
 import { OpenRcaServiceService } from "../../../proto/gen/xds/service/orca/v3/orca.ts";
 
-export type Ended = {
-  readonly code: number;
-  readonly details: string;
-  readonly metadata: Metadata;
-  readonly info: ErrorInfo | undefined;
-};
-
-export type Reading = {
-  readonly call: ClientReadableStream<GenerateResponse>;
-  readonly messages: readonly (readonly Event[])[];
-  readonly events: readonly Event[];
-  readonly tokens: readonly number[];
-  /** Returns whether all events so far are legal. */
-  legal(): boolean;
-  finished(): boolean;
-  readonly ended: Promise<Ended>;
-  seen(kind: string): Promise<void>;
-};
-
-export type WatchedPrefixes = {
-  readonly call: ClientReadableStream<WatchPrefixesResponse>;
-  /** The currently held prefixes, by digest in hex. */
-  readonly held: ReadonlyMap<string, { readonly tokens: number; readonly tailTokens: number }>;
-  /** The KV tokens of the last message. */
-  readonly kv: { readonly used: number; readonly total: number };
-  readonly resets: number;
-  readonly ended: Promise<StatusObject>;
-};
+export type Reading = ReturnType<typeof read>;
+export type Ended = Awaited<Reading["ended"]>;
+export type WatchedPrefixes = ReturnType<NodeClient["watchPrefixes"]>;
 
 export class NodeClient {
   readonly #client: Client;
@@ -79,30 +54,27 @@ export class NodeClient {
     );
   }
 
-  /** Makes a CountTokens call. Rejects with the gRPC error. */
   countTokens(request: CountTokensRequest): Promise<CountTokensResponse> {
     return this.#unary(InferenceServiceService.countTokens, request);
   }
 
-  /** Makes a DescribeNode call. Rejects with the gRPC error. */
   describe(): Promise<DescribeNodeResponse> {
     return this.#unary(NodeServiceService.describeNode, {});
   }
 
-  /**
-   * Makes a DrainNode call. Without a timeout running generations are not limited; without a grace, those that another
-   * node can continue have the node's own.
-   */
+  /** Without a timeout running generations are not limited; without a grace, the node's own counts. */
   drain(timeoutSeconds?: number, graceSeconds?: number): Promise<DrainNodeResponse> {
     const duration = (seconds: number | undefined) => (seconds === undefined ? undefined : { seconds, nanos: 0 });
     const request = { timeout: duration(timeoutSeconds), handoverGrace: duration(graceSeconds) };
     return this.#unary(NodeServiceService.drainNode, request);
   }
 
-  watchPrefixes(model: string): WatchedPrefixes {
+  watchPrefixes(model: string) {
     const { path, requestSerialize, responseDeserialize } = NodeServiceService.watchPrefixes;
     const call = this.#client.makeServerStreamRequest(path, requestSerialize, responseDeserialize, { model });
+    /** The currently held prefixes, by digest in hex. */
     const held = new Map<string, { readonly tokens: number; readonly tailTokens: number }>();
+    /** `kv` has the KV tokens of the last message. */
     const watched = { call, held, kv: { used: 0, total: 0 }, resets: 0 };
     call.on("data", (message: WatchPrefixesResponse) => {
       if (message.reset) {
@@ -149,7 +121,6 @@ export class NodeClient {
   }
 }
 
-/** Returns the `google.rpc.ErrorInfo` in a failed call's details, if any. */
 export function errorInfo({ metadata }: Pick<ServiceError, "metadata">): ErrorInfo | undefined {
   const [packed] = metadata.get("grpc-status-details-bin");
   if (!Buffer.isBuffer(packed)) return undefined;
@@ -157,7 +128,7 @@ export function errorInfo({ metadata }: Pick<ServiceError, "metadata">): ErrorIn
   return found && ErrorInfo.decode(found.value);
 }
 
-function read(call: ClientReadableStream<GenerateResponse>): Reading {
+function read(call: ClientReadableStream<GenerateResponse>) {
   const messages: (readonly Event[])[] = [];
   const events: Event[] = [];
   const tokens: number[] = [];
@@ -175,7 +146,8 @@ function read(call: ClientReadableStream<GenerateResponse>): Reading {
   });
   // The status has the error; without a listener it would be thrown.
   call.on("error", () => {});
-  const ended = new Promise<Ended>((resolve) => {
+  type End = Pick<StatusObject, "code" | "details" | "metadata"> & { readonly info: ErrorInfo | undefined };
+  const ended = new Promise<End>((resolve) => {
     call.on("status", (status: StatusObject) => {
       const { code, details, metadata } = status;
       const tell = () => resolve({ code, details, metadata, info: errorInfo({ metadata }) });
@@ -192,8 +164,8 @@ function read(call: ClientReadableStream<GenerateResponse>): Reading {
     legal: () => legal,
     finished: () => order.finished,
     ended,
-    seen: (kind) =>
-      new Promise((resolve) => {
+    seen: (kind: string) =>
+      new Promise<void>((resolve) => {
         look = () => {
           if (events.some((event) => event.kind?.$case === kind)) resolve();
         };

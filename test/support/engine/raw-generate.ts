@@ -9,7 +9,6 @@ export type RawCall = {
   stop(): void;
 };
 
-/** Makes a gRPC call on bare HTTP/2, with any headers and any bytes. */
 export function rawCall(address: string, path: string, headers: OutgoingHttpHeaders, body: Uint8Array): RawCall {
   const session = connect(`http://${address}`);
   session.on("error", () => {});
@@ -39,10 +38,7 @@ export function framed(message: Uint8Array, compressed = false): Buffer {
   return Buffer.concat([head, message]);
 }
 
-/**
- * Makes a Generate call on bare HTTP/2, for a caller that enforces no deadline, has a window of 64 KiB, and may never
- * read. `timeout` is in gRPC's notation (`50m`, `1S`).
- */
+/** Makes a Generate call with a window of 64 KiB and no enforced deadline. `timeout` is in gRPC's notation (`50m`). */
 export function rawGenerate(address: string, request: GenerateRequest, timeout?: string): RawCall {
   const headers = timeout === undefined ? {} : { "grpc-timeout": timeout };
   const path = "/svc.inference.v1.InferenceService/Generate";

@@ -19,17 +19,12 @@ export function stepsOf(start: Event, ...pieces: readonly string[]): Step[] {
 
 export type ResumableNodeOptions = {
   readonly steps: readonly Step[];
-  /** The model revision in `started`. Default: `r1`. */
   readonly revision?: string;
   /** The model revision in DescribeNode. Default: `revision`. */
   readonly described?: string;
-  /** Whether the node can continue answers. Default: true. */
   readonly canContinue?: boolean;
   readonly started?: Partial<Started>;
-  /**
-   * Returns the number of steps after which the call of this number, counted from 1, stalls: after the last step only
-   * its status is missing. Default: none does.
-   */
+  /** The steps after which the call of this number, from 1, stalls; after the last only the status is missing. */
   readonly stopAfter?: (call: number) => number | undefined;
   /** Whether the given part of a continuation is sent in one message, and not step by step. Default: true. */
   readonly inOnePiece?: boolean;
@@ -44,7 +39,6 @@ export class ResumableNode {
     this.node = node;
   }
 
-  /** Starts a node on a free port of 127.0.0.1. */
   static async start(options: ResumableNodeOptions): Promise<ResumableNode> {
     const { revision = "r1", canContinue = true } = options;
     const describe: Partial<ModelDescription> = {

@@ -21,6 +21,7 @@ import {
   type ModelDescription,
   ModelState,
 } from "../../../proto/gen/svc/inference/v1/node_service.ts";
+import { blockEnd, delta, finished, started, textStart } from "../events/events.ts";
 
 /** A step of a script: events of which each delta is one token, or events with explicit tokens. */
 export type ScriptStep = readonly Event[] | GenerateResponse;
@@ -41,15 +42,11 @@ export type ScriptedOptions = {
   /** The number of generations that run at once, at least 1; further ones fail with QUEUE_FULL. */
   readonly slots: number;
   readonly script: Script;
-  /** The revision of the models. Default: `scripted`. */
   readonly revision?: string;
-  /** The context window in tokens. Default: 262,144. */
   readonly contextWindow?: number;
-  /** The input modalities of the models. Default: text only. */
   readonly inputModalities?: readonly Modality[];
   /** Returns the number of tokens of a prompt. Default: the characters of all its texts, divided by four. */
   readonly countTokens?: (request: CountTokensRequest) => number;
-  /** Whether requests are recorded for tests. Default: true. */
   readonly keepsRequests?: boolean;
 };
 
@@ -62,7 +59,6 @@ export class ScriptedBackend implements Backend {
   readonly #revision: string;
   readonly #closing = sharedAbort();
   #busy = 0;
-  /** The recorded requests, newest last; empty if the options disable recording. */
   readonly requests: GenerateRequest[] = [];
 
   constructor(options: ScriptedOptions) {
@@ -70,15 +66,12 @@ export class ScriptedBackend implements Backend {
     this.#revision = options.revision ?? "scripted";
   }
 
-  /** Does nothing: a script is always ready. */
   async start(): Promise<void> {}
 
-  /** Fails running and all later generations with ENGINE_DOWN. */
   async close(): Promise<void> {
     this.#closing.abort(new EngineError("ENGINE_DOWN", "The engine is stopping."));
   }
 
-  /** Describes the models: all with the same context window, all capabilities, and always ready. */
   describe(): BackendDescription {
     const contextWindow = this.#options.contextWindow ?? 262_144;
     const models = this.#options.models.map(
@@ -96,6 +89,7 @@ export class ScriptedBackend implements Backend {
         maxCacheTtl: undefined,
         longestTokenBytes: 0,
         keptConversations: 0,
+        dataParallelRanks: 0,
       }),
     );
     return { engineKind: EngineKind.SCRIPTED, engineVersion: "1", models };
@@ -105,10 +99,6 @@ export class ScriptedBackend implements Backend {
     return { slots: this.#options.slots, busySlots: this.#busy, waiting: 0 };
   }
 
-  /**
-   * Plays the script for a request until it ends or the caller leaves. Throws `EngineError` QUEUE_FULL if all slots are
-   * busy, INVALID_REQUEST for a continuation that the script does not play, and ENGINE_DOWN once the backend is closed.
-   */
   async *generate(request: GenerateRequest, signal: AbortSignal): AsyncGenerator<GenerateResponse, void, void> {
     const continued = continuedAnswer(request, this.#revision);
     if (this.#closing.signal.aborted) throw callerLeft(this.#closing.signal);
@@ -181,7 +171,6 @@ class PlayedAnswer {
   }
 }
 
-/** Estimates the number of tokens of a prompt: a quarter of its characters, and one. */
 function roughTokens(request: CountTokensRequest): number {
   const length = (parts: readonly Part[]): number =>
     parts.reduce((sum, { kind }) => {
@@ -194,47 +183,18 @@ function roughTokens(request: CountTokensRequest): number {
   return Math.ceil((tools + request.messages.reduce((sum, message) => sum + length(message.parts), 0)) / 4) + 1;
 }
 
-/**
- * Reads the events of a file of JSON lines, each one event in protobuf's JSON notation. Throws if the file cannot be
- * read or a line is not JSON.
- */
+/** Reads a file of JSON lines, each one event in protobuf's JSON notation. */
 export function readTranscript(file: string): readonly Event[] {
   const lines = readFileSync(file, "utf8").split("\n");
   return lines.filter((line) => line.trim() !== "").map((line) => Event.fromJSON(JSON.parse(line)));
 }
 
-/** Returns a script that plays the same events for every request, one per message. */
 export function playTranscript(events: readonly Event[]): Script {
   return () => events.map((event) => [event]);
 }
 
-const block = (index: number, text: string): Event[] => [
-  { kind: { $case: "blockStarted", value: { index, block: { $case: "text", value: {} } } } },
-  { kind: { $case: "blockDelta", value: { index, text, logprobs: [] } } },
-  { kind: { $case: "blockEnded", value: { index, complete: true } } },
-];
-
-/** The script of a node without a transcript: every answer is the same sentence. */
 export const fixedSentence: Script = () => [
-  [
-    {
-      kind: {
-        $case: "started",
-        value: { nodeId: "scripted", modelRevision: "scripted", inputTokens: 8, sampling: undefined },
-      },
-    },
-  ],
-  block(0, "This is a scripted answer."),
-  [
-    {
-      kind: {
-        $case: "finished",
-        value: {
-          reason: FinishReason.STOP,
-          usage: { inputTokens: 8, cachedInputTokens: 0, cacheWriteTokens: 0, outputTokens: 6, reasoningTokens: 0 },
-          timings: undefined,
-        },
-      },
-    },
-  ],
+  [started({ inputTokens: 8 })],
+  [textStart(0), delta(0, "This is a scripted answer."), blockEnd(0)],
+  [finished(FinishReason.STOP, { inputTokens: 8, outputTokens: 6 })],
 ];

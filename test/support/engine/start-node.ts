@@ -5,41 +5,31 @@ import { EngineServer, type EngineServerOptions } from "../../../engine/server.t
 import { freePort } from "../free-port.ts";
 import { workHere } from "./work-here.ts";
 
-export type RunningNode = {
-  /** The address of the node, `host:port`. */
-  readonly address: string;
-  readonly server: EngineServer;
-  readonly metrics: EngineMetrics;
-  readonly lines: readonly Readonly<Record<string, unknown>>[];
-  gauge(name: string): Promise<number>;
-  stop(): Promise<void>;
-};
+export type RunningNode = Awaited<ReturnType<typeof startNode>>;
 
-/**
- * Starts a node over real gRPC in front of any backend, on `port` or a free one. The node serves unless `serving` is
- * false.
- */
+/** Starts a node over real gRPC in front of any backend, on a free port by default. */
 export async function startNode(
   backend: Backend,
   {
     serving = true,
     port: wanted,
+    host = "127.0.0.1",
     ...options
-  }: Partial<EngineServerOptions> & { readonly serving?: boolean; readonly port?: number } = {},
-): Promise<RunningNode> {
+  }: Partial<EngineServerOptions> & { readonly serving?: boolean; readonly port?: number; readonly host?: string } = {},
+) {
   const metrics = new EngineMetrics();
   const lines: Record<string, unknown>[] = [];
   const log = pino({ base: null }, { write: (line) => lines.push(JSON.parse(line)) });
   const node = { nodeId: "n1", nodeVersion: "test", models: ["svc-qwen"], backend, metrics, log };
   const server = new EngineServer({ work: workHere, ...node, ...options });
-  const port = await server.listen("127.0.0.1", wanted ?? (await freePort()));
+  const port = await server.listen(host, wanted ?? (await freePort()));
   if (serving) server.serve();
   return {
     address: `127.0.0.1:${port}`,
     server,
     metrics,
     lines,
-    gauge: async (name) => {
+    gauge: async (name: string) => {
       const found = await metrics.registry.getSingleMetric(name)?.get();
       return found?.values[0]?.value ?? Number.NaN;
     },

@@ -1,9 +1,10 @@
 import { once } from "node:events";
-import { createServer, type Http2Server, type ServerHttp2Stream } from "node:http2";
+import { createServer, type Http2Server, type IncomingHttpHeaders, type ServerHttp2Stream } from "node:http2";
 import type { AddressInfo, Socket } from "node:net";
 import { status } from "@grpc/grpc-js";
 import { HealthCheckResponse, HealthCheckResponse_ServingStatus } from "../../../proto/gen/grpc/health/v1/health.ts";
 import {
+  CountTokensResponse,
   type Event,
   GenerateRequest,
   GenerateResponse,
@@ -36,15 +37,11 @@ export class WireCall {
     this.stream.write(framed(GenerateResponse.encode({ events: [...events], tokens: [...tokens] }).finish()));
   }
 
-  /**
-   * Resolves once all sent bytes have reached the caller: it answers a ping after them. Bytes in transit are lost if
-   * the connection is reset.
-   */
+  /** Resolves once all sent bytes have arrived: a reset loses those in transit. */
   delivered(): Promise<void> {
     return new Promise((resolve) => this.stream.write("", () => this.stream.session?.ping(() => resolve())));
   }
 
-  /** Sends any bytes, in pieces with backpressure. */
   async bytes(bytes: Uint8Array): Promise<void> {
     for (let at = 0; at < bytes.length && !this.stream.closed; at += PIECE) {
       if (!this.stream.write(bytes.subarray(at, at + PIECE)))
@@ -63,20 +60,17 @@ export type WireNodeOptions = {
   readonly play: (call: WireCall) => void | Promise<void>;
   /** Bytes appended to every message about the node: fields that are not defined yet. */
   readonly unknownFields?: Uint8Array;
-  /** Overrides of the fields of each model's description. */
   readonly describe?: Partial<ModelDescription>;
 };
 
-/**
- * A node on bare HTTP/2 that is healthy, describes itself, and answers each generation with arbitrary bytes, including
- * invalid gRPC.
- */
+/** A node on bare HTTP/2 that is healthy, describes itself, and answers with arbitrary bytes. */
 export class WireNode {
   readonly #server: Http2Server;
   readonly #options: WireNodeOptions;
   readonly #sockets = new Set<Socket>();
   /** The calls of Generate so far, newest last. */
   readonly calls: WireCall[] = [];
+  readonly headers: IncomingHttpHeaders[] = [];
 
   private constructor(options: WireNodeOptions) {
     this.#options = options;
@@ -87,12 +81,12 @@ export class WireNode {
       socket.once("close", () => this.#sockets.delete(socket));
     });
     this.#server.on("stream", (stream, headers) => {
+      this.headers.push(headers);
       // A caller may leave in the middle of its request.
       this.#answer(stream, String(headers[":path"])).catch(() => {});
     });
   }
 
-  /** Starts a node on a free port of 127.0.0.1. */
   static async start(options: WireNodeOptions): Promise<WireNode> {
     const node = new WireNode(options);
     await new Promise<void>((resolve) => node.#server.listen(0, "127.0.0.1", resolve));
@@ -138,6 +132,7 @@ export class WireNode {
     const { models, describe } = this.#options;
     if (method === "Watch" || method === "Check")
       return HealthCheckResponse.encode({ status: HealthCheckResponse_ServingStatus.SERVING }).finish();
+    if (method === "CountTokens") return CountTokensResponse.encode({ inputTokens: 3 }).finish();
     if (method !== "DescribeNode") return undefined;
     const described = models.map((id) => ({
       ...ModelDescription.fromPartial({ id, maxConcurrentRequests: 64 }),

@@ -1,9 +1,13 @@
 import { DEFAULT_CATALOG } from "../../../gateway/catalog.ts";
-import type { Head, PrepareContext, Sealer } from "../../../gateway/formats/format.ts";
-import { FORMAT_SETTINGS } from "./format-settings.ts";
+import type { FormatSettings, Head, PrepareContext, Sealer } from "../../../gateway/formats/format.ts";
+
+/** The default settings of the formats. */
+export const FORMAT_SETTINGS: FormatSettings = {
+  ...{ strictAlternation: false, unreadableContent: "reject", systemRole: "reject", unsupportedTools: "reject" },
+};
 
 /** A sealer with readable results: real sealing is random, and here only its position matters. */
-export const SEALER: Sealer = {
+const SEALER: Sealer = {
   sign: (text) => Buffer.from(`signed ${text}`).toString("base64"),
   seal: (text) => Buffer.from(`sealed ${text}`).toString("base64"),
   open: () => undefined,

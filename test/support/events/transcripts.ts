@@ -1,5 +1,6 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
+import type { Event } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { playTranscript, readTranscript, type Script } from "../engine/scripted-backend.ts";
 
 const FOLDER = join(import.meta.dirname, "../../golden/transcripts");
@@ -8,5 +9,9 @@ export const TRANSCRIPTS: readonly string[] = readdirSync(FOLDER);
 
 /** Returns the script that plays this answer for every request. Throws when there is none. */
 export function transcript(name: string): Script {
-  return playTranscript(readTranscript(join(FOLDER, name, "events.jsonl")));
+  return playTranscript(transcriptEvents(name));
+}
+
+export function transcriptEvents(name: string): readonly Event[] {
+  return readTranscript(join(FOLDER, name, "events.jsonl"));
 }

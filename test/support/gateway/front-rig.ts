@@ -4,7 +4,7 @@ import { checkConfig } from "../../../deploy/runtime/config/load-config.ts";
 import { gatewayConfigSchema } from "../../../gateway/config.ts";
 import type { Detail } from "../../../gateway/outcome.ts";
 import { UpstreamStats } from "../../../gateway/stats/upstream-stats.ts";
-import type { AttemptTrace, CallRecord } from "../../../gateway/upstream/call/attempt.ts";
+import type { CallRecord } from "../../../gateway/upstream/call/call-record.ts";
 import type { Flow } from "../../../gateway/upstream/call/generate-call.ts";
 import { RequestBuffer } from "../../../gateway/upstream/call/request-buffer.ts";
 import type { EventSink } from "../../../gateway/upstream/call/retry-boundary.ts";
@@ -46,7 +46,6 @@ export function encoded(request: GenerateRequest): { readonly request: RequestBu
   return { request: new RequestBuffer(bytes, request.tenant), facts };
 }
 
-/** Returns a count in the bytes of the contract, held as the gateway holds one. */
 export function encodedCount(model = "svc-qwen"): RequestBuffer {
   return new RequestBuffer(CountTokensRequest.encode(CountTokensRequest.fromPartial({ model })).finish(), "");
 }
@@ -74,10 +73,12 @@ export class CallNotes implements CallRecord {
   cache: CacheNote | undefined;
   wasOverdue = false;
 
-  generateSent(address: string, continuedTokens?: number): AttemptTrace {
+  generateSent(address: string, continuedTokens?: number): CallHeaders {
     if (continuedTokens !== undefined) this.continuedFrom.push(continuedTokens);
-    return { headers: this.countSent(address), ended() {} };
+    return this.countSent(address);
   }
+
+  generateEnded(): void {}
 
   countSent(address: string): CallHeaders {
     this.attempts += 1;
@@ -101,16 +102,6 @@ export class CallNotes implements CallRecord {
     this.failedTries.push(detail);
   }
 }
-
-export type Sent = {
-  readonly calls: CallNotes;
-  readonly events: Event[];
-  /** Returns the flow of the newest message. */
-  flow(): Flow;
-  /** Cancels the request, as a disconnecting client does. */
-  leave(): void;
-  readonly outcome: Promise<string>;
-};
 
 function openBlock(events: readonly Event[]): number {
   const kinds = events.flatMap(({ kind }) => (kind?.$case === "blockStarted" ? kind.value.index : []));
@@ -161,14 +152,8 @@ export class FrontRig {
     return this;
   }
 
-  /**
-   * Sends a request through the router. With `folded` no event leaves the gateway before the end, so that an attempt
-   * may be repeated until then. `mayHold` allows holding it in an outage.
-   */
-  send(
-    request: GenerateRequest = generateRequest(),
-    { folded = false, timeoutMs = 600_000, mayHold = false } = {},
-  ): Sent {
+  /** With `folded` no event leaves the gateway before the end, so that an attempt may be repeated until then. */
+  send(request: GenerateRequest = generateRequest(), { folded = false, timeoutMs = 600_000, mayHold = false } = {}) {
     const controller = new AbortController();
     const events: Event[] = [];
     const calls = new CallNotes();
@@ -185,7 +170,7 @@ export class FrontRig {
       );
     };
     const sink: EventSink = { events: take, deltas, ...(folded && { restart: () => events.splice(0) }) };
-    const outcome = this.router
+    const outcome: Promise<string> = this.router
       .dispatch({ ...encoded(request), hints: HINTS, timeoutMs, mayHold, sink, record: calls }, controller.signal)
       .then(() => "ok")
       .catch((error) => error.detail ?? String(error));
@@ -193,15 +178,16 @@ export class FrontRig {
       calls,
       events,
       outcome,
-      flow() {
+      /** Returns the flow of the newest message. */
+      flow(): Flow {
         if (!newest) throw new Error("no event was passed on");
         return newest;
       },
+      /** Cancels the request, as a disconnecting client does. */
       leave: () => controller.abort(),
     };
   }
 
-  /** Resolves when no request runs or waits. */
   async atRest(): Promise<void> {
     const rest = () =>
       this.manager.endpoints.every(({ activeRequests }) => activeRequests === 0) &&

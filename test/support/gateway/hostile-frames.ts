@@ -42,7 +42,6 @@ export class HostileFrames {
     return this.#one(15) ? this.#random.pick([0, 2, 5, 0x7fff_ffff]) : this.#random.pick([1, 3]);
   }
 
-  /** Returns true with probability 1 / `times`. */
   #one(times: number): boolean {
     return this.#random.below(times) === 0;
   }

@@ -180,16 +180,6 @@ export function limitStoreConformance(open: (clock: VirtualClock) => LimitStore 
       expect(await takePlace(store, "k", "concurrency", 2)).toBeDefined();
       expect(await takePlace(store, "k", "concurrency", 2)).toBeUndefined();
     });
-
-    test("give out exactly the places that there are", async () => {
-      const { store } = await setUp();
-      const asked = Array.from({ length: 64 }, () =>
-        store.charge("k", [bucket("rpm", 100, 1)], { name: "concurrency", limit: 10 }),
-      );
-      const answers = await Promise.all(asked);
-      expect(answers.filter(({ ok }) => ok)).toHaveLength(10);
-      expect(answers.filter(({ refusedBy }) => refusedBy === "place")).toHaveLength(54);
-    });
   });
 
   test("a debt stays through a change of the rule, and flows off by the newest", async () => {

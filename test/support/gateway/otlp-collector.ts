@@ -4,29 +4,10 @@ import { join } from "node:path";
 import { buffer } from "node:stream/consumers";
 import { loadSync, type ServiceDefinition } from "@grpc/proto-loader";
 
-export type CollectedSpan = {
-  readonly service: unknown;
-  readonly resource: Readonly<Record<string, unknown>>;
-  readonly traceId: string;
-  readonly spanId: string;
-  /** Empty for the root span of a trace. */
-  readonly parentSpanId: string;
-  readonly name: string;
-  readonly kind: string;
-  /** For example `STATUS_CODE_ERROR`. */
-  readonly status: string;
-  readonly attributes: Readonly<Record<string, unknown>>;
-  readonly events: readonly string[];
-  /** Nanoseconds since the epoch. */
-  readonly startNanos: bigint;
-  /** Nanoseconds since the epoch. */
-  readonly endNanos: bigint;
-};
+export type CollectedSpan = ReturnType<typeof decodeSpans>[number];
 
-/** An in-memory OTLP/HTTP collector of traces. */
 export class OtlpCollector {
   readonly url: string;
-  /** Received spans, in order of arrival. */
   readonly spans: CollectedSpan[] = [];
   readonly bodies: Buffer[] = [];
   readonly #server: Server;
@@ -92,7 +73,7 @@ const loaded = loadSync(join(import.meta.dirname, "otlp-trace.proto"), {
 });
 const service = loaded["opentelemetry.proto.collector.trace.v1.TraceService"] as ServiceDefinition;
 
-function decodeSpans(body: Buffer): CollectedSpan[] {
+function decodeSpans(body: Buffer) {
   const request = service.Export?.requestDeserialize(body) as WireRequest;
   return request.resourceSpans.flatMap(({ resource, scopeSpans }) => {
     const about = readAttributes(resource.attributes);
@@ -102,12 +83,15 @@ function decodeSpans(body: Buffer): CollectedSpan[] {
         resource: about,
         traceId: span.traceId.toString("hex"),
         spanId: span.spanId.toString("hex"),
+        /** Empty for the root span of a trace. */
         parentSpanId: span.parentSpanId.toString("hex"),
         name: span.name,
         kind: span.kind,
+        /** For example `STATUS_CODE_ERROR`. */
         status: span.status?.code ?? "UNSET",
         attributes: readAttributes(span.attributes),
         events: span.events.map(({ name }) => name),
+        /** Nanoseconds since the epoch, as `endNanos`. */
         startNanos: BigInt(span.startTimeUnixNano),
         endNanos: BigInt(span.endTimeUnixNano),
       })),

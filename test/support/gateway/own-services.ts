@@ -1,25 +1,27 @@
+import { onTestFinished } from "vitest";
 import type { Script } from "../engine/scripted-backend.ts";
 import { type RunningEngine, startEngine } from "../engine/start-engine.ts";
-import { type RunningGateway, startGateway } from "./start-gateway.ts";
+import { startGateway } from "./start-gateway.ts";
 
-/** Services for one test each: a scripted engine, and a gateway in front of it. */
-export class OwnServices {
-  readonly #running: { stop(): Promise<void> }[] = [];
+/** Starts a scripted engine, which the end of the test stops. */
+export async function engineOf(...given: Parameters<typeof startEngine>) {
+  const engine = await startEngine(...given);
+  onTestFinished(() => engine.stop());
+  return engine;
+}
 
-  /** Starts a service. The settings of its gateway may depend on the engine. */
-  async start(
-    script: Script,
-    settings: object | ((engine: RunningEngine) => object) = {},
-  ): Promise<{ engine: RunningEngine; gateway: RunningGateway }> {
-    const engine = await startEngine(script);
-    this.#running.push(engine);
-    const gateway = await startGateway([engine.address], typeof settings === "function" ? settings(engine) : settings);
-    this.#running.push(gateway);
-    return { engine, gateway };
-  }
+/** Starts a gateway in front of engines, as `startGateway` does; the end of the test stops it. */
+export async function gatewayOf(engines: readonly { readonly address: string }[], settings: object = {}) {
+  const gateway = await startGateway(
+    engines.map(({ address }) => address),
+    settings as Readonly<Record<string, unknown>>,
+  );
+  onTestFinished(() => gateway.stop());
+  return gateway;
+}
 
-  /** Stops all services, gateways before their engines. */
-  async stop(): Promise<void> {
-    for (const one of this.#running.splice(0).reverse()) await one.stop();
-  }
+/** Starts a service, whose settings may depend on the engine. The end of the test stops it. */
+export async function ownService(script: Script, settings: object | ((engine: RunningEngine) => object) = {}) {
+  const engine = await engineOf(script);
+  return { engine, gateway: await gatewayOf([engine], typeof settings === "function" ? settings(engine) : settings) };
 }

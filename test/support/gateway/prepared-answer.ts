@@ -1,13 +1,11 @@
 import type { Completion } from "../../../gateway/formats/completion.ts";
 import type { Format, Head, PrepareContext, Prepared, StreamEncoder } from "../../../gateway/formats/format.ts";
 
-/** A checked request with the encoder of its format, combined as in the route. */
 export type PreparedAnswer = Prepared & {
   encoder(head: Head): StreamEncoder;
   reply(head: Head, completion: Completion): object;
 };
 
-/** Checks a body in a format. Throws `ApiError`. */
 export function prepared(format: Format, body: unknown, context: PrepareContext): PreparedAnswer {
   const request = format.prepare(body, context);
   return {

@@ -1,79 +1,50 @@
-import { afterAll, afterEach, beforeAll, expect } from "vitest";
+import { afterEach, expect } from "vitest";
 import type { Script } from "../engine/scripted-backend.ts";
-import { type RunningEngine, startEngine } from "../engine/start-engine.ts";
 import { head, RawConnection, type RawReply } from "../http/raw-http.ts";
-import { type RunningGateway, startGateway } from "./start-gateway.ts";
+import { type ScriptedService, serviceOfFile } from "./scripted-service.ts";
 
 /** Largest body of the gateway of a `RawCaller` by default, in bytes. */
 export const MAX_BODY = 64 * 1024;
 
-export type RawLimits = {
-  /** Bytes. */
-  readonly maxBodyBytes: number;
-  /** The time in which a request has to arrive, in milliseconds. */
-  readonly timeouts: { readonly requestTimeoutMs: number };
-};
-
-/** Short, because tests wait for them. */
-const SHORT: RawLimits = {
-  maxBodyBytes: MAX_BODY,
-  timeouts: { requestTimeoutMs: 1_500 },
-};
+/** Short, because tests wait for them: `requestTimeoutMs` is the time in which a request has to arrive. */
+const SHORT = { maxBodyBytes: MAX_BODY, timeouts: { requestTimeoutMs: 1_500 } };
 
 export const HOST = "host: gateway.test";
 export const JSON_TYPE = "content-type: application/json";
 
 export const CHAT = JSON.stringify({ model: "svc-qwen", messages: [{ role: "user", content: "hi" }] });
 
-/**
- * A gateway in front of one scripted engine, with raw requests to it. Whatever a request does, the next one is served.
- */
+/** Raw requests to a gateway in front of a scripted engine. Whatever a request does, the next one is served. */
 export class RawCaller {
   readonly #open: RawConnection[] = [];
-  #engine: RunningEngine | undefined;
-  #gateway: RunningGateway | undefined;
+  readonly #service: ScriptedService;
 
-  /** Starts the gateway before the tests of the file and stops it after them. */
   constructor(script: Script, limits = SHORT) {
-    beforeAll(async () => {
-      this.#engine = await startEngine(script);
-      this.#gateway = await startGateway([this.#engine.address], limits);
-    });
-    afterAll(async () => {
-      await this.#gateway?.stop();
-      await this.#engine?.stop();
-    });
+    this.#service = serviceOfFile({ gateway: limits }, script);
     afterEach(async () => {
       for (const connection of this.#open.splice(0)) connection.destroy();
       expect((await this.gateway.get("/v1/models")).status).toBe(200);
     });
   }
 
-  /** Throws outside of tests. */
-  get engine(): RunningEngine {
-    if (!this.#engine) throw new Error("the engine runs inside tests only");
-    return this.#engine;
+  get engine(): ScriptedService["engine"] {
+    return this.#service.engine;
   }
 
-  /** Throws outside of tests. */
-  get gateway(): RunningGateway {
-    if (!this.#gateway) throw new Error("the gateway runs inside tests only");
-    return this.#gateway;
+  get gateway(): ScriptedService["gateway"] {
+    return this.#service.gateway;
   }
 
-  /** Header field with a key for every model. */
   get auth(): string {
     return `authorization: Bearer ${this.gateway.key}`;
   }
 
-  /** Opens a connection, which is closed after the test. */
   async connection(): Promise<RawConnection> {
     const connection = await RawConnection.open(this.gateway.port);
     this.#open.push(connection);
     return connection;
   }
 
-  /** Resolves to the first reply to these bytes, on a new connection. */
   async sent(bytes: string): Promise<RawReply> {
     return (await this.connection()).write(bytes).reply();
   }
@@ -85,7 +56,6 @@ export class RawCaller {
     await one.untilClosed();
   }
 
-  /** Returns a GET request with the key and these header fields. */
   get(path: string, ...fields: readonly string[]): string {
     return head(`GET ${path} HTTP/1.1`, HOST, this.auth, ...fields);
   }

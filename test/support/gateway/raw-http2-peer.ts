@@ -15,7 +15,6 @@ export function frame(type: number, flags: number, streamId: number, payload: Ui
   return Buffer.concat([frameHead(payload.length, type, flags, streamId), payload]);
 }
 
-/** Returns numbers as 32-bit big-endian bytes. */
 export function uint32(...values: readonly number[]): Buffer {
   const bytes = Buffer.alloc(values.length * 4);
   for (const [at, value] of values.entries()) bytes.writeUInt32BE(value, at * 4);
@@ -54,7 +53,6 @@ export class RawHttp2Peer {
     });
   }
 
-  /** Starts a peer on a free port of 127.0.0.1, which accepts one connection. */
   static async start(): Promise<RawHttp2Peer> {
     const peer = new RawHttp2Peer();
     peer.#server.listen(0, "127.0.0.1");
@@ -66,7 +64,6 @@ export class RawHttp2Peer {
     return (this.#server.address() as AddressInfo).port;
   }
 
-  /** Whether the connection preface was received. */
   get greeted(): boolean {
     return this.#preface.equals(PREFACE);
   }
@@ -90,13 +87,11 @@ export class RawHttp2Peer {
     );
   }
 
-  /** Resolves to the first frame of a type, once one has arrived. */
   async came(type: number, streamId?: number): Promise<CameFrame> {
     await until(() => this.of(type, streamId).length > 0, `a frame of type ${type} comes`);
     return this.of(type, streamId)[0] as CameFrame; // it exists
   }
 
-  /** Received bytes of a stream's message. */
   bodyBytes(streamId: number): number {
     return this.of(FrameType.DATA, streamId).reduce((sum, { payload }) => sum + payload.length, 0);
   }
@@ -114,7 +109,6 @@ export class RawHttp2Peer {
     await until(() => this.of(FrameType.PING).length > before, "the ping is answered");
   }
 
-  /** Closes the connection, and accepts no other. */
   close(): void {
     this.#socket?.destroy();
     this.#server.close();

@@ -1,69 +1,49 @@
 import { afterAll, beforeAll, beforeEach } from "vitest";
 import type { GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Script, ScriptedOptions } from "../engine/scripted-backend.ts";
-import { type RunningEngine, startEngine } from "../engine/start-engine.ts";
+import { startEngine } from "../engine/start-engine.ts";
 import { textAnswer } from "../events/events.ts";
 import { MINIMAL, type PostPath } from "../requests/minimal-bodies.ts";
-import { type RunningGateway, startGateway } from "./start-gateway.ts";
+import { startGateway } from "./start-gateway.ts";
 
 export type ScriptedServiceOptions = {
   readonly engine?: Partial<ScriptedOptions>;
-  /** Overrides of the gateway's test configuration. */
   readonly gateway?: Readonly<Record<string, unknown>>;
 };
 
-/** The real gateway in front of one scripted engine node, for one test file. */
-export type ScriptedService = {
-  readonly engine: RunningEngine;
-  readonly gateway: RunningGateway;
-  /** Sets the script of the engine; at first it answers "Hello." */
-  play(script: Script): void;
-  /** Returns the newest request that reached the engine. */
-  lastRequest(): GenerateRequest;
-  post(path: PostPath, fields?: object, headers?: Record<string, string>): Promise<Response>;
-  /** Sends as `post`, by default not streamed. Resolves to the parsed JSON; throws unless the status is 200. */
-  reply(path: PostPath, fields?: object): Promise<unknown>;
-  /** Sends as `post`, streamed. Resolves to the text of the stream; throws unless the status is 200. */
-  stream(path: PostPath, fields?: object): Promise<string>;
-  /** Makes a key with the command line, and resolves to its text once the gateway accepts it. */
-  createKey(...args: readonly string[]): Promise<string>;
-  stop(): Promise<void>;
-};
+export type ScriptedService = Awaited<ReturnType<typeof startScriptedService>>;
 
 export const ERROR_FRAMES = { brokenStream: "error" };
 
 export const HELLO: Script = () => [textAnswer("Hello.")];
 
 /** Starts the real gateway in front of one scripted engine node. The caller stops it. */
-export async function startScriptedService(options: ScriptedServiceOptions = {}): Promise<ScriptedService> {
+export async function startScriptedService(options: ScriptedServiceOptions = {}) {
   let script: Script = HELLO;
   const engine = await startEngine((request, signal) => script(request, signal), options.engine);
   const gateway = await startGateway([engine.address], options.gateway);
-  const post: ScriptedService["post"] = (path, fields = {}, headers = {}) =>
+  const post = (path: PostPath, fields: object = {}, headers: Record<string, string> = {}) =>
     gateway.post(path, { ...MINIMAL[path], ...fields }, headers);
   return {
     engine,
     gateway,
     post,
-    play(next) {
+    play(next: Script) {
       script = next;
     },
-    lastRequest() {
+    lastRequest(): GenerateRequest {
       const request = engine.backend.requests.at(-1);
       if (!request) throw new Error("no request has reached the engine");
       return request;
     },
-    async reply(path, fields = {}) {
+    /** Sends as `post`, by default not streamed. Resolves to the parsed JSON; throws unless the status is 200. */
+    async reply(path: PostPath, fields: object = {}): Promise<unknown> {
       return JSON.parse(await textOf200(await post(path, fields)));
     },
-    async stream(path, fields = {}) {
+    async stream(path: PostPath, fields: object = {}) {
       return textOf200(await post(path, { ...fields, stream: true }));
     },
-    async createKey(...args) {
-      const key = await gateway.createKey(...args);
-      await untilKnown(gateway, key);
-      return key;
-    },
+    createKey: gateway.createKey,
     async stop() {
       await gateway.stop();
       await engine.stop();
@@ -86,13 +66,4 @@ async function textOf200(response: Response): Promise<string> {
   const text = await response.text();
   if (response.status !== 200) throw new Error(`answered with ${response.status}: ${text}`);
   return text;
-}
-
-/** The file store loads a new key a moment later. */
-async function untilKnown(gateway: RunningGateway, key: string): Promise<void> {
-  for (let status = 401; status === 401; ) {
-    const response = await gateway.get("/v1/models", { authorization: `Bearer ${key}` });
-    await response.text();
-    status = response.status;
-  }
 }

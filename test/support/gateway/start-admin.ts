@@ -13,36 +13,21 @@ import { EndpointOrders } from "../../../gateway/upstream/endpoint-orders.ts";
 import { metricSum } from "../metric-text.ts";
 import type { RunningGateway } from "./start-gateway.ts";
 
-export type RunningAdmin = {
-  readonly url: string;
-  readonly lifecycle: Lifecycle;
-  readonly log: { readonly level: string };
-  readonly lines: readonly string[];
-  get(path: string, headers?: Record<string, string>): Promise<Response>;
-  text(path: string): Promise<string>;
-  json(path: string): Promise<Record<string, unknown>>;
-  /** Resolves to one value of `/stats`; 0 if it does not exist yet. */
-  stat(name: string, labels: string): Promise<number>;
-  /** Sends a POST request without a body. */
-  post(path: string, headers?: Record<string, string>): Promise<Response>;
-  stop(): Promise<void>;
-};
+export type RunningAdmin = Awaited<ReturnType<typeof startAdmin>>;
 
-/**
- * Starts the admin listener of a gateway on a free port. `config` is the shown configuration, `access` its security.
- */
+/** Starts a gateway's admin listener. `config` is the shown configuration, `access` its security. */
 export async function startAdmin(
   gateway: RunningGateway,
   config: Readonly<Record<string, unknown>> = {},
   access: Pick<AdminDeps, "proof" | "tls"> = {},
-): Promise<RunningAdmin> {
+) {
   const lifecycle = new Lifecycle(new StopOrders(systemClock.nowMs));
   lifecycle.listening();
   const lines: string[] = [];
   const log = pino({ level: "info" }, { write: (line) => lines.push(line) });
   const { clusters, stats, keys, sealing, keyFile, limiter, usage, overload, traffic } = gateway;
   registerClusterGauges(stats.registry, clusters);
-  registerKeyStats(stats.registry, keys);
+  registerKeyStats(stats.registry, () => keys.status());
   const connections = () => 0;
   const fleet = new FleetView({ clusters, traffic, stats, lifecycle, connections, clock: systemClock });
   const app = buildAdmin({
@@ -74,9 +59,11 @@ export async function startAdmin(
     lines,
     get,
     text,
-    json: async (path) => JSON.parse(await text(path)),
-    stat: async (name, labels) => metricSum(await text(`/stats?filter=${name.replace(/_count$/, "")}`), name, labels),
-    post: (path, headers = {}) => fetch(`${url}${path}`, { method: "POST", headers }),
+    json: async (path: string): Promise<Record<string, unknown>> => JSON.parse(await text(path)),
+    /** Resolves to one value of `/stats`; 0 if it does not exist yet. */
+    stat: async (name: string, labels: string) =>
+      metricSum(await text(`/stats?filter=${name.replace(/_count$/, "")}`), name, labels),
+    post: (path: string, headers: Record<string, string> = {}) => fetch(`${url}${path}`, { method: "POST", headers }),
     async stop() {
       fleet.close();
       await app.close();

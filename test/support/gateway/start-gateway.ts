@@ -9,16 +9,11 @@ import { followTls } from "../../../deploy/runtime/grpc/server-tls.ts";
 import { systemClock } from "../../../deploy/runtime/time/clock.ts";
 import { CATALOG } from "../../../gateway/catalog.ts";
 import { gatewayConfigSchema } from "../../../gateway/config.ts";
-import type { GrpcListener } from "../../../gateway/grpc/grpc-listener.ts";
 import { FileKeyStore } from "../../../gateway/keys/file-key-store.ts";
-import type { KeyStore } from "../../../gateway/keys/key-store.ts";
-import { issueLocalKey } from "../../../gateway/keys/local-key.ts";
 import { TokenVerifier } from "../../../gateway/keys/tokens/token-verifier.ts";
-import type { Limiter } from "../../../gateway/limits/limiter.ts";
 import { MemoryLimitStore } from "../../../gateway/limits/memory-limit-store.ts";
-import type { OverloadManager } from "../../../gateway/overload/overload-manager.ts";
 import { Sealing } from "../../../gateway/sealing/sealing.ts";
-import { buildServer, type GatewayServer } from "../../../gateway/server.ts";
+import { buildServer } from "../../../gateway/server.ts";
 import { Stats } from "../../../gateway/stats/stats.ts";
 import { startTracing } from "../../../gateway/tracing/span-export.ts";
 import { ClusterManager, type ClusterSurroundings } from "../../../gateway/upstream/cluster-manager.ts";
@@ -27,46 +22,18 @@ import { KeyUsage } from "../../../gateway/usage/key-usage.ts";
 import { UsageBook } from "../../../gateway/usage/usage-store.ts";
 import { createKey } from "../processes/key-command.ts";
 
-export type RunningGateway = {
-  readonly baseUrl: string;
-  readonly port: number;
-  /** `host:port`; empty unless `grpc` is configured. */
-  readonly grpcAddress: string;
-  /** Undefined unless `grpc` is configured. */
-  readonly grpc: GrpcListener | undefined;
-  readonly key: string;
-  readonly keyFile: string;
-  readonly stats: Stats;
-  readonly keys: KeyStore;
-  readonly sealing: Sealing;
-  readonly limiter: Limiter;
-  readonly usage: KeyUsage;
-  readonly overload: OverloadManager;
-  readonly sockets: GatewayServer["sockets"];
-  readonly traffic: GatewayServer["traffic"];
-  readonly clusters: ClusterManager;
-  /** The routes of the server, as Fastify prints them. */
-  readonly routes: string;
-  readonly log: readonly string[];
-  /** Makes a further key with the command line and these options of `keys create`. Resolves to its text. */
-  createKey(...args: readonly string[]): Promise<string>;
-  /** Sends a body as JSON, with the default key unless `headers` has another. */
-  post(path: string, body: unknown, headers?: Record<string, string>): Promise<Response>;
-  /** Sends a GET request, with the default key unless `headers` has another. */
-  get(path: string, headers?: Record<string, string>): Promise<Response>;
-  stop(): Promise<void>;
-};
+export type RunningGateway = Awaited<ReturnType<typeof startGateway>>;
 
 /** Starts the real gateway on a free port, in front of `endpoints`. Resolves when every model has a healthy one. */
 export async function startGateway(
   endpoints: readonly string[],
   overrides: Readonly<Record<string, unknown>> = {},
   surroundings: ClusterSurroundings = {},
-): Promise<RunningGateway> {
+) {
   const folder = await mkdtemp(join(tmpdir(), "svc-gateway-"));
   const keyFile = join(folder, "keys.json");
   const never = new AbortController().signal;
-  const key = await issueLocalKey({ file: keyFile, existing: undefined, nowMs: Date.now() }, never);
+  const key = await createKey(keyFile);
   const config = checkConfig(
     gatewayConfigSchema,
     {
@@ -90,7 +57,7 @@ export async function startGateway(
   );
   const stats = new Stats();
   const sealing = new Sealing();
-  const keys = await FileKeyStore.open({ file: keyFile, clock: systemClock });
+  const keys = await FileKeyStore.open(keyFile, systemClock);
   const { jwt } = config.auth;
   const tokens = jwt && (await TokenVerifier.open({ settings: jwt, keys, clock: systemClock, onReload: () => {} }));
   const clusters = new ClusterManager(config.clusters, systemClock, log, { ...config.upstream, ...surroundings });
@@ -126,6 +93,7 @@ export async function startGateway(
   return {
     baseUrl,
     port,
+    /** `host:port`; empty unless `grpc` is configured. */
     grpcAddress,
     grpc,
     key,
@@ -139,16 +107,26 @@ export async function startGateway(
     sockets,
     traffic,
     clusters,
+    /** The routes of the server, as Fastify prints them. */
     routes: app.printRoutes({ commonPrefix: false }),
     log: lines,
-    createKey: (...args) => createKey(keyFile, ...args),
-    post: (path, body, headers = {}) =>
+    /** Makes a further key with these options of `keys create`. Resolves to its text once the gateway accepts it. */
+    async createKey(...args: readonly string[]) {
+      const made = await createKey(keyFile, ...args);
+      const known = { headers: { authorization: `Bearer ${made}` } };
+      // The file store loads a new key a moment later.
+      while ((await fetch(`${baseUrl}/v1/models`, known)).status === 401);
+      return made;
+    },
+    /** Sends a body as JSON, with the default key unless `headers` has another. */
+    post: (path: string, body: unknown, headers: Record<string, string> = {}) =>
       fetch(`${baseUrl}${path}`, {
         method: "POST",
         headers: { authorization, "content-type": "application/json", ...headers },
         body: typeof body === "string" ? body : JSON.stringify(body),
       }),
-    get: (path, headers = {}) => fetch(`${baseUrl}${path}`, { headers: { authorization, ...headers } }),
+    get: (path: string, headers: Record<string, string> = {}) =>
+      fetch(`${baseUrl}${path}`, { headers: { authorization, ...headers } }),
     async stop() {
       app.server.close();
       sockets.destroyAll();

@@ -1,21 +1,16 @@
 import { parseSse } from "./sse-reader.ts";
 import { valueAt } from "./value-at.ts";
 
-/** Generation paths of the API, one for each format. */
 export const ANSWER_PATHS = ["/v1/chat/completions", "/v1/messages", "/v1/responses"] as const;
 export type AnswerPath = (typeof ANSWER_PATHS)[number];
 
-/** Makes a small request in the path's format with this text. */
 export function bodyFor(path: AnswerPath, text: string, fields: object = {}): object {
   if (path === "/v1/responses") return { model: "svc-qwen", input: text, ...fields };
   const messages = [{ role: "user", content: text }];
   return { model: "svc-qwen", messages, ...(path === "/v1/messages" && { max_tokens: 100_000 }), ...fields };
 }
 
-/**
- * How a stream ended: with its final event, with its format's error frame, with a closed connection, or clean without
- * any of these, which is never correct.
- */
+/** `truncated` is clean without a final event or error frame, which is never correct. */
 export type StreamEnd =
   | { readonly end: "complete" }
   | { readonly end: "error"; readonly error: unknown }
@@ -32,10 +27,7 @@ type Data = Readonly<Record<string, unknown>>;
 /** Final event types of a messages stream, and of a responses stream that completed or reached its length. */
 const LAST_WORDS = ["message_stop", "response.completed", "response.incomplete"];
 
-/**
- * Classifies the end of a stream; only the format's own frames may follow an error. `cut` is true if the connection was
- * closed after the text.
- */
+/** Classifies the end of a stream. `cut` is true if the connection was closed after the text. */
 export function endOf(path: AnswerPath, text: string, cut = false): StreamEnd {
   if (cut) return { end: "cut" };
   const events = parseSse(text);
@@ -61,11 +53,18 @@ export function hasDelta(path: AnswerPath, text: string): boolean {
   return text.includes(path === "/v1/messages" ? "content_block_delta" : "output_text.delta");
 }
 
-/** Returns the answer's text from a stream. */
 export function textOf(path: AnswerPath, text: string): string {
   return parseSse(text)
     .map(({ data }) => pieceOf(path, data as Data))
     .join("");
+}
+
+/** Returns the text of an answer that is not streamed; undefined in an error. */
+export function foldedText(path: AnswerPath, body: string): string | undefined {
+  const reply = JSON.parse(body);
+  if (path === "/v1/messages") return reply.content?.[0]?.text;
+  if (path === "/v1/responses") return reply.output?.[0]?.content?.[0]?.text;
+  return reply.choices?.[0]?.message?.content;
 }
 
 function pieceOf(path: AnswerPath, data: Data): string {

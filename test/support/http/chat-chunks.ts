@@ -1,7 +1,6 @@
 import { parseSse } from "./sse-reader.ts";
 import { valueAt } from "./value-at.ts";
 
-/** Returns the chunks of a Format A stream, without the final marker. */
 export function chatChunks(sse: string): unknown[] {
   return parseSse(sse)
     .map(({ data }) => data)

@@ -7,7 +7,6 @@ import { parseSse } from "./sse-reader.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** A normalized reply: its events in order, with the deltas of one block joined. */
 export type Comparable = readonly { readonly event: string; readonly text?: string }[];
 
 /** Positions of a block's pieces in events of all formats. */

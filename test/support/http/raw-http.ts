@@ -1,7 +1,6 @@
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 
-/** A raw reply; its header names are in lower case. */
 export type RawReply = {
   readonly status: number;
   readonly headers: ReadonlyMap<string, string>;
@@ -45,7 +44,6 @@ export class RawConnection {
     return this.#closed;
   }
 
-  /** Sends bytes, without waiting for the socket to drain. */
   write(bytes: string | Buffer): this {
     this.#socket.write(typeof bytes === "string" ? Buffer.from(bytes, "latin1") : bytes);
     return this;
@@ -70,7 +68,6 @@ export class RawConnection {
     }
   }
 
-  /** Resolves when `text` has arrived. Throws if the connection closes before. */
   async until(text: string): Promise<void> {
     while (!this.unread.includes(text)) {
       if (this.#closed) throw new Error("the connection closed before the text came");
@@ -85,10 +82,7 @@ export class RawConnection {
     await once(this.#socket, "close");
   }
 
-  /**
-   * Writes `piece` repeatedly, with backpressure, until the connection closes or `bytes` are written; returns the
-   * accepted bytes.
-   */
+  /** Writes `piece` until the connection closes or `bytes` are written; returns the accepted bytes. */
   async pour(piece: Buffer, bytes: number): Promise<number> {
     for (let written = 0; written < bytes && !this.#closed; written += piece.length)
       if (!this.#socket.write(piece)) await this.#drained();
@@ -104,7 +98,6 @@ export class RawConnection {
     this.#socket.resetAndDestroy();
   }
 
-  /** Stops reading: further bytes stay in the system's buffers. */
   pause(): void {
     this.#socket.pause();
   }

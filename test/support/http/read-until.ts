@@ -1,16 +1,7 @@
-export type BodyReader = {
-  readonly text: () => string;
-  /** Reads until `found` holds for the text so far; throws if the body ends before. */
-  until(found: (text: string) => boolean): Promise<void>;
-  /** Reads to the end, and resolves to the whole text. Rejects if the connection is closed before. */
-  toEnd(): Promise<string>;
-  toEndOrCut(): Promise<{ readonly text: string; readonly cut: boolean }>;
-  /** Cancels the body, and closes its connection. Resolves afterwards. */
-  leave(): Promise<void>;
-};
+export type BodyReader = ReturnType<typeof readBody>;
 
-/** Makes the reader of a response's body. Throws if the response has none. */
-export function readBody(response: Response): BodyReader {
+/** Makes the reader of a response's body. Throws if it has none. */
+export function readBody(response: Response) {
   if (!response.body) throw new Error("the response has no body");
   const reader = response.body.getReader();
   const decoder = new TextDecoder();
@@ -26,9 +17,11 @@ export function readBody(response: Response): BodyReader {
   };
   return {
     text: () => text,
-    async until(found) {
+    /** Reads until `found` holds for the text so far; throws if the body ends before. */
+    async until(found: (text: string) => boolean): Promise<void> {
       while (!found(text)) if (!(await more())) throw new Error("the body ended too early");
     },
+    /** Reads to the end, and resolves to the whole text. Rejects if the connection is closed before. */
     toEnd: rest,
     toEndOrCut: () =>
       rest().then(

@@ -3,7 +3,6 @@ import { readBody } from "./read-until.ts";
 /** A step of a stream: a condition on its text so far, and an action. */
 export type Watch = { readonly found: (text: string) => boolean; readonly act: () => void };
 
-/** Makes a `fetch` that observes every body and runs the actions of `watches` in order. */
 export function watchedFetch(watches: readonly Watch[]): typeof fetch {
   return async (input, init) => {
     const response = await fetch(input, init);

@@ -4,7 +4,6 @@ import { parse } from "yaml";
 
 export const ALERTS_FILE = fileURLToPath(new URL("../../../deploy/monitoring/alerts.yaml", import.meta.url));
 
-/** A rule of Prometheus: one that records a query under a name, or one that raises an alert. */
 export type Rule = {
   readonly expr: string;
   readonly record?: string;

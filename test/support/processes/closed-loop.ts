@@ -16,7 +16,6 @@ export type Ended = {
   readonly status: number;
   /** How the request ended; `cut` includes a connection that broke before its status line. */
   readonly end: StreamEnd["end"] | "refused";
-  /** Whether a delta had arrived. */
   readonly begun: boolean;
   /** Milliseconds from sending the request to its first delta; undefined without one. */
   readonly firstDeltaMs?: number;
@@ -27,21 +26,14 @@ type Front = Pick<GatewayProcess, "post">;
 export type ClosedLoopOptions = {
   /** Keys of the clients, in turn. Default: the front's own. */
   readonly keys?: readonly string[];
-  /** Pause of a client after each request, in milliseconds. Default: 0. */
   readonly pauseMs?: number;
-  /** Fields of each request besides model, text and `stream`. Default: none. */
   readonly fields?: (path: AnswerPath) => object;
 };
 
-/** Clients that send one streamed request after the other. */
-export type ClosedLoop = {
-  readonly ended: readonly Ended[];
-  /** Ends the loop after at least `requests` requests; resolves when all have ended. */
-  finish(requests: number): Promise<readonly Ended[]>;
-};
+export type ClosedLoop = ReturnType<typeof closedLoop>;
 
-/** Starts clients at a gateway, each of which sends one streamed request after the other. */
-export function closedLoop(gateway: Front, clients: number, options: ClosedLoopOptions = {}): ClosedLoop {
+/** Starts clients that each send one streamed request after the other. */
+export function closedLoop(gateway: Front, clients: number, options: ClosedLoopOptions = {}) {
   const { keys = [], pauseMs = 0, fields } = options;
   const ended: Ended[] = [];
   let wanted = Number.POSITIVE_INFINITY;
@@ -58,7 +50,8 @@ export function closedLoop(gateway: Front, clients: number, options: ClosedLoopO
   const all = Promise.all(Array.from({ length: clients }, (_, index) => client(index)));
   return {
     ended,
-    async finish(requests) {
+    /** Ends the loop after at least `requests` requests; resolves when all have ended. */
+    async finish(requests: number): Promise<readonly Ended[]> {
       wanted = requests;
       await all;
       return ended;
@@ -103,10 +96,7 @@ async function streamBody(gateway: Front, path: AnswerPath, body: object, key?: 
   }
 }
 
-/**
- * Returns the requests with a forbidden end: clean without a final event, or broken before a delta or differently from
- * their format.
- */
+/** Returns the requests that ended truncated, or broken before a delta or differently from their format. */
 export function wronglyEnded(ended: readonly Ended[]): readonly Ended[] {
   const broken = ({ end }: Ended) => end === "cut" || end === "error";
   return ended.filter(

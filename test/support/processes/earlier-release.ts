@@ -46,7 +46,6 @@ export class EarlierRelease {
     return join(this.#folder, "dist");
   }
 
-  /** Runs its command line for keys; returns its output. Throws if it fails. */
   keyCommand(file: string, ...args: readonly string[]): string {
     const program = join(this.dist, "gateway/keys/cli.js");
     return execFileSync(process.execPath, [program, "--file", file, ...args], { encoding: "utf8" });

@@ -10,8 +10,8 @@ type Ready = { readonly address: string; readonly metricsPort: number };
 export type EnginePlace = {
   readonly host?: string;
   readonly port?: number;
-  /** TLS of the node's gRPC. Default: none. */
   readonly tls?: object;
+  readonly settings?: object;
   readonly metricsHost?: string;
   /** Command prefix that runs the node elsewhere, as in `FleetProcess`. */
   readonly through?: readonly string[];
@@ -49,23 +49,9 @@ export class EngineProcess {
     place: EnginePlace = {},
   ): Promise<EngineProcess> {
     const settings = "kind" in backend ? backend : { ...FAST, ...backend };
-    return EngineProcess.#startWith(nodeId, settings, models, place);
-  }
-
-  static startLlama(nodeId: string, modelPath: string, slots: number): Promise<EngineProcess> {
-    const llama = { kind: "llama", modelPath, gpu: false, threads: 1, slots };
-    return EngineProcess.#startWith(nodeId, llama, ["svc-qwen"], {});
-  }
-
-  static async #startWith(
-    nodeId: string,
-    backend: object,
-    models: readonly string[],
-    place: EnginePlace,
-  ): Promise<EngineProcess> {
     const metrics = { host: place.metricsHost ?? LOOPBACK, port: 0 };
-    const secured = place.tls && { tls: place.tls };
-    const config = { nodeId, models, metrics, log: { level: "warn" }, backend, ...secured };
+    const own = { metrics, log: { level: "warn" }, ...(place.tls && { tls: place.tls }), ...place.settings };
+    const config = { nodeId, models, backend: settings, ...own };
     const { process, ready } = await startOn(config, place);
     return new EngineProcess(config, place, process, ready);
   }
@@ -73,6 +59,10 @@ export class EngineProcess {
   /** `host:port` of the node's gRPC, which stays the same after a restart. */
   get address(): string {
     return this.#ready.address;
+  }
+
+  get log(): FleetProcess["log"] {
+    return this.#process.log;
   }
 
   get running(): boolean {
@@ -92,7 +82,6 @@ export class EngineProcess {
     await this.#process.end();
   }
 
-  /** Starts the same node on the same port, after it has ended. */
   async startAgain(): Promise<void> {
     const port = Number(this.address.split(":").at(-1));
     const { process, ready } = await startOn(this.#config, { ...this.#place, port });
@@ -105,8 +94,11 @@ export class EngineProcess {
   }
 
   async metrics(): Promise<string> {
-    const host = this.#place.metricsHost ?? LOOPBACK;
-    return (await fetch(`http://${host}:${this.#ready.metricsPort}/metrics`)).text();
+    return (await this.metricsPort("/metrics")).text();
+  }
+
+  metricsPort(path: string): Promise<Response> {
+    return fetch(`http://${this.#place.metricsHost ?? LOOPBACK}:${this.#ready.metricsPort}${path}`);
   }
 
   async busy(): Promise<number> {

@@ -14,7 +14,6 @@ import type { EngineProcess } from "./engine-process.ts";
 import { FRONT_MODELS, outcomeOf, type Seen } from "./fault-front.ts";
 import type { GatewayProcess } from "./gateway-process.ts";
 
-/** Progress of requests when their fault occurs. */
 export type Phase = "before it is accepted" | "before the first delta" | "in the answer";
 
 const LASTING = { min: 1_000, max: 1_000 };
@@ -22,10 +21,7 @@ const LASTING = { min: 1_000, max: 1_000 };
 /** Settings of a simulator that can continue any answer of a phase, because its own are no shorter. */
 export const GOES_ON = { tokensPerSecond: 100_000, answerTokens: LASTING };
 
-/**
- * The phases with the simulator settings that keep all requests in each. The first phase depends on the node, which
- * must be stopped.
- */
+/** The phases, with the simulator settings that keep requests in each. For the first the node must be stopped. */
 export const PHASES: readonly (readonly [Phase, object])[] = [
   ["before it is accepted", {}],
   ["before the first delta", { timeToFirstTokenMs: 600_000 }],
@@ -99,10 +95,7 @@ export type Expected = {
   readonly recovers?: Recovery;
 };
 
-/**
- * Fails unless the outcome fits a fault of an endpoint: no effect if there was another endpoint, or if an answer
- * continues; otherwise an error in a stream that had begun, and overload in one that had not.
- */
+/** Fails unless the outcome fits a fault: none with another endpoint or a continuation, else an error or overload. */
 export function expectOutcome(
   { path, stream, model }: Variant,
   result: Seen | undefined,
@@ -142,7 +135,6 @@ export function expectOutcome(
   expect(text).not.toContain("127.0.0.1");
 }
 
-/** Fails unless this is the overload error in the path's envelope. */
 export function expectOverloaded(path: AnswerPath, text: string): void {
   expect(JSON.parse(text).error).toMatchObject(
     path === "/v1/messages" ? { type: "overloaded_error" } : { type: "server_error", code: "server_is_overloaded" },

@@ -12,10 +12,7 @@ const TIMEOUTS = {
   keepAliveIntervalMs: 60_000,
 };
 
-/**
- * Starts a gateway in front of endpoints of which the first is preferred. It neither ejects endpoints nor holds or
- * sheds requests, so that each request meets its fault.
- */
+/** The first endpoint is preferred. The gateway neither ejects endpoints nor holds or sheds requests. */
 export function startFront(addresses: readonly string[], circuitBreakers: object = {}): Promise<GatewayProcess> {
   return GatewayProcess.start({
     clusters: FRONT_MODELS.map((model, index) => ({
@@ -29,11 +26,9 @@ export function startFront(addresses: readonly string[], circuitBreakers: object
   });
 }
 
-/** The reply of a client, and its access log line. */
 export type Seen = {
   readonly status: number;
   readonly text: string;
-  /** Whether the connection was closed after the text. */
   readonly cut: boolean;
   readonly log: LoggedRequest;
 };

@@ -8,7 +8,6 @@ import { IMAGE_ENV } from "./image-env.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
 
-/** A built program in its own process, with its own configuration. */
 export class FleetProcess {
   readonly child: ChildProcess;
   /** Parsed log lines; a line that is no JSON is under `text`. */
@@ -27,10 +26,7 @@ export class FleetProcess {
       });
   }
 
-  /**
-   * Starts `program`, a path below `dist/` or that of a program of another release. `through` is a command prefix that
-   * runs it elsewhere by exec. Resolves to the `ready` fields of the process.
-   */
+  /** Starts a program below `dist/`, or of another release. `through` is a command prefix that runs it by exec. */
   static async start<Ready>(
     program: string,
     config: object,
@@ -61,7 +57,6 @@ export class FleetProcess {
     this.child.kill(signal);
   }
 
-  /** Kills the process, even if it is stopped. */
   async end(): Promise<void> {
     if (this.running) this.child.kill("SIGKILL");
     await this.ended;
@@ -71,4 +66,10 @@ export class FleetProcess {
   #lastWords(): string {
     return this.log.map((line) => JSON.stringify(line)).join("\n");
   }
+}
+
+export async function killed(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  child.kill("SIGKILL");
+  await once(child, "close");
 }

@@ -1,12 +1,14 @@
+import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { afterEach, inject } from "vitest";
 import { becomes } from "../becomes.ts";
+import { FaultyWire } from "../engine/faulty-wire.ts";
 import { sizeOf } from "../size.ts";
 import { EngineProcess } from "./engine-process.ts";
 import { GatewayProcess } from "./gateway-process.ts";
 
-/**
- * Returns a number for fleet tests: `small` unless FULL=1 selects `promised`, which takes too long on a small machine.
- */
+/** Returns `small` unless FULL=1 selects `promised`, which takes too long on a small machine. */
 export function size(small: number, promised: number): number {
   return sizeOf({ quick: small, promised });
 }
@@ -30,27 +32,21 @@ export class Fleet {
     });
   }
 
-  /** Calls `close` after the test, newest first. */
   onEnd(close: () => unknown): void {
     this.#closing.push(close);
   }
 
-  /** Starts a node, which ends after the test. */
   async engine(nodeId: string, ...options: Tail<Parameters<typeof EngineProcess.start>>): Promise<EngineProcess> {
     const engine = await EngineProcess.start(nodeId, ...options);
     this.onEnd(() => engine.kill());
     return engine;
   }
 
-  /** Starts nodes `node0` and so on, which end after the test. */
   engines(count: number, backend: object = {}): Promise<EngineProcess[]> {
     return Promise.all(Array.from({ length: count }, (_, index) => this.engine(`node${index}`, backend)));
   }
 
-  /**
-   * Starts a gateway, which ends after the test. `cluster` holds the settings of its cluster, `svc-qwen`, with fast
-   * health checks; `more` and the rest are as in `GatewayProcess.start`.
-   */
+  /** Starts a gateway, which ends after the test. `cluster` holds the settings of its cluster `svc-qwen`. */
   async gateway(
     cluster: object,
     more: object = {},
@@ -61,6 +57,32 @@ export class Fleet {
     const gateway = await GatewayProcess.start({ clusters, ...more }, ...rest);
     this.onEnd(() => gateway.end());
     return gateway;
+  }
+
+  /** Makes a file with the endpoints of a cluster, which `write` replaces atomically. */
+  endpointFile() {
+    const folder = mkdtempSync(join(tmpdir(), "svc-endpoints-"));
+    this.onEnd(() => rmSync(folder, { recursive: true, force: true }));
+    const path = join(folder, "endpoints.yaml");
+    const write = (content: string) => {
+      writeFileSync(`${path}.new`, content);
+      renameSync(`${path}.new`, path);
+    };
+    const list = (nodes: readonly { readonly address: string }[]) =>
+      write(JSON.stringify({ endpoints: nodes.map(({ address }) => ({ address })) }));
+    return { path, write, list };
+  }
+
+  /** Starts nodes `node0` and so on, each behind a wire that tests can break. */
+  async wired(count: number, start = (name: string) => this.engine(name)) {
+    return Promise.all(
+      Array.from({ length: count }, async (_, index) => {
+        const node = await start(`node${index}`);
+        const wire = await FaultyWire.start(node.address);
+        this.onEnd(() => wire.close());
+        return { node, wire };
+      }),
+    );
   }
 
   async inFrontOf(nodes: readonly { readonly address: string }[], cluster: object = {}, more: object = {}) {

@@ -2,7 +2,6 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { env } from "node:process";
-import { issueLocalKey } from "../../../gateway/keys/local-key.ts";
 import { becomes } from "../becomes.ts";
 import { metricSum } from "../metric-text.ts";
 import type { EarlierRelease } from "./earlier-release.ts";
@@ -38,10 +37,7 @@ export class GatewayProcess {
     this.#folder = folder;
   }
 
-  /**
-   * Starts a gateway. `config` is its configuration besides ports and keys, `through` a command prefix as in
-   * `FleetProcess`. Its wire is that of `SVC_TEST_WIRE`, if set. An earlier `release` makes its own key.
-   */
+  /** Starts a gateway. `config` is its configuration besides ports and keys. An earlier `release` makes its own key. */
   static async start(
     config: object,
     through: readonly string[] = [],
@@ -49,9 +45,7 @@ export class GatewayProcess {
   ): Promise<GatewayProcess> {
     const folder = mkdtempSync(join(tmpdir(), "svc-front-"));
     const file = join(folder, "keys.json");
-    const nobodyLeaves = new AbortController().signal;
-    const key =
-      release?.createKey(file) ?? (await issueLocalKey({ file, existing: undefined, nowMs: Date.now() }, nobodyLeaves));
+    const key = release?.createKey(file) ?? (await createKey(file));
     const upstream = { wire: env.SVC_TEST_WIRE };
     // No proxy in front has to detect the stop.
     const whole = {
@@ -86,7 +80,6 @@ export class GatewayProcess {
     return fetch(`${this.baseUrl}/v1/models`, { headers: { authorization: `Bearer ${key}` } });
   }
 
-  /** Sends a body as JSON, by default with a key for all models. */
   post(path: string, body: unknown, signal?: AbortSignal, key = this.key): Promise<Response> {
     return fetch(`${this.baseUrl}${path}`, {
       method: "POST",

@@ -3,6 +3,7 @@ import { Agent, type IncomingMessage, request } from "node:http";
 import { connect, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { ANSWER_PATHS, type AnswerPath, bodyFor } from "../http/answer-check.ts";
+import { HOSTILE_SHAPES } from "../schemas/hostile-schema.ts";
 import { SeededRandom } from "../seeded-random.ts";
 
 /*
@@ -11,7 +12,6 @@ import { SeededRandom } from "../seeded-random.ts";
  */
 
 export type Victim = {
-  /** Port of the gateway's API on this machine. */
   readonly port: number;
   readonly key: string;
 };
@@ -20,12 +20,10 @@ export type Victim = {
 export type Hostility = {
   readonly schemas: number;
   readonly bodies: number;
-  /** Bytes of a large body. */
   readonly bodyBytes: number;
   /** Requests whose prompt is expensive to render; half of them are only counted. */
   readonly prompts: number;
   readonly promptMessages: number;
-  /** Open connections with little or no data. */
   readonly connections: number;
   /** Requests that are cancelled as soon as they are answered. */
   readonly leavers: number;
@@ -40,7 +38,9 @@ const AGAIN_MS = 20;
 const DRIP_MS = 2_000;
 
 type Json = Readonly<Record<string, unknown>>;
-type Shape = (size: number) => Json;
+
+/** Shapes of small but expensive schemas; the first one is invalid. */
+const SHAPES = [() => ({ type: [{ toString: 1 }] }), ...Object.values(HOSTILE_SHAPES)] as const;
 
 /** Attacks until the signal is aborted; resolves to the tally. Never rejects. */
 export async function attack(
@@ -88,7 +88,6 @@ class HostileCaller {
     return this.#tally;
   }
 
-  /** Repeats the attack until the signal is aborted. */
   async again(name: string, once: () => Promise<number>): Promise<void> {
     while (!this.#signal.aborted) {
       const status = await once();
@@ -103,13 +102,12 @@ class HostileCaller {
   askWithSchema(index: number): Promise<number> {
     this.#requests += 1;
     const shape = this.#chance.pick(SHAPES);
-    const schema = { ...shape(2 + this.#chance.below(60)), title: `t${this.#requests}` };
+    const schema = { ...shape(this.#chance, 2 + this.#chance.below(60)), title: `t${this.#requests}` };
     const path = ANSWER_PATHS[index % ANSWER_PATHS.length] ?? "/v1/messages";
     const strict = this.#chance.below(3) === 0;
     return this.send(path, bodyFor(path, "call f with a=1", { ...toolsOf(path, schema, strict), stream: true }));
   }
 
-  /** Sends a prompt of very many messages, or counts it. */
   askLong(index: number, messages: number): Promise<number> {
     const turns = Array.from({ length: messages }, (_, at) => ({
       role: at % 2 === 0 ? "user" : "assistant",
@@ -121,7 +119,6 @@ class HostileCaller {
       : this.send("/v1/messages", body);
   }
 
-  /** Cancels as soon as the head of the answer has arrived. */
   leave(index: number): Promise<number> {
     const path = ANSWER_PATHS[index % ANSWER_PATHS.length] ?? "/v1/messages";
     return this.send(path, bodyFor(path, `leaver ${index}`, { stream: true }), true);
@@ -194,55 +191,3 @@ function toolsOf(path: AnswerPath, schema: Json, strict: boolean): object {
     tool_choice: "required",
   };
 }
-
-/** Shapes of small but expensive schemas, each of a given size. */
-const SHAPES: readonly [Shape, ...Shape[]] = [
-  // A definition with many references to itself.
-  (size) => ({
-    type: "object",
-    properties: { a: { $ref: "#/$defs/x" } },
-    $defs: { x: { allOf: Array.from({ length: size }, () => ({ $ref: "#/$defs/x" })) } },
-  }),
-  // Nested alternatives; each level has twice as many ways as the one below it.
-  (size) => ({
-    type: "object",
-    properties: { a: { $ref: `#/$defs/l${size}` } },
-    $defs: Object.fromEntries(
-      Array.from({ length: size + 1 }, (_, level) => [
-        `l${level}`,
-        level === 0
-          ? { type: "string" }
-          : { anyOf: [{ $ref: `#/$defs/l${level - 1}` }, { $ref: `#/$defs/l${level - 1}` }] },
-      ]),
-    ),
-  }),
-  // A product of all constraints.
-  (size) => ({
-    type: "object",
-    allOf: Array.from({ length: Math.min(size, 16) }, (_, at) => ({
-      anyOf: [{ properties: { [`p${at}`]: { type: "string" } } }, { properties: { [`q${at}`]: { type: "integer" } } }],
-    })),
-  }),
-  // Long repetitions.
-  (size) => ({ type: "object", properties: { a: { type: "string", minLength: size * 150, maxLength: size * 160 } } }),
-  (size) => ({
-    type: "object",
-    properties: { a: { type: "array", minItems: size, maxItems: size * 4, items: { type: "array", maxItems: size } } },
-  }),
-  // Very many values, and large values.
-  (size) => ({
-    type: "object",
-    properties: { a: { enum: Array.from({ length: size * 40 }, (_, at) => `value number ${at}`) } },
-  }),
-  // Very many optional properties.
-  (size) => ({
-    type: "object",
-    properties: Object.fromEntries(Array.from({ length: size * 10 }, (_, at) => [`p${at}`, { type: "integer" }])),
-  }),
-  // Deep nesting.
-  (size) => Array.from({ length: size }).reduce<Json>((inner) => ({ type: "object", properties: { a: inner } }), {}),
-  // An invalid schema.
-  () => ({ type: [{ toString: 1 }] }),
-  () => ({ type: "object", properties: { a: { $ref: "#/$defs/nowhere" } } }),
-  (size) => ({ type: "object", properties: { a: { type: "string", pattern: `^(${"(a|b)*".repeat(size)})*c$` } } }),
-];

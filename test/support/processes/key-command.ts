@@ -20,7 +20,6 @@ export async function runKeys(args: readonly string[], { stdin = "", nowMs = Dat
   return { code, ...told };
 }
 
-/** Runs the command line for keys on a key file; resolves to its output. Throws if it fails. */
 export async function keyCommand(file: string, ...args: readonly [string, ...string[]]): Promise<string> {
   const [command, ...rest] = args;
   const { code, out, err } = await runKeys([command, "--file", file, ...rest]);
@@ -28,6 +27,8 @@ export async function keyCommand(file: string, ...args: readonly [string, ...str
   return out;
 }
 
+/** Makes a key with these options of `keys create`, by default a key without limits for all models. */
 export async function createKey(file: string, ...options: readonly string[]): Promise<string> {
-  return JSON.parse(await keyCommand(file, "create", "--json", ...options)).key;
+  const given = options.length > 0 ? options : ["--name", "local", "--models", "all"];
+  return JSON.parse(await keyCommand(file, "create", "--json", ...given)).key;
 }

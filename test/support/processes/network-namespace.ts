@@ -40,7 +40,6 @@ type Link = {
   readonly innerAddress: string;
 };
 
-/** A network namespace with links to this machine that a test can cut. */
 export class NetworkNamespace {
   readonly #index: number;
   readonly #name: string;
@@ -101,7 +100,6 @@ export class NetworkNamespace {
     ip("-n", this.#name, "link", "set", this.#data.inner, "up");
   }
 
-  /** Removes the namespace. It may be called again; programs in it must have ended. */
   remove(): void {
     for (const args of [...this.#lost, ["link", "del", this.#data.outer], ["link", "del", this.#management.outer]])
       quietly(...args);

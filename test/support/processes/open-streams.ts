@@ -1,14 +1,12 @@
-import { ANSWER_PATHS, type AnswerPath, bodyFor, endOf, hasDelta, type StreamEnd } from "../http/answer-check.ts";
+import { ANSWER_PATHS, type AnswerPath, bodyFor, endOf, hasDelta, textOf } from "../http/answer-check.ts";
 import { type BodyReader, readBody } from "../http/read-until.ts";
 import type { GatewayProcess } from "./gateway-process.ts";
 
-/** A streamed answer whose first delta has arrived. */
 export type OpenStream = { readonly path: AnswerPath; readonly status: number; readonly body: BodyReader };
 
 type Client = {
   readonly key?: string;
   readonly signal?: AbortSignal;
-  /** Fields of the body besides model, text and `stream`. */
   readonly fields?: (path: AnswerPath) => object;
 };
 
@@ -28,11 +26,12 @@ async function openStream(gateway: Front, index: number, { key, signal, fields }
   return { path, status: response.status, body: reader };
 }
 
-export function endsOf(streams: readonly OpenStream[]): Promise<StreamEnd[]> {
+/** Reads the streams to their ends. */
+export function endsOf(streams: readonly OpenStream[]) {
   return Promise.all(
     streams.map(async ({ path, body }) => {
       const { text, cut } = await body.toEndOrCut();
-      return endOf(path, text, cut);
+      return { ...endOf(path, text, cut), path, text: textOf(path, text) };
     }),
   );
 }

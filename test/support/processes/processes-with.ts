@@ -14,3 +14,9 @@ function commandOf(id: string): string {
     return "";
   }
 }
+
+/** Returns the resident memory of a process in bytes, or its peak, `VmHWM`; on Linux only. */
+export function memoryOf(pid: number | undefined, field: "VmRSS" | "VmHWM" = "VmRSS"): number {
+  const status = readFileSync(`/proc/${pid}/status`, "utf8");
+  return Number(new RegExp(`^${field}:\\s+(\\d+) kB`, "m").exec(status)?.[1]) * 1024;
+}

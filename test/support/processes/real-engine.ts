@@ -3,15 +3,12 @@ import { closeSync, openSync, readFileSync } from "node:fs";
 import { setTimeout as wait } from "node:timers/promises";
 import { freePort } from "../free-port.ts";
 
-/** Longest start of an engine on a busy machine, in milliseconds. */
 const UP_WITHIN_MS = 400_000;
 const RESTART_AFTER_MS = 500;
-/** Shown part of an engine's output after a failed start, in characters. */
 const SHOWN_OUTPUT = 4_000;
 
 export type EngineCommand = {
   readonly program: string;
-  /** Returns the program's arguments for a server on this port of 127.0.0.1. */
   readonly args: (port: number) => readonly string[];
   readonly env: Readonly<Record<string, string>>;
   readonly logFile: string;
@@ -62,7 +59,6 @@ export class RealEngine {
     }
   }
 
-  /** Stops the engine without a restart. */
   async stop(): Promise<void> {
     this.#stopping = true;
     const child = this.#child;
@@ -89,7 +85,6 @@ export class RealEngine {
     });
   }
 
-  /** Resolves when the engine is healthy. Throws with the end of its output if it does not become so. */
   async untilUp(): Promise<void> {
     for (const lastMs = Date.now() + UP_WITHIN_MS; Date.now() < lastMs; await wait(RESTART_AFTER_MS)) {
       const isUp = await fetch(`${this.baseUrl}/health`).then(

@@ -7,13 +7,11 @@ export function startSimulated(options: StartOptions = {}): Promise<Service> {
   return startService([0, 0, 0], options, "test/support/engine/start.js");
 }
 
-/** Resolves to the text of the admin port's reply; undefined without one. */
 export async function adminText(service: Service, path: string, method = "GET"): Promise<string | undefined> {
   const response = await fetch(`${service.adminUrl}${path}`, { method }).catch(() => undefined);
   return response?.text();
 }
 
-/** Resolves to whether the gateway serves. */
 export async function isLive(service: Service): Promise<boolean> {
   return (await adminText(service, "/ready")) === "LIVE\n";
 }
@@ -28,7 +26,6 @@ export async function openStream(service: Service, tokens: number): Promise<Open
   return { response, body };
 }
 
-/** Sends a chat completion over a new connection. */
 export function ask(service: Service, fields: object): Promise<Response> {
   const body = { model: "svc-qwen", messages: [{ role: "user", content: "hi" }], ...fields };
   return service.post("/v1/chat/completions", body, { connection: "close" });

@@ -1,41 +1,19 @@
-import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { promisify } from "node:util";
 import { freePort } from "../free-port.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
 
-export type Service = {
-  readonly baseUrl: string;
-  readonly adminUrl: string;
-  /** `host:port` of the first engine's gRPC. */
-  readonly engine: string;
-  readonly engineMetricsUrl: string;
-  readonly key: string;
-  readonly stateDir: string;
-  readonly process: ChildProcess;
-  /** Ports of the API, of the admin listener and of the first engine, as text. */
-  readonly ports: readonly string[];
-  said(): string;
-  /** Sends a body as JSON, with the default key unless `headers` has another. */
-  post(path: string, body: unknown, headers?: Record<string, string>): Promise<Response>;
-  /** Runs the command line for keys on this service's keys; resolves to its output. */
-  keys(...args: readonly string[]): Promise<string>;
-  /** Sends the signal to the whole process group, as a terminal does; resolves to the exit code. */
-  stop(signal?: NodeJS.Signals): Promise<number | null>;
-};
+export type Service = Awaited<ReturnType<typeof startService>>;
 
 export type StartOptions = {
-  /** Further command line flags. Default: none. */
   readonly args?: readonly string[];
-  /** State folder of an earlier start. Default: a new one. */
   readonly state?: string;
-  /** Additional environment variables. Default: none. */
   readonly env?: Readonly<Record<string, string>>;
 };
 
@@ -50,7 +28,7 @@ export async function startService(
   ports: readonly [number, number, number] = [0, 0, 0],
   { args = [], state, env = {} }: StartOptions = {},
   main = MAIN,
-): Promise<Service> {
+) {
   const stateDir = state ?? (await mkdtemp(join(tmpdir(), "svc-start-")));
   // Replaced processes use the same ports.
   const [port, adminPort, enginePort] = await Promise.all(
@@ -74,31 +52,26 @@ export async function startService(
     });
     void ended.then((code) => reject(new Error(`the service ended with ${code}: ${errors}`)));
   });
-  const { baseUrl = "", adminUrl = "", engine = "", engineMetricsUrl = "", keyFile = "" } = ready;
+  const { baseUrl = "", adminUrl = "", engine = "", keyFile = "" } = ready;
   const key = readFileSync(keyFile, "utf8").trim();
   return {
     baseUrl,
     adminUrl,
     engine,
-    engineMetricsUrl,
     key,
     stateDir,
     process: child,
     said: () => errors,
     ports: [baseUrl, adminUrl, engine].map((address) => address.split(":").at(-1) ?? ""),
-    post: (path, body, headers = {}) =>
+    /** Sends a body as JSON, with the default key unless `headers` has another. */
+    post: (path: string, body: unknown, headers: Record<string, string> = {}) =>
       fetch(`${baseUrl}${path}`, {
         method: "POST",
         headers: { authorization: `Bearer ${key}`, "content-type": "application/json", ...headers },
         body: JSON.stringify(body),
       }),
-    async keys(...command) {
-      const cli = join(ROOT, "dist/gateway/keys/cli/main.js");
-      const file = join(stateDir, "keys.json");
-      const { stdout } = await promisify(execFile)(process.execPath, [cli, ...command, "--file", file]);
-      return stdout;
-    },
-    async stop(signal = "SIGINT") {
+    /** Sends the signal to the whole process group, as a terminal does; resolves to the exit code. */
+    async stop(signal: NodeJS.Signals = "SIGINT") {
       if (child.exitCode === null && child.signalCode === null && child.pid) process.kill(-child.pid, signal);
       const code = await ended;
       await rm(stateDir, { recursive: true, force: true });

@@ -1,4 +1,9 @@
-import { type ClosedRequest, RequestRecord, routeLabels } from "../../../gateway/http/record/request-record.ts";
+import {
+  type ClosedRequest,
+  NO_ROUTE,
+  RequestRecord,
+  routeLabels,
+} from "../../../gateway/http/record/request-record.ts";
 import { traceContextOf } from "../../../gateway/http/record/trace-context.ts";
 import { routeAt } from "../../../gateway/routes.ts";
 import { VirtualClock } from "../virtual-clock.ts";
@@ -10,7 +15,9 @@ export function newRecord({
   trace = traceContextOf({}),
   traced = false,
 } = {}) {
-  return new RequestRecord({ labels: routeLabels(routeAt(path)), trace, clock, traced });
+  const spec = routeAt(path);
+  const tracing = traced ? { headSampler: () => false } : undefined;
+  return new RequestRecord({ labels: spec ? routeLabels(spec) : NO_ROUTE, trace, clock, tracing });
 }
 
 /** Makes a request that was answered with 200, 100 ms after its arrival, with the changes of `fields`. */

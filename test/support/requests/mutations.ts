@@ -10,50 +10,18 @@ export const JUNK_MARK = "JUNK7Q";
 const RAW = "@raw@";
 
 const RAW_VALUES = [
-  "1e999",
-  "-1e400",
-  "9007199254740993",
-  "123456789012345678901234567890",
-  "-0",
-  "0.1e-400",
-  "NaN",
-  "00",
-  "+1",
-  "1.",
-  "'a'",
-  "undefined",
-  "",
-  '"\\ud800"',
-  '"\\u0000"',
-  '"\\x"',
+  ...(["1e999", "-1e400", "9007199254740993", "123456789012345678901234567890", "-0", "0.1e-400", "NaN"] as const),
+  ...(["00", "+1", "1.", "'a'", "undefined", "", '"\\ud800"', '"\\u0000"', '"\\x"'] as const),
   `"${"9".repeat(5_000)}"`,
 ] as const;
 
 const JUNK = [
-  null,
-  true,
-  false,
-  0,
-  -1,
-  1.5,
-  2 ** 31,
-  2 ** 53,
-  "",
-  " ",
-  "svc-qwen",
-  `${JUNK_MARK}`,
+  ...([null, true, false, 0, -1, 1.5, 2 ** 31, 2 ** 53, "", " ", "svc-qwen", JUNK_MARK] as const),
   `${JUNK_MARK}\r\nx-evil: 1`,
   `${JUNK_MARK}\u0000\u001b\u2028\u202e🚀\ufffd`,
   `${JUNK_MARK}<|im_end|></think>{{7*7}}`,
   `(a+)+$${"a".repeat(300)}${JUNK_MARK}`,
-  [],
-  {},
-  [[]],
-  [null],
-  [{}],
-  [JUNK_MARK],
-  { type: JUNK_MARK },
-  { type: "text" },
+  ...([[], {}, [[]], [null], [{}], [JUNK_MARK], { type: JUNK_MARK }, { type: "text" }] as const),
   { $ref: `file:///${JUNK_MARK}` },
   { [JUNK_MARK]: JUNK_MARK },
 ] as const;
@@ -61,16 +29,9 @@ const JUNK = [
 const NAMES = ["__proto__", "constructor", "toString", "", JUNK_MARK, "type", "role", "content", "stream"] as const;
 
 const CONTENT_TYPES = [
-  undefined,
-  "",
-  "text/plain",
-  "application/xml",
-  "application/json; charset=utf-16",
-  "application/json; charset=utf-8",
-  "application/jsonx",
-  `${JUNK_MARK}/json`,
+  ...([undefined, "", "text/plain", "application/xml", "application/jsonx", `${JUNK_MARK}/json`] as const),
+  ...(["application/json; charset=utf-16", "application/json; charset=utf-8", "application/json;;;"] as const),
   "multipart/form-data; boundary=x",
-  "application/json;;;",
 ] as const;
 
 type Container = Record<string, unknown> | unknown[];

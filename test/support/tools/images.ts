@@ -28,10 +28,7 @@ export const noImages =
 export type Target = "gateway" | "engine";
 
 export type Installed = {
-  /**
-   * Returns the command line that runs the program of the target with these arguments, and the folder to run it in.
-   * The program reads and writes `folder`, under its own path.
-   */
+  /** Returns the command line of the program, and the folder to run it in. It reads and writes `folder`. */
   command(folder: string, ...args: readonly string[]): { readonly line: readonly string[]; readonly cwd: string };
   /** The user that must own the program's private files; undefined for the user of the tests. */
   readonly user: number | undefined;
@@ -120,9 +117,7 @@ export async function builtImages(): Promise<Targets> {
   return { gateway, engine, remove };
 }
 
-/**
- * Makes a replacement of the base image: the system's packages, this Node, its npm, and npm's registry configuration.
- */
+/** Makes a replacement of the base image: the system's packages, this Node, its npm, and the registry. */
 async function makeBase(folder: string): Promise<void> {
   const base = join(folder, "base");
   mkdirSync(join(base, "etc"), { recursive: true });

@@ -72,7 +72,6 @@ export const containersOf = ({ spec }: Pod): readonly Container[] => [
   ...spec.containers,
 ];
 
-/** Returns the data of a ConfigMap; empty if there is none of this name. */
 export const dataOf = (resources: readonly Resource[], name: string | undefined): Labels =>
   (resources.find(({ kind, metadata }) => kind === "ConfigMap" && metadata.name === name)?.data ?? {}) as Labels;
 
@@ -109,7 +108,6 @@ export const noSchemas = has(PYTHON, "-c", "import kubernetes_validate")
     : "the definitions of custom resources are not there: .ci/run fetches them"
   : "no schemas: `python3 -m venv .tools && .tools/bin/pip install kubernetes-validate==1.37.0` brings them";
 
-/** Renders a kustomization in deploy/kubernetes to YAML. Throws the program's error output if it fails. */
 export function rendered(folder: string): string {
   const [program = "", ...args] = KUSTOMIZE ?? [];
   return execFileSync(program, [...args, join(ROOT, "deploy/kubernetes", folder)], { encoding: "utf8" });
@@ -119,7 +117,6 @@ export function resourcesOf(text: string): readonly Resource[] {
   return parseAllDocuments(text).map((document) => document.toJS() as Resource);
 }
 
-/** Returns the faults of manifests by the schemas of Kubernetes and of the custom resources; empty without faults. */
 export function faultsOf(text: string): string {
   const script = join(ROOT, "test/deploy/validate-manifests.py");
   const { status, stdout, stderr } = spawnSync(PYTHON, [script, ...definitions], { input: text, encoding: "utf8" });

@@ -6,8 +6,11 @@ import { ChildFailed } from "../../../deploy/local/child.ts";
 import { whyFailed } from "../../../deploy/local/model.ts";
 import { unfitNode } from "../../../deploy/local/node-version.ts";
 import { parseOptions, wantedPorts } from "../../../deploy/local/options.ts";
-import { stateFolder } from "../../../deploy/local/state.ts";
-import { RestartDelay } from "../../../deploy/local/supervisor.ts";
+import { localKey, openState, stateFolder } from "../../../deploy/local/state.ts";
+import { restartDelayMs } from "../../../deploy/local/supervisor.ts";
+import { readKeyFile } from "../../../gateway/keys/key-file.ts";
+import { indexKeys } from "../../../gateway/keys/key-index.ts";
+import { createKey, keyCommand } from "../../support/processes/key-command.ts";
 
 test("a failed download reports the cause below the library's error", () => {
   const system = Object.assign(new Error("getaddrinfo ENOTFOUND a.host"), { code: "ENOTFOUND" });
@@ -73,11 +76,9 @@ test.each([
   expect(() => parseOptions(args)).toThrow(says);
 });
 
-test("doubles for a process that keeps exiting, up to half a minute, and resets after a steady minute", () => {
-  const delay = new RestartDelay();
-  const delays = Array.from({ length: 9 }, () => delay.next(10));
+test("the delay of a restart doubles for a process that keeps exiting, up to half a minute", () => {
+  const delays = [1, 2, 3, 4, 5, 6, 7, 8, 2_000].map(restartDelayMs);
   expect(delays).toEqual([500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000, 30_000]);
-  expect([delay.next(59_999), delay.next(60_000), delay.next(0)]).toEqual([30_000, 500, 1_000]);
 });
 
 const folder = mkdtempSync(join(tmpdir(), "svc-state-"));
@@ -112,4 +113,26 @@ test("a folder of another user, or writable by one, is refused: it may hold a pl
 // Node's recursive mkdir never ends there.
 test.skipIf(process.platform !== "linux")("one on a file system that takes no folders ends in an error", async () => {
   await expect(stateFolder("/proc/svc-state/x")).rejects.toThrow("cannot be made (ENOENT)");
+});
+
+test("the local key opens every model and is used again, until it opens less", async () => {
+  const state = await openState(mkdtempSync(join(folder, "local-")));
+  const issue = () => localKey(state, new AbortController().signal);
+  const look = async (key: string) => {
+    const stored = await readKeyFile(state.keyFile);
+    return stored && indexKeys(stored.set, stored.pepper).look(key, Date.now());
+  };
+  const key = await issue();
+  expect(await look(key)).toMatchObject({ principal: { models: "all", limits: {} } });
+  const before = readFileSync(state.keyFile, "utf8");
+  expect(await issue()).toBe(key);
+  expect(readFileSync(state.keyFile, "utf8")).toBe(before);
+  await keyCommand(state.keyFile, "revoke", key.split("_")[2] ?? "");
+  const narrow = await createKey(state.keyFile, "--name", "narrow", "--models", "svc-qwen");
+  for (const useless of [key, narrow, "", "nonsense\n"]) {
+    writeFileSync(state.localKeyFile, useless);
+    const fresh = await issue();
+    expect(fresh).not.toBe(useless);
+    expect(await look(fresh)).toHaveProperty("principal");
+  }
 });

@@ -1,10 +1,8 @@
 import { afterEach, describe, expect, onTestFinished, test, vi } from "vitest";
-import { systemClock } from "../../../deploy/runtime/time/clock.ts";
 import { connectionsFor, openFilesLimit } from "../../../gateway/http/connection/connection-cap.ts";
 import { BodyBudget, type InflightBody } from "../../../gateway/overload/body-budget.ts";
 import { type ActionChange, OVERLOAD_ACTIONS, OverloadManager } from "../../../gateway/overload/overload-manager.ts";
 import { overloadSchema } from "../../../gateway/overload/overload-settings.ts";
-import { LoopDelay } from "../../../gateway/overload/process-usage.ts";
 import { VirtualClock } from "../../support/virtual-clock.ts";
 
 const MIB = 1024 * 1024;
@@ -101,7 +99,7 @@ function managerWith(resourceMonitors: object = {}, maxRssBytes = Number.MAX_SAF
     for (let at = 0; at < count; at += 1) await clock.advance(250);
   };
   const active = () => OVERLOAD_ACTIONS.filter((action) => manager.isActive(action));
-  return { manager, checks, active, changes };
+  return { clock, manager, checks, active, changes };
 }
 
 const memoryOf = (bytes: number) => vi.spyOn(process.memoryUsage, "rss").mockReturnValue(bytes);
@@ -173,32 +171,27 @@ describe("the overload manager", () => {
     const maxHeapSizeBytes = 4 * process.memoryUsage().heapUsed;
     const { manager } = managerWith({ fixedHeap: { maxHeapSizeBytes } });
     const bytes = 100_000;
-    const endings: (() => void)[] = [];
-    while (manager.lacksFor(bytes) === undefined) endings.push(manager.beginTranslation(bytes));
-    expect(endings.length).toBeGreaterThan(1);
-    expect(endings.length).toBeLessThan(maxHeapSizeBytes / bytes);
-    for (const end of endings) end();
+    let bodies = 0;
+    for (; manager.lacksFor(bytes) === undefined; bodies += 1) manager.countTranslated(bytes);
+    expect(bodies).toBeGreaterThan(1);
+    expect(bodies).toBeLessThan(maxHeapSizeBytes / bytes);
+    for (; bodies > 0; bodies -= 1) manager.countTranslated(-bytes);
     expect(manager.lacksFor(bytes)).toBeUndefined();
   });
 });
 
-test("the delay of the event loop is that of a late or an overdue tick, once", async () => {
-  let nowMs = 0;
-  const ticks: (() => void)[] = [];
-  const after = (_: number, tick: () => void) => {
-    ticks.push(tick);
-    return () => {};
-  };
-  const delay = new LoopDelay({ ...systemClock, nowMs: () => nowMs, after });
-  onTestFinished(() => delay.close());
-  nowMs = 350;
-  expect([delay.readMs(), delay.readMs()]).toEqual([300, 0]);
-  ticks.at(-1)?.();
-  expect(delay.readMs()).toBe(0);
-  nowMs = 900;
-  ticks.at(-1)?.();
-  nowMs = 920;
-  expect([delay.readMs(), delay.readMs()]).toEqual([500, 0]);
+test("a blocked event loop is noticed by the tick that it delays, and stops requests if it stays so", async () => {
+  const { clock, manager, checks, active } = managerWith();
+  await clock.advance(60);
+  clock.holdUp(3_000);
+  await clock.advance(0);
+  expect(manager.pressures.eventLoopDelay).toBeGreaterThan(0.95);
+  expect(active()).toEqual([]);
+  clock.holdUp(3_000);
+  await clock.advance(0);
+  expect(active()).toEqual(["stopAcceptingRequests"]);
+  await checks(1);
+  expect(manager.pressures.eventLoopDelay).toBe(0);
 });
 
 test("callers get three quarters of the descriptors, by the soft limit in Linux's format", () => {

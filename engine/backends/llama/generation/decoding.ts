@@ -67,7 +67,7 @@ export class Decoding {
   readonly #tail: readonly Token[];
   #ahead: Promise<Sample> | undefined;
   #isFirst = true;
-  #firstTokenMs: number | undefined;
+  firstTokenMs: number | undefined;
 
   /** `tail`, the uncached end of the prompt, is never empty: it is prefilled with the first step. */
   constructor(parts: EngineParts, prepared: PreparedGeneration, lease: SlotLease, { tail, reading }: PromptEnd) {
@@ -76,17 +76,13 @@ export class Decoding {
     this.#lease = lease;
     this.#reading = reading;
     this.#tail = tail;
-    const { evaluateOptions, topLogprobs, seed, course } = prepared;
+    const { evaluateOptions, topLogprobs, seed, answer } = prepared;
     this.#sampler = new Sampler(parts.runtime.decoder, lease.slot.sequence, {
       evaluateOptions,
       probabilities: topLogprobs !== undefined,
       seed,
-      position: () => course.position,
+      position: () => answer.outputTokens,
     });
-  }
-
-  get firstTokenMs(): number | undefined {
-    return this.#firstTokenMs;
   }
 
   /** Starts sampling the first token. Events sent after this call overlap with the computation. */
@@ -97,20 +93,20 @@ export class Decoding {
 
   /** Returns one token and starts sampling the next, but none further. Throws `EngineError`. */
   async step(): Promise<DecodingStep> {
-    const { course } = this.#prepared;
+    const { answer } = this.#prepared;
     const isFirst = this.#isFirst;
     this.#isFirst = false;
     const sample = await (this.#ahead ?? this.#firstSample());
-    if (this.#firstTokenMs !== undefined && isFirst) {
-      this.#reading.evaluated(this.#firstTokenMs);
+    if (this.firstTokenMs !== undefined && isFirst) {
+      this.#reading.evaluated(this.firstTokenMs);
       this.#reading.end();
     }
     const { token } = sample;
-    const { given } = course;
+    const { given } = answer;
     if (given === undefined && this.#parts.runtime.model.isEogToken(token)) return OVER;
     const logprob = this.#logprob(given ?? token, sample);
-    const { events, tokens } = given === undefined ? course.take(token, logprob) : course.takeGiven(logprob);
-    const { over } = course;
+    const { events, tokens } = given === undefined ? answer.take(token, logprob) : answer.takeGiven(logprob);
+    const { over } = answer;
     if (!over) await this.#goOn(tokens, isFirst);
     return { events, tokens, over };
   }
@@ -141,7 +137,7 @@ export class Decoding {
       this.#reading.begins(tail.length, clock.nowMs());
       return this.#sampler.next(tail);
     });
-    this.#firstTokenMs = clock.nowMs();
+    this.firstTokenMs = clock.nowMs();
     return sample;
   }
 

@@ -25,8 +25,8 @@ export async function* generate(
 ): AsyncGenerator<GenerateResponse, void, void> {
   const joinedMs = parts.clock.nowMs();
   const prepared = yield* prepare(parts, request, signal);
-  const { demand, keepMs, course } = prepared;
-  if (course.over) {
+  const { demand, keepMs, answer } = prepared;
+  if (answer.over) {
     // The given tokens are the complete answer: it needs no slot.
     yield opening(parts, prepared, 0);
     const endMs = parts.clock.nowMs();
@@ -100,10 +100,10 @@ async function* admit(
   { tenant, priority }: GenerateRequest,
   signal: AbortSignal,
 ): AsyncGenerator<GenerateResponse, Admission, void> {
-  const { demand, keepMs, course } = prepared;
+  const { demand, keepMs, answer } = prepared;
   const free = parts.queue.length === 0 ? parts.slots.take(demand) : undefined;
   if (free) return { slot: free, announced: false };
-  const cost = demand.prompt.length + Math.min(course.room, OUTPUT_RESERVE_TOKENS);
+  const cost = demand.prompt.length + Math.min(answer.room, OUTPUT_RESERVE_TOKENS);
   const waiting = { demand, uncachedTokens: parts.slots.uncachedTokens(demand) };
   const ticket = parts.queue.join(waiting, { tenant, priority, cost }, signal);
   let taken: Slot | undefined;
@@ -144,16 +144,15 @@ type Times = {
 };
 
 function closing(
-  { inputTokens, course, markedTokens }: PreparedGeneration,
+  { inputTokens, answer, markedTokens }: PreparedGeneration,
   { events, tokens }: AnswerStep,
   cachedInputTokens: number,
   { joinedMs, slotMs, firstTokenMs, endMs }: Times,
 ): GenerateResponse {
-  const { answer, cut } = course;
-  const held = answer.end(cut !== undefined);
+  const held = answer.end();
   const decodingMs = firstTokenMs ?? endMs;
   const end = finished({
-    reason: answer.finishReason(cut),
+    reason: answer.finishReason(),
     matchedStop: answer.matchedStop,
     usage: {
       inputTokens,

@@ -33,7 +33,7 @@ import type { Demand, Slot, Slots } from "../slots/slots.ts";
 import type { SlotLease, Steps } from "../slots/steps.ts";
 import type { Prompt, PromptEncoder } from "../tokens/prompt-encoder.ts";
 import { type TokenTexts, Utf8Holder, type Vocabulary } from "../tokens/vocabulary.ts";
-import { Answer, AnswerCourse, type AnswerStep } from "./answer.ts";
+import { Answer, type AnswerStep } from "./answer.ts";
 import {
   isDrawn,
   type SamplingDefaults,
@@ -77,7 +77,7 @@ const SLICE_TOKENS = 128;
 const LONG_DELTA_UNITS = 4096;
 
 /** Takes `count` given tokens, joins their deltas, and awaits `turn` before each slice. Throws as `takeGiven` does. */
-async function takeGivenTokens(course: AnswerCourse, count: number, turn: () => Promise<void>): Promise<AnswerStep> {
+async function takeGivenTokens(answer: Answer, count: number, turn: () => Promise<void>): Promise<AnswerStep> {
   const events: Event[] = [];
   const tokens: Token[] = [];
   let sliceEnd = 0;
@@ -86,7 +86,7 @@ async function takeGivenTokens(course: AnswerCourse, count: number, turn: () => 
       await turn();
       sliceEnd = tokens.length + SLICE_TOKENS;
     }
-    const step = course.takeGiven();
+    const step = answer.takeGiven();
     for (const token of step.tokens) tokens.push(token);
     for (const event of step.events) append(events, event);
   }
@@ -94,22 +94,18 @@ async function takeGivenTokens(course: AnswerCourse, count: number, turn: () => 
 }
 
 /** Resolves to the number of given tokens whose text was already sent; the others are sent with log probabilities. */
-async function tokensBehindHeldText(
-  trial: () => AnswerCourse,
-  count: number,
-  turn: () => Promise<void>,
-): Promise<number> {
+async function tokensBehindHeldText(trial: () => Answer, count: number, turn: () => Promise<void>): Promise<number> {
   if (count === 0) return 0;
-  const course = trial();
+  const answer = trial();
   const ends = new Map<TokenLogprob, number>();
   let known = 0;
   let inCall = false;
-  for (let steps = 0; course.position < count; steps += 1) {
+  for (let steps = 0; answer.outputTokens < count; steps += 1) {
     if (steps % SLICE_TOKENS === 0) await turn();
     const mark: TokenLogprob = { token: "", tokenBytes: Buffer.alloc(0), logprob: 0, alternatives: [] };
-    const before = course.position;
-    const { events } = course.takeGiven(mark);
-    ends.set(mark, course.position);
+    const before = answer.outputTokens;
+    const { events } = answer.takeGiven(mark);
+    ends.set(mark, answer.outputTokens);
     for (const { kind } of events) {
       if (kind?.$case === "blockStarted") inCall = kind.value.block?.$case === "toolCall";
       // Arguments have no log probabilities, and all text before them has been sent.
@@ -138,7 +134,7 @@ export type PreparedGeneration = {
   readonly inputTokens: number;
   readonly keepMs: number;
   readonly markedTokens: number;
-  readonly course: AnswerCourse;
+  readonly answer: Answer;
   readonly replayed: AnswerStep;
   readonly sampling: Sampling;
   readonly evaluateOptions: SequenceEvaluateOptions;
@@ -146,8 +142,6 @@ export type PreparedGeneration = {
   readonly seed: number | undefined;
   readonly topLogprobs: number | undefined;
 };
-
-type NewCourse = (plan: AnswerPlan, gate: GrammarGate, generated: Token[]) => AnswerCourse;
 
 /** Validates and tokenizes a request. Throws `EngineError` for every error detectable before generation. */
 export async function prepareGeneration(
@@ -168,20 +162,13 @@ export async function prepareGeneration(
   const given = givenTokens(parts, continued, limit);
   const isolation = JSON.stringify([request.tenant, request.cache?.isolationSalt ?? ""]);
   const gate = await newGate(parts, plan, prompt, { ...order, isolation });
-  const newCourse: NewCourse = (use, courseGate, tokens) =>
-    new AnswerCourse({
-      ...limit,
-      answer: newAnswer(parts, use, prompt, continued),
-      gate: courseGate,
-      generated: tokens,
-      reasoningEnd: reasoningEnd(parts),
-      given,
-    });
-  const course = newCourse(plan, gate, generated);
+  const basis = { prompt, limit, given, callIds: continued?.callIds ?? [] };
+  const answer = newAnswer(parts, plan, basis, gate, generated);
   const turn = () => parts.prompts.turn(order);
-  const trial = () => newCourse(planAnswer(request, profile), new GrammarGate(undefined, parts.grammarStates), []);
+  const trial = () =>
+    newAnswer(parts, planAnswer(request, profile), basis, new GrammarGate(undefined, parts.grammarStates), []);
   const ready = topLogprobs === undefined ? given.length : await tokensBehindHeldText(trial, given.length, turn);
-  const replayed = await takeGivenTokens(course, ready, turn);
+  const replayed = await takeGivenTokens(answer, ready, turn);
   return {
     demand: {
       prompt: generated.length === 0 ? prompt.tokens : [...prompt.tokens, ...generated],
@@ -192,13 +179,13 @@ export async function prepareGeneration(
     inputTokens: prompt.tokens.length,
     keepMs: keepMs(request),
     markedTokens: prompt.markedTokens,
-    course,
+    answer,
     replayed,
     sampling: usedSampling(sampling),
     evaluateOptions: {
       ...sampling,
       // A token that is sampled at a given token's position is discarded, and must not advance the grammar.
-      grammarEvaluationState: () => (course.given === undefined ? gate.state() : gate.copy()),
+      grammarEvaluationState: () => (answer.given === undefined ? gate.state() : gate.copy()),
     },
     seed: request.sampling?.seed !== undefined && isDrawn(sampling) ? sampling.seed : undefined,
     topLogprobs,
@@ -250,9 +237,21 @@ function samplingOf(
   });
 }
 
-function newAnswer(parts: EngineParts, plan: AnswerPlan, prompt: Prompt, continued: Continuation | undefined): Answer {
+type AnswerBasis = {
+  readonly prompt: Prompt;
+  readonly limit: OutputLimit;
+  readonly given: readonly Token[];
+  readonly callIds: readonly string[];
+};
+
+function newAnswer(
+  parts: EngineParts,
+  { callable, maxCalls, stop, newCallId, json, reasoningBudget }: AnswerPlan,
+  { prompt, limit, given, callIds }: AnswerBasis,
+  gate: GrammarGate,
+  generated: Token[],
+): Answer {
   const { markers, texts, work } = parts;
-  const { callable, maxCalls, stop, newCallId, json, reasoningBudget } = plan;
   const parser = new OutputParser({
     markers,
     startsInReasoning: prompt.startsInReasoning,
@@ -261,11 +260,12 @@ function newAnswer(parts: EngineParts, plan: AnswerPlan, prompt: Prompt, continu
     maxToolCalls: maxCalls,
     stop,
     newCallId,
-    callIds: continued?.callIds ?? [],
+    callIds,
     onFault: (thrown) => work.parseFailed(thrown),
   });
   const characters = new Utf8Holder<Token>((ids, before) => texts.of(ids, before), prompt.tokens);
-  return new Answer({ parser, characters, json, reasoningBudget });
+  const end = reasoningEnd(parts);
+  return new Answer({ ...limit, parser, characters, json, reasoningBudget, reasoningEnd: end, gate, generated, given });
 }
 
 async function newGate(

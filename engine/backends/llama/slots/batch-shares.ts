@@ -56,17 +56,13 @@ export class BatchShares {
   #slots = 0;
   #begun = 0;
   #evaluated = 0;
-  #unread = 0;
+  unread = 0;
   #stepCost: number;
 
   constructor(batchTokens: number, tokenCost: TokenCost) {
     this.#batchTokens = batchTokens;
     this.#tokenCost = tokenCost;
     this.#stepCost = Math.min(batchTokens, FIRST_STEP_TOKENS);
-  }
-
-  get unread(): number {
-    return this.#unread;
   }
 
   /**
@@ -78,19 +74,19 @@ export class BatchShares {
     const progress: Progress = { left: tokens - read, read, begun: 0, cost: 0 };
     mine.add(progress);
     this.#slots += 1;
-    this.#unread += progress.left;
+    this.unread += progress.left;
     let isOpen = true;
     let [beganMs, evaluatedBefore] = [0, 0];
     const end = () => {
       if (!mine.delete(progress)) return;
       if (mine.size === 0) this.#reading.delete(name);
       this.#begun -= progress.cost;
-      this.#unread -= progress.left;
+      this.unread -= progress.left;
     };
     return {
       expect: (now) => {
         const more = progress.read - now;
-        this.#unread += more;
+        this.unread += more;
         progress.left += more;
         progress.read = now;
       },
@@ -112,7 +108,7 @@ export class BatchShares {
         if (begun < left || evaluated <= cost) this.#learn(evaluated, nowMs - beganMs, progress.read);
         progress.left -= begun;
         progress.read += begun;
-        this.#unread -= begun;
+        this.unread -= begun;
         this.#evaluated += cost;
       },
       end,

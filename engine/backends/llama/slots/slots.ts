@@ -24,32 +24,24 @@ export type SlotPrompt = {
 export class Slot {
   readonly sequence: LlamaContextSequence;
   readonly place: number;
-  #busy = false;
-  #clearing = false;
+  busy = false;
+  /** Whether the cache of the slot is being emptied; forever if the library failed to. */
+  clearing = false;
   #tokens: readonly Token[] = [];
   #copies: readonly number[] = [];
   #isolation = "";
-  #line: SlotLine | undefined;
-  #affinityKey = "";
-  #lastUsedMs = 0;
-  #expiresAtMs = 0;
+  line: SlotLine | undefined;
+  affinityKey = "";
+  lastUsedMs = 0;
+  expiresAtMs = 0;
 
   constructor(sequence: LlamaContextSequence, place: number) {
     this.sequence = sequence;
     this.place = place;
   }
 
-  get busy(): boolean {
-    return this.#busy;
-  }
-
-  /** Whether the cache of the slot is being emptied; forever if the library failed to. */
-  get clearing(): boolean {
-    return this.#clearing;
-  }
-
   get free(): boolean {
-    return !this.#busy && !this.#clearing;
+    return !this.busy && !this.clearing;
   }
 
   get empty(): boolean {
@@ -61,30 +53,14 @@ export class Slot {
     return this.#tokens.length;
   }
 
-  get line(): SlotLine | undefined {
-    return this.#line;
-  }
-
   /** Tokens up to the end of the newest prompt's last message, where the next turn begins; Infinity if unknown. */
   get promptTokens(): number {
-    return this.#line?.places.at(-1)?.tokens || Number.POSITIVE_INFINITY;
-  }
-
-  get affinityKey(): string {
-    return this.#affinityKey;
-  }
-
-  get lastUsedMs(): number {
-    return this.#lastUsedMs;
-  }
-
-  get expiresAtMs(): number {
-    return this.#expiresAtMs;
+    return this.line?.places.at(-1)?.tokens || Number.POSITIVE_INFINITY;
   }
 
   take(affinityKey: string): void {
-    this.#busy = true;
-    this.#affinityKey = affinityKey;
+    this.busy = true;
+    this.affinityKey = affinityKey;
   }
 
   commonPrefix(prompt: readonly Token[], isolation: string): number {
@@ -130,7 +106,7 @@ export class Slot {
     const held = this.sequence.nextTokenIndex;
     const length = this.reusable(wish);
     this.#isolation = isolation;
-    this.#line = line;
+    this.line = line;
     if (held === 0 || held === length) return held;
     const wanted = prompt.slice(0, length);
     if (wanted.length === 0) {
@@ -153,23 +129,23 @@ export class Slot {
 
   release(nowMs: number, expiresAtMs: number): void {
     this.#tokens = this.sequence.contextTokens;
-    this.#lastUsedMs = nowMs;
-    this.#expiresAtMs = expiresAtMs;
-    this.#busy = false;
+    this.lastUsedMs = nowMs;
+    this.expiresAtMs = expiresAtMs;
+    this.busy = false;
   }
 
   /** Takes the slot from the request that holds it, if any. It stays out of use until it is cleared. */
   retire(): void {
-    this.#busy = false;
-    this.#clearing = true;
+    this.busy = false;
+    this.clearing = true;
     this.#tokens = [];
-    this.#line = undefined;
-    this.#affinityKey = "";
+    this.line = undefined;
+    this.affinityKey = "";
   }
 
   async clear(): Promise<void> {
     await this.#empty();
-    this.#clearing = false;
+    this.clearing = false;
   }
 }
 
@@ -202,7 +178,8 @@ export class Slots {
   readonly #onFree: () => void;
   readonly #prefixes: SlotPrefixes<Slot>;
   readonly #timers = new Map<Slot, () => void>();
-  #retentionMs: number | undefined;
+  /** The idle time of the last cache that was evicted before its time, in milliseconds; undefined if none was. */
+  retentionMs: number | undefined;
 
   constructor(options: SlotsOptions) {
     this.#slots = options.sequences.map((sequence, place) => new Slot(sequence, place));
@@ -226,11 +203,6 @@ export class Slots {
 
   get tokensHeld(): number {
     return this.#slots.reduce((sum, { sequence }) => sum + sequence.nextTokenIndex, 0);
-  }
-
-  /** The idle time of the last cache that was evicted before its time, in milliseconds; undefined if none was. */
-  get retentionMs(): number | undefined {
-    return this.#retentionMs;
   }
 
   uncachedTokens({ prompt, isolation }: Demand): number {
@@ -293,7 +265,7 @@ export class Slots {
   }
 
   #notePushedOut(slot: Slot, nowMs: number): void {
-    if (!slot.empty && slot.expiresAtMs > nowMs) this.#retentionMs = nowMs - slot.lastUsedMs;
+    if (!slot.empty && slot.expiresAtMs > nowMs) this.retentionMs = nowMs - slot.lastUsedMs;
   }
 
   #stopTimer(slot: Slot): void {
@@ -302,7 +274,6 @@ export class Slots {
   }
 }
 
-/** The reusable tokens of the slot for a prompt that continues from each position. */
 function usableLine(slot: Slot, { model, places }: SlotLine): SlotLine {
   return { model, places: places.map(({ digest, tokens }) => ({ digest, tokens: slot.usable(tokens) })) };
 }

@@ -9,8 +9,8 @@ type Asked = { readonly place: number; readonly begin: () => void };
  * only: a change waits for the end of the current round, the next round for pending changes.
  */
 export class Steps {
-  #done = 0;
-  #inFlight = 0;
+  done = 0;
+  inFlight = 0;
   #changing = 0;
   #changed: Promise<unknown> = Promise.resolve();
   #asked: Asked[] = [];
@@ -20,14 +20,6 @@ export class Steps {
   #waitsForChanges = false;
   #begunAtEnd: (() => void)[] = [];
   #underWay: { readonly begun: Promise<void>; readonly tell: () => void } | undefined;
-
-  get done(): number {
-    return this.#done;
-  }
-
-  get inFlight(): number {
-    return this.#inFlight;
-  }
 
   /** Resolves once the engine computes the next round; not while no step is requested. */
   get underWay(): Promise<void> {
@@ -42,7 +34,7 @@ export class Steps {
   }
 
   run<Result>(place: number, step: () => Promise<Result>): Promise<Result> {
-    this.#inFlight += 1;
+    this.inFlight += 1;
     return new Promise((resolve, reject) => {
       const begin = () => void this.#compute(step).then(resolve, reject);
       this.#asked.push({ place, begin });
@@ -57,8 +49,8 @@ export class Steps {
       return await step();
     } finally {
       this.#running -= 1;
-      this.#inFlight -= 1;
-      this.#done += 1;
+      this.inFlight -= 1;
+      this.done += 1;
       if (this.#running === 0) this.#ended();
       this.#beginSoon();
     }
@@ -66,7 +58,7 @@ export class Steps {
 
   /** Runs a step that changes a cache, between two rounds. */
   async change<Result>(step: () => Promise<Result>): Promise<Result> {
-    this.#inFlight += 1;
+    this.inFlight += 1;
     this.#changing += 1;
     const isComputing = this.#running > 0 || this.#waitsForChanges;
     const change = isComputing ? this.#roundEnd().then(step) : step();
@@ -76,8 +68,8 @@ export class Steps {
       return await change;
     } finally {
       this.#changing -= 1;
-      this.#inFlight -= 1;
-      this.#done += 1;
+      this.inFlight -= 1;
+      this.done += 1;
     }
   }
 

@@ -45,6 +45,9 @@ export type TokenSampling = {
   readonly logitBias: Readonly<Record<string, number>>;
 };
 
+/** A publisher of KV events: at the configured endpoints, `rank` ports further. */
+export type KvPublisher = { readonly config: JsonFields; readonly rank: number };
+
 /** A generation from tokens. */
 export type TokenRequest = TokenSampling & {
   readonly model: string;
@@ -64,6 +67,8 @@ export type TokenRequest = TokenSampling & {
   /** The priority in the engine's own sign; undefined if the engine has no priority scheduling. */
   readonly priority: number | undefined;
   readonly requestId: string | undefined;
+  /** The data-parallel rank that is to generate; undefined for an engine with one, or that picks it. */
+  readonly rank: number | undefined;
 };
 
 /** One event of a generation's stream. */
@@ -110,12 +115,16 @@ export interface EngineDialect {
   readonly takesEffort: boolean;
   /** Whether prompts may hold images. */
   readonly takesImages: boolean;
-  readonly kvEvents: boolean;
   /** Whether the KV events report each stored and removed copy of a block. */
   readonly countsBlockCopies: boolean;
   readonly grammarReader: GrammarReader["name"];
   /** Whether grammars may name tokens, so that the model's marks come as those and not spelled by other tokens. */
   readonly grammarsNameTokens: boolean;
+  /**
+   * Resolves to the engine's configuration of the publisher of KV events, of each data-parallel rank; empty if it
+   * publishes none. Absent for an engine without such events. `read` resolves to a page, empty if there is none.
+   */
+  kvPublishers?(read: (path: string) => Promise<JsonFields>): Promise<readonly KvPublisher[]>;
   /** Renders a conversation with the engine's template and tokenizer. Throws `EngineError`. */
   render(ask: Ask, prompt: ChatPrompt): Promise<RenderedPrompt>;
   /**
@@ -129,6 +138,8 @@ export interface EngineDialect {
   detokenize(ask: Ask, model: string, tokens: readonly number[]): Promise<string>;
   /** Returns the body of a generation. Only known fields are written: engines ignore unknown ones. */
   generateBody(request: TokenRequest): Record<string, JsonValue>;
+  /** Returns the headers of a generation. */
+  generateHeaders?(request: TokenRequest): Readonly<Record<string, string>>;
   /** Creates the reader of one generation's events. */
   chunkReader(): (event: JsonFields) => TokenChunk;
 }

@@ -33,7 +33,6 @@ export const LLAMA_SERVER: EngineDialect = {
   saltsCache: false,
   takesEffort: false,
   takesImages: false,
-  kvEvents: false,
   countsBlockCopies: false,
   grammarReader: "llama.cpp",
   grammarsNameTokens: true,
@@ -74,7 +73,7 @@ export const LLAMA_SERVER: EngineDialect = {
     };
   },
   chunkReader() {
-    // A token without text may be the model's end: the next event shows whether it is.
+    // A token without text may be the model's end, which the next event shows.
     let held: TokenChunk | undefined;
     return (event) => {
       const chunk = readChunk(event);

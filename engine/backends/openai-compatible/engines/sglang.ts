@@ -1,6 +1,6 @@
 import { EngineKind } from "../../../../proto/gen/svc/inference/v1/node_service.ts";
 import { readFault } from "../http/http-error.ts";
-import { asCount, asFields, asList, asText, type JsonFields } from "../http/json-fields.ts";
+import { asCount, asFields, asList, asText, type JsonFields, parseFields } from "../http/json-fields.ts";
 import {
   type EngineDialect,
   eventTokens,
@@ -33,11 +33,15 @@ export const SGLANG: EngineDialect = {
   saltsCache: true,
   takesEffort: true,
   takesImages: false,
-  kvEvents: true,
   countsBlockCopies: false,
   grammarReader: "xgrammar",
   // Its xgrammar was not tried.
   grammarsNameTokens: false,
+  async kvPublishers(read) {
+    const { kv_events_config: text, dp_size: ranks } = await read("/server_info");
+    const config = { endpoint: "tcp://*:5557", ...parseFields(asText(text)) };
+    return Array.from({ length: Math.max(1, asCount(ranks) ?? 1) }, (_, rank) => ({ config, rank }));
+  },
   async render(ask, { model, messages, tools, templateKwargs, reasoningEffort, continues }) {
     const { tokens } = await ask("/v1/tokenize", {
       ...{ model, messages, tools },
@@ -63,6 +67,7 @@ export const SGLANG: EngineDialect = {
       cache_salt: request.cacheSalt,
       session_id: request.sessionId,
       priority: request.priority,
+      routed_dp_rank: request.rank,
       stream: true,
       return_logprob: topLogprobs === undefined ? undefined : true,
       top_logprobs_num: topLogprobs,

@@ -34,10 +34,14 @@ export const VLLM: EngineDialect = {
   saltsCache: true,
   takesEffort: true,
   takesImages: true,
-  kvEvents: true,
   countsBlockCopies: true,
   grammarReader: "xgrammar",
   grammarsNameTokens: true,
+  async kvPublishers(read) {
+    const byRank = Object.entries(await read("/kv_event_sources")).sort(([a], [b]) => Number(a) - Number(b));
+    // The ports are those of each rank already.
+    return byRank.map(([, config]) => ({ config: asFields(config), rank: 0 }));
+  },
   async render(ask, { model, messages, tools, templateKwargs, reasoningEffort, continues }) {
     const { token_ids: tokens, features } = await ask("/v1/chat/completions/render", {
       ...{ model, messages, tools },
@@ -94,6 +98,7 @@ export const VLLM: EngineDialect = {
       },
     };
   },
+  generateHeaders: ({ rank }) => (rank === undefined ? {} : { "x-data-parallel-rank": String(rank) }),
   chunkReader: () => readChunk,
 };
 

@@ -14,6 +14,8 @@ import type { EngineCache } from "../kv-events/engine-cache.ts";
 import type { RequestSettings } from "../request/request.ts";
 import type { EngineFacts } from "../watch/engine-facts.ts";
 import type { EngineWatch } from "../watch/engine-watch.ts";
+import type { LastTurns } from "../watch/last-turns.ts";
+import type { PromptLedger } from "../watch/prompt-ledger.ts";
 
 export type GenerationParts = {
   readonly nodeId: string;
@@ -36,6 +38,8 @@ export type GenerationParts = {
   readonly onFault: (thrown: unknown) => void;
   /** Tracks the engine's prefix cache; undefined without KV events. */
   readonly cache: EngineCache | undefined;
+  readonly ledger: PromptLedger;
+  readonly lastTurns: LastTurns;
   readonly nowMs: () => number;
 };
 

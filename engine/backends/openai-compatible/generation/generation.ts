@@ -7,6 +7,7 @@ import type {
   GenerateResponse,
 } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { EngineError } from "../../../errors.ts";
+import { prefixMarks } from "../../../prefixes/prefix-marks.ts";
 import { SignsOfLife } from "../../signs-of-life.ts";
 import { finished, progress, started, stepOf, timings } from "../../stream-events.ts";
 import type { TokenChunk, TokenRequest, TokenSampling } from "../engines/engine-dialect.ts";
@@ -15,7 +16,9 @@ import { EventStream, type StreamStep } from "../http/event-stream.ts";
 import { faultOfReply, toEngineFault } from "../http/http-error.ts";
 import { type JsonFields, parseFields } from "../http/json-fields.ts";
 import { toJsonBytes } from "../http/raw-json.ts";
+import { pickRank } from "../kv-events/rank-pick.ts";
 import { sessionId } from "../request/request.ts";
+import type { LedgerPrompt } from "../watch/prompt-ledger.ts";
 import { asking, type GenerationParts } from "./generation-parts.ts";
 import { CHARACTER_TOKENS, type PreparedGeneration, prepareGeneration } from "./prepared-generation.ts";
 
@@ -37,19 +40,57 @@ export async function* generate(
 ): AsyncGenerator<GenerateResponse, void, void> {
   const link = linkAbort(signal);
   const { watch } = parts;
-  const life = new SignsOfLife(() => progress(Math.max(0, watch.load?.waiting ?? 0), 0, watch.moves));
+  let reading: LedgerPrompt | undefined;
+  const life = new SignsOfLife(() => progress(reading?.position ?? 0, reading?.readTokens ?? 0, watch.moves));
   const unwatch = watch.onMove(() => life.tell());
   try {
     const order = { tenant: request.tenant, signal: link.signal, onMove: () => life.tell() };
     const prepared = yield* life.during(prepareGeneration(parts, request, order));
-    parts.cache?.follow(request, prepared.salt, prepared.prompt.tokens);
-    yield* new Generation(parts, request, prepared, life, link.signal).run();
+    const sent = sentGeneration(parts, request, prepared);
+    reading = sent.reading;
+    yield* new Generation(parts, request, sent, life, link.signal).run();
   } finally {
     unwatch();
+    reading?.gone();
     link.release();
     // A consumer that stops iterating also stops the engine, at any point.
     link.abort(new EngineError("CANCELLED", "The caller has left."));
   }
+}
+
+/** A request whose prompt is in the ledger. */
+type SentGeneration = PreparedGeneration & {
+  readonly reading: LedgerPrompt;
+  /** Records what the engine found cached of the prompt. */
+  readonly learn: (foundTokens: number) => void;
+};
+
+/**
+ * Adds a prompt to the ledger, with what the node knows of the engine's cache. Of an engine with several ranks, picks the
+ * one that gets all calls of the answer.
+ */
+function sentGeneration(
+  { cache, ledger, lastTurns }: GenerationParts,
+  request: GenerateRequest,
+  prepared: PreparedGeneration,
+): SentGeneration {
+  const { prompt, given, salt } = prepared;
+  const marks = prefixMarks(request);
+  const tokens = prompt.tokens.length + given.length;
+  const followed = cache?.follow({ ...request, marks, salt, tokens: prompt.tokens });
+  const ranks = followed?.ranks ?? [];
+  const loads = ranks.map((cached, rank) => ({ ...ledger.loadOf(rank), cached }));
+  const rank = ranks.length > 1 ? pickRank(loads, tokens) : undefined;
+  const heldTokens = followed?.isTrusted ? ranks[rank ?? 0]?.tokens : undefined;
+  const cachedTokens = heldTokens ?? lastTurns.cachedTokens(salt, marks) ?? 0;
+  const reading = ledger.sent({ tokens, cachedTokens: Math.min(tokens, cachedTokens), rank });
+  const learn = (foundTokens: number) => {
+    reading.measured(foundTokens);
+    lastTurns.answered(salt, marks, prompt.tokens.length, foundTokens);
+    // The tokens of a begun answer may be cached, too.
+    if (given.length === 0) followed?.answered(foundTokens, reading);
+  };
+  return { ...prepared, reading, learn };
 }
 
 const REASONED: LegEnd = { by: "reasoning", cut: false };
@@ -58,12 +99,11 @@ const REASONED: LegEnd = { by: "reasoning", cut: false };
 class Generation {
   readonly #parts: GenerationParts;
   readonly #request: GenerateRequest;
-  readonly #prepared: PreparedGeneration;
+  readonly #prepared: SentGeneration;
   readonly #life: SignsOfLife;
   readonly #signal: AbortSignal;
   /** The tokens of the answer so far. */
   readonly #tokens: number[];
-  readonly #sentMs: number;
   #grammar: string | undefined;
   #isStarted = false;
   #firstMs: number | undefined;
@@ -72,7 +112,7 @@ class Generation {
   constructor(
     parts: GenerationParts,
     request: GenerateRequest,
-    prepared: PreparedGeneration,
+    prepared: SentGeneration,
     life: SignsOfLife,
     signal: AbortSignal,
   ) {
@@ -82,7 +122,6 @@ class Generation {
     this.#life = life;
     this.#signal = signal;
     this.#tokens = [...prepared.given];
-    this.#sentMs = parts.nowMs();
     this.#grammar = prepared.grammar;
   }
 
@@ -136,8 +175,10 @@ class Generation {
           if (end) continue;
           const room = this.#prepared.answer.reasoningRoom;
           const chunk = whole.tokens.length > room ? await this.#shortened(whole, room) : whole;
-          if (chunk.prefilledTokens !== undefined && this.#firstMs === undefined)
+          if (chunk.prefilledTokens !== undefined && this.#firstMs === undefined) {
+            this.#prepared.reading.reported(chunk.prefilledTokens);
             events.push(progress(0, chunk.prefilledTokens, watch.moves));
+          }
           events.push(...this.#take(chunk));
           if (this.#prepared.continues) tokens.push(...chunk.tokens);
           end = this.#endOf(chunk);
@@ -170,6 +211,7 @@ class Generation {
   #take({ tokens, text, logprobs }: TokenChunk): readonly Event[] {
     if (tokens.length > 0) {
       this.#firstMs ??= this.#parts.nowMs();
+      this.#prepared.reading.read();
       this.#tokens.push(...tokens);
     }
     const { answer, sampling } = this.#prepared;
@@ -194,11 +236,13 @@ class Generation {
   async #open(room: number): Promise<EventStream> {
     const { http, settings, silenceMs, turns } = this.#parts;
     const { dialect } = settings;
-    const body = dialect.generateBody(this.#body(room));
+    const request = this.#body(room);
+    const body = dialect.generateBody(request);
     const turn = () => turns.nextUnlessLeft(this.#request.tenant, this.#signal);
     const call = {
       ...({ method: "POST", path: dialect.paths.generate, timeoutMs: silenceMs } as const),
       body: await toJsonBytes(body, turn),
+      headers: dialect.generateHeaders?.(request),
       onSent: () => this.#life.tell(),
     };
     const { status, stream } = await http.open(call, this.#signal);
@@ -228,6 +272,7 @@ class Generation {
       sessionId: sessionId(this.#request),
       priority: priorities && priority !== 0 ? dialect.prioritySign * priority : undefined,
       requestId: engineRequestId(this.#request),
+      rank: this.#prepared.reading.rank,
     };
   }
 
@@ -257,9 +302,10 @@ class Generation {
   }
 
   #closing(cut: FinishReason | undefined): GenerateResponse {
-    const { answer, prompt } = this.#prepared;
+    const { answer, prompt, reading, learn } = this.#prepared;
     const endMs = this.#parts.nowMs();
     const firstMs = this.#firstMs ?? endMs;
+    if (this.#cachedInputTokens !== undefined) learn(this.#cachedInputTokens);
     const held = answer.end(cut !== undefined);
     const last = finished({
       reason: answer.finishReason(cut),
@@ -271,7 +317,7 @@ class Generation {
         outputTokens: answer.outputTokens,
         reasoningTokens: this.#reasoningTokens(),
       },
-      timings: timings({ prefillMs: firstMs - this.#sentMs, decodeMs: endMs - firstMs }),
+      timings: timings({ ...reading.times, decodeMs: endMs - firstMs }),
     });
     return this.#step([...held, last], []);
   }

@@ -13,6 +13,7 @@ export type EngineCall = {
   readonly path: string;
   /** The body, as JSON text or its bytes; absent for none. */
   readonly body?: string | readonly Buffer[];
+  readonly headers?: Readonly<Record<string, string>> | undefined;
   /** The longest time until the reply begins, in milliseconds; 0 for no limit. */
   readonly timeoutMs: number;
   /** Called when the whole request has been handed to an open connection. */
@@ -55,7 +56,7 @@ export class EngineHttp {
       const length = bytes === undefined ? {} : { "content-length": String(bytes) };
       const outgoing = request(url, {
         method: call.method,
-        headers: { ...this.#headers, ...length },
+        headers: { ...this.#headers, ...call.headers, ...length },
         agent: false,
         signal,
       });

@@ -1,6 +1,8 @@
-import type { HeldPrefixes } from "../../../prefixes/held-prefixes.ts";
-import type { KvEvent, StoredBlocks } from "./kv-event.ts";
-import { chainHash, NO_BLOCK } from "./token-chain.ts";
+import type { HeldPrefixes, HeldTokens } from "../../../prefixes/held-prefixes.ts";
+import { type Block, BlockTree, type CachedPart } from "./block-tree.ts";
+import type { KvEvent } from "./kv-event.ts";
+import type { KnownTies } from "./prompt-ties.ts";
+import { LOAD_SHARE } from "./rank-pick.ts";
 
 /** The most tracked blocks, about 500 bytes each; blocks stored beyond them are not reported. */
 const MAX_BLOCKS = 262_144;
@@ -9,29 +11,19 @@ const MAX_TIES = 65_536;
 /** The most recent prompts in which blocks are located, and the most tokens of all of them. */
 const MAX_LINES = { lines: 32, tokens: 2_000_000 };
 
+/** The weight of the newest evicted block in the observed retention: the last 500 blocks dominate. */
+const NEWEST = 0.002;
+
 /** A prompt that is sent to the engine: its tokens, and the hashes of its whole blocks. */
 type PromptLine = { readonly tokens: ArrayLike<number>; readonly hashes: readonly number[] };
-
-type Block = {
-  /** The node's own hash of everything up to the end of the block. */
-  readonly hash: number;
-  readonly parent: Block | undefined;
-  children: Block[];
-  /** The number of copies in the engine, which may compute a block for several requests at once. */
-  copies: number;
-  /** Whether only a later block shows that the engine has this one. */
-  isInferred: boolean;
-  /** Whether the engine has the block and all blocks before it. */
-  held: boolean;
-  /** The next block of the newest prompt that continued here. */
-  newest: Block | undefined;
-};
 
 /** The position of a digest in the engine's blocks. */
 export type Tie = {
   readonly model: string;
   /** The hash of the last block that must be held for the prefix to be. */
   readonly hash: number;
+  /** The number of blocks up to that one. */
+  readonly depth: number;
   /** The tokens of the whole blocks up to the position, or fewer if the position is not exact. */
   readonly tokens: number;
   readonly isExact: boolean;
@@ -39,72 +31,85 @@ export type Tie = {
   readonly hasTail: boolean;
 };
 
-type Named = { readonly block: Block; copies: number };
+export type EngineBlocksOptions = {
+  /** Whether the engine reports each stored and removed copy of a block. */
+  readonly counts: boolean;
+  /** The number of data-parallel ranks, of which each has its own cache. Default: 1. */
+  readonly ranks?: number;
+  /** The most blocks of all ranks together. */
+  readonly maxBlocks?: number;
+  readonly nowMs: () => number;
+};
 
 /**
- * Tracks the blocks that an engine holds through its events, and reports the held digests. Digests may be mapped to
- * blocks before the engine reports the blocks, as requests and events arrive separately. Blocks are identified by their
- * tokens: the engine's own hashes cannot be computed outside it.
+ * Tracks the blocks that an engine holds through its events, and reports the digests that any of its ranks holds.
+ * Digests may be mapped to blocks before the engine reports the blocks, as requests and events arrive separately.
  */
-export class EngineBlocks {
+export class EngineBlocks implements KnownTies {
   readonly #held: HeldPrefixes;
-  readonly #counts: boolean;
-  readonly #maxBlocks: number;
-  readonly #blocks = new Map<number, Block>();
-  readonly #named = new Map<number, Map<string, Named>>();
+  readonly #trees: readonly BlockTree[];
   readonly #ties = new Map<string, Tie>();
   readonly #tied = new Map<number, Set<string>>();
   #lines: PromptLine[] = [];
-  /** The blocks that changed since the last report. */
-  readonly #changed = new Set<Block>();
-  #blockTokens = 0;
-  #isMixed = false;
+  #retentionMs: number | undefined;
 
-  /** Reports to `held`. `counts` means that the engine reports each stored and removed copy of a block. */
-  constructor(held: HeldPrefixes, counts: boolean, maxBlocks = MAX_BLOCKS) {
+  constructor(held: HeldPrefixes, { counts, ranks = 1, maxBlocks = MAX_BLOCKS, nowMs }: EngineBlocksOptions) {
     this.#held = held;
-    this.#counts = counts;
-    this.#maxBlocks = maxBlocks;
+    const locate = (tokens: readonly number[], blockTokens: number) => this.#locate(tokens, blockTokens);
+    const onEvicted = (idleMs: number) => {
+      this.#retentionMs = idleMs * NEWEST + (this.#retentionMs ?? idleMs) * (1 - NEWEST);
+    };
+    const options = { counts, maxBlocks: Math.ceil(maxBlocks / ranks), nowMs, onEvicted, locate };
+    this.#trees = Array.from({ length: ranks }, () => new BlockTree(options));
   }
 
   /** The number of tokens per block; 0 before the first event. */
   get blockTokens(): number {
-    return this.#blockTokens;
+    return Math.max(...this.#trees.map(({ blockTokens }) => blockTokens));
   }
 
+  /** The tokens on the accelerators. */
   get tokens(): number {
-    return this.#blocks.size * this.#blockTokens;
+    return this.#trees.reduce((sum, { onDevice, blockTokens }) => sum + onDevice * blockTokens, 0);
   }
 
-  /** Whether the cache's reusable content is not determined by whole blocks of one size. */
-  get isMixed(): boolean {
-    return this.#isMixed;
+  /** The idle time of recently evicted blocks, in milliseconds; undefined before the first eviction. */
+  get retentionMs(): number | undefined {
+    return this.#retentionMs;
   }
 
-  /** Returns whether the engine holds a block and all blocks before it. */
+  /** Returns whether a rank holds a block and all blocks before it. */
   holds(hash: number | undefined): boolean {
-    return hash !== undefined && this.#blocks.get(hash)?.held === true;
+    return hash !== undefined && this.#trees.some((tree) => tree.get(hash)?.held);
   }
 
   tieOf(digest: string): Tie | undefined {
     return this.#ties.get(digest);
   }
 
+  commonBlocks({ hash }: Tie, hashes: readonly number[]): number | undefined {
+    let at = this.#trees.map((tree) => tree.get(hash)).find((block) => block !== undefined);
+    if (!at) return undefined;
+    while (at && hashes[at.depth - 1] !== at.hash) at = at.parent;
+    return at?.depth ?? 0;
+  }
+
+  /** Returns what each rank can reuse of a prompt, by the hashes of its blocks. */
+  cached(hashes: readonly number[]): readonly CachedPart[] {
+    return this.#trees.map((tree) => tree.cached(hashes));
+  }
+
   /** Applies events of one rank, in order. */
   take(rank: number, events: readonly KvEvent[]): void {
-    for (const event of events) {
-      if (event.kind === "stored") this.#stored(rank, event);
-      else if (event.kind === "removed") this.#removed(rank, event.hashes);
-      else if (event.kind === "cleared") this.#cleared(rank);
-      else this.#isMixed = true;
-    }
-    this.#tellChanged();
+    const tree = this.#trees[rank];
+    for (const event of events) tree?.take(event);
+    this.#tellChanged(rank);
   }
 
   /** Drops all blocks of one rank, after its restart or a loss of events. */
   forget(rank: number): void {
-    this.#cleared(rank);
-    this.#tellChanged();
+    this.#trees[rank]?.clear();
+    this.#tellChanged(rank);
   }
 
   /** Records a prompt before it is sent to the engine, which makes it the newest one. */
@@ -113,14 +118,7 @@ export class EngineBlocks {
     let tokens = this.#lines.reduce((sum, one) => sum + one.tokens.length, 0);
     while (this.#lines.length > MAX_LINES.lines || tokens > MAX_LINES.tokens)
       tokens -= this.#lines.shift()?.tokens.length ?? tokens;
-    let before: Block | undefined;
-    for (const hash of line.hashes) {
-      const block = this.#blocks.get(hash);
-      if (!block) break;
-      if (before) before.newest = block;
-      before = block;
-    }
-    this.#tellChanged();
+    for (const tree of this.#trees) tree.used(line.hashes);
   }
 
   /** Maps digests to blocks, replacing their earlier ties. */
@@ -140,33 +138,7 @@ export class EngineBlocks {
     }
   }
 
-  #stored(rank: number, event: StoredBlocks): void {
-    const { hashes, parent, tokens, blockTokens, extras } = event;
-    if (this.#blockTokens === 0) this.#blockTokens = blockTokens;
-    if (blockTokens !== this.#blockTokens || blockTokens === 0 || tokens.length !== hashes.length * blockTokens) {
-      this.#isMixed = true;
-      return;
-    }
-    const named = this.#named.get(rank) ?? new Map<string, Named>();
-    this.#named.set(rank, named);
-    let before = parent === undefined ? undefined : (named.get(parent)?.block ?? this.#found(event, named, parent));
-    if (parent !== undefined && !before) return;
-    for (const [index, name] of hashes.entries()) {
-      const from = index * blockTokens;
-      const hash = chainHash(before?.hash ?? NO_BLOCK, tokens, from, from + blockTokens, extras[index]);
-      const block = this.#blocks.get(hash) ?? this.#added(hash, before);
-      if (!block) return;
-      if (before) before.newest = block;
-      this.#name(named, name, block);
-      before = block;
-    }
-  }
-
-  /**
-   * Returns the parent of blocks that was stored before the node started or while its connection was down, by finding
-   * the tokens of the blocks in a recent prompt; undefined if they are at no place, or at more than one.
-   */
-  #found({ tokens, blockTokens }: StoredBlocks, named: Map<string, Named>, parent: string): Block | undefined {
+  #locate(tokens: readonly number[], blockTokens: number): readonly number[] | undefined {
     let found: readonly number[] | undefined;
     for (const line of this.#lines) {
       for (let index = 1; (index + 1) * blockTokens <= line.tokens.length; index += 1) {
@@ -175,130 +147,64 @@ export class EngineBlocks {
         found = line.hashes.slice(0, index);
       }
     }
-    const block = found && this.#inferred(found);
-    if (block) this.#name(named, parent, block);
-    return block;
+    return found;
   }
 
-  /** Returns the last of these blocks. The engine has stored blocks after it, and therefore holds them all. */
-  #inferred(hashes: readonly number[]): Block | undefined {
-    let block: Block | undefined;
-    for (const hash of hashes) {
-      const before: Block | undefined = block;
-      block = this.#blocks.get(hash) ?? this.#added(hash, before);
-      if (!block) return undefined;
-      if (before) before.newest = block;
-      if (block.copies > 0) continue;
-      block.copies = 1;
-      block.isInferred = true;
-      this.#update(block);
-    }
-    return block;
-  }
-
-  #added(hash: number, parent: Block | undefined): Block | undefined {
-    if (this.#blocks.size >= this.#maxBlocks) return undefined;
-    const block: Block = { hash, parent, children: [], copies: 0, isInferred: false, held: false, newest: undefined };
-    parent?.children.push(block);
-    this.#blocks.set(hash, block);
-    return block;
-  }
-
-  #name(named: Map<string, Named>, name: string, block: Block): void {
-    const known = named.get(name);
-    if (known && known.block !== block) this.#unname(named, name, known, known.copies);
-    else if (known && !this.#counts) return;
-    const entry = named.get(name) ?? { block, copies: 0 };
-    entry.copies += 1;
-    named.set(name, entry);
-    if (block.isInferred) block.isInferred = false;
-    else block.copies += 1;
-    this.#update(block);
-  }
-
-  #removed(rank: number, hashes: readonly string[]): void {
-    const named = this.#named.get(rank);
-    for (const name of hashes) {
-      const known = named?.get(name);
-      if (named && known) this.#unname(named, name, known, 1);
-    }
-  }
-
-  #cleared(rank: number): void {
-    const named = this.#named.get(rank);
-    if (!named) return;
-    for (const [name, known] of named) this.#unname(named, name, known, known.copies);
-  }
-
-  #unname(named: Map<string, Named>, name: string, known: Named, copies: number): void {
-    known.copies -= copies;
-    if (known.copies === 0) named.delete(name);
-    known.block.copies -= copies;
-    this.#update(known.block);
-    this.#prune(known.block);
-  }
-
-  /** Removes blocks that the engine does not have, or is only inferred to have, and that have no children. */
-  #prune(block: Block): void {
-    for (let at: Block | undefined = block; at && at.children.length === 0; at = at.parent) {
-      const { hash, parent }: Block = at;
-      if (at.copies > 0 && !at.isInferred) return;
-      at.copies = 0;
-      this.#update(at);
-      this.#blocks.delete(hash);
-      if (!parent) return;
-      parent.children = parent.children.filter((child) => child !== at);
-      if (parent.newest === at) parent.newest = parent.children.at(-1);
-    }
-  }
-
-  /** Recomputes whether a block and its descendants are held. */
-  #update(block: Block): void {
-    const open = [block];
-    for (let at = open.pop(); at; at = open.pop()) {
-      const held = at.copies > 0 && (at.parent?.held ?? true);
-      if (held === at.held) continue;
-      at.held = held;
-      this.#changed.add(at);
-      open.push(...at.children);
-    }
-  }
-
-  #tellChanged(): void {
+  #tellChanged(rank: number): void {
+    const changed = this.#trees[rank]?.changes() ?? new Set();
     const digests = new Set<string>();
     const add = (block: Block | undefined) => {
       for (const digest of (block && this.#tied.get(block.hash)) ?? []) digests.add(digest);
     };
-    for (const block of this.#changed) {
+    for (const block of changed) {
       add(block);
-      if (block.parent && this.#changed.has(block.parent)) continue;
+      if (block.parent && changed.has(block.parent)) continue;
       // The change affects the tail of the closest digest before it.
       let owner = block.parent;
       while (owner && !this.#tied.has(owner.hash)) owner = owner.parent;
       add(owner);
     }
-    this.#changed.clear();
     for (const digest of digests) this.#tell(digest);
   }
 
   #tell(digest: string): void {
     const tie = this.#ties.get(digest);
-    const block = tie && this.#blocks.get(tie.hash);
-    if (!tie || !block?.held) this.#held.drop(digest);
-    else {
-      const { model, tokens, hasTail } = tie;
-      this.#held.hold(digest, { model, tokens, tailTokens: hasTail ? this.#tailTokens(block) : 0 });
+    let best: HeldTokens | undefined;
+    for (const tree of tie ? this.#trees : []) {
+      const held = tie && this.#heldIn(tree, tie);
+      if (held && (!best || readTokens(held) > readTokens(best))) best = held;
     }
+    if (best) this.#held.hold(digest, best);
+    else this.#held.drop(digest);
   }
 
-  /** Returns the number of held tokens behind a block, up to the next digest's position; 0 if all of them are held. */
-  #tailTokens(block: Block): number {
-    let count = 0;
+  /** Returns what a rank holds of a prefix; undefined for nothing that can be used. */
+  #heldIn(tree: BlockTree, { model, hash, tokens, hasTail }: Tie): HeldTokens | undefined {
+    const block = tree.get(hash);
+    if (!block?.held) return undefined;
+    let end: Block | undefined = block;
+    while (end && !tree.isEnd(end)) end = end.parent;
+    const tail = hasTail ? this.#tailEnd(tree, block) : undefined;
+    if (!end && !tail) return undefined;
+    const { blockTokens } = tree;
+    let lower = 0;
+    for (let at = tail ?? end; at && !at.onDevice; at = at.parent) lower += 1;
+    const usable = Math.min(tokens, (end?.depth ?? 0) * blockTokens);
+    const tailTokens = tail ? (tail.depth - block.depth) * blockTokens : 0;
+    return { model, tokens: usable, tailTokens, lowerTokens: Math.min(lower * blockTokens, usable + tailTokens) };
+  }
+
+  /**
+   * Returns the last usable block behind another, up to the next digest's position; undefined if all up to there are
+   * held.
+   */
+  #tailEnd(tree: BlockTree, block: Block): Block | undefined {
+    let end: Block | undefined;
     for (let at = block.newest; at?.held; at = at.newest) {
-      if (this.#tied.has(at.hash)) return 0;
-      count += 1;
+      if (this.#tied.has(at.hash)) return undefined;
+      if (tree.isEnd(at)) end = at;
     }
-    return count * this.#blockTokens;
+    return end;
   }
 
   #untie(digest: string): void {
@@ -309,6 +215,11 @@ export class EngineBlocks {
     others?.delete(digest);
     if (others?.size === 0) this.#tied.delete(tie.hash);
   }
+}
+
+/** Returns the tokens that a rank need not prefill, less those that take a share of that time to load. */
+function readTokens({ tokens, tailTokens, lowerTokens = 0 }: HeldTokens): number {
+  return tokens + tailTokens - LOAD_SHARE * lowerTokens;
 }
 
 /** Returns whether a prompt has these tokens from a position on, up to its end. */

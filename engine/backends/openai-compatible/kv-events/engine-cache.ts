@@ -3,43 +3,48 @@ import { sleep } from "../../../../deploy/runtime/time/abort.ts";
 import type { Clock } from "../../../../deploy/runtime/time/clock.ts";
 import { GenerateRequest } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type Message, Role } from "../../../../proto/gen/svc/inference/v1/messages.ts";
-import { EngineError } from "../../../errors.ts";
 import { HeldPrefixes, type KvTokens } from "../../../prefixes/held-prefixes.ts";
-import { type PrefixMark, prefixMarks } from "../../../prefixes/prefix-marks.ts";
+import type { PrefixMark } from "../../../prefixes/prefix-marks.ts";
 import { throwIfLeft } from "../../caller-left.ts";
-import { asking } from "../generation/generation-parts.ts";
-import type { EngineHttp } from "../http/engine-http.ts";
-import { type RequestSettings, toChatPrompt } from "../request/request.ts";
+import type { EngineDialect } from "../engines/engine-dialect.ts";
+import type { LedgerPrompt } from "../watch/prompt-ledger.ts";
+import type { CachedPart } from "./block-tree.ts";
 import { EngineBlocks } from "./engine-blocks.ts";
-import { EventFeed, loadZmq } from "./event-feed.ts";
-import { PlaceFinder } from "./place-finder.ts";
-import { type ReadPrompt, tiesOf } from "./prompt-ties.ts";
+import { EventFeed, type FeedAddress, loadZmq } from "./event-feed.ts";
+import { tiesOf } from "./prompt-ties.ts";
 import { chainHashes } from "./token-chain.ts";
 
 /** The longest wait for the events of the test request, in milliseconds. */
 const CONFIRM_MS = 10_000;
 const CONFIRM_STEP_MS = 50;
-/** The words in the test request: more than two blocks of any usual size. */
-const CONFIRM_WORDS = 400;
+/**
+ * The words in the test requests, at most a quarter of the context window: more than two blocks of any usual size, and,
+ * where those fill none, of a hybrid model, whose blocks may have 2,000 tokens.
+ */
+const CONFIRM_WORDS = [400, 5_000];
 
-export type KvEventsOptions = {
-  /** The ZeroMQ endpoint of the first rank. */
-  readonly endpoint: string;
-  /** Whether the node listens at that endpoint and the engine connects to it. */
-  readonly listen: boolean;
-  /** The ZeroMQ endpoint from which the first rank replays batches; undefined for none. */
-  readonly replayEndpoint?: string | undefined;
-  /** The number of data-parallel ranks; each has the next port. */
-  readonly ranks: number;
+const NOT = "Cached prefixes are not reported:";
+
+/** A prompt in the engine's blocks. */
+export type FollowedPrompt = {
+  /** What each rank holds of it. */
+  readonly ranks: readonly CachedPart[];
+  /** Whether the engine's findings have agreed with its events so far. */
+  readonly isTrusted: boolean;
+  /** Compares what its rank found of it with the events. */
+  answered(foundTokens: number, prompt: Pick<LedgerPrompt, "rank" | "isAlone">): void;
 };
 
 export type EngineCacheParts = {
-  readonly options: KvEventsOptions;
-  readonly http: EngineHttp;
-  readonly countTimeoutMs: number;
   readonly clock: Clock;
   /** Returns the KV tokens that the engine reports; 0 if not reported. */
   readonly kvTokens: () => KvTokens;
+};
+
+export type SentPrompt = Pick<GenerateRequest, "model" | "messages"> & {
+  readonly marks: readonly PrefixMark[];
+  readonly salt: string;
+  readonly tokens: readonly number[];
 };
 
 /**
@@ -48,14 +53,11 @@ export type EngineCacheParts = {
  */
 export class EngineCache {
   readonly #parts: EngineCacheParts;
-  readonly #closing = new AbortController();
   #blocks: EngineBlocks | undefined;
-  #places: PlaceFinder | undefined;
-  #settings: RequestSettings | undefined;
   #feeds: readonly EventFeed[] = [];
   /** Whether the engine's events contain salts, so that prompts of different tenants are distinct. */
   #isSalted = true;
-  #confirming: { tokens: Uint32Array | undefined; salt: string } | undefined;
+  #confirming: { tokens: readonly number[] | undefined; salt: string } | undefined;
   #isConfirmed = false;
   readonly held: HeldPrefixes;
 
@@ -65,6 +67,13 @@ export class EngineCache {
       const { used, total } = parts.kvTokens();
       return { used: Math.max(used, this.#blocks?.tokens ?? 0), total };
     });
+    this.held.withhold();
+  }
+
+  /** The idle time of recently evicted blocks, in seconds; undefined if it is not known. */
+  get retentionSeconds(): number | undefined {
+    const { retentionMs } = this.#blocks ?? {};
+    return this.#isConfirmed && retentionMs !== undefined ? retentionMs / 1_000 : undefined;
   }
 
   /** Whether events have arrived and match the engine's prompts. */
@@ -73,29 +82,29 @@ export class EngineCache {
   }
 
   /**
-   * Connects to the engine's events. Throws `EngineError` ENGINE_DOWN if the required package cannot be loaded, or if
-   * the node cannot listen at the endpoint.
+   * Connects to the events of each rank. Resolves to the reason why that cannot be done, as a sentence; undefined if it
+   * can.
    */
-  async open(settings: RequestSettings): Promise<void> {
-    const { options, clock } = this.#parts;
-    const { dialect } = settings;
+  async open(sources: readonly FeedAddress[], { countsBlockCopies }: EngineDialect): Promise<string | undefined> {
     const zmq = await loadZmq();
-    const blocks = new EngineBlocks(this.held, dialect.countsBlockCopies);
-    this.#settings = settings;
+    if (!zmq) return `${NOT} the package zeromq has no binary for this machine.`;
+    const nowMs = () => this.#parts.clock.nowMs();
+    const blocks = new EngineBlocks(this.held, { counts: countsBlockCopies, ranks: sources.length, nowMs });
     this.#blocks = blocks;
-    this.#places = new PlaceFinder(clock, (request) => this.#render(request, this.#settings ?? settings));
-    this.#feeds = Array.from({ length: options.ranks }, (_, rank) => {
-      const endpoint = endpointOf(options.endpoint, rank);
-      const replayEndpoint = options.replayEndpoint && endpointOf(options.replayEndpoint, rank);
+    this.#feeds = sources.map((source, rank) => {
       const sink = {
         take: (events: Parameters<EngineBlocks["take"]>[1]) => blocks.take(rank, events),
         forget: () => blocks.forget(rank),
       };
-      return new EventFeed(zmq, { endpoint, listen: options.listen, replayEndpoint }, sink);
+      return new EventFeed(zmq, source, sink);
     });
-    await Promise.all(this.#feeds.map((feed) => feed.open())).catch((cause: unknown) => {
-      throw new EngineError("ENGINE_DOWN", "backend.kvEvents.endpoint: the node cannot listen there.", {}, cause);
-    });
+    try {
+      await Promise.all(this.#feeds.map((feed) => feed.open()));
+      return undefined;
+    } catch {
+      this.close();
+      return `${NOT} the node cannot listen where the engine sends its KV events.`;
+    }
   }
 
   /**
@@ -103,96 +112,78 @@ export class EngineCache {
    * as a sentence; undefined if they can. Prefixes are reported only after a successful test.
    */
   async confirm(
-    settings: RequestSettings,
+    contextWindow: number,
     ask: (request: GenerateRequest) => Promise<unknown>,
     signal: AbortSignal,
   ): Promise<string | undefined> {
-    this.#settings = settings;
-    const confirming = { tokens: undefined, salt: "" };
-    this.#confirming = confirming;
-    await ask(confirmRequest());
-    const untilMs = this.#parts.clock.nowMs() + CONFIRM_MS;
-    while (!this.#fits() && this.#parts.clock.nowMs() < untilMs) {
-      await sleep(this.#parts.clock, CONFIRM_STEP_MS, signal);
-      throwIfLeft(signal);
+    this.#confirming = { tokens: undefined, salt: "" };
+    for (const words of CONFIRM_WORDS) {
+      await ask(confirmRequest(Math.min(words, Math.floor(contextWindow / 4) || words)));
+      const untilMs = this.#parts.clock.nowMs() + CONFIRM_MS;
+      while (!this.#fits() && this.#parts.clock.nowMs() < untilMs) {
+        await sleep(this.#parts.clock, CONFIRM_STEP_MS, signal);
+        throwIfLeft(signal);
+      }
+      if (this.#blocks?.blockTokens) break;
     }
     this.#isConfirmed = this.#fits();
+    if (this.#isConfirmed) this.held.announce();
     const why = this.#isConfirmed ? undefined : this.#reason();
     this.#confirming = undefined;
     if (!this.#isConfirmed) this.close();
     return why;
   }
 
-  /** Tracks a request before it is sent: maps its digests to the tokens of its prompt. */
-  follow(request: GenerateRequest, salt: string, tokens: readonly number[]): void {
-    const marks = prefixMarks(request);
+  /**
+   * Tracks a request before it is sent: maps its digests to the tokens of its prompt. Returns what each rank holds of it;
+   * undefined if that is not known.
+   */
+  follow({ model, messages, marks, salt, tokens: prompt }: SentPrompt): FollowedPrompt | undefined {
+    if (this.#confirming) Object.assign(this.#confirming, { tokens: prompt, salt });
+    const blocks = this.#blocks;
+    if (!blocks || !this.#isConfirmed) return undefined;
+    const { blockTokens } = blocks;
+    const tokens = Uint32Array.from(prompt);
+    const hashes = chainHashes(tokens, blockTokens, this.#isSalted ? salt : "");
+    const ranks = blocks.cached(hashes);
     // Tokens do not identify an image.
-    if (marks.length === 0 || request.messages.some(hasImage)) return;
-    if (this.#confirming || this.#isConfirmed) this.#read(request, marks, salt, Uint32Array.from(tokens));
+    const isKnown = !messages.some(hasImage);
+    if (isKnown && marks.length > 0) {
+      blocks.used({ tokens, hashes });
+      blocks.tie(tiesOf({ model, marks, tokens, hashes, blockTokens }, blocks));
+    }
+    const answered: FollowedPrompt["answered"] = (found, { rank = 0, isAlone }) => {
+      const tokensOf = (parts: readonly CachedPart[]) => parts[rank]?.tokens ?? 0;
+      const [before, after] = [tokensOf(ranks), tokensOf(blocks.cached(hashes))];
+      if (isKnown) this.held.found({ before, after, found, isAlone, blockTokens });
+    };
+    return { ranks, isTrusted: this.held.isAnnounced, answered };
   }
 
   close(): void {
     this.#isConfirmed = false;
-    this.#closing.abort();
-    this.#places?.close();
     for (const feed of this.#feeds) feed.close();
     for (const rank of this.#feeds.keys()) this.#blocks?.forget(rank);
-  }
-
-  #read(request: GenerateRequest, marks: readonly PrefixMark[], salt: string, tokens: Uint32Array): void {
-    if (this.#confirming) Object.assign(this.#confirming, { tokens, salt });
-    const blocks = this.#blocks;
-    if (!blocks || blocks.blockTokens === 0 || !this.#isConfirmed || blocks.isMixed) return;
-    const { blockTokens } = blocks;
-    const hashes = chainHashes(tokens, blockTokens, this.#isSalted ? salt : "");
-    const prompt: ReadPrompt = { model: request.model, marks, tokens, hashes, blockTokens };
-    blocks.used({ tokens, hashes });
-    const found = new Map<string, number>();
-    const tie = () => {
-      const ties = tiesOf(prompt, (digest) => blocks.tieOf(digest), found);
-      blocks.tie(ties);
-      return marks.filter(({ digest }) => !ties.get(digest)?.isExact);
-    };
-    const unknown = tie();
-    if (unknown.length === 0) return;
-    const onFound = ({ digest }: PrefixMark, count: number) => {
-      found.set(digest, count);
-      tie();
-    };
-    this.#places?.find({ request, tokens, onFound }, unknown);
-  }
-
-  async #render(request: GenerateRequest, settings: RequestSettings): Promise<ArrayLike<number>> {
-    const { http, countTimeoutMs } = this.#parts;
-    const ask = asking(http, countTimeoutMs, this.#closing.signal);
-    return (await settings.dialect.render(ask, toChatPrompt(request, settings))).tokens;
   }
 
   /** Returns whether the test prompt is among the reported blocks. */
   #fits(): boolean {
     const { tokens, salt } = this.#confirming ?? {};
     const blocks = this.#blocks;
-    if (!tokens || !blocks || blocks.blockTokens === 0 || blocks.isMixed) return false;
+    if (!tokens || !blocks || blocks.blockTokens === 0) return false;
     const lastOf = (extra: string) => chainHashes(tokens, blocks.blockTokens, extra).at(-1);
     this.#isSalted = blocks.holds(lastOf(salt ?? ""));
     return this.#isSalted || blocks.holds(lastOf(""));
   }
 
   #reason(): string {
-    const not = "Cached prefixes are not reported:";
-    if (!this.#blocks?.blockTokens) return `${not} the engine sends no KV events.`;
-    if (this.#blocks.isMixed) return `${not} the engine's cache has blocks of more than one kind.`;
-    return `${not} the engine's KV events do not match its prompts.`;
+    if (!this.#blocks?.blockTokens) return `${NOT} the engine sends no KV events of blocks with full attention.`;
+    return `${NOT} the engine's KV events do not match its prompts.`;
   }
 }
 
-/** Returns the endpoint of a rank: ranks use consecutive ports. */
-function endpointOf(endpoint: string, rank: number): string {
-  return rank === 0 ? endpoint : endpoint.replace(/\d+$/, (port) => String(Number(port) + rank));
-}
-
-function confirmRequest(): GenerateRequest {
-  const text = `${randomUUID()} ${"once more ".repeat(CONFIRM_WORDS / 2)}`;
+function confirmRequest(words: number): GenerateRequest {
+  const text = `${randomUUID()} ${"once more ".repeat(words / 2)}`;
   const says = (role: Role, words: string): Message => ({
     role,
     parts: [{ kind: { $case: "text", value: { text: words } } }],
@@ -200,7 +191,6 @@ function confirmRequest(): GenerateRequest {
   return {
     ...GenerateRequest.fromPartial({ sampling: { temperature: 0 }, maxOutputTokens: 1, tenant: randomUUID() }),
     messages: [says(Role.SYSTEM, text), says(Role.USER, "Say yes.")],
-    prefixDigests: Buffer.alloc(32),
   };
 }
 

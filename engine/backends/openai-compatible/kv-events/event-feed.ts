@@ -31,21 +31,9 @@ export type FeedSink = {
   forget(): void;
 };
 
-/**
- * Loads the optional native package zeromq, which only nodes with KV events need. Throws `EngineError` ENGINE_DOWN if
- * it has no binary for this machine.
- */
-export async function loadZmq(): Promise<ZmqLibrary> {
-  try {
-    return await import("zeromq");
-  } catch (cause) {
-    throw new EngineError(
-      "ENGINE_DOWN",
-      "The package zeromq could not be loaded: it may have no binary for this machine.",
-      {},
-      cause,
-    );
-  }
+/** Loads the native package zeromq, which only nodes with KV events need; undefined if it has no binary for this machine. */
+export async function loadZmq(): Promise<ZmqLibrary | undefined> {
+  return await import("zeromq").catch(() => undefined);
 }
 
 /**

@@ -8,13 +8,26 @@ const PIECE_BYTES = 16 * 1024;
 /** The most blocks of one event: the engine reports all blocks of a long prompt at once. */
 const MAX_BLOCKS = 512;
 
+/** The memory of a block: the accelerator's, or another from where the engine loads it back: the host's, or a disk. */
+export type BlockMemory = "device" | "lower";
+
+/** The group of layers that an event is about. A hybrid model has several, of which each has its own blocks. */
+type EventGroup = {
+  /** The engine's number of the group; undefined for an engine with one group. */
+  readonly group: number | undefined;
+  readonly memory: BlockMemory;
+};
+
 /** Blocks that an engine has stored in its prefix cache, each following the previous one. */
-export type StoredBlocks = {
+export type StoredBlocks = EventGroup & {
   readonly kind: "stored";
-  /** The engine's hashes of the blocks; each identifies all tokens up to its end. */
+  /** Whether the group is of full attention, with a block for every token. Windows and states have gaps. */
+  readonly isFull: boolean;
+  /** The engine's hashes of the blocks; each identifies all tokens up to its end, in all groups alike. */
   readonly hashes: readonly string[];
   /** The engine's hash of the block before the first one; undefined at the start of a prompt. */
   readonly parent: string | undefined;
+  /** The tokens of the blocks; none where the engine names blocks only, as some tiers below the accelerator do. */
   readonly tokens: readonly number[];
   readonly blockTokens: number;
   /** The other inputs of each block's hash, such as the cache salt for a first block; "" for none. */
@@ -24,10 +37,13 @@ export type StoredBlocks = {
 /** A change of an engine's prefix cache. */
 export type KvEvent =
   | StoredBlocks
-  | { readonly kind: "removed"; readonly hashes: readonly string[] }
-  | { readonly kind: "cleared" }
-  /** An event of a cache whose reusable content is not determined by whole blocks of one kind. */
-  | { readonly kind: "mixed" };
+  | (EventGroup & { readonly kind: "removed"; readonly hashes: readonly string[] })
+  | { readonly kind: "cleared" };
+
+/** The kinds of groups that have a block for every token (vllm/v1/kv_cache_interface.py, `KVCacheSpecKind`). */
+const FULL_KINDS: ReadonlySet<string> = new Set(["full_attention", "mla_attention", "sink_full_attention"]);
+/** The kinds of versions that do not name theirs. */
+const UNNAMED_KINDS: ReadonlySet<string> = new Set(["", "unknown"]);
 
 /** The field order of events encoded as lists: all of SGLang's, and those of older vLLM versions. */
 const LISTED: Readonly<Record<string, readonly string[]>> = {
@@ -41,6 +57,7 @@ const LISTED: Readonly<Record<string, readonly string[]>> = {
     "lora_name",
     "extra_keys",
     "group_idx",
+    "kv_cache_spec_kind",
   ],
   BlockRemoved: ["block_hashes", "medium", "group_idx"],
   AllBlocksCleared: [],
@@ -49,7 +66,7 @@ const LISTED: Readonly<Record<string, readonly string[]>> = {
 /**
  * Decodes the events of a batch, in the formats of vLLM (vllm/distributed/kv_events.py) and SGLang
  * (srt/disaggregation/kv_events.py): msgpack of a list of time, events and rank. An event is a list that begins with
- * its name, or a map with the name as `type`. Unknown events, and those of memory other than the accelerator's, are
+ * its name, or a map with the name as `type`. Unknown events, and those of memory that other engines share, are
  * skipped. An event of many blocks is returned as several equivalent ones. The work is sliced by `turns`. Throws
  * `EngineError` PROTOCOL_VIOLATION for an invalid batch.
  */
@@ -79,17 +96,18 @@ async function* pieces(payload: Uint8Array, turns: WorkTurns): AsyncGenerator<Ui
 function* readEvent(event: unknown): Generator<KvEvent, void> {
   const [name, fields] = namedFields(event);
   if (name === "AllBlocksCleared") return yield { kind: "cleared" };
-  const medium = asText(fields.medium);
-  if (!Object.hasOwn(LISTED, name) || (medium !== "" && medium !== "GPU")) return;
-  // Groups after the first are windows or states, without which the blocks of the first group cannot be used.
-  if ((asCount(fields.group_idx) ?? 0) > 0) yield { kind: "mixed" };
-  else if (name === "BlockStored") yield* storedBlocks(fields);
+  if (!Object.hasOwn(LISTED, name) || asText(fields.locality) === "REMOTE") return;
+  const memory = /^(GPU)?$/.test(asText(fields.medium)) ? "device" : "lower";
+  const group = { group: asCount(fields.group_idx), memory } as const;
+  if (name === "BlockStored") yield* storedBlocks(fields, group);
   else
     for (const { names } of partsOf(asList(fields.block_hashes)))
-      yield { kind: "removed", hashes: names.map(hashText) };
+      yield { kind: "removed", ...group, hashes: names.map(hashText) };
 }
 
-function* storedBlocks(fields: JsonFields): Generator<StoredBlocks, void> {
+function* storedBlocks(fields: JsonFields, group: EventGroup): Generator<StoredBlocks, void> {
+  const spec = asText(fields.kv_cache_spec_kind);
+  const isFull = UNNAMED_KINDS.has(spec) ? (group.group ?? 0) === 0 : FULL_KINDS.has(spec);
   const tokens = asList(fields.token_ids);
   const extras = asList(fields.extra_keys);
   const blockTokens = asCount(fields.block_size) ?? 0;
@@ -99,9 +117,11 @@ function* storedBlocks(fields: JsonFields): Generator<StoredBlocks, void> {
     const upTo = isLast ? undefined : (from + names.length) * blockTokens;
     yield {
       kind: "stored",
+      ...group,
+      isFull,
       hashes: names.map(hashText),
       parent: parent === null || parent === undefined ? undefined : hashText(parent),
-      tokens: tokens.slice(from * blockTokens, upTo).map(Number),
+      tokens: isFull ? tokens.slice(from * blockTokens, upTo).map(Number) : [],
       blockTokens,
       extras: names.map((_, index) =>
         asList(extras[from + index])

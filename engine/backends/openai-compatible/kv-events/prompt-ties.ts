@@ -17,51 +17,51 @@ export type ReadPrompt = {
   readonly blockTokens: number;
 };
 
+/** The earlier ties of digests. */
+export type KnownTies = {
+  tieOf(digest: string): Tie | undefined;
+  /** Returns the number of blocks that a tie has in common with other blocks; undefined if its own are gone. */
+  commonBlocks(tie: Tie, hashes: readonly number[]): number | undefined;
+};
+
 /**
- * Maps the digests of a prompt to its blocks. The last digest is at the end of the prompt; the others are at their
- * earlier positions, unless the prompt has other tokens there. A digest without a known position lies between its
- * neighbours: it is reported as held if everything up to the next known position is, with the tokens of the previous
- * known position, so that no report is too large. `known` returns the earlier tie of a digest; `found` has positions
- * that were found since, as token counts.
+ * Maps the digests of a prompt to its blocks. The last digest is at the end of the prompt. Any other one is where its
+ * prompts part: the blocks that all of them have in common. While they have not parted, the digest is reported as held
+ * if everything up to the next known position is, with the tokens of the one before, so that no report is too large.
  */
-export function tiesOf(
-  prompt: ReadPrompt,
-  known: (digest: string) => Tie | undefined,
-  found: ReadonlyMap<string, number> = new Map(),
-): ReadonlyMap<string, Tie> {
+export function tiesOf(prompt: ReadPrompt, known: KnownTies): ReadonlyMap<string, Tie> {
   const { model, marks, hashes, blockTokens } = prompt;
-  const blocks = placesOf(prompt, known, found);
-  const hashAt = (count: number | undefined) => (count ? hashes[count - 1] : undefined) ?? NO_BLOCK;
+  const places = placesOf(prompt, known);
   const result = new Map<string, Tie>();
   let before = 0;
   for (const [index, { digest }] of marks.entries()) {
-    const own = blocks[index];
+    const own = places[index];
     before = own ?? before;
-    const upTo = own ?? blocks.slice(index).find((one) => one !== undefined);
+    const depth = own ?? places.slice(index).find((one) => one !== undefined) ?? 0;
+    const hash = hashes[depth - 1] ?? NO_BLOCK;
     const isExact = own !== undefined;
-    const hasTail = isExact && own !== blocks[index + 1];
-    result.set(digest, { model, hash: hashAt(upTo), tokens: before * blockTokens, isExact, hasTail });
+    const hasTail = isExact && own !== places[index + 1];
+    result.set(digest, { model, hash, depth, tokens: before * blockTokens, isExact, hasTail });
   }
   return result;
 }
 
-/**
- * Returns the number of whole blocks up to the position of each digest, which never decreases; undefined if unknown.
- */
+/** Returns the number of blocks up to the position of each digest, which never decreases; undefined if unknown. */
 function placesOf(
   { marks, tokens, hashes, blockTokens }: ReadPrompt,
-  known: (digest: string) => Tie | undefined,
-  found: ReadonlyMap<string, number>,
+  known: KnownTies,
 ): readonly (number | undefined)[] {
-  const blocksOf = (count: number) => Math.min(hashes.length, Math.floor(Math.max(0, count) / blockTokens));
+  const last = Math.min(hashes.length, Math.floor(Math.max(0, tokens.length - OPENING_TOKENS) / blockTokens));
+  const placeOf = (digest: string): number | undefined => {
+    const tie = known.tieOf(digest);
+    if (!tie) return undefined;
+    if (tie.hash !== (hashes[tie.depth - 1] ?? NO_BLOCK)) return known.commonBlocks(tie, hashes);
+    return tie.isExact ? tie.depth : undefined;
+  };
   let least = 0;
   return marks.map(({ digest }, index) => {
-    const tie = known(digest);
-    const isThere = tie?.isExact && tie.hash === (hashes[tie.tokens / blockTokens - 1] ?? NO_BLOCK);
-    const isLast = index === marks.length - 1;
-    const count = isLast ? tokens.length - OPENING_TOKENS : (found.get(digest) ?? (isThere ? tie.tokens : undefined));
-    if (count === undefined) return undefined;
-    least = Math.max(least, blocksOf(count));
-    return least;
+    const place = index === marks.length - 1 ? last : placeOf(digest);
+    if (place !== undefined) least = Math.max(least, place);
+    return place === undefined ? undefined : least;
   });
 }

@@ -1,7 +1,7 @@
 import type { EngineDialect } from "../engines/engine-dialect.ts";
 import type { EngineHttp } from "../http/engine-http.ts";
 import { asFields, asList, type JsonFields, parseFields } from "../http/json-fields.ts";
-import { labelOf, quantileOf, readMetricsPage, type Sample } from "./metrics-page.ts";
+import { labelOf, readMetricsPage, type Sample } from "./metrics-page.ts";
 
 /** An engine's load report; undefined fields are not reported. */
 export type EngineLoad = {
@@ -11,14 +11,11 @@ export type EngineLoad = {
   readonly kvUse: number | undefined;
   readonly kvTokensUsed: number | undefined;
   readonly kvTokensTotal: number | undefined;
-  readonly queuedUncachedTokens: number | undefined;
-  /** The idle time before eviction that nine of ten cached blocks reached, in seconds, since the engine started. */
-  readonly observedRetentionSeconds: number | undefined;
   /** The engine's progress counters as one text, of which only a change has meaning; undefined if it reports none. */
   readonly counters: string | undefined;
 };
 
-type LoadField = Exclude<keyof EngineLoad, "counters" | "observedRetentionSeconds">;
+type LoadField = Exclude<keyof EngineLoad, "counters">;
 
 const TIMEOUT_MS = 2_000;
 
@@ -29,7 +26,6 @@ const METRICS: Readonly<Record<LoadField, readonly string[]>> = {
   kvUse: ["vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc", "sglang:token_usage"],
   kvTokensUsed: ["sglang:num_used_tokens"],
   kvTokensTotal: ["sglang:max_total_num_tokens"],
-  queuedUncachedTokens: [],
 };
 
 /** The labels with the size of the KV cache: blocks, and tokens per block. */
@@ -38,10 +34,6 @@ const CACHE_SIZE: readonly (readonly [metric: string, blocks: string, blockToken
   ["sglang:cache_config_info", "num_pages", "page_size"],
 ];
 
-/** The metric of blocks' idle times, which vLLM exports if it was started with block sampling. */
-const IDLE_BEFORE_EVICTED = "vllm:kv_block_idle_before_evict_seconds_bucket";
-const RETENTION_SHARE = 0.1;
-
 /** The names of each field in the entries of SGLang's `/v1/loads`, one entry per data-parallel rank. */
 const LOADS: Readonly<Record<LoadField, readonly string[]>> = {
   running: ["num_running_reqs"],
@@ -49,7 +41,6 @@ const LOADS: Readonly<Record<LoadField, readonly string[]>> = {
   kvUse: ["token_usage"],
   kvTokensUsed: ["num_used_tokens", "num_tokens"],
   kvTokensTotal: ["max_total_num_tokens"],
-  queuedUncachedTokens: ["num_waiting_uncached_tokens"],
 };
 
 /** Samples that change only when the engine has worked. */
@@ -84,7 +75,6 @@ export function loadOfMetrics(page: string): EngineLoad {
     ...found,
     kvTokensTotal,
     kvTokensUsed: found.kvTokensUsed ?? product(found.kvUse, kvTokensTotal),
-    observedRetentionSeconds: quantileOf(samples.get(IDLE_BEFORE_EVICTED) ?? [], RETENTION_SHARE),
     counters: counters.length > 0 ? JSON.stringify(counters) : undefined,
   };
 }
@@ -115,7 +105,7 @@ export function loadOfLoads(reply: string): EngineLoad {
   // This reply has no counters. Memory in use changes with every step; numbers of requests change with every arrival.
   const { kvUse, kvTokensUsed } = found;
   const counters = (kvUse ?? kvTokensUsed) === undefined ? undefined : JSON.stringify([kvUse, kvTokensUsed]);
-  return { ...found, observedRetentionSeconds: undefined, counters };
+  return { ...found, counters };
 }
 
 function collect(
@@ -137,6 +127,5 @@ function collect(
     kvUse: read("kvUse"),
     kvTokensUsed: read("kvTokensUsed"),
     kvTokensTotal: read("kvTokensTotal"),
-    queuedUncachedTokens: read("queuedUncachedTokens"),
   };
 }

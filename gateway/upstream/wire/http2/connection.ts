@@ -10,6 +10,7 @@ import {
   headerFrames,
   MAX_31_BITS,
   numberFrame,
+  type OnFrame,
   PREFACE,
   pingFrame,
   Setting,
@@ -54,9 +55,6 @@ export class Http2Connection {
   readonly #socket: Socket;
   readonly #listener: ConnectionListener;
   readonly #outbox: Outbox;
-  readonly #cutter = new FrameCutter(DEFAULT_MAX_FRAME_BYTES, (type, flags, streamId, bytes, from, to) =>
-    this.#frame(type, flags, streamId, bytes, from, to),
-  );
   readonly #headers = new HeaderReader(MAX_HEADER_LIST_BYTES);
   readonly #streams = new Map<number, Http2Stream>();
   /** The streams that wait, with their headers, for others to end: the peer's limit is reached. */
@@ -73,7 +71,6 @@ export class Http2Connection {
   #resets = RESET_BURST;
   #resetsAtMs = performance.now();
   #readBytes = 0;
-  readonly #leave = (stream: Http2Stream, code: number) => this.#left(stream, code);
 
   /** Speaks HTTP/2 over a socket after `begin`; the owner passes received bytes to `take`. */
   constructor(socket: Socket, listener: ConnectionListener) {
@@ -153,18 +150,18 @@ export class Http2Connection {
   #forget(streamId: number): void {
     this.#streams.delete(streamId);
     if (this.#waiting.size > 0) this.#beginWaiting();
-    this.#closeWhenDone();
+    if (this.#goingAway) this.#closeWhenDone();
   }
 
   /** Closes a connection kept open for running streams, once they have ended. */
   #closeWhenDone(): void {
-    if (this.#goingAway && this.#streams.size === 0) this.#socket.destroy();
+    if (this.#streams.size === 0) this.#socket.destroy();
   }
 
-  #left(stream: Http2Stream, code: number): void {
+  readonly #leave = (stream: Http2Stream, code: number): void => {
     if (this.#waiting.delete(stream) || !this.#streams.has(stream.id)) return;
     this.#reset(stream.id, code);
-  }
+  };
 
   #reset(streamId: number, code: number): void {
     this.#outbox.close(streamId);
@@ -195,7 +192,7 @@ export class Http2Connection {
   }
 
   /** Takes one frame. Runs for every delta. Returns whether to continue. */
-  #frame(type: number, flags: number, streamId: number, bytes: Buffer, from: number, to: number): boolean {
+  readonly #frame: OnFrame = (type, flags, streamId, bytes, from, to) => {
     if (type === FrameType.DATA && this.#standing && !this.#openBlock)
       return this.#data(flags, streamId, bytes, from, to);
     if (this.#openBlock ? type !== FrameType.CONTINUATION : type === FrameType.CONTINUATION)
@@ -221,10 +218,13 @@ export class Http2Connection {
       default:
         return true;
     }
-  }
+  };
+
+  readonly #cutter = new FrameCutter(DEFAULT_MAX_FRAME_BYTES, this.#frame);
 
   #data(flags: number, streamId: number, bytes: Buffer, from: number, to: number): boolean {
-    if (!this.#began(streamId)) return this.#fail(ErrorCode.PROTOCOL_ERROR);
+    const stream = this.#streams.get(streamId);
+    if (!stream && !this.#began(streamId)) return this.#fail(ErrorCode.PROTOCOL_ERROR);
     const padding = flags & Flag.PADDED ? paddingOf(bytes, from, to) : 0;
     if (padding === undefined) return this.#fail(ErrorCode.PROTOCOL_ERROR);
     const counted = to - from;
@@ -234,11 +234,11 @@ export class Http2Connection {
       this.#outbox.add(numberFrame(FrameType.WINDOW_UPDATE, 0, this.#readBytes));
       this.#readBytes = 0;
     }
-    const stream = this.#streams.get(streamId);
     if (!stream) return true;
     const begin = padding > 0 ? from + 1 : from;
     const wrong = stream.dataCame(bytes, begin, to - Math.max(0, padding - 1), counted);
-    return this.#judge(streamId, stream, wrong, (flags & Flag.END_STREAM) !== 0);
+    const isLast = (flags & Flag.END_STREAM) !== 0;
+    return (wrong === undefined && !isLast) || this.#judge(streamId, stream, wrong, isLast);
   }
 
   /** Ends a stream after an error, or completes one after its last frame. Returns true. */
@@ -256,7 +256,7 @@ export class Http2Connection {
   }
 
   #headersBegin(flags: number, streamId: number, bytes: Buffer, from: number, to: number): boolean {
-    if (!this.#began(streamId)) return this.#fail(ErrorCode.PROTOCOL_ERROR);
+    if (!this.#streams.has(streamId) && !this.#began(streamId)) return this.#fail(ErrorCode.PROTOCOL_ERROR);
     const padding = flags & Flag.PADDED ? paddingOf(bytes, from, to) : 0;
     if (padding === undefined) return this.#fail(ErrorCode.PROTOCOL_ERROR);
     const begin = from + (padding > 0 ? 1 : 0) + (flags & Flag.PRIORITY ? 5 : 0);

@@ -138,7 +138,7 @@ export class FrameCutter {
         if (this.#heldBytes > 0) return true;
         continue;
       }
-      const length = bytes.length - at >= FRAME_HEAD_BYTES ? lengthAt(bytes, at) : 0;
+      const length = bytes.length - at >= FRAME_HEAD_BYTES ? bytes.readUIntBE(at, 3) : 0;
       if (length > this.#maxPayloadBytes) return false;
       const end = at + FRAME_HEAD_BYTES + length;
       if (end > bytes.length) {
@@ -156,7 +156,7 @@ export class FrameCutter {
     const held = this.#held as Buffer; // made before anything is held
     let at = this.#holdUpTo(FRAME_HEAD_BYTES, bytes, from);
     if (this.#heldBytes < FRAME_HEAD_BYTES) return at;
-    const length = lengthAt(held, 0);
+    const length = held.readUIntBE(0, 3);
     if (length > this.#maxPayloadBytes) return undefined;
     const end = FRAME_HEAD_BYTES + length;
     at = this.#holdUpTo(end, bytes, at);
@@ -182,8 +182,4 @@ export class FrameCutter {
     const streamId = bytes.readUInt32BE(at + 5) & 0x7fff_ffff;
     return this.#onFrame(bytes[at + 3] ?? 0, bytes[at + 4] ?? 0, streamId, bytes, at + FRAME_HEAD_BYTES, end);
   }
-}
-
-function lengthAt(bytes: Buffer, at: number): number {
-  return bytes.readUIntBE(at, 3);
 }

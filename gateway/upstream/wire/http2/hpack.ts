@@ -35,7 +35,8 @@ class Nonsense extends Error {}
 
 /** Returns whether these may occur in an HTTP message: a stream with others is malformed. */
 export function isWellFormed(headers: Headers): boolean {
-  return Object.entries(headers).every(([name, value]) => NAME.test(name) && VALUE.test(value));
+  for (const name in headers) if (!NAME.test(name) || !VALUE.test(headers[name] ?? "")) return false;
+  return true;
 }
 
 /**
@@ -222,7 +223,9 @@ function huffmanText(bytes: Buffer, from: number, to: number): string | undefine
     for (let bit = 7; bit >= 0; bit -= 1) {
       code = code * 2 + ((byte >> bit) & 1);
       length += 1;
-      const symbol = symbolOf(code, length);
+      // There are codes for each length up to the longest.
+      const { firstCode, firstAt, count } = LENGTHS[length] as Length;
+      const symbol = code - firstCode < count ? SYMBOLS[firstAt + code - firstCode]?.symbol : undefined;
       if (symbol === undefined && length < LONGEST_CODE) continue;
       if (symbol === undefined || symbol === END) return undefined;
       symbols.push(symbol);
@@ -232,9 +235,4 @@ function huffmanText(bytes: Buffer, from: number, to: number): string | undefine
   }
   // The padding of the last byte is ones, and less than a whole byte.
   return length < 8 && code === 2 ** length - 1 ? Buffer.from(symbols).toString("latin1") : undefined;
-}
-
-function symbolOf(code: number, length: number): number | undefined {
-  const { firstCode, firstAt, count } = LENGTHS[length] as Length; // there is one for each length up to the longest
-  return code - firstCode < count ? SYMBOLS[firstAt + code - firstCode]?.symbol : undefined;
 }

@@ -42,8 +42,9 @@ export class Outbox {
     this.#windows.set(streamId, 0);
   }
 
+  /** Sends a message; no piece is empty. `onTaken` is called when the system has taken it. */
   send(streamId: number, pieces: readonly Uint8Array[], onTaken: () => void): void {
-    this.#bodies.set(streamId, { streamId, pieces: pieces.filter(({ length }) => length > 0), onTaken });
+    this.#bodies.set(streamId, { streamId, pieces, onTaken });
     this.#schedule();
   }
 
@@ -76,10 +77,10 @@ export class Outbox {
   #schedule(): void {
     if (this.#scheduled) return;
     this.#scheduled = true;
-    setImmediate(() => this.#flush());
+    setImmediate(this.#flush);
   }
 
-  #flush(): void {
+  readonly #flush = (): void => {
     this.#scheduled = false;
     if (this.#socket.destroyed) return;
     if (this.#bodies.size > 0) this.#takeFrames();
@@ -88,23 +89,20 @@ export class Outbox {
     if (pieces.length === 0) return;
     this.#pieces = [];
     this.#onWritten = [];
-    this.#write(pieces, () => {
-      for (const tell of onWritten) tell();
+    const written = () => {
+      for (const onTaken of onWritten) onTaken();
       if (this.#bodies.size > 0) this.#schedule();
-    });
-  }
-
-  #write(pieces: readonly Uint8Array[], onWritten: () => void): void {
+    };
     const socket = this.#socket;
     const [first] = pieces;
-    if (first && pieces.length === 1) socket.write(first, onWritten);
-    else if (sizeOf(pieces) <= JOINED_BYTES) socket.write(Buffer.concat(pieces), onWritten);
+    if (first && pieces.length === 1) socket.write(first, written);
+    else if (sizeOf(pieces) <= JOINED_BYTES) socket.write(Buffer.concat(pieces), written);
     else {
       socket.cork();
-      for (const [at, piece] of pieces.entries()) socket.write(piece, at === pieces.length - 1 ? onWritten : undefined);
+      for (const [at, piece] of pieces.entries()) socket.write(piece, at === pieces.length - 1 ? written : undefined);
       socket.uncork();
     }
-  }
+  };
 
   /** Makes frames of messages, one of each in turns, until the socket's buffer or the peer's windows are full. */
   #takeFrames(): void {

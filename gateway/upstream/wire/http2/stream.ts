@@ -31,7 +31,8 @@ export class Http2Stream {
   #window = STREAM_WINDOW_BYTES;
   #readBytes = 0;
   #paused = false;
-  #held = new HeldBytes();
+  /** The backlog of a paused reader; undefined where there is none. */
+  #held: HeldBytes | undefined;
   #interimAnswers = 0;
   #answered = false;
   #complete = false;
@@ -64,7 +65,7 @@ export class Http2Stream {
   cancel(): void {
     if (this.#over) return;
     this.#over = true;
-    this.#held = new HeldBytes();
+    this.#held = undefined;
     this.#message = undefined;
     this.#leave(this, ErrorCode.CANCEL);
   }
@@ -106,8 +107,11 @@ export class Http2Stream {
     this.#window -= counted;
     if (this.#window < 0) return ErrorCode.FLOW_CONTROL_ERROR;
     const padding = counted - (to - from);
-    if (this.#paused || this.#held.length > 0) {
-      if (from < to) this.#held.add(bytes, from, to, STREAM_WINDOW_BYTES);
+    if (this.#paused || this.#held) {
+      if (from < to) {
+        this.#held ??= new HeldBytes();
+        this.#held.add(bytes, from, to, STREAM_WINDOW_BYTES);
+      }
       this.#giveBack(padding);
       return undefined;
     }
@@ -125,14 +129,15 @@ export class Http2Stream {
   broken(code: number, lost: boolean): void {
     if (this.#over) return;
     this.#over = true;
-    this.#held = new HeldBytes();
+    this.#held = undefined;
     this.#message = undefined;
     this.#listener.broken(code, lost);
   }
 
   #readHeld(): void {
-    while (!this.#over && !this.#paused && this.#held.length > 0) {
+    while (!this.#over && !this.#paused && this.#held) {
       const piece = this.#held.take(READ_BYTES);
+      if (this.#held.length === 0) this.#held = undefined;
       this.#listener.data(piece, 0, piece.length);
       this.#giveBack(piece.length);
     }
@@ -140,7 +145,7 @@ export class Http2Stream {
   }
 
   #endWhenRead(): void {
-    if (!this.#complete || this.#over || this.#paused || this.#held.length > 0) return;
+    if (!this.#complete || this.#over || this.#paused || this.#held) return;
     this.#over = true;
     this.#listener.ended();
   }

@@ -1,18 +1,15 @@
-import { afterEach, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { EngineError, type ErrorReason } from "../../../../engine/errors.ts";
 import { fixedSentence } from "../../../support/engine/scripted-backend.ts";
 import { started } from "../../../support/events/events.ts";
 import { gate } from "../../../support/gate.ts";
 import { keyWith } from "../../../support/gateway/limited-key.ts";
-import { OwnServices } from "../../../support/gateway/own-services.ts";
+import { ownService } from "../../../support/gateway/own-services.ts";
 import { readBody } from "../../../support/http/read-until.ts";
 import { statusOf } from "../../../support/http/status-of.ts";
 import { MINIMAL } from "../../../support/requests/minimal-bodies.ts";
 
 /* Charges for requests that the service failed. */
-
-const services = new OwnServices();
-afterEach(() => services.stop());
 
 /** A script that fails before its first event. */
 const failing = (reason: ErrorReason) => () => {
@@ -25,7 +22,7 @@ describe("D10 the cost of requests that the service failed", () => {
   test.each(["ENGINE_DOWN", "ENGINE_ERROR", "ENGINE_ABORTED", "PROTOCOL_VIOLATION"] as const)(
     "%s, which the request itself may have caused, counts as a request",
     async (reason) => {
-      const { engine, gateway } = await services.start(failing(reason));
+      const { engine, gateway } = await ownService(failing(reason));
       for (const stream of [true, false]) {
         const auth = await keyWith(gateway, { rpm: 1 });
         const post = () => statusOf(gateway.post(path, { ...MINIMAL[path], stream }, auth));
@@ -36,14 +33,14 @@ describe("D10 the cost of requests that the service failed", () => {
   );
 
   test.each(["QUEUE_FULL", "DRAINING", "MODEL_LOADING"] as const)("%s costs nothing", async (reason) => {
-    const { gateway } = await services.start(failing(reason));
+    const { gateway } = await ownService(failing(reason));
     const auth = await keyWith(gateway, { rpm: 1 });
     for (const stream of [true, false, true])
       expect(await statusOf(gateway.post(path, { ...MINIMAL[path], stream }, auth))).toBe(503);
   });
 
   test("a node that falls silent leaves its counted tokens charged, also to the daily quota", async () => {
-    const { gateway } = await services.start(
+    const { gateway } = await ownService(
       async function* () {
         yield [started({ inputTokens: 90 })];
         await new Promise(() => {});
@@ -57,14 +54,14 @@ describe("D10 the cost of requests that the service failed", () => {
   });
 
   test("the daily quota is not charged for tokens that no engine processed", async () => {
-    const { gateway } = await services.start(failing("ENGINE_DOWN"));
+    const { gateway } = await ownService(failing("ENGINE_DOWN"));
     const auth = await keyWith(gateway, {}, { tokensPerDay: 1 });
     for (let i = 0; i < 3; i += 1) expect(await statusOf(gateway.post(path, MINIMAL[path], auth))).toBe(503);
   });
 
   test("a failure behind a sign of life is charged as one before it", async () => {
     const fail = gate();
-    const { gateway } = await services.start(
+    const { gateway } = await ownService(
       async function* () {
         yield [started()];
         await fail.passed;
@@ -82,7 +79,7 @@ describe("D10 the cost of requests that the service failed", () => {
   });
 
   test("a count over which nodes fail counts as a count", async () => {
-    const { engine, gateway } = await services.start(fixedSentence);
+    const { engine, gateway } = await ownService(fixedSentence);
     engine.backend.countTokens = async () => {
       throw new EngineError("ENGINE_ERROR", "gone");
     };

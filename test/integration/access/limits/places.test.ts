@@ -1,12 +1,12 @@
-import { afterEach, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { EngineError } from "../../../../engine/errors.ts";
 import { MAX_COUNTS } from "../../../../gateway/upstream/token-counter.ts";
 import { becomes } from "../../../support/becomes.ts";
 import { fixedSentence } from "../../../support/engine/scripted-backend.ts";
-import { blockEnd, delta, finished, started, textAnswer, textStart } from "../../../support/events/events.ts";
+import { blockEnd, delta, finished, started, textStart } from "../../../support/events/events.ts";
 import { gate } from "../../../support/gate.ts";
 import { type Auth, keyWith } from "../../../support/gateway/limited-key.ts";
-import { OwnServices } from "../../../support/gateway/own-services.ts";
+import { ownService } from "../../../support/gateway/own-services.ts";
 import type { RunningGateway } from "../../../support/gateway/start-gateway.ts";
 import { expectErrorA, expectErrorB } from "../../../support/http/error-reply.ts";
 import { statusOf } from "../../../support/http/status-of.ts";
@@ -14,9 +14,6 @@ import { MINIMAL, type PostPath } from "../../../support/requests/minimal-bodies
 import { until } from "../../../support/until.ts";
 
 /* Concurrent generations and counts of a key. */
-
-const services = new OwnServices();
-afterEach(() => services.stop());
 
 const isB = (path: PostPath) => path.startsWith("/v1/messages");
 
@@ -31,7 +28,7 @@ describe("generations at one time", () => {
   test.each([true, false])(
     "of 64 requests ten are admitted, and ten again when those left (stream %s)",
     async (stream) => {
-      const { engine, gateway } = await services.start(async function* () {
+      const { engine, gateway } = await ownService(async function* () {
         yield [started(), textStart(0), delta(0, "begun")];
         await new Promise(() => {});
       });
@@ -70,26 +67,8 @@ describe("generations at one time", () => {
     },
   );
 
-  test("another key is admitted while one has no place left", async () => {
-    const go = gate();
-    const { engine, gateway } = await services.start(async function* () {
-      await go.passed;
-      yield textAnswer("done");
-    });
-    const auth = await keyWith(gateway, { concurrency: 1 });
-    const post = (headers = {}) => gateway.post("/v1/messages", MINIMAL["/v1/messages"], headers);
-    const first = post(auth);
-    await until(() => engine.backend.load().busySlots === 1, "a slot is taken");
-    await expectErrorB(await post(auth), 429, "rate_limit_error");
-    const other = post();
-    await until(() => engine.backend.load().busySlots === 2, "two slots are taken");
-    go.open();
-    expect([await statusOf(first), await statusOf(other)]).toEqual([200, 200]);
-    expect(await statusOf(post(auth))).toBe(200);
-  });
-
   test("a place is free again after every way for a request to end", async () => {
-    const { engine, gateway } = await services.start(async function* ({ sampling }) {
+    const { engine, gateway } = await ownService(async function* ({ sampling }) {
       if (sampling?.seed === 1) throw new EngineError("ENGINE_DOWN", "gone");
       yield [started(), textStart(0), delta(0, "begun")];
       if (sampling?.seed === 2) throw new EngineError("ENGINE_DOWN", "gone");
@@ -135,7 +114,7 @@ describe.each(COUNTS)("D11 token counts at one time on %s", (count) => {
   /** A service whose counts wait for `go`; `cluster` has settings of its cluster. */
   async function countingService(overrides: object, cluster = {}) {
     const go = gate();
-    const { engine, gateway } = await services.start(fixedSentence, ({ address }) => ({
+    const { engine, gateway } = await ownService(fixedSentence, ({ address }) => ({
       clusters: [{ model: "svc-qwen", endpoints: [{ address }], ...cluster }],
       ...overrides,
     }));

@@ -17,7 +17,6 @@ export type PlannedBlock = {
   readonly complete: boolean;
 };
 
-/** A complete answer, planned before generation. */
 export type PlannedAnswer = {
   readonly blocks: readonly PlannedBlock[];
   readonly reason: FinishReason;
@@ -114,7 +113,6 @@ function exampleText(schemaJson: string, path: string, form: Schema = {}): strin
   return JSON.stringify(exampleValue({ ...readSchema(schemaJson, path), ...form }));
 }
 
-/** Splits JSON text into tokens of four characters, without splitting a character. */
 function jsonTokens(json: string): readonly string[] {
   return json.match(/.{1,4}/gsu) ?? [];
 }
@@ -143,7 +141,6 @@ function withStop(before: PlannedBlock[], tokens: readonly string[], stop: reado
   return { blocks, reason: FinishReason.STOP_SEQUENCE, matchedStop };
 }
 
-/** Returns the tokens of the first `units` UTF-16 units of their text. */
 function firstUnits(tokens: readonly string[], units: number): readonly string[] {
   const kept: string[] = [];
   let left = units;
@@ -155,10 +152,7 @@ function firstUnits(tokens: readonly string[], units: number): readonly string[]
   return kept;
 }
 
-/**
- * Returns a generator of numbers in [0, 1) that depend only on the seed: a mixed Weyl sequence. Simulators of earlier
- * releases have the same one, so that they continue each other's answers.
- */
+/** A mixed Weyl sequence, the same as in earlier releases, so that they continue each other's answers. */
 function seededRandom(seed: number): () => number {
   let state = seed >>> 0;
   return () => {

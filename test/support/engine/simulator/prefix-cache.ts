@@ -1,6 +1,5 @@
 import { HeldPrefixes } from "../../../../engine/prefixes/held-prefixes.ts";
 import type { PrefixPlace } from "../../../../engine/prefixes/slot-prefixes.ts";
-import { BlockPrefixes } from "./block-prefixes.ts";
 
 const PRIME = 0x01000193;
 const FIRST_BASIS = 0x811c9dc5;
@@ -30,10 +29,7 @@ function hashKey({ first, second }: TextHash): number {
 const BLOCK_UNITS = 256;
 export const BLOCK_TOKENS = 64;
 
-/**
- * Returns the keys of a text's whole blocks; each identifies all text up to its end. Keys differ between `isolation`
- * domains.
- */
+/** Returns the keys of a text's whole blocks, each of all text up to its end; they differ by `isolation`. */
 export function blockKeys(text: string, isolation: string): readonly number[] {
   const keys: number[] = [];
   let hash = hashText(isolation, EMPTY_HASH);
@@ -50,13 +46,23 @@ export type NamedPlaces = {
   readonly places: readonly PrefixPlace[];
 };
 
+/** A digest's prompt in blocks up to its position, and the blocks behind it up to the next digest of the newest text. */
+type Prefix = {
+  readonly model: string;
+  readonly needed: number;
+  /** The last of the needed blocks. It is cached only as long as all blocks before it. */
+  readonly last: number;
+  readonly tail: readonly number[];
+  /** Whether another digest follows at the end of the tail. */
+  readonly goesOn: boolean;
+};
+
 /** A simulated prefix cache of blocks with LRU eviction. Of one text, the end is evicted before the start. */
 export class PrefixCache {
   readonly #capacity: number;
   readonly #nowMs: () => number;
-  /** The time of the last use of each cached block, least recently used first. */
   readonly #blocks = new Map<number, number>();
-  readonly #prefixes: BlockPrefixes<number>;
+  readonly #prefixes = new Map<string, Prefix>();
   #observedRetentionMs: number | undefined;
   readonly held: HeldPrefixes;
 
@@ -64,7 +70,6 @@ export class PrefixCache {
     this.#capacity = Math.floor(capacityTokens / BLOCK_TOKENS);
     this.#nowMs = nowMs;
     this.held = new HeldPrefixes(() => ({ used: this.tokens, total: this.#capacity * BLOCK_TOKENS }));
-    this.#prefixes = new BlockPrefixes(this.held, BLOCK_TOKENS);
   }
 
   get tokens(): number {
@@ -76,15 +81,33 @@ export class PrefixCache {
     return this.#observedRetentionMs;
   }
 
-  /** Returns the length of the longest cached prefix, in tokens. */
   cachedTokens(keys: readonly number[]): number {
     return this.#cachedBlocks(keys) * BLOCK_TOKENS;
   }
 
-  /** Stores the prefix, or as much of its start as fits, and updates the digests in it. */
   store(keys: readonly number[], { model, places }: NamedPlaces): void {
-    this.#keep(keys);
-    if (places.length > 0) this.#prefixes.stored({ model, places, blocks: keys }, this.#cachedBlocks(keys));
+    const isFull = this.#keep(keys);
+    const needs = places.map(({ tokens }) => Math.min(keys.length, Math.floor(tokens / BLOCK_TOKENS)));
+    for (const [index, { digest }] of places.entries()) {
+      const [needed = 0, next] = needs.slice(index);
+      const last = keys[needed - 1] ?? Number.NaN;
+      this.#prefixes.set(digest, { model, needed, last, tail: keys.slice(needed, next), goesOn: next !== undefined });
+    }
+    for (const digest of isFull ? [...this.#prefixes.keys()] : places.map((place) => place.digest))
+      this.#report(digest);
+  }
+
+  #report(digest: string): void {
+    const prefix = this.#prefixes.get(digest);
+    if (!prefix || !this.#blocks.has(prefix.last)) {
+      this.#prefixes.delete(digest);
+      this.held.drop(digest);
+      return;
+    }
+    const { model, needed, tail, goesOn } = prefix;
+    const heldTail = this.#cachedBlocks(tail);
+    const tailTokens = goesOn && heldTail === tail.length ? 0 : heldTail * BLOCK_TOKENS;
+    this.held.hold(digest, { model, tokens: needed * BLOCK_TOKENS, tailTokens });
   }
 
   #cachedBlocks(keys: readonly number[]): number {
@@ -92,7 +115,8 @@ export class PrefixCache {
     return missing < 0 ? keys.length : missing;
   }
 
-  #keep(keys: readonly number[]): void {
+  /** Returns whether blocks were evicted. */
+  #keep(keys: readonly number[]): boolean {
     const now = this.#nowMs();
     for (let at = Math.min(keys.length, this.#capacity) - 1; at >= 0; at -= 1) {
       const key = keys[at];
@@ -100,11 +124,12 @@ export class PrefixCache {
       this.#blocks.delete(key);
       this.#blocks.set(key, now);
     }
+    const isFull = this.#blocks.size > this.#capacity;
     for (const [key, usedAt] of this.#blocks) {
-      if (this.#blocks.size <= this.#capacity) return;
+      if (this.#blocks.size <= this.#capacity) break;
       this.#blocks.delete(key);
-      this.#prefixes.removed(key);
       this.#observedRetentionMs = now - usedAt;
     }
+    return isFull;
   }
 }

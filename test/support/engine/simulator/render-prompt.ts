@@ -59,7 +59,6 @@ export function renderAnswered(prompt: Pick<RenderedPrompt, "text">, answer: rea
   return `${prompt.text + answer.map(renderPart).join("")}\n`;
 }
 
-/** Returns the number of whole tokens in the first `units` UTF-16 units of a text. */
 export function wholeTokens(units: number): number {
   return Math.floor(units / TOKEN_UNITS);
 }

@@ -73,7 +73,6 @@ export class SimulatedGeneration {
     return this.#wake !== undefined;
   }
 
-  /** The KV cache tokens that the request may need. */
   get kvTokens(): number {
     return this.#plan.inputTokens + answerLength(this.#plan.answer);
   }
@@ -83,9 +82,7 @@ export class SimulatedGeneration {
     return this.#phase.at === "queue" ? this.#readTokens - this.#hit() : 0;
   }
 
-  /**
-   * Resolves to the output since the last call, or to the next output; undefined after the end. Throws `EngineError`.
-   */
+  /** Resolves to the output since the last call, or to the next one; undefined after the end. Throws `EngineError`. */
   async next(): Promise<GenerateResponse | undefined> {
     while (this.#events.length === 0) {
       if (this.#error) throw this.#error;
@@ -100,9 +97,7 @@ export class SimulatedGeneration {
     return step;
   }
 
-  /**
-   * Starts the generation in a free slot: looks up the prompt in the cache, and restores the state of a continuation.
-   */
+  /** Starts it in a free slot: looks up the prompt in the cache, and restores the state of a continuation. */
   admit(): void {
     const { plan, hit } = { plan: this.#plan, hit: this.#hit() };
     this.#admittedMs = plan.nowMs();
@@ -115,10 +110,7 @@ export class SimulatedGeneration {
     this.flush();
   }
 
-  /**
-   * Runs one step at `atMs` that prefills at most `budget` tokens; returns the number of tokens used. A generation
-   * whose caller does not wait makes no progress.
-   */
+  /** Runs one step that prefills at most `budget` tokens; returns the used ones. It needs a waiting caller. */
   step(atMs: number, budget: number): number {
     if (!this.#wake) return 0;
     const phase = this.#phase;
@@ -141,7 +133,6 @@ export class SimulatedGeneration {
     this.#wake = undefined;
   }
 
-  /** Ends the generation with an error, and wakes its caller. */
   fail(error: EngineError): void {
     if (this.#phase.at === "end") return;
     this.#error = error;
@@ -149,7 +140,6 @@ export class SimulatedGeneration {
     this.flush();
   }
 
-  /** The number of tokens to prefill before the first new one. */
   get #readTokens(): number {
     return this.#plan.inputTokens + this.#plan.continuedTokens;
   }

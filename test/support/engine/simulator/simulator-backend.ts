@@ -22,7 +22,7 @@ import { cutAnswer, planAnswer, tokenIds } from "./planned-answer.ts";
 import { BLOCK_TOKENS, PrefixCache } from "./prefix-cache.ts";
 import { countTokens, LONGEST_TOKEN_BYTES, renderPrompt, wholeTokens } from "./render-prompt.ts";
 import { SimulatedGeneration } from "./simulated-generation.ts";
-import { StepLoop, StepProcess } from "./step-loop.ts";
+import { StepLoop, StickingClock } from "./step-loop.ts";
 
 export type SimulatorOptions = ServedNode & {
   /** The tokens a second that each running generation makes, however many run. */
@@ -44,8 +44,8 @@ export type SimulatorOptions = ServedNode & {
   readonly seed: number;
   /** The number of tokens after which every stream breaks off. Default: none does. */
   readonly failAfterTokens?: number | undefined;
-  /** Whether the steps are timed in a process of their own, which can be stopped. Default: false. */
-  readonly stepProcess?: boolean;
+  /** Whether SIGUSR2 of the process stops the steps, and continues them. Default: false. */
+  readonly sticks?: boolean;
 };
 
 /** The settings that a configuration may leave out. */
@@ -77,21 +77,15 @@ const CAPABILITIES: readonly Capability[] = [
   Capability.CONTINUATION,
 ];
 
-/**
- * A backend without a model: prompts are prefilled one at a time at a configured rate, answers are generated
- * concurrently at another, and prefixes stay in a cache of limited size. It is for load and routing tests, and its
- * description says that it is no model.
- */
+/** A backend without a model, for load and routing: a configured pace, and a prefix cache of limited size. */
 export class SimulatorBackend implements Backend {
   readonly #options: SimulatorOptions;
   readonly #clock: Clock;
   readonly #cache: PrefixCache;
   readonly #loop: StepLoop;
-  readonly #stepProcess: StepProcess | undefined;
   readonly #prefillPerStep: number;
   readonly #progressSteps: number;
   readonly #running = new Set<SimulatedGeneration>();
-  /** The waiting requests in order. */
   readonly #waiting: SimulatedGeneration[] = [];
   /** The unused fraction of the prefill budget, in tokens. */
   #budget = 0;
@@ -104,9 +98,8 @@ export class SimulatorBackend implements Backend {
     const stepMs = 1000 / options.tokensPerSecond;
     this.#prefillPerStep = (options.prefillTokensPerSecond * stepMs) / 1000;
     this.#progressSteps = Math.max(1, Math.round(PROGRESS_MS / stepMs));
-    this.#stepProcess = options.stepProcess ? new StepProcess() : undefined;
     this.#loop = new StepLoop({
-      clock: this.#stepProcess ?? clock,
+      clock: options.sticks ? new StickingClock() : clock,
       stepMs,
       step: (atMs) => this.#step(atMs),
       flush: () => {
@@ -119,19 +112,16 @@ export class SimulatorBackend implements Backend {
     return this.#cache.held;
   }
 
-  /** Does nothing: there is no model to load. */
   async start(): Promise<void> {}
 
-  /** Fails running and waiting requests with ENGINE_DOWN. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#loop.stop();
     for (const generation of [...this.#running, ...this.#waiting]) generation.fail(stopped());
-    this.#stepProcess?.close();
   }
 
   describe(): BackendDescription {
-    return describeSimulator(this.#options, this.#stepProcess?.pid);
+    return describeSimulator(this.#options);
   }
 
   load(): BackendLoad {
@@ -154,7 +144,6 @@ export class SimulatorBackend implements Backend {
     };
   }
 
-  /** Runs one generation, after a wait in the queue if there is no room. Throws `EngineError`. */
   async *generate(request: GenerateRequest, signal: AbortSignal): AsyncGenerator<GenerateResponse, void, void> {
     throwIfLeft(signal);
     if (this.#isClosed) throw stopped();
@@ -169,7 +158,6 @@ export class SimulatorBackend implements Backend {
     }
   }
 
-  /** Resolves to the number of simulated tokens in the rendered prompt, of four UTF-16 units each. */
   async countTokens({ tools, messages }: CountTokensRequest): Promise<number> {
     return countTokens(renderPrompt(tools, messages).text);
   }
@@ -259,11 +247,7 @@ function simulatorRevision({ seed }: Pick<SimulatorOptions, "seed">): string {
   return `simulator-${seed}`;
 }
 
-/**
- * Returns the node's description, with the simulator as its engine. `stepProcess` is the id of the step process, if
- * any.
- */
-function describeSimulator(options: SimulatorOptions, stepProcess: number | undefined): BackendDescription {
+function describeSimulator(options: SimulatorOptions): BackendDescription {
   const models = options.models.map(
     (id): ModelDescription => ({
       id,
@@ -279,10 +263,10 @@ function describeSimulator(options: SimulatorOptions, stepProcess: number | unde
       maxCacheTtl: undefined,
       longestTokenBytes: LONGEST_TOKEN_BYTES,
       keptConversations: 0,
+      dataParallelRanks: 0,
     }),
   );
-  const engineVersion = stepProcess === undefined ? "1" : `1, steps in process ${stepProcess}`;
-  return { engineKind: EngineKind.SIMULATOR, engineVersion, models };
+  return { engineKind: EngineKind.SIMULATOR, engineVersion: "1", models };
 }
 
 function stopped(): EngineError {

@@ -1,6 +1,3 @@
-import { type ChildProcessByStdio, spawn } from "node:child_process";
-import { createInterface } from "node:readline";
-import type { Readable, Writable } from "node:stream";
 import { type MonotonicClock, systemClock } from "../../../../deploy/runtime/time/clock.ts";
 
 /** The most overdue steps that are run at once after the process was suspended; older ones are skipped. */
@@ -8,14 +5,11 @@ const MAX_CATCH_UP = 32;
 
 type StepLoopOptions = {
   readonly clock: MonotonicClock;
-  /** The duration of a step, in milliseconds. */
   readonly stepMs: number;
-  /** Runs one step, due at `atMs`. Returns whether there is more work. */
   readonly step: (atMs: number) => boolean;
   readonly flush: () => void;
 };
 
-/** Drives the simulated engine: runs and counts steps while there is work. */
 export class StepLoop {
   readonly #options: StepLoopOptions;
   #cancel: (() => void) | undefined;
@@ -63,62 +57,26 @@ export class StepLoop {
   }
 }
 
-/**
- * Echoes the id of every line `<id> <ms>` after that many milliseconds. It ends when its input closes; the node handles
- * Ctrl-C.
- */
-const TIMER = `
-process.on("SIGINT", () => {});
-process.on("SIGTERM", () => {});
-require("node:readline").createInterface({ input: process.stdin }).on("line", (line) => {
-  const [id, ms] = line.split(" ");
-  setTimeout(() => process.stdout.write(id + "\\n"), Number(ms));
-});`;
-
-/**
- * A clock whose timers run in a separate process, as an accelerator keeps its own time: while that process is stopped
- * no timer fires, but the node keeps running.
- */
-export class StepProcess implements MonotonicClock {
-  readonly #child: ChildProcessByStdio<Writable, Readable, null>;
-  readonly #due = new Map<string, () => void>();
-  #timers = 0;
+/** A clock whose timers do not fire while it is stuck, as with a hung accelerator: SIGUSR2 sets and releases it. */
+export class StickingClock implements MonotonicClock {
+  #stuck = false;
+  readonly #due: (() => void)[] = [];
 
   constructor() {
-    this.#child = spawn(process.execPath, ["--eval", TIMER], { stdio: ["pipe", "pipe", "inherit"] });
-    // A lost process is treated as a stopped one.
-    this.#child.on("error", () => {});
-    this.#child.stdin.on("error", () => {});
-    createInterface({ input: this.#child.stdout }).on("line", (id) => {
-      const run = this.#due.get(id);
-      this.#due.delete(id);
-      run?.();
+    process.on("SIGUSR2", () => {
+      this.#stuck = !this.#stuck;
+      if (!this.#stuck) for (const run of this.#due.splice(0)) run();
     });
   }
 
-  /** The id of the process; 0 if it could not be started. */
-  get pid(): number {
-    return this.#child.pid ?? 0;
-  }
-
-  /** The monotonic time of this process, in milliseconds. */
   nowMs(): number {
     return systemClock.nowMs();
   }
 
-  /**
-   * Calls `run` when the other process reports that `ms` milliseconds have passed; the returned function cancels it.
-   */
   after(ms: number, run: () => void): () => void {
-    this.#timers += 1;
-    const id = String(this.#timers);
-    this.#due.set(id, run);
-    this.#child.stdin.write(`${id} ${ms}\n`);
-    return () => this.#due.delete(id);
-  }
-
-  close(): void {
-    this.#due.clear();
-    this.#child.kill("SIGKILL");
+    return systemClock.after(ms, () => {
+      if (this.#stuck) this.#due.push(run);
+      else run();
+    });
   }
 }

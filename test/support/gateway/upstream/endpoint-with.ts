@@ -20,6 +20,7 @@ export function endpointWith(given: Partial<EndpointView> & { readonly address: 
     decodeTokensPerSecond: undefined,
     retentionMs: undefined,
     evictedBeforeMs: undefined,
+    startedAtMs: 0,
     ...given,
   };
 }

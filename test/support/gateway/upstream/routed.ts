@@ -3,10 +3,11 @@ import { EngineError } from "../../../../engine/errors.ts";
 import type { Event } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { FaultyWire } from "../../engine/faulty-wire.ts";
 import type { Script } from "../../engine/scripted-backend.ts";
-import { type RunningEngine, startEngine } from "../../engine/start-engine.ts";
+import type { RunningEngine } from "../../engine/start-engine.ts";
 import { textAnswer } from "../../events/events.ts";
 import { preferred } from "../../preferred.ts";
 import { FrontRig, type FrontRigOptions } from "../front-rig.ts";
+import { engineOf } from "../own-services.ts";
 
 export const hello: Script = () => [textAnswer("Hello.")];
 
@@ -24,11 +25,7 @@ export const staysAt = (...steps: readonly (readonly Event[])[]): Script =>
     await new Promise(() => {});
   };
 
-export async function engine(script: Script, slots = 1_000): Promise<RunningEngine> {
-  const running = await startEngine(script, { slots });
-  onTestFinished(() => running.stop());
-  return running;
-}
+export const engine = (script: Script, slots = 1_000) => engineOf(script, { slots });
 
 export async function wireTo({ address }: { readonly address: string }): Promise<FaultyWire> {
   const wire = await FaultyWire.start(address);

@@ -7,10 +7,7 @@ const STEP_MS = 20;
 
 type Timed = { readonly clock: VirtualClock };
 
-/**
- * Advances virtual time until `done`, in steps of `stepMs` milliseconds, 20 by default: the network needs event loop
- * turns in between.
- */
+/** Advances virtual time in steps until `done`: the network needs event loop turns in between. */
 export async function settleUntil(
   { clock }: Timed,
   done: () => boolean,

@@ -1,17 +1,14 @@
 import { checkConfig } from "../../../../deploy/runtime/config/load-config.ts";
 import { AdmissionController } from "../../../../gateway/upstream/admission/admission-controller.ts";
 import { clustersSchema } from "../../../../gateway/upstream/cluster-settings.ts";
-import { Balancer } from "../../../../gateway/upstream/load-balancing/balancer.ts";
 import { EndpointSet } from "../../../../gateway/upstream/load-balancing/endpoint-set.ts";
 import type { EndpointView } from "../../../../gateway/upstream/load-balancing/endpoint-view.ts";
+import { createPolicy } from "../../../../gateway/upstream/load-balancing/policies.ts";
 import { PrefixIndex } from "../../../../gateway/upstream/load-balancing/prefix-index.ts";
 import { WorkLedger } from "../../../../gateway/upstream/load-balancing/work-ledger.ts";
 import { VirtualClock } from "../../virtual-clock.ts";
 
-/**
- * Makes admission in virtual time in front of endpoint views; a member is its address. `given` overrides the cluster's
- * default settings; `change` replaces a view as a change of the endpoint's health does.
- */
+/** Makes admission in front of endpoint views; `change` replaces one as a change of its health does. */
 export function viewedAdmission(endpoints: readonly EndpointView[], given: object = {}, work = new WorkLedger()) {
   const clock = new VirtualClock();
   const [settings] = checkConfig(clustersSchema, [{ type: "static", model: "m", endpoints: [], ...given }], "test");
@@ -25,7 +22,7 @@ export function viewedAdmission(endpoints: readonly EndpointView[], given: objec
     for (const listener of listeners) listener();
   };
   const cluster = {
-    ...{ settings, endpointSet, prefixes: new PrefixIndex(), mayHaveEndpoints: true, announcedMs: 0 },
+    ...{ settings, endpointSet, mayHaveEndpoints: true, announcedMs: 0 },
     member: (address: string) => address,
     onMembersChange: () => () => {},
     onHealthChange: (listener: () => void) => {
@@ -33,6 +30,8 @@ export function viewedAdmission(endpoints: readonly EndpointView[], given: objec
       return () => {};
     },
   };
-  const admission = new AdmissionController(cluster, new Balancer(cluster, work, clock, () => 0.5), clock, () => 0.5);
+  const random = () => 0.5;
+  const policy = createPolicy(settings.lbPolicy, { prefixes: new PrefixIndex(), work, clock, random });
+  const admission = new AdmissionController(cluster, policy, clock, random);
   return { clock, endpointSet, admission, change };
 }

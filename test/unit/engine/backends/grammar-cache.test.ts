@@ -26,32 +26,6 @@ test("an owner beyond its share evicts its own values, not those of others", () 
   expect(cache.bytes).toBe(80);
 });
 
-test("a share counts the owner's current values only, without evicted or replaced ones", () => {
-  const cache = cacheOf(100, 50);
-  cache.set("a", 1, 50, "one");
-  cache.set("a", 2, 40, "other");
-  cache.set("b", 3, 50, "one");
-  expect(["a", "b"].map((key) => cache.get(key))).toEqual([2, 3]);
-  cache.set("c", 4, 50, "one");
-  expect(["a", "b", "c"].map((key) => cache.get(key))).toEqual([2, undefined, 4]);
-  expect(cache.bytes).toBe(90);
-});
-
-test("an owner beyond its share loses its least recently used value", () => {
-  const cache = cacheOf(100, 50);
-  cache.set("a", 1, 20, "one");
-  cache.set("b", 2, 20, "one");
-  cache.get("a");
-  cache.set("c", 3, 20, "one");
-  expect(["a", "b", "c"].map((key) => cache.get(key))).toEqual([1, undefined, 3]);
-});
-
-test("a key that is set again is counted once", () => {
-  const cache = cacheOf(100);
-  for (let i = 0; i < 10; i += 1) cache.set("a", i, 60, "one");
-  expect([cache.get("a"), cache.bytes]).toEqual([9, 60]);
-});
-
 test.each([
   [100, 100],
   [200, 100],

@@ -2,10 +2,8 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { digestOf, type GrammarInput, grammarOf, worthReading } from "../../../../engine/caller-work/grammar-input.ts";
-import { EngineError } from "../../../../engine/errors.ts";
 import { GrammarRules } from "../../../../engine/gbnf/grammar-rules.ts";
 import { toGrammar } from "../../../../engine/grammar/values/json-schema.ts";
-import { builtInProfiles } from "../../../../engine/profiles/profile.ts";
 import { WorkBudget } from "../../../../engine/work-budget.ts";
 import { HOSTILE_SHAPES } from "../../../support/schemas/hostile-schema.ts";
 import { SeededRandom } from "../../../support/seeded-random.ts";
@@ -15,21 +13,9 @@ import { markersOf } from "../output-parser/families.ts";
 const ROOT = join(import.meta.dirname, "../../../..");
 /** The work budget of one grammar, as documented. */
 const WORK = 50_000;
-/** A time that no grammar takes, in milliseconds: many times that of the budget on an idle machine. */
-const MUCH_TOO_LONG_MS = 5000;
 const SIZES = sizeOf({ quick: 1, exhaustive: 2, promised: 4 });
 
 type Promised = "answer" | "strict answer" | "strict tool" | "tool beside a strict one" | "tool that must be called";
-const PROMISES: readonly Promised[] = [
-  "answer",
-  "strict answer",
-  "strict tool",
-  "tool beside a strict one",
-  "tool that must be called",
-];
-const PROFILES = builtInProfiles()
-  .map(({ name }) => name)
-  .filter((name) => markersOf(name).toolCall !== undefined);
 
 function wish(schema: string, promised: Promised, profile: string): GrammarInput {
   const isAnswer = promised.endsWith("answer");
@@ -48,47 +34,21 @@ function wish(schema: string, promised: Promised, profile: string): GrammarInput
   };
 }
 
-/** Writes the grammar in a bounded time; throws anything but INVALID_SCHEMA. */
-function made(input: GrammarInput): string | undefined {
-  const beganMs = performance.now();
-  try {
-    return grammarOf(input).text;
-  } catch (error) {
-    if (!(error instanceof EngineError && error.reason === "INVALID_SCHEMA")) throw error;
-    expect(error.facts.field).toMatch(
-      /^(?:tools(?:\.0\.parameters_json_schema)?|output_constraint\.json_schema\.schema_json)$/,
-    );
-    return undefined;
-  } finally {
-    expect(performance.now() - beganMs).toBeLessThan(MUCH_TOO_LONG_MS);
-  }
-}
-
 const hostile = Object.entries(HOSTILE_SHAPES).map(([name, shape], at) => ({
   name,
-  /** The schemas of the shape, as texts. */
   schemas: [20, 45, 100, 3].slice(0, SIZES).map((size) => JSON.stringify(shape(new SeededRandom(at), size))),
-  profiles: SIZES > 1 ? PROFILES : [PROFILES[at % PROFILES.length] ?? "hermes"],
-  /** The strictness with which a profile is tried; over all shapes every combination. */
-  promisesOf: (profile: number) => (SIZES > 2 ? PROMISES : [PROMISES[(at + profile) % PROMISES.length] ?? "answer"]),
 }));
 
-describe.each(hostile)("$name", ({ schemas, profiles, promisesOf }) => {
-  test("becomes a grammar within the budget, or is refused as a schema, whatever was strict", () => {
-    for (const [i, schema] of schemas.entries()) {
-      // Every profile once; the profile changes little of a schema's cost.
-      for (const [at, profile] of profiles.entries())
-        if (i === 0 || at === i || at === i + 1)
-          for (const promised of promisesOf(at)) made(wish(schema, promised, profile));
-      const budget = new WorkBudget(WORK);
-      try {
-        toGrammar(JSON.parse(schema), new GrammarRules(budget));
-      } catch (error) {
-        expect(error).toMatchObject({ reason: "INVALID_SCHEMA" });
-      }
-      expect(budget.spent).toBeLessThan(2 * WORK);
+test.each(hostile)("$name becomes a grammar within the budget, or is refused as a schema", ({ schemas }) => {
+  for (const schema of schemas) {
+    const budget = new WorkBudget(WORK);
+    try {
+      toGrammar(JSON.parse(schema), new GrammarRules(budget));
+    } catch (error) {
+      expect(error).toMatchObject({ reason: "INVALID_SCHEMA" });
     }
-  });
+    expect(budget.spent).toBeLessThan(2 * WORK);
+  }
 });
 
 /** A valid schema that exceeds the budget. */
@@ -214,7 +174,7 @@ describe("honest schemas", () => {
   const folder = join(ROOT, "test/agent-requests");
   const recorded = readdirSync(folder)
     .filter((file) => file.endsWith(".json"))
-    .map((file) => ({ file, tools: toolsIn(JSON.parse(readFileSync(join(folder, file), "utf8"))) }))
+    .map((file) => ({ file, tools: toolsIn(JSON.parse(readFileSync(join(folder, file), "utf8")).body) }))
     .filter(({ tools }) => tools.length > 0);
 
   test.each(recorded)("of the tools in $file are all enforced", ({ tools }) => {
@@ -222,27 +182,6 @@ describe("honest schemas", () => {
       const input = { ...wish("{}", "tool that must be called", profile), tools };
       expect(grammarOf(input)).toMatchObject({ gaveUp: false, text: expect.stringContaining("root ::= ") });
     }
-  });
-
-  test("may be large and refer to each other", () => {
-    const kind = (i: number) => ({
-      type: "object",
-      properties: {
-        kind: { const: `kind-${i}` },
-        ...Object.fromEntries(
-          Array.from({ length: 12 }, (_, j) => [`property_${j}`, { type: "string", description: "d".repeat(40) }]),
-        ),
-        next: { anyOf: [{ $ref: `#/$defs/k${(i * 7 + 3) % 24}` }, { type: "null" }] },
-      },
-      required: ["kind"],
-      additionalProperties: false,
-    });
-    const schema = JSON.stringify({
-      oneOf: Array.from({ length: 24 }, (_, i) => ({ $ref: `#/$defs/k${i}` })),
-      $defs: Object.fromEntries(Array.from({ length: 24 }, (_, i) => [`k${i}`, kind(i)])),
-    });
-    expect(schema.length).toBeGreaterThan(25_000);
-    expect(grammarOf(wish(schema, "strict answer", "hermes"))).toMatchObject({ gaveUp: false });
   });
 });
 

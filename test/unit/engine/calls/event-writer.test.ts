@@ -37,14 +37,6 @@ function reader(maxDelayMs = 0, sendsTokens = true, minGapMs = 0) {
 const textsOf = (messages: readonly (readonly Event[])[]) =>
   messages.map((events) => events.map(({ kind }) => (kind?.$case === "blockDelta" ? kind.value.text : kind?.$case)));
 
-test("without a delay every step is sent as a message of its own", () => {
-  const { messages, writer } = reader();
-  const steps = [[started()], [textStart(0), delta(0, "a")], [delta(0, "b")], [blockEnd(0), finished()]];
-  for (const step of steps) writer.add(stepOf(step));
-  expect(messages).toEqual(steps);
-  expect(messages[2]).toBe(steps[2]);
-});
-
 test("with a delay later deltas are batched, the first and all other events sent at once", async () => {
   const { messages, writer, clock } = reader(8);
   writer.add(stepOf([started()]));
@@ -62,73 +54,6 @@ test("with a delay later deltas are batched, the first and all other events sent
   expect(messages).toHaveLength(4);
 });
 
-test("deltas within the least time after a message are batched at its end", async () => {
-  const { messages, writer, clock } = reader(0, true, 4);
-  writer.add(stepOf([textStart(0), delta(0, "a")]));
-  writer.add(stepOf([delta(0, "b")]));
-  await clock.advance(3);
-  writer.add(stepOf([delta(0, "c")]));
-  expect(textsOf(messages)).toEqual([["blockStarted", "a"]]);
-  await clock.advance(1);
-  expect(textsOf(messages).slice(1)).toEqual([["b", "c"]]);
-  await clock.advance(4);
-  writer.add(stepOf([delta(0, "d")]));
-  expect(textsOf(messages).slice(2)).toEqual([["d"]]);
-  writer.add(stepOf([delta(0, "e")]));
-  writer.add(stepOf([blockEnd(0), finished()]));
-  expect(textsOf(messages).slice(3)).toEqual([["e", "blockEnded", "finished"]]);
-  await clock.advance(100);
-  expect(messages).toHaveLength(4);
-});
-
-test("a first delta on its own is not held", () => {
-  const { messages, writer } = reader(1_000);
-  writer.add(stepOf([started(), textStart(0)]));
-  writer.add(stepOf([delta(0, "a")]));
-  writer.add(stepOf([delta(0, "b")]));
-  expect(textsOf(messages)).toEqual([["started", "blockStarted"], ["a"]]);
-});
-
-test.each([
-  ["32 events", 32, 10],
-  ["16 KiB of text", 4, 4_096],
-])("%s are not held any longer", (_, count, length) => {
-  const { messages, writer } = reader(1_000);
-  writer.add(stepOf([textStart(0), delta(0, "first")]));
-  for (let at = 0; at < count; at += 1) writer.add(stepOf([delta(0, "x".repeat(length))]));
-  expect(messages).toHaveLength(2);
-  expect(messages[1]).toHaveLength(count);
-});
-
-test("a step of many events is split into messages, in order", () => {
-  const { messages, writer } = reader();
-  const events = [textStart(0), ...Array.from({ length: 70 }, (_, at) => delta(0, `${at} `)), blockEnd(0)];
-  writer.add(stepOf(events));
-  expect(messages.map((message) => message.length)).toEqual([32, 32, 8]);
-  expect(messages.flat()).toEqual(events);
-  writer.add(stepOf([delta(1, "x".repeat(20_000)), delta(1, "y".repeat(10)), delta(1, "z".repeat(20_000))]));
-  expect(textsOf(messages.slice(3)).map((texts) => texts.map((text) => text?.[0]))).toEqual([["x"], ["y"], ["z"]]);
-});
-
-test("while the reader is behind, adjacent deltas are joined and nothing is written", () => {
-  const { messages, state, writer, catchUp } = reader();
-  state.ready = false;
-  writer.add(stepOf([textStart(0), delta(0, "a")]));
-  for (const text of ["b", "c"]) writer.add(stepOf([delta(0, text)]));
-  writer.add(stepOf([blockEnd(0), textStart(1), delta(1, "d")]));
-  writer.add(stepOf([delta(1, "e")]));
-  writer.add(stepOf([blockEnd(1)]));
-  expect(messages).toHaveLength(1);
-  catchUp();
-  expect(textsOf(messages)).toEqual([
-    ["blockStarted", "a"],
-    ["bc", "blockEnded", "blockStarted", "de", "blockEnded"],
-  ]);
-  writer.add(stepOf([delta(1, "f")]));
-  writer.add(stepOf([delta(1, "g")]));
-  expect(textsOf(messages).slice(2)).toEqual([["f"], ["g"]]);
-});
-
 test("joined deltas keep the log probabilities of all their tokens", () => {
   const { messages, state, writer, catchUp } = reader();
   const withLogprob = (token: string): Event => {
@@ -139,34 +64,6 @@ test("joined deltas keep the log probabilities of all their tokens", () => {
   for (const token of ["a", "b", "c"]) writer.add(stepOf([withLogprob(token)]));
   catchUp();
   expect(messages[1]).toMatchObject([{ kind: { value: { text: "bc", logprobs: [{ token: "b" }, { token: "c" }] } } }]);
-});
-
-test("the writer is full only while the reader is behind and a message's worth is held", async () => {
-  const { messages, state, writer, catchUp } = reader();
-  writer.add(stepOf([delta(0, "x".repeat(20_000))]));
-  expect(writer.full).toBe(false);
-  state.ready = false;
-  writer.add(stepOf([delta(0, "a")]));
-  expect(writer.full).toBe(false);
-  writer.add(stepOf([delta(0, "x".repeat(20_000))]));
-  expect(writer.full).toBe(true);
-  const room = writer.room(new AbortController().signal).then(() => "room");
-  catchUp();
-  expect(await room).toBe("room");
-  expect(writer.full).toBe(false);
-  expect(messages).toHaveLength(3);
-});
-
-test("a wait for room ends with its signal", async () => {
-  const { state, writer } = reader();
-  state.ready = false;
-  writer.add(stepOf([delta(0, "a")]));
-  const leave = new AbortController();
-  const room = writer.room(leave.signal);
-  leave.abort();
-  await room;
-  await writer.room(leave.signal);
-  expect(writer.full).toBe(false);
 });
 
 test("flush sends held events also to a slow reader, close drops them", async () => {

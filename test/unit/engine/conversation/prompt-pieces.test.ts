@@ -82,27 +82,13 @@ const WORDS: readonly (readonly [tokenizer: string, word: RegExp])[] = [
 test.each(WORDS)("a text has the same words in pieces, as %s splits them", (_tokenizer, word) => {
   const random = new SeededRandom(20_261_123);
   const signs: readonly [string, ...string[]] = [
-    "a",
-    "b",
-    "B",
-    "é",
-    "漢",
-    "字",
     " ",
     "  ",
-    "\n",
     "\r\n",
-    "\t",
-    "1",
     "23",
-    ".",
-    ",",
     "'s",
     "//",
-    "}",
-    "🚀",
-    "\u0301",
-    "\u00a0",
+    ..."abBé漢字\n\t1.,}🚀\u0301\u00a0",
   ];
   const wordsOf = (text: string) => text.match(word) ?? [];
   for (let round = 0; round < 300; round += 1) {

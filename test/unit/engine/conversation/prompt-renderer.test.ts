@@ -57,10 +57,6 @@ describe("a conversation packed for a thread gives the same prompt", () => {
   const cases: readonly [what: string, conversation: Conversation][] = [
     ["of many messages", talk(many.map((line, at) => (at % 2 ? assistant(text(line)) : user(line))))],
     ["of a message of many texts", talk([{ role: Role.USER, parts: many.map(text) }])],
-    [
-      "of a message of many calls",
-      talk([user("a"), assistant(...many.map((line) => call("f", `"${line}"`))), user("b")]),
-    ],
     ["of a result of many texts", talk([user("a"), assistant(call("f", "{}")), results(...many)])],
     [
       "of texts around reasoning and calls",
@@ -68,7 +64,6 @@ describe("a conversation packed for a thread gives the same prompt", () => {
     ],
     ["with a mark among its texts", talk([{ role: Role.USER, parts: [text("a"), marked, text("b")] }])],
     ["with tools", talk([system("s"), user("a")], { tools: [tool("f", "does"), tool("g", "does not")] })],
-    ["of nothing", talk([])],
   ];
   test.each(cases)("%s", async (_what, conversation) => {
     expect(await onThread(conversation)).toEqual(new PromptRenderer(format()).render(conversation));
@@ -104,50 +99,15 @@ describe("a conversation that cannot be rendered is the caller's error, with its
   const nested = (levels: number) => `${"[".repeat(levels)}${"]".repeat(levels)}`;
   const filler = Array.from({ length: 9 }, (_, at) => user(`fine ${at}`));
 
+  const refused = talk([...filler.slice(0, 4), user("no"), ...filler]);
+  const refusedTool = talk(filler, { tools: [tool("a", ""), tool("no", "")] });
+  const damaged = talk([user("X"), user("<|im_end|>")]);
+  const deep = talk(filler, { tools: [{ ...tool("f", ""), parametersJsonSchema: `{"a":${nested(9000)}}` }] });
   const faults: readonly [what: string, source: string, of: Conversation, reason: string, path: string][] = [
-    [
-      "a template that throws on message 4",
-      picky,
-      talk([...filler.slice(0, 4), user("no"), ...filler]),
-      "INVALID_REQUEST",
-      "messages[4]",
-    ],
-    [
-      "a template that throws on the last message",
-      picky,
-      talk([...filler, user("no")]),
-      "INVALID_REQUEST",
-      "messages[9]",
-    ],
-    ["a template that throws on the only message", picky, talk([user("no")]), "INVALID_REQUEST", "messages[0]"],
-    [
-      "a template that throws on a tool",
-      picky,
-      talk(filler, { tools: [tool("a", ""), tool("no", "")] }),
-      "INVALID_REQUEST",
-      "tools[1]",
-    ],
-    [
-      "a template that damages a placeholder",
-      shouting,
-      talk([user("X"), user("<|im_end|>")]),
-      "INVALID_REQUEST",
-      "messages[1]",
-    ],
-    [
-      "a schema of a tool that is nested too deep",
-      SOURCE,
-      talk(filler, { tools: [{ ...tool("f", ""), parametersJsonSchema: `{"a":${nested(9000)}}` }] }),
-      "INVALID_SCHEMA",
-      "tools[0].parameters_json_schema",
-    ],
-    [
-      "a schema of a tool that is null",
-      SOURCE,
-      talk(filler, { tools: [{ ...tool("f", ""), parametersJsonSchema: "null" }] }),
-      "INVALID_SCHEMA",
-      "tools[0].parameters_json_schema",
-    ],
+    ["a template that throws on message 4", picky, refused, "INVALID_REQUEST", "messages[4]"],
+    ["a template that throws on a tool", picky, refusedTool, "INVALID_REQUEST", "tools[1]"],
+    ["a template that damages a placeholder", shouting, damaged, "INVALID_REQUEST", "messages[1]"],
+    ["a deeply nested schema of a tool", SOURCE, deep, "INVALID_SCHEMA", "tools[0].parameters_json_schema"],
   ];
   test.each(faults)("%s", async (_what, source, conversation, reason, path) => {
     const failure: unknown = await onThread(conversation, source).catch((error: unknown) => error);
@@ -186,8 +146,6 @@ describe("a conversation that cannot be rendered is the caller's error, with its
       "arguments that are not closed, a hundred thousand brackets long",
       talk([user("a"), assistant(call("f", "[".repeat(100_000)))]),
     ],
-    ["arguments that are null", talk([user("a"), assistant(call("f", "null"))])],
-    ["members that are null", talk([user("a"), assistant(call("f", '{"a":null,"items":null,"__proto__":null}'))])],
     [
       "unpaired surrogates",
       talk([user("\ud800 \udc00"), assistant(call("f", '{"\\ud800":"\\udfff"}')), toolResult("\udbff")]),
@@ -195,11 +153,6 @@ describe("a conversation that cannot be rendered is the caller's error, with its
     [
       "the edges of placeholders",
       talk([user("\u0001a:0\u0001 \\u0001"), assistant(call("f", '{"\\u0001":"\u0001"}'))]),
-    ],
-    ["control tokens, whole and in halves", talk([user("<|im_end|><|im_"), user("start|>system")])],
-    [
-      "names of methods as arguments",
-      talk([user("a"), assistant(call("f", '{"items":[1],"get":{"keys":2}}')), user("b")]),
     ],
   ];
   test.each(harmless)("%s can be rendered", async (_what, conversation) => {

@@ -4,7 +4,6 @@ import { type ToolCallGrammarOptions, toolCallGrammar } from "../../../../engine
 import { loadProfile } from "../../../../engine/profiles/profile.ts";
 import { argumentTypes } from "../../../../engine/tool-calls/argument-types.ts";
 import { formOf, type ToolCallMarkers } from "../../../../engine/tool-calls/forms.ts";
-import { loadLlama } from "../../../support/engine/load-llama.ts";
 import { FAMILIES, optionsOf, type SampleCall } from "../output-parser/families.ts";
 import { parsePieces } from "../output-parser/parse-output.ts";
 import { matcherOf } from "./gbnf-matcher.ts";
@@ -42,8 +41,6 @@ const WRONG: readonly SampleCall[] = [
 
 /** Their templates join several calls in a way that the profile does not describe. */
 const ONE_CALL_ONLY = ["deepseek-v3", "deepseek-r1"];
-
-const llama = await loadLlama();
 
 function grammarOf(profile: string, more: Partial<ToolCallGrammarOptions> = {}): string {
   const markers = callMarkers(profile);
@@ -95,10 +92,6 @@ describe.each(WRITTEN)("a mandatory call, as $profile writes it", ({ profile, wr
     const reading = formOf(markers).reading(markers, { names: new Set(), argumentTypes: () => undefined });
     expect(openers.flatMap(({ mark, isKept }) => (isKept ? [] : [mark]))).toEqual(reading?.openers);
     expect(openers.some(({ isKept }) => isKept)).toBe(reading?.opensAtBrace);
-  });
-
-  test.skipIf(llama === undefined)("has a grammar that llama.cpp accepts", async () => {
-    await expect(llama?.createGrammar({ grammar: grammarOf(profile, { maxCalls: 32 }) })).resolves.toBeDefined();
   });
 });
 

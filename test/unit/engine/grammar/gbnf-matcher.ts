@@ -1,12 +1,12 @@
 /** An expression of a grammar, parsed from its text. */
-export type Node =
+type Node =
   | { readonly kind: "chars"; readonly isNot: boolean; readonly ranges: readonly (readonly [number, number])[] }
   | { readonly kind: "sequence" | "choice"; readonly nodes: readonly Node[] }
   | { readonly kind: "repeat"; readonly node: Node; readonly min: number; readonly max: number }
   | { readonly kind: "rule"; readonly name: string };
 
 /** Parses a GBNF grammar independently of the code that writes it. */
-export function readGrammar(grammar: string): ReadonlyMap<string, Node> {
+function readGrammar(grammar: string): ReadonlyMap<string, Node> {
   const lines = grammar.trimEnd().split("\n");
   return new Map(
     lines.map((line) => {

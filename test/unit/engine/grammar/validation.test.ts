@@ -4,7 +4,7 @@ import { SchemaValidator } from "../../../../engine/grammar/validation/schema-va
 import { WorkBudget } from "../../../../engine/work-budget.ts";
 import type { GenerateRequest } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { tool } from "../../../support/engine/canonical.ts";
-import { blockEnd, delta, reasoningStart, textStart, toolCallStart } from "../../../support/events/events.ts";
+import { blockEnd, delta, textStart, toolCallStart } from "../../../support/events/events.ts";
 import { independentValidator } from "../../../support/schemas/independent-validator.ts";
 import { SCHEMA_CASES } from "./schema-cases.ts";
 
@@ -76,24 +76,12 @@ test("a schema whose readings double with each level exceeds the budget and refu
   expect(allows(doubling, deep(100))).toBe(true);
 });
 
-test("a value beyond the depth limit is not refused", () => {
-  const list = { type: "array", items: { $ref: "#" } };
-  expect(allows(list, "[".repeat(500) + "]".repeat(500))).toBe(true);
-  expect(allows({ items: { $ref: "#" } }, `${"[".repeat(5000)}${"]".repeat(5000)}`)).toBe(true);
-});
-
 test("an exponential pattern is matched in linear time, and one beyond the budget refuses nothing", () => {
   const text = (length: number) => `${"a".repeat(length)}!`;
   for (const pattern of ["(a+)+$", "^(a|a)*$", "^(a|aa)+$", "^((a*)*)*$", "^(.*a){6}$"]) {
     expect(allows({ pattern }, JSON.stringify(text(4000))), pattern).toBe(false);
   }
   expect(allows({ pattern: "^((a?){999999}){999999}b$" }, JSON.stringify(text(5000)))).toBe(true);
-});
-
-test("finds two equal items in a list of 45,000", () => {
-  const list = Array.from({ length: 45_000 }, (_, i) => [i]);
-  const schema = { uniqueItems: true };
-  expect([allows(schema, JSON.stringify(list)), allows(schema, JSON.stringify([...list, [7]]))]).toEqual([true, false]);
 });
 
 describe("checks beyond the budget are not made", () => {
@@ -175,8 +163,6 @@ describe("complete texts are checked against their schema", () => {
   test.each<[name: string, Asked, start: ReturnType<typeof textStart>, text: string, complete?: boolean]>([
     ["a valid answer", answer(true), textStart(0), '{"n":"aa"}'],
     ["valid arguments", tools(true), call, '{"n":"a"}'],
-    ["reasoning", answer(true), reasoningStart(0), "so"],
-    ["text beside tools", tools(true), textStart(0), "so"],
     ["an unknown tool", tools(true), toolCallStart(0, "get"), "{}"],
     ["a truncated answer", answer(true), textStart(0), '{"n":', false],
     ["an answer with an invalid schema", answer(false, { type: "x" }), textStart(0), "{}"],

@@ -3,23 +3,57 @@ import { EngineError } from "../../../../engine/errors.ts";
 import { Throughput } from "../../../../engine/load/throughput.ts";
 import { type Finished, FinishReason } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 
-function finished(uncached: number, prefillSeconds: number, output: number, decodeSeconds: number): Finished {
-  const span = (seconds: number) => ({ seconds, nanos: 0 });
+function finished(
+  uncached: number,
+  prefillSeconds: number,
+  output: number,
+  decodeSeconds: number,
+  queueSeconds: number | "unknown" = 0,
+): Finished {
+  const span = (seconds: number) => ({
+    seconds: Math.floor(seconds),
+    nanos: Math.round((seconds - Math.floor(seconds)) * 1e9),
+  });
   const usage = { cachedInputTokens: 50, cacheWriteTokens: 0, outputTokens: output, reasoningTokens: 0 };
   return {
     reason: FinishReason.STOP,
     usage: { ...usage, inputTokens: 50 + uncached },
-    timings: { queue: span(0), prefill: span(prefillSeconds), decode: span(decodeSeconds) },
+    timings: {
+      queue: queueSeconds === "unknown" ? undefined : span(queueSeconds),
+      prefill: span(prefillSeconds),
+      decode: span(decodeSeconds),
+    },
   };
 }
 
-test("rates are moving averages in which the newest generation weighs a fifth", () => {
+test("the decode rate is a moving average in which the newest generation weighs a fifth", () => {
   const throughput = new Throughput(() => 0);
   expect(throughput.rates()).toMatchObject({ prefillTokensPerSecond: undefined, decodeTokensPerSecond: undefined });
   throughput.add(finished(1_000, 2, 100, 2), undefined);
-  expect(throughput.rates()).toMatchObject({ prefillTokensPerSecond: 500, decodeTokensPerSecond: 50 });
+  expect(throughput.rates()).toMatchObject({ decodeTokensPerSecond: 50 });
   throughput.add(finished(1_000, 1, 100, 1), undefined);
-  expect(throughput.rates()).toMatchObject({ prefillTokensPerSecond: 600, decodeTokensPerSecond: 60 });
+  expect(throughput.rates()).toMatchObject({ decodeTokensPerSecond: 60 });
+});
+
+/** The time of a prefill at 12,000 tokens a second, with 60 ms beside it. */
+const took = (tokens: number) => tokens / 12_000 + 0.06;
+
+test("the prefill rate is that of long prompts which did not wait: cached and queued turns change nothing", () => {
+  const throughput = new Throughput(() => 0);
+  throughput.add(finished(100_000, took(100_000), 100, 2), undefined);
+  const alone = throughput.rates().prefillTokensPerSecond;
+  expect(alone).toBeGreaterThan(11_900);
+  expect(alone).toBeLessThan(12_000);
+  for (let turn = 0; turn < 10; turn += 1) {
+    throughput.add(finished(500, took(500), 100, 2), undefined);
+    throughput.add(finished(500, 3 + took(500), 100, 2, "unknown"), undefined);
+    throughput.add(finished(20_000, took(20_000), 100, 2, 3), undefined);
+    throughput.add(finished(20_000, 3 + took(20_000), 100, 2, "unknown"), undefined);
+  }
+  expect(throughput.rates().prefillTokensPerSecond).toBe(alone);
+  // A prompt counts by its tokens: the sum of tokens over the sum of seconds.
+  throughput.add(finished(5_000, 10, 100, 2), undefined);
+  expect(throughput.rates().prefillTokensPerSecond).toBeCloseTo(95_000 / (0.9 * took(100_000) + 10));
 });
 
 test("tokens of another node do not count for the rates", () => {

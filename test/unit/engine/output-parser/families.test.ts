@@ -1,22 +1,13 @@
 import { describe, expect, test } from "vitest";
 import { JsonScanner } from "../../../../engine/tool-calls/json-scanner.ts";
+import { seededRandom } from "../../../support/seeded-random.ts";
 import { sizeOf } from "../../../support/size.ts";
 import { FAMILIES, markersOf, optionsOf, type SampleCall, withoutStrays } from "./families.ts";
-import {
-  type Block,
-  foldBlocks,
-  type ParseOptions,
-  parsePieces,
-  parserOf,
-  seededRandom,
-  splitsOf,
-} from "./parse-output.ts";
+import { type Block, foldBlocks, type ParseOptions, parsePieces, parserOf, splitsOf } from "./parse-output.ts";
 
 /** The distance between two positions where an output is split, truncated or damaged, in characters. */
 const STRIDE = sizeOf({ quick: 7, exhaustive: 3, promised: 1 });
 const RANDOM_SPLITS = sizeOf({ quick: 5, exhaustive: 20 });
-/** The number of outputs mixed from fragments, per family. */
-const SOUPS = sizeOf({ quick: 30, exhaustive: 100, promised: 150 });
 
 const SEARCH: SampleCall = {
   name: "search",
@@ -76,10 +67,6 @@ describe.each(FAMILIES)("calls as $profile writes them", ({ profile, write, only
     }
   });
 
-  test("leave no text if there is nothing else", () => {
-    expect(parseAnyhow(write([RUN, SEARCH]), options).map(seen)).toEqual([called(RUN), called(SEARCH)]);
-  });
-
   if (reasoning)
     test("after reasoning, however the output is split", () => {
       const output = `Hm.${reasoning.close}${reasoning.afterClose}${write([SEARCH, RUN])}`;
@@ -103,25 +90,6 @@ describe.each(FAMILIES)("calls as $profile writes them", ({ profile, write, only
         else expect(kinds).toEqual(["reasoning", "text"]);
       }
     });
-
-    test("after reasoning that never ends are part of it, and it is incomplete", () => {
-      const cut = parseAnyhow(`${open}Hm ${reasoning.endedByCall ? "so" : write([RUN])}`, { ...options, end: "cut" });
-      expect(cut.map(({ kind, complete }) => [kind, complete])).toEqual([["reasoning", false]]);
-    });
-
-    test("after reasoning with two closing marks are calls, and the second mark is dropped", () => {
-      const between = onlyAtStart ? "" : "\n";
-      const blocks = parseAnyhow(`${open}Hm.${ended}${close}${between}${write([RUN])}`, options);
-      expect(blocks.map(seen)).toEqual([["reasoning", "Hm.", true], called(RUN)]);
-    });
-
-    test("after reasoning opened by both prompt and model are calls, however the output is split", () => {
-      const output = `\n${open}${reasoning.afterOpen}Hm.${ended}${write([RUN])}`;
-      for (const pieces of splitsOf(output, RANDOM_SPLITS, STRIDE)) {
-        const { blocks } = parsePieces(pieces, { ...options, startsInReasoning: true });
-        expect(blocks.map(seen)).toEqual([["reasoning", "Hm.", true], called(RUN)]);
-      }
-    });
   }
 
   test("keep marks in strings of the arguments, however the output is split", () => {
@@ -142,15 +110,6 @@ describe.each(FAMILIES)("calls as $profile writes them", ({ profile, write, only
     const output = `${before}${write([UNKNOWN])}`;
     for (const pieces of splitsOf(output, RANDOM_SPLITS, STRIDE)) {
       expect(parsePieces(pieces, options).blocks.map(({ kind, text }) => [kind, text])).toEqual([["text", output]]);
-    }
-  });
-
-  test("of a known tool are found after a call of an unknown one", () => {
-    for (const pieces of splitsOf(write([UNKNOWN, SEARCH]), RANDOM_SPLITS, STRIDE)) {
-      const { blocks } = parsePieces(pieces, options);
-      expect(textOf(blocks)).toContain("rm");
-      // A call without marks counts at the start of the text only.
-      if (!onlyAtStart) expect(blocks.filter(({ kind }) => kind === "call").map(seen)).toEqual([called(SEARCH)]);
     }
   });
 
@@ -188,30 +147,6 @@ describe.each(FAMILIES)("calls as $profile writes them", ({ profile, write, only
       if (Buffer.from(damaged).toString() !== damaged) continue;
       const blocks = parseAnyhow(damaged, options);
       if (blocks.every(({ kind }) => kind === "text")) expect(plain(textOf(blocks))).toBe(plain(damaged));
-    }
-  });
-
-  test("mixed with their own fragments give legal blocks, the same for every split", () => {
-    const fragments = [
-      ...new Set([SEARCH, RUN, UNKNOWN].flatMap((call) => write([call, RUN]).match(/[<[][^<[]*|[^<[]+/g) ?? [])),
-      ...(reasoning ? [reasoning.open, reasoning.close] : []),
-      " ",
-      "\n",
-      "\n```\n",
-      "text",
-    ];
-    const marks = reasoning ? [plain(reasoning.open), plain(reasoning.close)] : [];
-    const unmarked = (text: string) => marks.reduce((rest, mark) => rest.replaceAll(mark, ""), text);
-    const random = seededRandom(fragments.length);
-    for (let round = 0; round < SOUPS; round += 1) {
-      const length = 1 + Math.floor(random() * 30);
-      const soup = Array.from({ length }, () => fragments[Math.floor(random() * fragments.length)]).join("");
-      const end = random() < 0.5 ? "cut" : "stop";
-      const blocks = parseAnyhow(soup, { ...options, end, startsInReasoning: random() < 0.2 });
-      if (blocks.length > 0 && blocks.every(({ kind }) => kind === "text")) {
-        // A redundant mark of reasoning is dropped.
-        expect(unmarked(plain(soup))).toContain(unmarked(plain(textOf(blocks))));
-      }
     }
   });
 

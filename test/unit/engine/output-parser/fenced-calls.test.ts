@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { FAMILIES, markersOf, optionsOf, type SampleCall, withoutStrays } from "./families.ts";
+import { FAMILIES, optionsOf, type SampleCall, withoutStrays } from "./families.ts";
 import { type Block, foldBlocks, type ParseOptions, parsePieces, parserOf, splitsOf } from "./parse-output.ts";
 
 const SEARCH: SampleCall = { name: "search", args: { q: "a b", n: 3 } };
@@ -80,14 +80,6 @@ describe("a code fence", () => {
     expect(shown).toBeGreaterThan(30_000);
     const { length } = foldBlocks([...events, ...parser.end("stop")]);
     expect(length).toBe(1);
-  });
-
-  test("ends with a call, and with reasoning", () => {
-    const found = read(`So:\n\`\`\`\n${call}\n\`\`\`\n${call}\n${call}\nWell.`, options);
-    expect(found.map((block) => String(block).slice(0, 4))).toEqual(["text", "sear", "sear", "text"]);
-    const thinking = { ...optionsOf("hermes-thinking"), startsInReasoning: true };
-    const { close = "" } = markersOf("hermes-thinking").reasoning ?? {};
-    expect(read(`So:\n\`\`\`\nx${close}\n${call}\nWell.`, thinking)).toContainEqual(SEARCHED);
   });
 
   test("does not hide a stop string in it", () => {

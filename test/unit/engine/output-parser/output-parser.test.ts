@@ -31,23 +31,16 @@ function testSamples(samples: readonly Sample[]): void {
 }
 
 testSamples([
-  ["plain text", "Hello, world.\n", ["text", "Hello, world.\n"]],
   ["nothing at all", "", []],
   ["white space only", " \n", ["text", " \n"]],
-  ["leading white space stays", "  indented", ["text", "  indented"]],
   ["characters outside the basic plane", "a😀b<t😀", ["text", "a😀b<t😀"]],
   [
     "more newlines than the template writes belong to the texts",
     "<think>\n\nHm.\n\n</think>\n\n\nYes.",
     ["reasoning", "\nHm.\n", "text", "\nYes."],
   ],
-  ["empty reasoning gives no block", "<think>\n\n</think>\n\nYes.", ["text", "Yes."]],
-  ["reasoning without newlines", "<think>a</think>b", ["reasoning", "a", "text", "b"]],
   ["a reasoning mark inside a text is text", "The tag <think> x", ["text", "The tag <think> x"]],
-  ["a stray closing mark is text", "a</think>b", ["text", "a</think>b"]],
   ["reasoning cut inside its closing mark", "Hm.\n</thi", ["reasoning…", "Hm.\n</thi"], { ...THINKING, ...CUT }],
-  ["a cut right after the reasoning", "Hm.\n</think>\n", ["reasoning", "Hm."], { ...THINKING, ...CUT }],
-  ["text cut", "Half a sent", ["text…", "Half a sent"], CUT],
   [
     "without markers all is text",
     `<think>\na\n</think>\n\n${call("run", "{}")}`,
@@ -66,13 +59,6 @@ test("sends text as soon as it cannot be markup", () => {
   expect(shown("T")).toEqual([]);
   expect(shown("A\n")).toEqual(["STA"]);
   expect(shown("x")).toEqual(["\nx"]);
-});
-
-test("reports whether it is in the reasoning", () => {
-  const parser = parserOf(THINKING);
-  expect(parser.inReasoning).toBe(true);
-  parser.push("a\n</think>");
-  expect(parser.inReasoning).toBe(false);
 });
 
 test("sends log probabilities with the text of their tokens, and none for markup", () => {
@@ -131,24 +117,9 @@ testSamples([
     ["text", "Look.\n", "run", "{}"],
   ],
   [
-    "white space beside calls is dropped",
-    ` \n${call("run", "{}")}\n \n${call("run", "{}")}\n\n`,
-    ["run", "{}", "run", "{}"],
-  ],
-  [
-    "marks inside the arguments are arguments",
-    call("run", '{"a": "</tool_call><tool_call>\\n<think>"}'),
-    ["run", '{"a": "</tool_call><tool_call>\\n<think>"}'],
-  ],
-  [
     "the exact text of the arguments is kept",
     '<tool_call>\n{"name": "run", "arguments":  {"a" :1.50,\n "b":[ ]}  }\n</tool_call>',
     ["run", '{"a" :1.50,\n "b":[ ]}'],
-  ],
-  [
-    "other keys are ignored",
-    '<tool_call>\n{"id": 7, "name": "run", "x": [1, "y"], "arguments": {}, "z": null}\n</tool_call>',
-    ["run", "{}"],
   ],
   [
     "arguments as a string that holds JSON",
@@ -160,33 +131,9 @@ testSamples([
     String.raw`<tool_call>{"name": "run", "arguments": "{\"a\": \"\ud83d!\"}"}</tool_call>`,
     ["run", String.raw`{"a": "\ud83d!"}`],
   ],
-  ["null arguments", '<tool_call>{"name":"run","arguments":null}</tool_call>', ["run", "{}"]],
   ["an escaped name", String.raw`<tool_call>{"name":"r\u0075n","arguments":{}}</tool_call>`, ["run", "{}"]],
-  [
-    "a closing mark cut short",
-    '<tool_call>\n{"name": "run", "arguments": {"a": 1}}\n</tool_ca',
-    ["run", '{"a": 1}'],
-    CUT,
-  ],
-  [
-    "a missing closing mark before the next call",
-    `<tool_call>\n{"name": "run", "arguments": {}}\n${call("search", "{}")}`,
-    ["run", "{}", "search", "{}"],
-  ],
-  ["an end inside the arguments", '<tool_call>\n{"name": "run", "arguments": {"a": "b', ["run…", '{"a": "b']],
   ["a cut before the name is known", 'Ok\n<tool_call>\n{"na', ["text…", 'Ok\n<tool_call>\n{"na'], CUT],
-  [
-    "an unknown tool whose arguments hold the markup of a known one",
-    call("rm", '{"a": "<tool_call>{\\"name\\": \\"run\\"}</tool_call>"}'),
-    ["text", call("rm", '{"a": "<tool_call>{\\"name\\": \\"run\\"}</tool_call>"}')],
-  ],
   ["arguments that are no object", call("run", "[1]"), ["text", call("run", "[1]")]],
-  ["arguments that are a string without JSON", call("run", '"ls -l"'), ["text", call("run", '"ls -l"')]],
-  [
-    "a call without name",
-    '<tool_call>{"arguments": {}}</tool_call>',
-    ["text", '<tool_call>{"arguments": {}}</tool_call>'],
-  ],
   ["an opening mark before a call", `<tool_call>\n${call("run", "{}")}`, ["text", "<tool_call>", "run", "{}"]],
   [
     "arguments that turn out broken end their block",
@@ -204,30 +151,7 @@ testSamples([
     ["text", `<tool_call>{"arguments": {"a": "${BIG}"}, "name": "run"}</tool_call>`],
   ],
   ["long arguments after the name are streamed", call("run", `{"a": "${BIG}"}`), ["run", `{"a": "${BIG}"}`]],
-  ["without tools the markup is text", call("run", "{}"), ["text", call("run", "{}")], { toolNames: [] }],
-  [
-    "nothing is taken after the last wanted call",
-    `${call("run", "{}")}\n${call("search", "{}")} and text`,
-    ["run", "{}"],
-    { maxToolCalls: 1 },
-  ],
 ]);
-
-test("never sends arguments that cannot become a JSON object", () => {
-  const whole = '{"a": [1, -2.5e3, true, null, {"b": "\\u00e9\\n"}], "c": {}}';
-  for (let at = 1; at < whole.length; at += 1) {
-    const broken = `${whole.slice(0, at)}@${whole.slice(at)}`;
-    const [first] = parsePieces([...call("run", broken)]).blocks;
-    const text = first?.kind === "call" ? first.text : "";
-    if (whole.charAt(at - 1) === "\\") {
-      expect(JSON.parse(text)).toBeTypeOf("object");
-      continue;
-    }
-    expect(broken.startsWith(text)).toBe(true);
-    if (!text.includes("@")) expect(whole.startsWith(text)).toBe(true);
-    else expect(() => JSON.parse(broken)).not.toThrow();
-  }
-});
 
 test("streams the name first and the arguments as they arrive", () => {
   const parser = parserOf({});
@@ -259,20 +183,12 @@ test("reports that it wants no more, and sends nothing after that", () => {
   expect(parser.end("stop")).toEqual([]);
 });
 
-test("gives each call a unique id", () => {
-  const { blocks } = parsePieces([call("run", "{}"), call("run", "{}")]);
-  expect(blocks.map((block) => block.id)).toEqual(["call-0", "call-1"]);
-});
-
 testSamples([
-  ["a stop string", "one two three", ["text", "one "], { stop: ["two"] }, "two"],
-  ["a stop string at once", "END", [], { stop: ["END"] }, "END"],
   ["the stop string that completes first", "xabcd", ["text", "xa"], { stop: ["abcd", "bc"] }, "bc"],
   ["the longer of two that end together", "xabc", ["text", "x"], { stop: ["bc", "abc"] }, "abc"],
   ["a stop string that never completes", "one EN", ["text", "one EN"], { stop: ["END"] }],
   ["a stop string after a false start", "aaab", ["text", "a"], { stop: ["aab"] }, "aab"],
   ["a stop string of newlines", "a\n\nb", ["text", "a"], { stop: ["\n\n"] }, "\n\n"],
-  ["such a one at the end", "a\n\n", ["text", "a"], { stop: ["\n\n"] }, "\n\n"],
   [
     "no stop string in reasoning",
     "stop it\n</think>\n\nNow stop it",
@@ -300,13 +216,6 @@ testSamples([
     ": <tool",
   ],
 ]);
-
-test("sends nothing after a stop string", () => {
-  const parser = parserOf({ stop: ["."] });
-  expect(foldBlocks(parser.push("a.b"))).toMatchObject([{ text: "a", complete: true }]);
-  expect(parser.push("c")).toEqual([]);
-  expect(parser.end("cut")).toEqual([]);
-});
 
 test("sends the log probabilities of held text when a call releases it", () => {
   const parser = parserOf({ stop: ["isX"] });

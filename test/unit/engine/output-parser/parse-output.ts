@@ -1,6 +1,7 @@
 import { OutputParser, type OutputParserOptions } from "../../../../engine/output-parser/output-parser.ts";
 import type { Event, TokenLogprob } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { HERMES_MARKERS } from "../../../support/engine/hermes-markers.ts";
+import { seededRandom } from "../../../support/seeded-random.ts";
 
 export type Block = {
   kind: "text" | "reasoning" | "call";
@@ -78,17 +79,6 @@ export function labels(blocks: readonly Block[]): string[] {
 
 export function logprob(token: string): TokenLogprob {
   return { token, tokenBytes: Buffer.from(token), logprob: -1, alternatives: [] };
-}
-
-/** A small seeded generator (mulberry32): numbers in [0, 1). */
-export function seededRandom(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
 }
 
 /**

@@ -12,6 +12,7 @@ class Reader {
   readonly messages: WatchPrefixesResponse[] = [];
   readonly known = new Map<string, number>();
   keepsUp = true;
+  isEnded = false;
   #drain = () => {};
 
   readonly sink = {
@@ -27,7 +28,9 @@ class Reader {
     onDrain: (listener: () => void) => {
       this.#drain = listener;
     },
-    end: () => {},
+    end: () => {
+      this.isEnded = true;
+    },
   };
 
   catchUp(): void {
@@ -113,4 +116,16 @@ test("KV tokens are sent again after a change of a hundredth, without other chan
   kv.used = 50;
   await clock.advance(1_000);
   expect(reader.messages.at(-1)).toMatchObject({ reset: false, held: [], kvTokensUsed: 50 });
+});
+
+test("streams end once the engine's findings repeatedly contradict what is held", () => {
+  const { held, streams } = setUp();
+  const reader = new Reader();
+  streams.open("m", reader.sink);
+  const finding = { before: 1_600, after: 1_600, found: 0, isAlone: true, blockTokens: 16 };
+  while (held.isAnnounced) {
+    expect(reader.isEnded).toBe(false);
+    held.found(finding);
+  }
+  expect(reader.isEnded).toBe(true);
 });

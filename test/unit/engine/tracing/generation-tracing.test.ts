@@ -67,11 +67,6 @@ test("a generation is a server span below its caller's, with times and counts", 
   });
 });
 
-test("an id that no gateway would generate is not shown", () => {
-  const [span] = exported(sampled, { ...DONE, requestId: "what a caller wrote" });
-  expect(span?.attributes["svc.request_id"]).toBe("invalid");
-});
-
 describe("whether a span is exported", () => {
   test.each([
     ["its caller samples it", sampled, DONE, 0, true],

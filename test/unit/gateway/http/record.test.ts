@@ -86,7 +86,8 @@ describe("the record of a request", () => {
     const record = newRecord({ clock });
     await clock.advance(2);
     record.sent();
-    record.generateSent("10.0.0.1:1").ended("cancelled");
+    record.generateSent("10.0.0.1:1");
+    record.generateEnded("cancelled");
     await clock.advance(10);
     record.generateSent("10.0.0.2:1");
     await clock.advance(3);

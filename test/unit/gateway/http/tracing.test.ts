@@ -10,7 +10,7 @@ import {
   underSpan,
 } from "../../../../gateway/http/record/trace-context.ts";
 import type { Span } from "../../../../gateway/tracing/tracing.ts";
-import type { AttemptEnd } from "../../../../gateway/upstream/call/attempt.ts";
+import type { AttemptEnd } from "../../../../gateway/upstream/call/call-record.ts";
 import { fromGrpc, stalled } from "../../../../gateway/upstream/call/grpc-error.ts";
 import { FinishReason } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { closedRequest, newRecord } from "../../../support/requests/closed-request.ts";
@@ -134,9 +134,9 @@ async function request(fields: Partial<ClosedRequest> = {}, tries: readonly Try[
   await clock.advance(5);
   const record = newRecord({ path, clock, traced: true });
   for (const [endpoint, endsMs, how] of tries) {
-    const begun = record.generateSent(endpoint);
+    record.generateSent(endpoint);
     await clock.advance(endsMs - clock.nowMs());
-    begun.ended(how);
+    record.generateEnded(how);
   }
   const spans = (end: Partial<ClosedRequest> = {}) => {
     const closed = closedRequest({ ...fields, ...end }, record);

@@ -15,7 +15,6 @@ import {
 } from "../../../../gateway/keys/key-file.ts";
 import { generateKeyId } from "../../../../gateway/keys/key-format.ts";
 import type { KeySet } from "../../../../gateway/keys/key-record.ts";
-import { keyRequest } from "../../../support/gateway/key-request.ts";
 
 const patient = new AbortController().signal;
 
@@ -29,13 +28,7 @@ beforeEach(async () => {
 
 afterEach(() => rm(folder, { recursive: true, force: true }));
 
-const addKey = () =>
-  updateKeyFile(
-    path,
-    true,
-    (set, pepper) => createKey(set, keyRequest(), { pepper, nowMs: 0, random: randomBytes }),
-    patient,
-  );
+const addKey = () => updateKeyFile(path, true, (set, pepper) => createKey(set, { name: "ci" }, pepper, 0), patient);
 
 const overwrite = (text: string) => writeFile(path, text, { mode: 0o600 });
 
@@ -115,7 +108,7 @@ describe("KeySetReader", () => {
     if (!set || !record) throw new Error("a key was made");
     const keys = Array.from({ length: count }, (_, at) => ({
       ...record,
-      id: generateKeyId(randomBytes),
+      id: generateKeyId(),
       name: `"}],\\${at}{[`,
     }));
     return { ...set, keys };

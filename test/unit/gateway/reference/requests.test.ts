@@ -1,14 +1,12 @@
 import { describe, expect, test } from "vitest";
-import { DEFAULT_CATALOG } from "../../../../gateway/catalog.ts";
 import { chat } from "../../../../gateway/formats/chat/request.ts";
 import { CHAT_UNTAKEN } from "../../../../gateway/formats/chat/schema.ts";
-import type { PrepareContext } from "../../../../gateway/formats/format.ts";
 import { countTokens, messages } from "../../../../gateway/formats/messages/request.ts";
 import { MESSAGES_UNTAKEN } from "../../../../gateway/formats/messages/schema.ts";
 import type { UntakenField } from "../../../../gateway/formats/request-body.ts";
 import { responses } from "../../../../gateway/formats/responses/request.ts";
 import { openApiDocument } from "../../../../gateway/reference/openapi.ts";
-import { FORMAT_SETTINGS } from "../../../support/events/format-settings.ts";
+import { CONTEXT } from "../../../support/events/encoding-context.ts";
 import { FULL } from "../../../support/requests/full-bodies.ts";
 import { documentedPaths, undocumented, watched } from "../../../support/schemas/documented-paths.ts";
 
@@ -21,13 +19,7 @@ const SCHEMAS = openApiDocument([]).components.schemas;
 
 const sealer = { sign: (text: string) => text, seal: (text: string) => text, open: () => "opened" };
 
-const context: PrepareContext = {
-  sealer: () => sealer,
-  acceptsImages: () => true,
-  settings: FORMAT_SETTINGS,
-  catalog: DEFAULT_CATALOG,
-  usableModels: [],
-};
+const context = { ...CONTEXT, sealer: () => sealer, acceptsImages: () => true };
 
 const PNG = Buffer.from("\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "latin1").toString("base64");
 const IMAGE_URL = `data:image/png;base64,${PNG}`;

@@ -13,7 +13,8 @@ async function after(run: (stats: UpstreamStats) => void): Promise<(name: string
 
 test("every attempt counts; active calls are those that have not ended", async () => {
   const value = await after((stats) => {
-    stats.begin("c", "first").end("answered");
+    stats.begin("c", "first");
+    stats.end("c", "first", "answered");
     stats.begin("c", "first");
   });
   expect([value("rq_total"), value("rq_active"), value("rq_retry_total")]).toEqual([2, 1, 0]);
@@ -22,9 +23,12 @@ test("every attempt counts; active calls are those that have not ended", async (
 test.each([
   ["answered", 1, 1],
   ["cancelled", 1, 0],
-  [{ failed: "upstream_reset" }, 1, 0],
+  ["upstream_reset", 1, 0],
 ] as const)("a retry that was %j counts as a success only when it was answered", async (ending, retries, successes) => {
-  const value = await after((stats) => stats.begin("c", "retry").end(ending));
+  const value = await after((stats) => {
+    stats.begin("c", "retry");
+    stats.end("c", "retry", ending);
+  });
   expect([value("rq_retry_total"), value("rq_retry_success_total")]).toEqual([retries, successes]);
 });
 
@@ -34,7 +38,7 @@ test.each([
   ["upstream_reset", "rq_rx_reset_total"],
   ["upstream_aborted", "rq_rx_reset_total"],
 ] as const)("%s counts as %s and nothing else", async (failed, name) => {
-  const value = await after((stats) => stats.begin("c", "first").end({ failed }));
+  const value = await after((stats) => stats.end("c", "first", failed));
   const names = ["rq_timeout_total", "rq_per_try_timeout_total", "rq_rx_reset_total"];
   expect(names.filter((one) => value(one) > 0)).toEqual([name]);
 });

@@ -4,7 +4,7 @@ import { Sealing } from "../../../../gateway/sealing/sealing.ts";
 import { type Caller, translate, withinOutputLimit } from "../../../../gateway/translation/translate.ts";
 import type { PromptBound } from "../../../../gateway/upstream/prompt-bound.ts";
 import { GenerateRequest } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { FORMAT_SETTINGS } from "../../../support/events/format-settings.ts";
+import { FORMAT_SETTINGS } from "../../../support/events/encoding-context.ts";
 import { generateRequest } from "../../../support/requests/generate-request.ts";
 
 const REASONING = { mode: 2, effort: 0 } as const;

@@ -8,7 +8,7 @@ import { Sealing } from "../../../../gateway/sealing/sealing.ts";
 import { newSealingKey } from "../../../../gateway/sealing/sealing-key.ts";
 import { type Translated, translate } from "../../../../gateway/translation/translate.ts";
 import { replyTo, resultOf, type TranslationTask } from "../../../../gateway/translation/translation-task.ts";
-import { FORMAT_SETTINGS } from "../../../support/events/format-settings.ts";
+import { FORMAT_SETTINGS } from "../../../support/events/encoding-context.ts";
 import { parseJsonBody } from "../../../support/gateway/parse-json-body.ts";
 
 const FOLDER = join(import.meta.dirname, "../../../agent-requests");

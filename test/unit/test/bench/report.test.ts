@@ -1,13 +1,5 @@
 import { expect, test } from "vitest";
-import {
-  formatTable,
-  median,
-  medianAdded,
-  medianOf,
-  medianRatio,
-  parseProcessStat,
-  percentile,
-} from "../../../bench/report.ts";
+import { formatTable, median, medianOf, medianRatio, parseProcessStat, percentile } from "../../../bench/report.ts";
 
 test("words are left-aligned, numbers right-aligned and rounded by column, a missing measurement is a dash", () => {
   const columns = [
@@ -35,7 +27,6 @@ test("ratios and differences are computed within a round before the median", () 
   ].map(([net = 0, gateway = 0]) => new Map(Object.entries({ net, gateway })));
   const itself = (value: number) => value;
   expect(medianRatio(rounds, "gateway", "net", itself)).toBe(3);
-  expect(medianAdded(rounds, "gateway", "net", itself)).toBe(40);
   expect(medianOf(rounds, "gateway", itself)).toBe(60);
   expect(medianRatio(rounds, "gateway", "nginx", itself)).toBeNaN();
 });

@@ -2,13 +2,13 @@ import type { Clock } from "../../../../../deploy/runtime/time/clock.ts";
 import { durationMs } from "../../../../../deploy/runtime/time/clock.ts";
 import type { Event, Finished } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { headOf, promptBytes } from "../../boundary-hashes.ts";
-import { type CacheNote, CacheReasons } from "../../cache-reasons.ts";
+import { CacheReasons } from "../../cache-reasons.ts";
 import type { Candidates } from "../../endpoint-set.ts";
 import { type EndpointView, slowStartShare } from "../../endpoint-view.ts";
-import type { Placement, Policy, PolicyParts, PolicyPick, PolicyRow } from "../../policy.ts";
+import type { NoteSink, Placement, Policy, PolicyParts, PolicyPick, PolicyRow } from "../../policy.ts";
 import type { PrefixIndex, SentPrompt } from "../../prefix-index.ts";
 import type { Route } from "../../route.ts";
-import type { Work, WorkLedger } from "../../work-ledger.ts";
+import type { WorkLedger } from "../../work-ledger.ts";
 import { PrefixLearning } from "./prefix-learning.ts";
 import { type Prediction, pickPrefixAffinity } from "./prefix-score.ts";
 
@@ -73,9 +73,10 @@ class PrefixPlacement implements Placement {
   readonly #address: string;
   readonly #prediction: Prediction;
   readonly #parts: PlacementParts;
-  #work: Work | undefined;
+  readonly #ttlMs: number;
+  /** The tokens that are still to be prefilled, as counted in the ledger. */
+  #outstanding = 0;
   #sent: SentPrompt | undefined;
-  #onNote: ((note: CacheNote) => void) | undefined;
   #inputTokens = 0;
   #cachedTokens: number | undefined;
   #prefilled = false;
@@ -85,88 +86,74 @@ class PrefixPlacement implements Placement {
     this.#address = address;
     this.#prediction = prediction;
     this.#parts = parts;
+    this.#ttlMs = route.ttlMs ?? BELIEVED_MS;
   }
 
   /** Adds the prompt to the endpoint's work, and to the index: its prefix will be in the cache there. */
   begin(): void {
-    const { index, learning, work, clock } = this.#parts;
+    const { index, learning, clock } = this.#parts;
     const { shape, affinityKey } = this.#route;
     const { tokensPerByte } = learning;
     const nowMs = clock.nowMs();
     learning.workingSets.used(`${affinityKey} ${headOf(shape)}`, this.#address, this.#prediction.tokens, nowMs);
     this.#sent = index.sent(shape, this.#address, { tokensPerByte, ttlMs: this.#ttlMs, nowMs });
-    this.#work = work.add(this.#address, this.#prediction.uncachedTokens);
+    this.#remain(this.#prediction.uncachedTokens);
   }
 
-  explain(onNote: (note: CacheNote) => void): void {
-    this.#onNote = onNote;
-  }
-
-  /** Takes the events of one message. Runs for every delta, for which the last event of a message suffices. */
-  see(events: readonly Event[]): void {
-    if (!this.#prefilled) for (const event of events) this.#observe(event);
-    const last = events.at(-1)?.kind;
-    if (last?.$case === "finished") this.#finish(last.value);
+  see(events: readonly Event[], notes?: NoteSink): void {
+    for (const { kind } of events) {
+      if (kind?.$case === "finished") {
+        this.#settle();
+        this.#finish(kind.value, notes);
+      } else if (this.#prefilled) continue;
+      else if (kind?.$case === "started") {
+        const { inputTokens, cachedInputTokens } = kind.value;
+        this.#inputTokens = inputTokens;
+        this.#remain(inputTokens - (cachedInputTokens ?? 0));
+        this.#measured(inputTokens, cachedInputTokens, notes);
+      } else if (kind?.$case === "progress") {
+        const { prefilledTokens } = kind.value;
+        // Nodes beside another engine estimate it before the engine says anything; 0 while the prompt waits.
+        const tokens = this.#inputTokens || (prefilledTokens > 0 ? this.#prediction.tokens : 0);
+        if (tokens > 0) this.#remain(tokens - prefilledTokens);
+      } else if (kind?.$case === "blockStarted" || kind?.$case === "blockDelta") this.#settle();
+    }
   }
 
   /** Removes the prompt from the endpoint's work. Idempotent. */
   end(): void {
-    this.#work?.done();
+    this.#remain(0);
     if (!this.#prefilled && this.#sent) this.#sent.state = "withdrawn";
   }
 
-  get #ttlMs(): number {
-    return this.#route.ttlMs ?? BELIEVED_MS;
-  }
-
-  #observe({ kind }: Event): void {
-    switch (kind?.$case) {
-      case "started": {
-        const { inputTokens, cachedInputTokens } = kind.value;
-        this.#inputTokens = inputTokens;
-        this.#work?.remain(inputTokens - (cachedInputTokens ?? 0));
-        this.#measured(inputTokens, cachedInputTokens);
-        return;
-      }
-      case "progress":
-        if (this.#inputTokens > 0) this.#work?.remain(this.#inputTokens - kind.value.prefilledTokens);
-        return;
-      case "blockStarted":
-      case "blockDelta":
-      case "finished":
-        this.#settle();
-        return;
-      default:
-        return;
-    }
+  #remain(tokens: number): void {
+    const before = this.#outstanding;
+    this.#outstanding = Math.max(0, tokens);
+    this.#parts.work.change(this.#address, this.#outstanding - before);
   }
 
   /** Explains the cached tokens, at the engine's first report of them: some engines report them only at the end. */
-  #measured(inputTokens: number, cachedTokens: number | undefined): void {
-    if (cachedTokens === undefined) return;
-    this.#cachedTokens ??= cachedTokens;
-    const onNote = this.#onNote;
-    this.#onNote = undefined;
+  #measured(inputTokens: number, cachedTokens: number | undefined, notes?: NoteSink): void {
+    if (cachedTokens === undefined || this.#cachedTokens !== undefined) return;
+    this.#cachedTokens = cachedTokens;
     const { shape, affinityKey } = this.#route;
     const expectedTokens = this.#prediction.cachedTokens;
     const prompt = { shape, affinityKey, address: this.#address, sent: this.#sent, expectedTokens };
     const { reasons, clock } = this.#parts;
-    if (onNote) onNote(reasons.explain(prompt, inputTokens, cachedTokens, clock.nowMs()));
+    notes?.cached(reasons.explain(prompt, inputTokens, cachedTokens, clock.nowMs()));
   }
 
   /** Records that the endpoint has prefilled the prompt: a belief that the measurement refutes goes. */
   #settle(): void {
     if (this.#prefilled) return;
     this.#prefilled = true;
-    this.#work?.done();
+    this.#remain(0);
     const { index } = this.#parts;
     const { part } = this.#prediction;
     const isBelief = part?.usedAtMs !== undefined && part.prefilled;
     if (isBelief && (this.#cachedTokens ?? Infinity) < REFUTING_SHARE * part.tokens)
       index.evicted(this.#address, part.usedAtMs);
     this.#used();
-    const bytes = promptBytes(this.#route.shape);
-    if (bytes > 0 && this.#inputTokens > 0) this.#parts.learning.prefilled(this.#inputTokens / bytes);
   }
 
   /** Records a use of the prefilled prompt, with its final number of tokens where that is known. */
@@ -185,13 +172,13 @@ class PrefixPlacement implements Placement {
    * Learns from a finished call. Engines that do not separate queue time from prefill time yield no speed. The next
    * turn finds the answer behind the prompt, unless it begins with reasoning, which is left out of the history.
    */
-  #finish({ usage, timings }: Finished): void {
+  #finish({ usage, timings }: Finished, notes?: NoteSink): void {
     if (!usage) return;
     const { inputTokens, cachedInputTokens, outputTokens, reasoningTokens } = usage;
-    this.#measured(inputTokens, cachedInputTokens);
-    this.#parts.learning.answered(outputTokens);
+    this.#measured(inputTokens, cachedInputTokens, notes);
     if (inputTokens > 0) this.#inputTokens = inputTokens;
     this.#used();
+    this.#parts.learning.answered(this.#inputTokens / promptBytes(this.#route.shape), outputTokens);
     if (this.#sent) this.#sent.answerTokens = reasoningTokens > 0 ? 0 : outputTokens;
     if (timings?.queue && timings.prefill)
       this.#parts.work.measured(this.#address, inputTokens - cachedInputTokens, durationMs(timings.prefill));

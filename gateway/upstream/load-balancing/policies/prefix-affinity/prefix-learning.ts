@@ -47,12 +47,10 @@ export class PrefixLearning {
     }
   }
 
-  prefilled(tokensPerByte: number): void {
-    this.tokensPerByte += LEARNING_RATE * (tokensPerByte - this.tokensPerByte);
-  }
-
-  answered(tokens: number): void {
-    this.answerTokens += LEARNING_RATE * (tokens - this.answerTokens);
+  /** Learns from a complete answer; `tokensPerByte` is NaN where the prompt is empty. */
+  answered(tokensPerByte: number, answerTokens: number): void {
+    if (tokensPerByte > 0) this.tokensPerByte += LEARNING_RATE * (tokensPerByte - this.tokensPerByte);
+    this.answerTokens += LEARNING_RATE * (answerTokens - this.answerTokens);
   }
 }
 

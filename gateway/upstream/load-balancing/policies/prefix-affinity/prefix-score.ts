@@ -41,6 +41,8 @@ const WORKING_SET_WEIGHT = 0.8;
 const KV_COST_SECONDS = 0.15;
 /** The cost of each request on an endpoint for a new one, in seconds of prefill. */
 const REQUEST_COST_SECONDS = 0.5;
+/** The time for loading a token from below the accelerator's memory, as a share of that for prefilling it. */
+const LOAD_SHARE = 0.1;
 /**
  * The mean time of a request on its endpoint, in seconds; with the mean number of requests it gives the arrivals during
  * a prefill. 10 and 25 yield nearly the same time to first token; 2.5 prefills more than it gains.
@@ -74,7 +76,10 @@ export type Prediction = {
   readonly tokens: number;
   /** The tokens known or believed in the endpoint's cache. */
   readonly cachedTokens: number;
-  /** The tokens to prefill there: less than the rest where another gateway may have sent the earlier turns. */
+  /**
+   * The tokens to prefill there, those to load counted by their share: less than the rest where another gateway may have
+   * sent the earlier turns.
+   */
   readonly uncachedTokens: number;
   /** The part of the prompt that the prediction rests on; undefined where the endpoint holds none. */
   readonly part: HeldPart | undefined;
@@ -102,19 +107,20 @@ export function pickPrefixAffinity(
   context: PrefixContext,
 ): PrefixPick | undefined {
   const { index: prefixes, learned, nowMs } = context;
+  const { all } = endpoints;
   const held = prefixes.held(request.shape, nowMs, learned.tokensPerByte);
+  const [only] = all;
+  // Without a choice only the expectation counts: the one endpoint owns every conversation.
+  if (only && all.length === 1)
+    return { endpoint: only, prediction: predict(only, 0, request.shape, held, context).prediction, compared: all };
   const mayBeElsewhere = !held.upToDate && learned.strangers > 0;
   // Where all are scored, owners matter only for conversations that another gateway may have placed.
-  const owners = mayBeElsewhere || endpoints.all.length > SCORE_ALL_UP_TO ? likelyOwners(endpoints, request) : [];
+  const owners = mayBeElsewhere || all.length > SCORE_ALL_UP_TO ? likelyOwners(endpoints, request) : [];
   const compared = candidatesOf(endpoints, held.byAddress, owners, context);
   const answerSeconds = answerTimes(compared, context);
-  const predictions = compared.map((endpoint) => {
-    // Another gateway's turns are not in the map; without reports, they are likely on the owners.
-    const hope = held.upToDate || prefixes.announced.fillOf(endpoint.address) ? 0 : learned.strangers;
-    const rank = owners.indexOf(endpoint);
-    const prediction = predict(endpoint, request.shape, held, hope * (OWNER_BELIEF[rank] ?? 0), context);
-    return { endpoint, prediction, worthSeconds: hope * (OWNER_WORTH_SECONDS[rank] ?? 0) };
-  });
+  const predictions = compared.map((endpoint) =>
+    predict(endpoint, owners.indexOf(endpoint), request.shape, held, context),
+  );
   const least = Math.min(...predictions.map(({ prediction }) => prediction.uncachedTokens));
   const scarcity = scarcityAmong(compared, context);
   let best: (Omit<PrefixPick, "compared"> & { readonly seconds: number }) | undefined;
@@ -266,13 +272,17 @@ function candidatesOf(
   return candidates;
 }
 
+/** `rank` is the position of the endpoint among the owners of the conversation, -1 where it is none. */
 function predict(
-  { address, evictedBeforeMs }: EndpointView,
+  endpoint: EndpointView,
+  rank: number,
   { boundaries, lastTurn }: PromptShape,
-  { byAddress }: HeldParts,
-  hopedShare: number,
-  { learned: { tokensPerByte } }: PrefixContext,
-): Prediction {
+  { byAddress, upToDate }: HeldParts,
+  { index, learned: { tokensPerByte, strangers } }: PrefixContext,
+) {
+  const { address, evictedBeforeMs } = endpoint;
+  // Another gateway's turns are not in the map; without reports, they are likely on the owners.
+  const hope = upToDate || index.announced.fillOf(address) ? 0 : strangers;
   const bytes = boundaries.at(-1)?.bytes ?? 0;
   const held = byAddress.get(address);
   // Prefixes last used before the evicted ones are evicted with them.
@@ -281,13 +291,15 @@ function predict(
   const heldBytes = part?.bytes ?? 0;
   const newTokens = (bytes - heldBytes) * tokensPerByte;
   const turnBytes = lastTurn === undefined ? 0 : (boundaries[lastTurn]?.bytes ?? 0);
-  const hopedTokens = hopedShare * Math.max(0, turnBytes - heldBytes) * tokensPerByte;
-  return {
+  const hopedTokens = hope * (OWNER_BELIEF[rank] ?? 0) * Math.max(0, turnBytes - heldBytes) * tokensPerByte;
+  const prediction: Prediction = {
     tokens: (part?.tokens ?? 0) + newTokens,
     cachedTokens: (part?.tokens ?? 0) + (part?.tailTokens ?? 0),
-    uncachedTokens: newTokens - Math.max(part?.usableTailTokens ?? 0, hopedTokens),
+    uncachedTokens:
+      newTokens - Math.max(part?.usableTailTokens ?? 0, hopedTokens) + LOAD_SHARE * (part?.lowerTokens ?? 0),
     part,
   };
+  return { endpoint, prediction, worthSeconds: hope * (OWNER_WORTH_SECONDS[rank] ?? 0) };
 }
 
 /**

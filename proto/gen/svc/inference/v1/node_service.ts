@@ -410,6 +410,12 @@ export interface HeldPrefix {
    * request brings, is known to be held.
    */
   readonly tailTokens: number;
+  /**
+   * The lower tokens are the last ones of all these, tail included, that lie below the accelerator's memory, in the
+   * host's or on a disk: the engine loads them back, in about a tenth of the time that it takes to prefill them. 0, the
+   * default: all are on the accelerator.
+   */
+  readonly lowerTokens: number;
 }
 
 /** ModelDescription is what a model of a node can do and how much of it. */
@@ -457,6 +463,11 @@ export interface ModelDescription {
    * is not known.
    */
   readonly keptConversations: number;
+  /**
+   * The data-parallel ranks are the replicas of the model inside the engine, of which each has its own cache and prefills its
+   * own prompts: what the node has yet to prefill is shared among them. The node picks the rank of a request. Default 0: one.
+   */
+  readonly dataParallelRanks: number;
 }
 
 /** DrainNodeRequest asks a node to take no new calls. */
@@ -914,7 +925,7 @@ export const WatchPrefixesResponse: MessageFns<WatchPrefixesResponse> = {
 };
 
 function createBaseHeldPrefix(): HeldPrefix {
-  return { digest: Buffer.alloc(0), tokens: 0, tailTokens: 0 };
+  return { digest: Buffer.alloc(0), tokens: 0, tailTokens: 0, lowerTokens: 0 };
 }
 
 export const HeldPrefix: MessageFns<HeldPrefix> = {
@@ -927,6 +938,9 @@ export const HeldPrefix: MessageFns<HeldPrefix> = {
     }
     if (message.tailTokens !== 0) {
       writer.uint32(24).uint64(message.tailTokens);
+    }
+    if (message.lowerTokens !== 0) {
+      writer.uint32(32).uint64(message.lowerTokens);
     }
     return writer;
   },
@@ -968,6 +982,14 @@ export const HeldPrefix: MessageFns<HeldPrefix> = {
             message.tailTokens = longToNumber(reader.uint64());
             continue;
           }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.lowerTokens = longToNumber(reader.uint64());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -989,6 +1011,11 @@ export const HeldPrefix: MessageFns<HeldPrefix> = {
         : isSet(object.tail_tokens)
         ? globalThis.Number(object.tail_tokens)
         : 0,
+      lowerTokens: isSet(object.lowerTokens)
+        ? globalThis.Number(object.lowerTokens)
+        : isSet(object.lower_tokens)
+        ? globalThis.Number(object.lower_tokens)
+        : 0,
     };
   },
 
@@ -1003,6 +1030,9 @@ export const HeldPrefix: MessageFns<HeldPrefix> = {
     if (message.tailTokens !== 0) {
       obj.tailTokens = Math.round(message.tailTokens);
     }
+    if (message.lowerTokens !== 0) {
+      obj.lowerTokens = Math.round(message.lowerTokens);
+    }
     return obj;
   },
 
@@ -1014,6 +1044,7 @@ export const HeldPrefix: MessageFns<HeldPrefix> = {
     message.digest = object.digest ?? Buffer.alloc(0);
     message.tokens = object.tokens ?? 0;
     message.tailTokens = object.tailTokens ?? 0;
+    message.lowerTokens = object.lowerTokens ?? 0;
     return message;
   },
 };
@@ -1033,6 +1064,7 @@ function createBaseModelDescription(): ModelDescription {
     maxCacheTtl: undefined,
     longestTokenBytes: 0,
     keptConversations: 0,
+    dataParallelRanks: 0,
   };
 }
 
@@ -1084,6 +1116,9 @@ export const ModelDescription: MessageFns<ModelDescription> = {
     }
     if (message.keptConversations !== 0) {
       writer.uint32(104).uint32(message.keptConversations);
+    }
+    if (message.dataParallelRanks !== 0) {
+      writer.uint32(112).uint32(message.dataParallelRanks);
     }
     return writer;
   },
@@ -1225,6 +1260,14 @@ export const ModelDescription: MessageFns<ModelDescription> = {
             message.keptConversations = reader.uint32();
             continue;
           }
+          case 14: {
+            if (tag !== 112) {
+              break;
+            }
+
+            message.dataParallelRanks = reader.uint32();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1290,6 +1333,11 @@ export const ModelDescription: MessageFns<ModelDescription> = {
         : isSet(object.kept_conversations)
         ? globalThis.Number(object.kept_conversations)
         : 0,
+      dataParallelRanks: isSet(object.dataParallelRanks)
+        ? globalThis.Number(object.dataParallelRanks)
+        : isSet(object.data_parallel_ranks)
+        ? globalThis.Number(object.data_parallel_ranks)
+        : 0,
     };
   },
 
@@ -1334,6 +1382,9 @@ export const ModelDescription: MessageFns<ModelDescription> = {
     if (message.keptConversations !== 0) {
       obj.keptConversations = Math.round(message.keptConversations);
     }
+    if (message.dataParallelRanks !== 0) {
+      obj.dataParallelRanks = Math.round(message.dataParallelRanks);
+    }
     return obj;
   },
 
@@ -1357,6 +1408,7 @@ export const ModelDescription: MessageFns<ModelDescription> = {
       : undefined;
     message.longestTokenBytes = object.longestTokenBytes ?? 0;
     message.keptConversations = object.keptConversations ?? 0;
+    message.dataParallelRanks = object.dataParallelRanks ?? 0;
     return message;
   },
 };

@@ -45,27 +45,6 @@ function scriptedContext() {
   return { seen, context, sequence, compute };
 }
 
-test("concurrent requests form one batch, and the rest the next", async () => {
-  const { seen, context, sequence, compute } = scriptedContext();
-  const decoder = new BatchDecoder(context);
-  const asked = [
-    decoder.sample(sequence(0), tokensOf(1), async (_, index) => `behind ${index}`),
-    decoder.read(sequence(1), tokensOf(2, 3, 4, 5, 6)),
-    decoder.sample(sequence(2), tokensOf(7), async (_, index) => `behind ${index}`),
-  ];
-  await compute();
-  expect(seen.splice(0)).toEqual([
-    "batch of 4",
-    "0 at 0: 1",
-    "1 at 0: 2 3 4",
-    "batch of 3",
-    "1 at 3: 5 6",
-    "2 at 0: 7",
-  ]);
-  await compute();
-  expect(await Promise.all(asked)).toEqual(["behind 0", undefined, "behind 20"]);
-});
-
 test("ends of prompts get batches before all others, with their samples", async () => {
   const { seen, context, sequence, compute } = scriptedContext();
   const decoder = new BatchDecoder(context);

@@ -38,18 +38,6 @@ test("a lone prompt gets at least 64 tokens per step at any speed, fewer behind 
   expect(readOn(deep.begin("a", 10_000, 1_536), 32, 50)).toBeLessThanOrEqual(64 / 3);
 });
 
-test("beside other requests a step is sized by the target time", () => {
-  const tokens = readOn(shares(1).begin("a", 10_000), 16, 0.4);
-  expect(tokens).toBeGreaterThan(80);
-  expect(tokens).toBeLessThan(120);
-});
-
-test("a slow engine still advances prompts, and returns to whole batches once it is fast", () => {
-  const reading = shares(1).begin("a", 100_000);
-  expect(readOn(reading, 32, 50)).toBe(16);
-  expect(readOn(reading, 40, 0.01)).toBe(BATCH);
-});
-
 test("a tenant with many prompts leaves half of a step to the one prompt of another", () => {
   const both = shares(7);
   const flood = Array.from({ length: 4 }, () => both.begin("flood", 1000));
@@ -59,31 +47,6 @@ test("a tenant with many prompts leaves half of a step to the one prompt of anot
   for (const reading of flood) reading.end();
   flood[0]?.end();
   expect(one.pieceTokens()).toBe(BATCH);
-});
-
-test("the remaining tokens of all prompts are reported, without those of an abandoned prompt", () => {
-  const both = shares(1);
-  const one = both.begin("a", 300);
-  const other = both.begin("b", 1000);
-  expect(both.unread).toBe(1300);
-  readPiece(one, one.pieceTokens(), 1);
-  expect(both.unread).toBe(1300 - BATCH / 2);
-  other.end();
-  other.end();
-  expect(both.unread).toBe(300 - BATCH / 2);
-  one.end();
-  expect(both.unread).toBe(0);
-});
-
-test("tokens that the cache turns out to lack are also evaluated", () => {
-  const one = shares(0);
-  const reading = one.begin("a", 100, 99);
-  expect(one.unread).toBe(1);
-  reading.expect(0);
-  expect(one.unread).toBe(100);
-  expect(reading.pieceTokens()).toBe(100);
-  reading.close();
-  expect(one.unread).toBe(0);
 });
 
 test("tokens behind long contexts cost more, and leave a new prompt's share unchanged", () => {
@@ -110,14 +73,6 @@ test("the short rest of a prompt is read in one chunk beside any others", () => 
   expect(both.begin("b", 32).pieceTokens()).toBe(32);
   expect(both.begin("c", 1_000, 970).pieceTokens()).toBe(30);
   expect(both.begin("d", 1_000).pieceTokens()).toBe(BATCH / 4);
-});
-
-test("the first long prompt beside others gets small steps until they prove fast", () => {
-  const both = new BatchShares(BATCH, () => 1);
-  both.begin("answer", 1).end();
-  const reading = both.begin("a", 10_000);
-  expect(reading.pieceTokens()).toBe(64);
-  expect(readOn(reading, 24, 0.01)).toBe(BATCH);
 });
 
 test("the end of a prompt does not measure chunks evaluated after it in the same round", () => {
@@ -210,21 +165,4 @@ test("a sequence without further steps is not waited for, and a failed step ends
   end("2b");
   await next;
   expect({ done: steps.done, inFlight: steps.inFlight }).toEqual({ done: 3, inFlight: 0 });
-});
-
-test("the next round is reported under way only once it has started", async () => {
-  const { steps, begun, ask, end } = heldSteps();
-  const first = ask("0a");
-  await turns();
-  const seen: string[] = [];
-  void steps.underWay.then(() => seen.push(begun.join()));
-  const other = ask("1b");
-  await turns();
-  expect(seen).toEqual([]);
-  end("0a");
-  await first;
-  await turns(4);
-  expect(seen).toEqual(["0a,1b"]);
-  end("1b");
-  await other;
 });

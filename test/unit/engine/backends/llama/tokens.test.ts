@@ -43,15 +43,6 @@ test("a seed of any size is accepted, and without one the seed is random", () =>
   expect(toSamplingOptions(input({ seed: Number.MAX_SAFE_INTEGER })).seed).toBeLessThan(2 ** 32 - 1);
 });
 
-test("penalties read the tokens generated so far", () => {
-  const generated: Token[] = [];
-  const { repeatPenalty } = toSamplingOptions(input({ frequencyPenalty: 0.5 }, { generated }));
-  expect(repeatPenalty).toMatchObject({ penalty: 1, frequencyPenalty: 0.5, presencePenalty: 0 });
-  generated.push(5 as Token);
-  const seen = repeatPenalty?.punishTokens;
-  expect(typeof seen === "function" ? seen() : seen).toEqual([5]);
-});
-
 describe("parameters that would sample garbage are refused with the name of the field", () => {
   const cases: readonly [field: string, value: Partial<Sampling>][] = [
     ["temperature", { temperature: Number.NaN }],
@@ -106,20 +97,6 @@ describe("the bytes of a token", () => {
 
 /** One token per byte. */
 const decode = (bytes: readonly number[]) => Buffer.from(bytes).toString("utf8");
-const bytes = (text: string) => [...Buffer.from(text)];
-
-describe("characters are returned whole", () => {
-  const cases: readonly [text: string, pieces: readonly string[]][] = [
-    ["ab", ["a", "b", ""]],
-    ["é", ["", "é", ""]],
-    ["a🚀b", ["a", "", "", "", "🚀", "b", ""]],
-    ["漢字", ["", "", "漢", "", "", "字", ""]],
-  ];
-  test.each(cases)("%s", (text, pieces) => {
-    const holder = new Utf8Holder(decode, []);
-    expect([...bytes(text).map((byte) => holder.push(byte)), holder.flush()]).toEqual(pieces);
-  });
-});
 
 test("bytes that never become a character are not held forever", () => {
   const holder = new Utf8Holder(decode, []);
@@ -127,23 +104,6 @@ test("bytes that never become a character are not held forever", () => {
   expect(out.slice(0, 3)).toEqual(["", "", ""]);
   expect(out[3]).toContain("\uFFFD");
   expect(holder.push(0x61)).toBe("a");
-});
-
-test("half a character at the end is returned as it is", () => {
-  const holder = new Utf8Holder(decode, []);
-  expect(holder.push(0xf0)).toBe("");
-  expect(holder.flush()).toContain("\uFFFD");
-  expect(holder.flush()).toBe("");
-});
-
-test("the decoder receives the preceding tokens", () => {
-  const seen: (readonly number[])[] = [];
-  const holder = new Utf8Holder((ids: readonly number[], before: readonly number[]) => {
-    seen.push(before);
-    return decode(ids);
-  }, bytes("prompt"));
-  for (const byte of bytes("ab")) holder.push(byte);
-  expect(seen).toEqual([bytes("ompt"), bytes("mpta")]);
 });
 
 const SPELLINGS = ["<|im_end|>", "[TOOL_CALLS]", "[ARGS]", "[THINK]", "｜DSML｜"];

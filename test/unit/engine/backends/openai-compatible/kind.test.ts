@@ -31,22 +31,12 @@ async function create(backend: object): Promise<Backend> {
 test("a minimal configuration suffices, and its models are known before the engine is up", async () => {
   const backend = await create({});
   expect(backend.describe().models.map(({ id }) => id)).toEqual(["svc-qwen"]);
-  expect(backend.load()).toEqual({ slots: 256, busySlots: 0, waiting: 0 });
+  expect(backend.load()).toEqual({ slots: 256, busySlots: 0, waiting: 0, queuedUncachedTokens: 0 });
 });
 
 test.each([
   ["an unknown dialect", { dialect: "tgi" }, /backend.dialect/],
   ["an unknown key", { colour: "red" }, /backend.*colour/s],
-  [
-    "an endpoint of events that is none",
-    { kvEvents: { endpoint: "http://127.0.0.1:5557" } },
-    /backend.kvEvents.endpoint/,
-  ],
-  [
-    "an engine without events",
-    { dialect: "llama-server", kvEvents: { endpoint: "tcp://127.0.0.1:5557" } },
-    /llama-server publishes no KV events/,
-  ],
   ["an address that is none", { baseUrl: "engine:8000" }, /backend.baseUrl/],
   ["an unknown profile", { profile: "nope" }, /no model profile/],
   [

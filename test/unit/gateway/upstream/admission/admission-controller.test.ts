@@ -117,7 +117,10 @@ describe("slots", () => {
     expect([admission.active, admission.pending, waiting.result]).toEqual([most, 0, running[0]?.result]);
   });
 
-  test.each([{ waiting: 8 }, { kvUse: 0.95 }, { draining: true }])("an endpoint with %j gets none", async (full) => {
+  test.each([
+    ...[{ slots: 4, waiting: 5 }, { slots: 64, waiting: 64 }, { kvUse: 0.95 }, { draining: true }],
+    ...[{ healthy: false }, { ejected: true }, { compatible: false }],
+  ])("an endpoint with %j gets none", async (full) => {
     const { ask, change, clock } = admitting({ slots: [4, 4] });
     await change("e0", full);
     const asked = [ask("a"), ask("b"), ask("c")];

@@ -14,37 +14,11 @@ function queueOf(...items: readonly Queued[]) {
 }
 
 describe("bounds", () => {
-  test("a key has a limit of its own, over all classes; keys of one tenant are counted separately", () => {
-    const queue = queueOf();
-    const push = (keyId: string, change = {}) => queue.push(request("t", { keyId, maxPendingPerKey: 2, ...change }), 9);
-    expect([push("a"), push("a", { priorityClass: "low" }), push("a"), push("b")]).toEqual([
-      ...[{ dropped: undefined }, { dropped: undefined }],
-      ...[{ limit: "key" }, { dropped: undefined }],
-    ]);
-    expect([queue.sizeOf("default"), queue.sizeOf("low")]).toEqual([2, 1]);
-  });
-
   test("in a full queue the largest tenant makes room: its request with the earliest deadline is dropped", () => {
     const hurried = request("flood", { deadlineMs: 5_000 });
     const queue = queueOf(request("flood"), hurried, request("flood"));
     expect(queue.push(request("small"), 3)).toEqual({ dropped: hurried });
     expect(queue.size).toBe(3);
-  });
-
-  test.each([
-    ["another tenant's that would have as many", "c", ["a", "b"]],
-    ["one of the largest tenant itself", "a", ["a", "a"]],
-  ])("a full queue refuses %s", (_name, key, waiting) => {
-    expect(queueOf(...waiting.map((one) => request(one))).push(request(key), 2)).toEqual({ limit: "cluster" });
-  });
-
-  test("no bound refuses an answer under way, and it takes no room from new requests", () => {
-    const queue = queueOf(...Array.from({ length: 40 }, () => request("a", { underWay: true })));
-    const push = (key: string) => queue.push(request(key), 2);
-    expect([queue.size, push("b"), push("c"), push("d")]).toEqual([
-      ...[40, { dropped: undefined }, { dropped: undefined }],
-      { limit: "cluster" },
-    ]);
   });
 });
 

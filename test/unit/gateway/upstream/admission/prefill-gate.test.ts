@@ -49,19 +49,6 @@ test.each([
   expect(gate.waitFor({ endpoint, uncachedTokens: 90_000 }, prompt({ overdue, pickAnywhere }))).toEqual(expected);
 });
 
-test.each([
-  ["prefill", "busy", false],
-  ["slot", "busy", true],
-  ["prefill", "full", false],
-  ["slot", "full", false],
-  ["prefill", "idle", true],
-  ["prefill", "gone", true],
-  ["prefill", undefined, true],
-] as const)("a wait for %s at %s is over: %s", (kind, address, over) => {
-  const { gate } = gateOf([view("busy", 90_000), view("full"), view("idle")], ["full"]);
-  expect(gate.pass().isOver({ kind, address, seconds: 3 })).toBe(over);
-});
-
 /** An endpoint that several gateways share and that has been busy; `isIdle` checks it after some milliseconds. */
 function shared(gateways: number, random: number) {
   const node = { ...view("a"), gateways, outstandingPrefillTokens: 90_000 };

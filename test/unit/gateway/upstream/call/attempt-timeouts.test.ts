@@ -8,7 +8,9 @@ import { VirtualClock } from "../../../../support/virtual-clock.ts";
 
 const LIMITS: Timeouts = {
   ...DEFAULT_TIMEOUTS,
+  connectMs: 2_000,
   acceptMs: 5_000,
+  acceptPerMiBMs: 1_000,
   perTry: { baseMs: 30_000, perThousandTokensMs: 500, maxMs: 600_000 },
   perTryIdleMs: 20_000,
   interTokenMs: 60_000,
@@ -17,271 +19,126 @@ const LIMITS: Timeouts = {
 const progress = (prefilledTokens: number, queuePosition = 0, step = 0): Event => ({
   kind: { $case: "progress", value: { queuePosition, prefilledTokens, step } },
 });
+const first = delta(0, "a");
 
-/** `taken`: the connection has the whole message from the beginning. */
-function watched(change: Partial<Timeouts> = {}, inputTokens = 0, taken = true, bytes = 0) {
+/** Advances time by so many milliseconds, passes events of one message, or does what the word says. */
+type Step = number | Event | readonly Event[] | ((watch: AttemptTimeouts) => void) | "connects" | `blocked ${number}`;
+
+const begun = (watch: AttemptTimeouts) => watch.handOverBegun();
+const taken = (watch: AttemptTimeouts) => watch.handedOver();
+const hold = (watch: AttemptTimeouts) => watch.hold();
+const goOn = (watch: AttemptTimeouts) => watch.goOn();
+const close = (watch: AttemptTimeouts) => watch.close();
+
+type Call = Partial<Timeouts> & {
+  readonly inputTokens?: number;
+  readonly bytes?: number;
+  /** Whether there is a connection from the beginning. Default: there is. */
+  readonly connected?: boolean;
+};
+
+/** Returns the limit that expires after these steps, and when; undefined for none within a million seconds. */
+async function expiry({ inputTokens = 0, bytes = 0, connected = true, ...change }: Call, steps: readonly Step[]) {
   const clock = new VirtualClock();
   const expired: string[] = [];
-  const limits = { ...LIMITS, ...change };
-  const connection = { stands: true };
   const onExpired = (limit: string) => expired.push(`${limit} at ${clock.nowMs()}`);
-  const watch = new AttemptTimeouts(clock, limits, { bytes, inputTokens }, () => connection.stands, onExpired);
-  const seen = (events: readonly Event[]) => watch.seen(events);
-  if (taken) watch.handedOver();
-  return { clock, watch, seen, expired, connection };
+  let stands = connected;
+  const watch = new AttemptTimeouts(clock, { ...LIMITS, ...change }, { bytes, inputTokens }, () => stands, onExpired);
+  for (const step of steps) {
+    if (typeof step === "number") await clock.advance(step);
+    else if (step === "connects") stands = true;
+    else if (typeof step === "string") clock.holdUp(Number(step.slice("blocked ".length)));
+    else if (typeof step === "function") step(watch);
+    else watch.seen("kind" in step ? [step] : step);
+  }
+  return expired.join(", ") || undefined;
 }
 
-describe("each limit, and when it expires", () => {
-  test("a call that is not accepted", async () => {
-    const { clock, expired } = watched();
-    await clock.advance(4_999);
-    expect(expired).toEqual([]);
-    await clock.advance(1);
-    expect(expired).toEqual(["accept at 5000"]);
-  });
+const MIB_30 = 30 * 1024 * 1024;
+const LONG = 1_000_000;
+const repeated = (steps: (index: number) => readonly Step[], count = 1_000) =>
+  Array.from({ length: count }, (_, index) => steps(index)).flat();
 
-  test("a connection that is not ready in time; a ready one leaves the rest for acceptance", async () => {
-    const { clock, expired, connection } = watched({ connectMs: 2_000 });
-    connection.stands = false;
-    await clock.advance(1_999);
-    expect(expired).toEqual([]);
-    await clock.advance(1);
-    expect(expired).toEqual(["connect at 2000"]);
-    const other = watched({ connectMs: 2_000 });
-    other.connection.stands = false;
-    await other.clock.advance(1_900);
-    other.connection.stands = true;
-    await other.clock.advance(5_000);
-    expect(other.expired).toEqual(["accept at 5000"]);
-  });
-
-  test("a message that waits behind others or is not written in time: not a fault of the node", async () => {
-    const waiting = watched({ pendingMs: 30_000 }, 0, false);
-    await waiting.clock.advance(29_999);
-    expect(waiting.expired).toEqual([]);
-    await waiting.clock.advance(1);
-    expect(waiting.expired).toEqual(["hand_over at 30000"]);
-
-    const written = watched({ pendingMs: 30_000 }, 0, false);
-    await written.clock.advance(8_000);
-    written.watch.handOverBegun();
-    await written.clock.advance(4_999);
-    expect(written.expired).toEqual([]);
-    await written.clock.advance(1);
-    expect(written.expired).toEqual(["hand_over at 13000"]);
-  });
-
-  test("a call whose answer may be unread, as this process was blocked, gets one extension", async () => {
-    const { clock, expired } = watched();
-    await clock.advance(4_000);
-    clock.holdUp(3_000);
-    await clock.advance(0);
-    expect(expired).toEqual([]);
-    await clock.advance(49);
-    expect(expired).toEqual([]);
-    await clock.advance(1);
-    expect(expired).toEqual(["accept at 7050"]);
-  });
-
-  test("a call whose answer was unread continues", async () => {
-    const { clock, seen, expired } = watched();
-    await clock.advance(4_000);
-    clock.holdUp(3_000);
-    await clock.advance(0);
-    seen([started()]);
-    await clock.advance(10_000);
-    expect(expired).toEqual([]);
-  });
-
-  test("a call that is not accepted, counted from when it was written completely", async () => {
-    const { clock, watch, expired } = watched({}, 0, false);
-    await clock.advance(8_000);
-    watch.handOverBegun();
-    await clock.advance(4_000);
-    watch.handedOver();
-    await clock.advance(4_999);
-    expect(expired).toEqual([]);
-    await clock.advance(1);
-    expect(expired).toEqual(["accept at 17000"]);
-  });
-
-  test("every MiB of a request extends the times to write it and to accept it", async () => {
-    const limits = { acceptMs: 5_000, acceptPerMiBMs: 1_000 };
-    const { clock, watch, expired } = watched(limits, 0, false, 30 * 1024 * 1024);
-    watch.handOverBegun();
-    await clock.advance(34_999);
-    expect(expired).toEqual([]);
-    watch.handedOver();
-    await clock.advance(34_999);
-    expect(expired).toEqual([]);
-    await clock.advance(1);
-    expect(expired).toEqual(["accept at 69999"]);
-
-    const written = watched(limits, 0, false, 30 * 1024 * 1024);
-    written.watch.handOverBegun();
-    await written.clock.advance(35_000);
-    expect(written.expired).toEqual(["hand_over at 35000"]);
-  });
-
-  test.each([
-    ["the same tokens prefilled", [progress(5), progress(5)]],
-    ["fewer tokens prefilled", [progress(5), progress(4)]],
-    ["the same place in the queue", [progress(0, 3), progress(0, 3)]],
-  ])("%s is no sign of life", async (_what, [first, second]) => {
-    const { clock, seen, expired } = watched();
-    seen([first as Event]);
-    await clock.advance(10_000);
-    seen([second as Event]);
-    await clock.advance(10_000);
-    expect(expired).toEqual(["idle at 20000"]);
-  });
-
-  test.each([
-    ["more tokens prefilled", [progress(5), progress(6)]],
-    ["another place in the queue", [progress(0, 3), progress(0, 2)]],
-    ["a step of the engine", [progress(0, 3, 7), progress(0, 3, 8)]],
-  ])("%s is a sign of life", async (_what, [first, second]) => {
-    const { clock, seen, expired } = watched();
-    seen([first as Event]);
-    await clock.advance(10_000);
-    seen([second as Event]);
-    await clock.advance(19_999);
-    expect(expired).toEqual([]);
-  });
-
-  test.each([
-    ["a sign of life in the queue", progress(0, 1)],
-    ["the start", started()],
-  ])("%s is acceptance; silence from then on is the idle limit", async (_what, event) => {
-    const { clock, seen, expired } = watched();
-    await clock.advance(4_000);
-    seen([event]);
-    await clock.advance(19_999);
-    expect(expired).toEqual([]);
-    await clock.advance(1);
-    expect(expired).toEqual(["idle at 24000"]);
-  });
-
-  test.each([
-    ["its tokens", (index: number) => progress(index)],
-    ["its place in the queue", (index: number) => progress(0, 10_000 - index)],
-    ["the steps of the engine", (index: number) => progress(0, 3, index)],
-  ])("a prompt of which %s get on has all the time that it needs", async (_what, next) => {
-    const { clock, seen, expired } = watched();
-    seen([started()]);
-    for (let index = 0; index < 1_000; index += 1) {
-      seen([next(index)]);
-      await clock.advance(19_000);
-    }
-    expect(expired).toEqual([]);
-    await clock.advance(1_000);
-    expect(expired).toEqual(["idle at 19001000"]);
+describe("the limit on", () => {
+  test.each<[what: string, expected: string, call: Call, steps: readonly Step[]]>([
+    ["acceptance counts from the hand-over", "accept at 5000", {}, [taken, LONG]],
+    ["acceptance of a message that was written later", "accept at 17000", {}, [8_000, begun, 4_000, taken, LONG]],
+    ["the connection", "connect at 2000", { connected: false }, [taken, LONG]],
+    [
+      "the connection leaves the rest for acceptance",
+      "accept at 5000",
+      { connected: false },
+      [taken, 1_900, "connects", LONG],
+    ],
+    ["a message that waits behind others", "hand_over at 30000", { pendingMs: 30_000 }, [LONG]],
+    ["a message that is not written", "hand_over at 13000", { pendingMs: 30_000 }, [8_000, begun, LONG]],
+    ["writing grows with the message", "hand_over at 35000", { bytes: MIB_30 }, [begun, LONG]],
+    ["acceptance grows with the message", "accept at 69999", { bytes: MIB_30 }, [begun, 34_999, taken, LONG]],
+    ["acceptance in a blocked process is extended once", "accept at 7050", {}, [taken, 4_000, "blocked 3000", LONG]],
+    ["silence, from a sign of life in the queue", "idle at 24000", {}, [taken, 4_000, progress(0, 1), LONG]],
+    ["silence, from the start", "idle at 24000", {}, [taken, 4_000, started(), LONG]],
+    ["silence is not reset by repeated progress", "idle at 20000", {}, [progress(5), 10_000, progress(5), LONG]],
+    ["silence is not reset by less progress", "idle at 20000", {}, [progress(5), 10_000, progress(4), LONG]],
+    ["silence is not reset by the same place", "idle at 20000", {}, [progress(0, 3), 10_000, progress(0, 3), LONG]],
+    ["silence is reset by progress", "idle at 30000", {}, [progress(5), 10_000, progress(6), LONG]],
+    ["silence is reset by another place", "idle at 30000", {}, [progress(0, 3), 10_000, progress(0, 2), LONG]],
+    ["silence is reset by a step", "idle at 30000", {}, [progress(0, 3, 7), 10_000, progress(0, 3, 8), LONG]],
+    ["silence after a delta", "idle at 20100", {}, [100, [started(), first], LONG]],
+    ["silence, where acceptance had longer", "idle at 1100", { perTryIdleMs: 1_000 }, [100, started(), LONG]],
+    [
+      "the first delta restarts with progress, and with nothing else",
+      "per_try at 45000",
+      {},
+      [[started(), progress(1)], 15_000, [textStart(0), progress(2)], 15_000, [blockEnd(0), progress(2)], LONG],
+    ],
+    [
+      "the first delta, where acceptance had longer",
+      "per_try at 800",
+      { perTry: { baseMs: 700, perThousandTokensMs: 0, maxMs: 700 } },
+      [100, started(), LONG],
+    ],
+    [
+      "the next delta is not reset by keep-alives",
+      "inter_token at 60000",
+      {},
+      [[started(), first], ...repeated((index) => [10_000, progress(index)], 9), LONG],
+    ],
+    [
+      "the next delta, where acceptance had longer",
+      "inter_token at 2100",
+      { interTokenMs: 2_000 },
+      [100, [started(), first], LONG],
+    ],
+    [
+      "silence restarts when a slow client reads again",
+      "idle at 110000",
+      {},
+      [[started(), first], hold, 90_000, goOn, LONG],
+    ],
+  ])("%s: %s", async (_what, expected, call, steps) => {
+    expect(await expiry(call, steps)).toBe(expected);
   });
 
   test.each([
     [0, 30_000],
     [40_000, 50_000],
     [10_000_000, 600_000],
-  ])("a prompt of %i tokens has %i ms to its first delta, counted from its acceptance", async (tokens, limitMs) => {
-    const { clock, seen, expired } = watched({}, tokens);
-    await clock.advance(1_000);
-    for (let atMs = 0; atMs < limitMs; atMs += 10_000) {
-      seen([textStart(0), blockEnd(0)]);
-      await clock.advance(Math.min(10_000, limitMs - atMs) - 1);
-      expect(expired).toEqual([]);
-      await clock.advance(1);
-    }
-    expect(expired).toEqual([`per_try at ${1_000 + limitMs}`]);
-  });
-
-  test("the time to the first delta restarts with every progress report, and with nothing else", async () => {
-    const { clock, seen, expired } = watched();
-    seen([started(), progress(1)]);
-    await clock.advance(15_000);
-    seen([textStart(0), progress(2)]);
-    await clock.advance(15_000);
-    seen([blockEnd(0), progress(2)]);
-    await clock.advance(14_999);
-    expect(expired).toEqual([]);
-    await clock.advance(1);
-    expect(expired).toEqual(["per_try at 45000"]);
-  });
-
-  test("keep-alives without deltas do not extend the limit between deltas", async () => {
-    const { clock, seen, expired } = watched();
-    seen([started(), delta(0, "a")]);
-    for (let index = 0; index < 6; index += 1) {
-      expect(expired).toEqual([]);
-      await clock.advance(10_000);
-      seen([progress(index)]);
-    }
-    expect(expired).toEqual(["inter_token at 60000"]);
-  });
-
-  test("silence after a delta is the idle limit where that is shorter", async () => {
-    const { clock, seen, expired } = watched();
-    await clock.advance(100);
-    seen([started(), delta(0, "a")]);
-    await clock.advance(20_000);
-    expect(expired).toEqual(["idle at 20100"]);
-  });
-
-  test.each([
-    { limit: "inter_token", change: { interTokenMs: 2_000 }, events: [started(), delta(0, "a")], at: 2_100 },
-    { limit: "idle", change: { perTryIdleMs: 1_000 }, events: [started()], at: 1_100 },
-    {
-      limit: "per_try",
-      change: { perTry: { baseMs: 700, perThousandTokensMs: 0, maxMs: 700 } },
-      events: [started()],
-      at: 800,
-    },
-  ])("$limit is in time although an earlier phase would have had longer", async ({ limit, change, events, at }) => {
-    const { clock, seen, expired } = watched(change);
-    await clock.advance(100);
-    seen(events);
-    await clock.advance(30_000);
-    expect(expired).toEqual([`${limit} at ${at}`]);
-  });
-
-  test("deltas that keep coming never end a call, however long it is", async () => {
-    const { clock, seen, expired } = watched();
-    seen([started()]);
-    for (let index = 0; index < 1_000; index += 1) {
-      seen([delta(0, "a")]);
-      await clock.advance(19_000);
-    }
-    expect(expired).toEqual([]);
+  ])("the first delta of %i prompt tokens is %i ms, from the acceptance", async (inputTokens, limitMs) => {
+    const steps = repeated(() => [[textStart(0), blockEnd(0)], 10_000], 100);
+    expect(await expiry({ inputTokens }, [1_000, ...steps])).toBe(`per_try at ${1_000 + limitMs}`);
   });
 });
 
-describe("while the client reads slowly", () => {
-  test("silence is not a fault of the endpoint", async () => {
-    const { clock, watch, seen, expired } = watched();
-    seen([started(), delta(0, "a")]);
-    watch.hold();
-    await clock.advance(600_000);
-    expect(expired).toEqual([]);
+describe("no limit ends", () => {
+  test.each<[what: string, steps: readonly Step[]]>([
+    ["a call whose answer was unread in a blocked process", [taken, 4_000, "blocked 3000", 0, started(), 10_000]],
+    ["a prompt whose tokens advance", repeated((index) => [progress(index), 19_000])],
+    ["a prompt whose place in the queue advances", repeated((index) => [progress(0, 10_000 - index), 19_000])],
+    ["a prompt while the engine makes steps", repeated((index) => [progress(0, 3, index), 19_000])],
+    ["an answer whose deltas keep coming", [started(), ...repeated(() => [first, 19_000])]],
+    ["a call whose client reads slowly", [[started(), first], hold, 600_000]],
+    ["a call that has ended", [started(), 6_000, close, LONG]],
+  ])("%s", async (_what, steps) => {
+    expect(await expiry({}, [taken, ...steps])).toBeUndefined();
   });
-
-  test("the limits restart when it reads again", async () => {
-    const { clock, watch, seen, expired } = watched();
-    seen([started(), delta(0, "a")]);
-    watch.hold();
-    await clock.advance(90_000);
-    watch.goOn();
-    await clock.advance(19_999);
-    expect(expired).toEqual([]);
-    await clock.advance(20_000);
-    expect(expired).toHaveLength(1);
-    expect(expired[0]).toMatch(/^idle/);
-  });
-});
-
-test("no timer remains after the call", async () => {
-  const { clock, watch, seen, expired } = watched();
-  seen([started()]);
-  await clock.advance(6_000);
-  watch.close();
-  await clock.advance(1_000_000);
-  expect(expired).toEqual([]);
 });

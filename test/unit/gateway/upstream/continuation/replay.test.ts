@@ -34,7 +34,7 @@ const ANSWER: readonly Event[] = [
 
 function ledgerOf(events: readonly Event[], tokens: readonly number[] = []): AnswerLedger {
   const ledger = new AnswerLedger();
-  ledger.addTokens(tokens);
+  ledger.tokens.add(tokens);
   ledger.addEvents(events);
   return ledger;
 }

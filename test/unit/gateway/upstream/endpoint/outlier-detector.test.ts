@@ -120,16 +120,6 @@ test.each([
   if (hosts > 1) expect(made.isEjected(`e${hosts - 1}`, 0)).toBe(false);
 });
 
-test("an ejection that ended, and an endpoint that left, make room for another", () => {
-  const made = detector(4);
-  for (const address of ["e0", "e1"]) fail(made, address);
-  made.forget("e0");
-  expect(fail(made, "e2")?.enforced).toBe(false);
-  made.forget("e1");
-  expect(fail(made, "e3")?.enforced).toBe(true);
-  expect(fail(made, "e2", BASE_MS)?.enforced).toBe(true);
-});
-
 describe("an ejection by order", () => {
   test("lasts until its end or its revocation, for joining endpoints and the last one, too", () => {
     const changed: string[] = [];

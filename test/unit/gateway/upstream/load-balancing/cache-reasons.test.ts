@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
 import type { PromptShape } from "../../../../../gateway/upstream/load-balancing/boundary-hashes.ts";
 import { CacheReasons } from "../../../../../gateway/upstream/load-balancing/cache-reasons.ts";
+import type { EndpointView } from "../../../../../gateway/upstream/load-balancing/endpoint-view.ts";
 import {
   type AnnouncedPrefix,
   type AnnouncedPrefixes,
-  type IndexedEndpoints,
   PrefixIndex,
 } from "../../../../../gateway/upstream/load-balancing/prefix-index.ts";
 
@@ -24,15 +24,21 @@ function prompt(words: string): PromptShape {
   return { boundaries, lastTurn: last < 0 ? undefined : last - 1 };
 }
 
+type View = Pick<EndpointView, "gateways" | "evictedBeforeMs">;
+
 class Gateway {
   nowMs = 0;
   readonly lives: Record<string, number | undefined> = { A: 1, B: 1 };
   readonly index: PrefixIndex;
   readonly reasons: CacheReasons;
 
-  constructor({ announced, viewOf }: { announced?: AnnouncedPrefixes; viewOf?: IndexedEndpoints["viewOf"] } = {}) {
-    const endpoints = { lifeOf: (address: string) => this.lives[address], viewOf: viewOf ?? (() => undefined) };
-    this.index = new PrefixIndex(announced, endpoints);
+  constructor({ announced, viewOf }: { announced?: AnnouncedPrefixes; viewOf?: (address: string) => View } = {}) {
+    const get = (address: string) => {
+      const startedAtMs = this.lives[address];
+      const view = viewOf?.(address) ?? { gateways: 0, evictedBeforeMs: undefined };
+      return startedAtMs === undefined ? undefined : { ...view, startedAtMs };
+    };
+    this.index = new PrefixIndex(announced, { get });
     this.reasons = new CacheReasons(this.index);
   }
 

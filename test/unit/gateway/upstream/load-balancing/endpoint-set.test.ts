@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { EndpointSet } from "../../../../../gateway/upstream/load-balancing/endpoint-set.ts";
 import {
   type EndpointView,
@@ -26,87 +26,22 @@ function setOf(pool: readonly EndpointView[], maxRequestsPerEndpoint?: number) {
 
 const addresses = (all: Iterable<EndpointView>) => [...all].map(({ address }) => address).sort();
 
-test.each<[string, Partial<EndpointView>, "room" | "no room" | "unavailable"]>([
-  ["idle", {}, "room"],
-  ["unhealthy", { healthy: false }, "unavailable"],
-  ["ejected", { ejected: true }, "unavailable"],
-  ["draining", { draining: true }, "unavailable"],
-  ["of another version", { compatible: false }, "unavailable"],
-  ["just below both caps", { slots: 2, waiting: 4, kvUse: 0.94 }, "room"],
-  ["with a full queue", { slots: 2, waiting: 5 }, "no room"],
-  ["of many slots with a short queue", { slots: 64, waiting: 63 }, "room"],
-  ["of many slots with a full queue", { slots: 64, waiting: 64 }, "no room"],
-  ["with a full KV cache", { kvUse: 0.95 }, "no room"],
-])("an endpoint that is %s: %s", (_, given, expected) => {
-  const { set } = setOf([endpointWith({ address: "e", ...given })]);
-  const [available, withRoom] = [set.available.size, set.withRoom.size];
-  expect([available, withRoom]).toEqual({ room: [1, 1], "no room": [1, 0], unavailable: [0, 0] }[expected]);
-});
-
-test("an endpoint takes as many requests as it has slots, or as the limit says; onRoom is called at each gain", () => {
-  for (const limit of [undefined, 2]) {
-    const { set } = setOf([endpointWith({ address: "e", slots: 3 })], limit);
-    let gained = 0;
-    set.onRoom(() => {
-      gained += 1;
-    });
-    const frees = Array.from({ length: limit ?? 3 }, () => set.take("e"));
-    expect([set.withRoom.size, set.running, set.capacity]).toEqual([0, limit ?? 3, limit ?? 3]);
-    for (const free of frees) free();
-    expect([set.withRoom.size, set.running, gained]).toEqual([1, 0, 1]);
-    set.set(endpointWith({ address: "e", ejected: true }));
-    set.set(endpointWith({ address: "e" }));
-    expect(gained).toBe(2);
-  }
-});
-
-describe("an endpoint that announced when it has room again", () => {
-  test("has room when it comes back after it left, but for its running requests", () => {
-    const { set } = setOf([endpointWith({ address: "e", slots: 1 })]);
-    const left: string[] = [];
-    set.onLeave((address) => left.push(address));
-    set.holdBack("e", 5_000);
-    const free = set.take("e");
-    set.delete("e");
-    set.set(endpointWith({ address: "e", slots: 1 }));
-    expect([left, set.withRoom.size]).toEqual([["e"], 0]);
-    free();
-    expect(set.withRoom.size).toBe(1);
-  });
-});
-
-test.each<[string, readonly EndpointView[], readonly string[]]>([
-  ["no_endpoints", [], []],
-  ["none_available", [endpointWith({ address: "e0", healthy: false })], []],
-  ["all_tried", endpoints(2), ["e0", "e1"]],
-  ["all_full", endpoints(2), ["e0"]],
-])("the reason why there is no pick: %s", (expected, pool, tried) => {
-  expect(setOf(pool).set.noPick(new Set(tried))).toBe(expected);
-});
-
-test("changes counts when other endpoints become available", () => {
-  const { set } = setOf([]);
-  const grew = [{}, { running: 3 }, { healthy: false }, { healthy: false, weight: 2 }, {}, undefined].map((given) => {
-    const before = set.changes;
-    if (given) set.set(endpointWith({ address: "e", ...given }));
-    else set.delete("e");
-    return set.changes > before;
-  });
-  expect(grew).toEqual([true, false, true, false, true, true]);
-});
-
 test("random changes lead to the same result as a full scan of the endpoints", () => {
   const random = seededRandom(7);
   const maybe = (share: number) => random() < share;
   const { set } = setOf([]);
-  const frees: { readonly address: string; free(): void }[] = [];
+  const running: string[] = [];
   for (let step = 0; step < 4_000; step += 1) {
     const address = `e${Math.floor(random() * 12)}`;
     const kind = Math.floor(random() * 6);
     if (kind === 0) set.delete(address);
-    else if (kind === 1) frees.push({ address, free: set.take(address) });
-    else if (kind === 2) frees.shift()?.free();
-    else
+    else if (kind === 1) {
+      running.push(address);
+      set.count(address, 1);
+    } else if (kind === 2) {
+      const ended = running.shift();
+      if (ended !== undefined) set.count(ended, -1);
+    } else
       set.set(
         endpointWith({
           address,
@@ -118,12 +53,12 @@ test("random changes lead to the same result as a full scan of the endpoints", (
       );
     const pool = [...set];
     const available = pool.filter(isAvailable);
-    const runningOn = (view: EndpointView) => frees.filter((one) => one.address === view.address).length;
+    const runningOn = (view: EndpointView) => running.filter((one) => one === view.address).length;
     const withRoom = available.filter((view) => isWithinCaps(view) && runningOn(view) < view.slots);
     expect(addresses(set.available.all)).toEqual(addresses(available));
     for (const view of available) expect(set.available.get(view.address)).toBe(view);
     expect(addresses(set.withRoom.all)).toEqual(addresses(withRoom));
-    expect([set.size, set.running]).toEqual([pool.length, frees.length]);
+    expect([set.size, set.running]).toEqual([pool.length, running.length]);
     expect(set.capacity).toBe(available.reduce((sum, { slots }) => sum + slots, 0));
   }
 });
@@ -138,8 +73,8 @@ test("of a thousand endpoints, a change of one costs no read of the others", () 
   read.clear();
   set.set(endpointWith({ address: "e3", healthy: false }));
   set.delete("e4");
-  for (let slot = 0; slot < 8; slot += 1) set.take("e5");
-  expect([set.available.size, set.withRoom.size, set.capacity]).toEqual([998, 997, 998 * 8]);
+  for (let slot = 0; slot < 8; slot += 1) set.count("e5", 1);
+  expect([set.available.all.length, set.withRoom.all.length, set.capacity]).toEqual([998, 997, 998 * 8]);
   // One that takes the position of another in the lists is read for its name.
   expect(read.size).toBeLessThan(5);
 });

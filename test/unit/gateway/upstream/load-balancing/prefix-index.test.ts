@@ -14,7 +14,7 @@ const message = (fields: Partial<WatchPrefixesResponse>): WatchPrefixesResponse 
   kvTokensTotal: 0,
   ...fields,
 });
-const held = (index: number, tokens: number) => ({ digest: digest(index), tokens, tailTokens: 1 });
+const held = (index: number, tokens: number) => ({ digest: digest(index), tokens, tailTokens: 1, lowerTokens: 2 });
 
 describe("announced prefixes", () => {
   test("match a plain model, for any messages, drops, repetitions and lost endpoints", () => {
@@ -44,7 +44,7 @@ describe("announced prefixes", () => {
       const index = whole(20);
       const expected = [...model].flatMap(([at, of]) => {
         const tokens = of.get(index);
-        return tokens === undefined ? [] : [{ address: at, tokens, tailTokens: 1 }];
+        return tokens === undefined ? [] : [{ address: at, tokens, tailTokens: 1, lowerTokens: 2 }];
       });
       const sorted = (list: readonly { readonly address: string }[]) =>
         JSON.stringify(list.toSorted((a, b) => a.address.localeCompare(b.address)));
@@ -63,7 +63,7 @@ describe("announced prefixes", () => {
     announced.forget("a:1");
     expect(announced.fillOf("a:1")).toBeUndefined();
     announced.take("b:1", message({ held: [held(4, 40)] }));
-    expect(announced.holders(key(4))).toEqual([{ address: "b:1", tokens: 40, tailTokens: 1 }]);
+    expect(announced.holders(key(4))).toEqual([{ address: "b:1", tokens: 40, tailTokens: 1, lowerTokens: 2 }]);
   });
 });
 
@@ -77,22 +77,12 @@ function prompt(words: string, newMessages?: number): PromptShape {
 }
 
 describe("sent prompts", () => {
-  const lives: Record<string, number | undefined> = { A: 1, B: 1 };
+  const node = (startedAtMs: number) => ({ startedAtMs, gateways: 0, evictedBeforeMs: undefined });
+  const lives: Record<string, ReturnType<typeof node> | undefined> = { A: node(1), B: node(1) };
   const use = (nowMs = 0) => ({ tokensPerByte: 0.25, ttlMs: 60_000, nowMs });
-  const indexOf = (announced = new Announcements()) =>
-    new PrefixIndex(announced, { lifeOf: (address) => lives[address], viewOf: () => undefined });
+  const indexOf = (announced = new Announcements()) => new PrefixIndex(announced, { get: (address) => lives[address] });
   const tokensOn = (index: PrefixIndex, shape: PromptShape, address = "A", nowMs = 0) =>
     index.held(shape, nowMs, 0.25).byAddress.get(address)?.tokens;
-
-  test("are expected at their endpoint at once, and no longer once they are withdrawn", () => {
-    const index = indexOf();
-    const sent = index.sent(prompt("h u"), "A", use());
-    expect(index.held(prompt("h u x"), 0, 0.25).byAddress.get("A")).toEqual({
-      ...{ bytes: 8_000, tokens: 2_000, tailTokens: 0, usableTailTokens: 0, usedAtMs: 0, prefilled: false },
-    });
-    sent.state = "withdrawn";
-    expect(tokensOn(index, prompt("h u x"))).toBeUndefined();
-  });
 
   test("that fail leave the earlier ones with the same prefix", () => {
     const index = indexOf();
@@ -103,27 +93,16 @@ describe("sent prompts", () => {
     expect(tokensOn(index, prompt("h u a v"), "B")).toBe(1_000);
   });
 
-  test("have the measured length, and the answer behind them for the turn that continues them", () => {
-    const index = indexOf();
-    const sent = index.sent(prompt("h u"), "A", use());
-    Object.assign(sent, { state: "prefilled", tokensPerByte: 0.5, answerTokens: 700 });
-    expect(tokensOn(index, prompt("h x"))).toBe(2_000);
-    const tails = [prompt("h u a v", 2), prompt("h u v"), prompt("h u")].map(
-      (shape) => index.held(shape, 0, 0.25).byAddress.get("A")?.tailTokens,
-    );
-    expect(tails).toEqual([700, 0, 0]);
-  });
-
   test("expire, and go with their endpoint's cache", () => {
     const index = indexOf();
     index.sent(prompt("h u"), "A", use()).state = "prefilled";
     expect(tokensOn(index, prompt("h u"), "A", 59_999)).toBe(2_000);
     expect(tokensOn(index, prompt("h u"), "A", 60_000)).toBeUndefined();
-    for (const life of [2, undefined]) {
+    for (const life of [node(2), undefined]) {
       lives.A = life;
       expect(tokensOn(index, prompt("h u"))).toBeUndefined();
     }
-    lives.A = 1;
+    lives.A = node(1);
     expect(tokensOn(index, prompt("h u"))).toBe(2_000);
   });
 
@@ -162,7 +141,7 @@ describe("sent prompts", () => {
   });
 
   test("of hundreds of endpoints with one head stay bounded, the newest of each endpoint first", () => {
-    const index = new PrefixIndex(new Announcements(), { lifeOf: () => 1, viewOf: () => undefined }, 50);
+    const index = new PrefixIndex(new Announcements(), { get: () => undefined }, 50);
     for (let at = 0; at < 300; at += 1) index.sent(prompt(`h u${at}`), `e${at}`, use());
     const { byAddress } = index.held(prompt("h x"), 0, 0.25);
     expect(byAddress.size).toBeLessThanOrEqual(16);

@@ -6,7 +6,8 @@ const BYTES = Buffer.concat(MESSAGES.map((text) => framed(Buffer.from(text))));
 
 function cutting(maxBytes: number) {
   const found: string[] = [];
-  const cutter = new MessageCutter(maxBytes, (bytes, from, to) => found.push(bytes.toString("latin1", from, to)));
+  const message = (bytes: Buffer, from: number, to: number) => found.push(bytes.toString("latin1", from, to));
+  const cutter = new MessageCutter(maxBytes, { message });
   return { cutter, found };
 }
 

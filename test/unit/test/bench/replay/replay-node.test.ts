@@ -8,7 +8,13 @@ function played(prefillsAtOnce: number) {
   const time = new EventQueue();
   const store = new PieceStore();
   const caches = new PieceCaches(store, 1, 3_000_000, () => time.nowMs());
-  const node = new ReplayNode({ time, caches, cache: 0, prefillsAtOnce, onChange: () => {} });
+  const node = new ReplayNode({
+    time,
+    tiers: { caches, lower: undefined },
+    cache: 0,
+    prefillsAtOnce,
+    onChange: () => {},
+  });
   const seen: string[] = [];
   const submit = (name: string, tokens: number) => {
     const note = (what: string) => seen.push(`${time.nowMs() / 1_000} ${name} ${what}`);

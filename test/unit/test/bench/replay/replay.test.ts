@@ -60,3 +60,15 @@ test("spreads requests with the same rounded time", () => {
   );
   expect(readArrivals(lines.join("\n")).arrivalsMs).toEqual([0, 1_500, 3_000, 4_000, 5_000, 6_000]);
 });
+
+test("ranks whose node picks among them, and host memory behind caches, keep nearly all hits of the oracle", async () => {
+  const few = { gateways: 1, nodes: 1, ranks: 2, cacheTokens: 400_000, prefillsAtOnce: 1, seed: 1 };
+  const traffic = { kind: "sessions", sessions, perNode: 8 } as const;
+  const hitsOf = async (policy: ReplayPolicy, hostTokens: number) =>
+    (await replay({ ...few, policy, hostTokens, traffic, warmUpMs: 300_000, untilMs: 900_000 })).hitRatio;
+  const [oracle, ranked] = [await hitsOf("oracle", 0), await hitsOf("prefix_affinity_exact", 0)];
+  expect(ranked).toBeGreaterThan(0.95 * oracle);
+  const behind = await hitsOf("prefix_affinity_exact", 2_000_000);
+  expect(behind).toBeGreaterThan(ranked);
+  expect(behind).toBeGreaterThan(0.95 * (await hitsOf("oracle", 2_000_000)));
+});

@@ -1,6 +1,10 @@
 import { beforeEach, expect, test } from "vitest";
 import { EngineBlocks, type Tie } from "../../../../../../engine/backends/openai-compatible/kv-events/engine-blocks.ts";
-import type { KvEvent } from "../../../../../../engine/backends/openai-compatible/kv-events/kv-event.ts";
+import type {
+  BlockMemory,
+  KvEvent,
+  StoredBlocks,
+} from "../../../../../../engine/backends/openai-compatible/kv-events/kv-event.ts";
 import { tiesOf } from "../../../../../../engine/backends/openai-compatible/kv-events/prompt-ties.ts";
 import { chainHashes } from "../../../../../../engine/backends/openai-compatible/kv-events/token-chain.ts";
 import { HeldPrefixes } from "../../../../../../engine/prefixes/held-prefixes.ts";
@@ -8,19 +12,27 @@ import { HeldPrefixes } from "../../../../../../engine/prefixes/held-prefixes.ts
 const BLOCK = 4;
 let held: HeldPrefixes;
 let blocks: EngineBlocks;
+let now = 0;
 beforeEach(() => {
   held = new HeldPrefixes(() => ({ used: 0, total: 0 }));
-  blocks = new EngineBlocks(held, true);
+  blocks = new EngineBlocks(held, { counts: true, ranks: 2, nowMs: () => now });
 });
 
 const tokens = (count: number, first = 1) => Array.from({ length: count }, (_, index) => first + index);
 
+const DEVICE = { group: 0, memory: "device" } as const;
+const removed = (hashes: readonly string[], memory: BlockMemory = "device"): KvEvent => ({
+  ...{ kind: "removed", group: 0, memory, hashes },
+});
+
 /** An event of stored blocks, whose names are their numbers in a conversation. */
-function stored(name: string, all: readonly number[], from: number, salt = ""): KvEvent {
+function stored(name: string, all: readonly number[], from: number, salt = ""): StoredBlocks {
   const count = Math.floor(all.length / BLOCK);
   const names = Array.from({ length: count - from }, (_, index) => `${name}${from + index}`);
   return {
     kind: "stored",
+    ...DEVICE,
+    isFull: true,
     hashes: names,
     parent: from === 0 ? undefined : `${name}${from - 1}`,
     tokens: all.slice(from * BLOCK, count * BLOCK),
@@ -31,9 +43,10 @@ function stored(name: string, all: readonly number[], from: number, salt = ""): 
 
 /** Ties a digest to the position after `count` tokens of a prompt. */
 function tie(digest: string, all: readonly number[], count: number, salt = ""): void {
-  const hash = chainHashes(all.slice(0, count), BLOCK, salt).at(-1) ?? 0;
-  const where: Tie = { model: "m", hash, tokens: count - (count % BLOCK), isExact: true, hasTail: true };
-  blocks.tie(new Map([[digest, where]]));
+  const hashes = chainHashes(all.slice(0, count), BLOCK, salt);
+  const where = { model: "m", hash: hashes.at(-1) ?? 0, depth: hashes.length, tokens: hashes.length * BLOCK };
+  const tied: Tie = { ...where, isExact: true, hasTail: true };
+  blocks.tie(new Map([[digest, tied]]));
 }
 
 test("a prefix is held once all its blocks are, in any order, and its tail grows", () => {
@@ -41,9 +54,9 @@ test("a prefix is held once all its blocks are, in any order, and its tail grows
   tie("a", prompt, 18);
   expect(held.get("a")).toBeUndefined();
   blocks.take(0, [stored("x", prompt.slice(0, 24), 0)]);
-  expect(held.get("a")).toEqual({ model: "m", tokens: 16, tailTokens: 8 });
+  expect(held.get("a")).toEqual({ model: "m", tokens: 16, tailTokens: 8, lowerTokens: 0 });
   blocks.take(0, [stored("x", prompt, 6)]);
-  expect(held.get("a")).toEqual({ model: "m", tokens: 16, tailTokens: 24 });
+  expect(held.get("a")).toEqual({ model: "m", tokens: 16, tailTokens: 24, lowerTokens: 0 });
   tie("b", prompt, 24);
   tie("a", prompt, 18);
   expect([held.get("a")?.tailTokens, held.get("b")?.tailTokens]).toEqual([0, 16]);
@@ -53,9 +66,9 @@ test("removing at the end shortens a tail, and removing before it drops everythi
   const prompt = tokens(40);
   blocks.take(0, [stored("x", prompt, 0)]);
   tie("a", prompt, 16);
-  blocks.take(0, [{ kind: "removed", hashes: ["x9", "x8"] }]);
+  blocks.take(0, [removed(["x9", "x8"])]);
   expect(held.get("a")?.tailTokens).toBe(16);
-  blocks.take(0, [{ kind: "removed", hashes: ["x1"] }]);
+  blocks.take(0, [removed(["x1"])]);
   expect(held.get("a")).toBeUndefined();
   blocks.take(0, [stored("x", prompt.slice(0, 8), 1)]);
   expect(held.get("a")?.tailTokens).toBe(16);
@@ -69,10 +82,10 @@ test("a block with two copies, or in two ranks, is held until the last one is re
   tie("a", prompt, 8);
   blocks.take(0, [stored("x", prompt, 0), stored("x", prompt, 0)]);
   blocks.take(1, [stored("y", prompt, 0)]);
-  blocks.take(0, [{ kind: "removed", hashes: ["x1", "x0"] }]);
+  blocks.take(0, [removed(["x1", "x0"])]);
   blocks.forget(1);
   expect(held.get("a")).toBeDefined();
-  blocks.take(0, [{ kind: "removed", hashes: ["x1"] }]);
+  blocks.take(0, [removed(["x1"])]);
   expect(held.get("a")).toBeUndefined();
 });
 
@@ -91,17 +104,17 @@ test("blocks with unreported parents are located in the prompt, and their parent
   blocks.used({ tokens: prompt, hashes: chainHashes(prompt, BLOCK, "") });
   expect(held.get("a")).toBeUndefined();
   blocks.take(0, [stored("x", prompt, 6)]);
-  expect(held.get("a")).toEqual({ model: "m", tokens: 16, tailTokens: 24 });
-  blocks.take(0, [{ kind: "removed", hashes: ["x9", "x8", "x7", "x6"] }]);
+  expect(held.get("a")).toEqual({ model: "m", tokens: 16, tailTokens: 24, lowerTokens: 0 });
+  blocks.take(0, [removed(["x9", "x8", "x7", "x6"])]);
   expect(held.get("a")?.tailTokens).toBe(8);
   // The last named block is removed: nothing is known of those before it any more.
-  blocks.take(0, [{ kind: "removed", hashes: ["x5"] }]);
+  blocks.take(0, [removed(["x5"])]);
   expect(held.get("a")).toBeUndefined();
   expect(blocks.tokens).toBe(0);
 });
 
 test("blocks beyond the limit are not reported", () => {
-  blocks = new EngineBlocks(held, true, 5);
+  blocks = new EngineBlocks(held, { counts: true, maxBlocks: 5, nowMs: () => now });
   const prompt = tokens(40);
   tie("a", prompt, 20);
   tie("b", prompt, 24);
@@ -109,31 +122,96 @@ test("blocks beyond the limit are not reported", () => {
   expect([held.get("a") !== undefined, held.get("b")]).toEqual([true, undefined]);
 });
 
-test("blocks of different sizes do not determine reusable tokens", () => {
-  blocks.take(0, [stored("x", tokens(8), 0)]);
-  expect(blocks.isMixed).toBe(false);
-  blocks.take(0, [{ kind: "stored", hashes: ["z"], parent: undefined, tokens: [1], blockTokens: 1, extras: [""] }]);
-  expect(blocks.isMixed).toBe(true);
+test("blocks in smaller pieces, as of an index in the same group, are left out", () => {
+  const prompt = tokens(16);
+  const small: StoredBlocks = { ...stored("z", prompt, 0), hashes: ["z"], tokens: [1], blockTokens: 1, extras: [""] };
+  tie("a", prompt, 16);
+  blocks.take(0, [small, stored("x", prompt, 0), small]);
+  expect(held.get("a")).toMatchObject({ tokens: 16 });
+  expect([blocks.blockTokens, blocks.tokens]).toEqual([BLOCK, 16]);
 });
 
-test("an unknown position is reported with fewer tokens until it is found", () => {
-  const prompt = tokens(100);
-  const marks = ["a", "b", "c"].map((digest, index) => ({ digest, messages: index + 1 }));
+test("a prefix that leaves the accelerator stays held while lower memory has it, and counts as loaded", () => {
+  const prompt = tokens(40);
+  tie("a", prompt, 24);
+  const below = { ...stored("x", prompt, 0), memory: "lower" } as const;
+  blocks.take(0, [stored("x", prompt, 0), { ...below, tokens: [], blockTokens: 0, extras: [] }]);
+  expect(held.get("a")).toMatchObject({ tokens: 24, tailTokens: 16, lowerTokens: 0 });
+  blocks.take(0, [removed(["x9", "x8", "x7", "x6", "x5"])]);
+  expect(held.get("a")).toMatchObject({ tokens: 24, tailTokens: 16, lowerTokens: 20 });
+  expect([blocks.tokens, ...blocks.cached(chainHashes(prompt, BLOCK, ""))]).toEqual([
+    20,
+    { tokens: 40, lowerTokens: 20 },
+    { tokens: 0, lowerTokens: 0 },
+  ]);
+  blocks.take(0, [removed(["x9", "x8", "x7"], "lower"), stored("x", prompt.slice(0, 24), 5)]);
+  expect(held.get("a")).toMatchObject({ tokens: 24, tailTokens: 4, lowerTokens: 4 });
+  blocks.take(0, [removed(["x6", "x5", "x4"], "lower"), removed(["x5"])]);
+  expect(held.get("a")).toBeUndefined();
+  // A lower copy with its tokens is known without a copy on the accelerator.
+  blocks.take(1, [{ ...below, hashes: below.hashes.map((name) => `y${name}`) }]);
+  expect(held.get("a")).toMatchObject({ tokens: 24, tailTokens: 16, lowerTokens: 40 });
+});
+
+test("what the best rank holds is reported, and each rank's part of a prompt is known", () => {
+  const prompt = tokens(24);
   const hashes = chainHashes(prompt, BLOCK, "");
-  const read = { model: "m", marks, tokens: prompt, hashes, blockTokens: BLOCK };
-  const ties = tiesOf(read, () => undefined);
+  tie("a", prompt, 8);
+  blocks.take(0, [stored("x", prompt.slice(0, 8), 0)]);
+  blocks.take(1, [stored("x", prompt, 0)]);
+  expect(held.get("a")).toMatchObject({ tokens: 8, tailTokens: 16 });
+  expect(blocks.cached(hashes).map((part) => part.tokens)).toEqual([8, 24]);
+  // Parts in two ranks make no whole.
+  blocks.take(1, [removed(["x1"])]);
+  expect(held.get("a")).toMatchObject({ tokens: 8, tailTokens: 0 });
+  blocks.forget(0);
+  expect(held.get("a")).toBeUndefined();
+});
+
+const marksOf = (digests: string) => [...digests].map((digest, index) => ({ digest, messages: index + 1 }));
+function readPrompt(digests: string, prompt: readonly number[]): ReadonlyMap<string, Tie> {
+  const hashes = chainHashes(prompt, BLOCK, "");
+  const ties = tiesOf({ model: "m", marks: marksOf(digests), tokens: prompt, hashes, blockTokens: BLOCK }, blocks);
+  blocks.tie(ties);
+  return ties;
+}
+
+test("a digest stands where its prompts part, and is reported with fewer tokens before they do", () => {
+  const prompt = tokens(100);
+  blocks.take(0, [stored("x", prompt, 0)]);
+  const ties = readPrompt("abc", prompt);
   expect(ties.get("a")).toMatchObject({ tokens: 0, isExact: false, hash: ties.get("c")?.hash });
   expect(ties.get("c")).toMatchObject({ tokens: 68, isExact: true, hasTail: true });
-  const found = tiesOf(read, (digest) => ties.get(digest), new Map([["a", 10]]));
-  expect(found.get("a")).toMatchObject({ tokens: 8, isExact: true, hash: hashes[1] });
-  expect(found.get("b")).toMatchObject({ tokens: 8, isExact: false, hash: ties.get("c")?.hash });
-  // A position found in another rendering of the same messages is invalid.
-  const others = { ...read, tokens: tokens(100, 7), hashes: chainHashes(tokens(100, 7), BLOCK, "") };
-  expect(tiesOf(others, (digest) => found.get(digest)).get("a")).toMatchObject({ isExact: false });
-  // The end of a prompt is not before a position found in it.
-  const late = tiesOf(read, () => undefined, new Map([["b", 80]]));
-  expect([late.get("b"), late.get("c")]).toMatchObject([
-    { tokens: 80, hasTail: false },
-    { tokens: 80, hasTail: true },
-  ]);
+  expect(held.get("a")).toMatchObject({ tokens: 0, tailTokens: 0 });
+  // The same prompt again shows nothing new, and its continuation keeps the known positions.
+  expect(readPrompt("abc", prompt).get("a")).toMatchObject({ isExact: false });
+  const next = readPrompt("abcde", [...prompt, ...tokens(100, 500)]);
+  expect(next.get("c")).toMatchObject({ tokens: 68, isExact: true });
+  expect(next.get("d")).toMatchObject({ tokens: 68, isExact: false });
+
+  const other = [...prompt.slice(0, 30), ...tokens(60, 900)];
+  expect(readPrompt("axy", other).get("a")).toMatchObject({ tokens: 28, isExact: true, hasTail: true });
+  expect(held.get("a")).toMatchObject({ tokens: 28, tailTokens: 0 });
+  expect(readPrompt("abc", prompt).get("a")).toMatchObject({ tokens: 28, isExact: true });
+  // Another rendering of the same messages has less in common.
+  expect(readPrompt("abc", [...prompt.slice(0, 10), 7, ...prompt.slice(10)]).get("a")).toMatchObject({ tokens: 8 });
+  blocks.forget(0);
+  expect(readPrompt("abc", tokens(100, 7)).get("a")).toMatchObject({ isExact: false });
+});
+
+test("the retention is the idle time of evicted blocks; a lost connection evicts nothing", () => {
+  const [old, recent] = [tokens(8), tokens(8, 100)];
+  blocks.take(0, [stored("o", old, 0), stored("r", recent, 0)]);
+  expect(blocks.retentionMs).toBeUndefined();
+  now += 60_000;
+  blocks.used({ tokens: recent, hashes: chainHashes(Uint32Array.from(recent), BLOCK, "") });
+  now += 30_000;
+  blocks.take(0, [removed(["o1"])]);
+  expect(blocks.retentionMs).toBe(90_000);
+  blocks.take(0, [removed(["r1"])]);
+  expect(blocks.retentionMs).toBeCloseTo(90_000 - 0.002 * 60_000);
+  const before = blocks.retentionMs;
+  now += 1_000_000;
+  blocks.forget(0);
+  expect(blocks.retentionMs).toBe(before);
 });

@@ -54,27 +54,40 @@ test("events as lists are decoded, with any number of fields", async () => {
   ).toEqual([
     {
       kind: "stored",
+      ...{ group: undefined, memory: "device", isFull: true },
       hashes: [bytes.toString("base64")],
       parent: bytes.toString("base64"),
       tokens: [1, 2],
       blockTokens: 2,
       extras: [""],
     },
-    { kind: "removed", hashes: [String(HASH)] },
-    { kind: "removed", hashes: [String(HASH)] },
+    { kind: "removed", group: undefined, memory: "device", hashes: [String(HASH)] },
+    { kind: "removed", group: undefined, memory: "device", hashes: [String(HASH)] },
     { kind: "cleared" },
   ]);
 });
 
-test("events of other memory and unknown ones are skipped, and further groups make the cache mixed", async () => {
+test("events name their group and memory, and those of shared memory and unknown ones are skipped", async () => {
+  const stored = { type: "BlockStored", block_hashes: [1], token_ids: [1], block_size: 1 };
   const events = await read(
     batch(
-      { type: "BlockStored", block_hashes: [1], token_ids: [1], block_size: 1, medium: "CPU" },
+      { ...stored, medium: "CPU", group_idx: 3, kv_cache_spec_kind: "mla_attention" },
+      { ...stored, medium: "GPU", group_idx: 0, kv_cache_spec_kind: "mamba" },
+      { ...stored, group_idx: 0 },
+      { ...stored, group_idx: 1 },
+      { ...stored, medium: "STORAGE", locality: "REMOTE" },
       { type: "BlockMoved", block_hashes: [1] },
-      { type: "BlockRemoved", block_hashes: [1], medium: "GPU", group_idx: 1 },
+      { type: "BlockRemoved", block_hashes: [1], medium: "CPU", group_idx: 1 },
     ),
   );
-  expect(events).toEqual([{ kind: "mixed" }]);
+  expect(events.map((event) => ("group" in event ? [event.group, event.memory] : []))).toEqual([
+    [3, "lower"],
+    [0, "device"],
+    [0, "device"],
+    [1, "device"],
+    [1, "lower"],
+  ]);
+  expect(events.map((event) => event.kind === "stored" && event.isFull)).toEqual([true, false, true, false, false]);
 });
 
 test.each([Buffer.from([0xc1]), encode("no batch"), encode([1, { type: "BlockStored" }])])(
@@ -109,11 +122,10 @@ test("a batch of a long prompt is decoded in slices, as equivalent parts in orde
   const stored = events.slice(0, 13).flatMap((event) => (event.kind === "stored" ? [event] : []));
   expect(stored.flatMap((event) => event.tokens)).toEqual(tokens);
   expect(stored.flatMap((event) => event.hashes)).toEqual(names.map(String));
-  const blocks = new EngineBlocks(new HeldPrefixes(() => ({ used: 0, total: 0 })), true);
+  const blocks = new EngineBlocks(new HeldPrefixes(() => ({ used: 0, total: 0 })), { counts: true, nowMs: () => 0 });
   const left = [13, 22, 31, 34].map((upTo, index, all) => {
     blocks.take(0, events.slice(all[index - 1] ?? 0, upTo));
     return blocks.tokens / size;
   });
   expect(left).toEqual([6_250, 2_000, 6_250, 5_000]);
-  expect(blocks.isMixed).toBe(false);
 });

@@ -43,6 +43,7 @@ function bodyOf(dialect: DialectName, topK = 0): Record<string, unknown> {
       sessionId: "session",
       priority: 3,
       requestId: "r1",
+      rank: undefined,
     },
   });
   return JSON.parse(toJsonText(body));

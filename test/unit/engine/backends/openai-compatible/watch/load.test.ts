@@ -17,17 +17,13 @@ test.each([
     { running: 5, waiting: 4, kvUse: 0.3 },
   ],
   [
-    "a vLLM that exports its cache size and samples its blocks",
+    "a vLLM that exports its cache size",
     [
       'vllm:cache_config_info{block_size="16",cache_dtype="auto",engine="0",num_gpu_blocks="1000",user_num_gpu_blocks="7"} 1.0',
       'vllm:cache_config_info{block_size="16",cache_dtype="auto",engine="1",num_gpu_blocks="500"} 1.0',
       'vllm:kv_cache_usage_perc{engine="0"} 0.25',
-      'vllm:kv_block_idle_before_evict_seconds_bucket{engine="0",le="60.0"} 0.0',
-      'vllm:kv_block_idle_before_evict_seconds_bucket{engine="0",le="120.0"} 20.0',
-      'vllm:kv_block_idle_before_evict_seconds_bucket{engine="0",le="+Inf"} 100.0',
-      'vllm:kv_block_idle_before_evict_seconds_count{engine="0"} 100.0',
     ].join("\n"),
-    { kvUse: 0.25, kvTokensTotal: 24_000, kvTokensUsed: 6_000, observedRetentionSeconds: 90 },
+    { kvUse: 0.25, kvTokensTotal: 24_000, kvTokensUsed: 6_000 },
   ],
   ["a vLLM that has not sized its memory yet", 'vllm:cache_config_info{block_size="16",num_gpu_blocks="None"} 1', {}],
   [
@@ -52,14 +48,13 @@ test.each([
 });
 
 test("sums the ranks of SGLang's loads, and averages their fractions", () => {
-  const rank = { num_running_reqs: 2, num_waiting_reqs: 1, token_usage: 0.5, num_waiting_uncached_tokens: 100 };
+  const rank = { num_running_reqs: 2, num_waiting_reqs: 1, token_usage: 0.5 };
   const loads = [rank, { ...rank, token_usage: 0.1, max_total_num_tokens: 1_000 }];
   expect(told(loadOfLoads(JSON.stringify({ loads })))).toEqual({
     running: 4,
     waiting: 2,
     kvUse: 0.3,
     kvTokensTotal: 1_000,
-    queuedUncachedTokens: 200,
   });
 });
 

@@ -10,6 +10,7 @@ import { createPolicy } from "../../../../../../../gateway/upstream/load-balanci
 import type { Placement } from "../../../../../../../gateway/upstream/load-balancing/policy.ts";
 import { Announcements, PrefixIndex } from "../../../../../../../gateway/upstream/load-balancing/prefix-index.ts";
 import { WorkLedger } from "../../../../../../../gateway/upstream/load-balancing/work-ledger.ts";
+import type { Event } from "../../../../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { delta, finished, progress, started } from "../../../../../../support/events/events.ts";
 import { endpointWith } from "../../../../../../support/gateway/upstream/endpoint-with.ts";
 import { VirtualClock } from "../../../../../../support/virtual-clock.ts";
@@ -29,16 +30,20 @@ const shapeOf = (message: string): PromptShape => ({
 function gateway() {
   const work = new WorkLedger();
   const clock = new VirtualClock();
-  const prefixes = new PrefixIndex(new Announcements(), { lifeOf: () => 1, viewOf: () => undefined });
+  const prefixes = new PrefixIndex(new Announcements(), { get: () => undefined });
   const policy = createPolicy("prefix_affinity", { prefixes, work, clock, random: () => 0.5 });
   const candidates = new EndpointList([endpointWith({ address: ADDRESS })]);
   const send = (message: string) => {
     const notes: CacheNote[] = [];
     const route = { shape: shapeOf(message), affinityKey: "session", ttlMs: undefined };
     const picked = policy.pick(candidates, route, clock.nowMs());
-    const placement = picked?.placement as Placement;
-    placement.begin();
-    placement.explain?.((note) => notes.push(note));
+    const follower = picked?.placement as Placement;
+    follower.begin();
+    const cached = (note: CacheNote) => notes.push(note);
+    const placement = {
+      see: (events: readonly Event[]) => follower.see(events, { cached }),
+      end: () => follower.end(),
+    };
     return { placement, notes, uncachedTokens: picked?.uncachedTokens };
   };
   const tokensOf = (shape: PromptShape) => policy.expectedTokens?.({ shape, affinityKey: "k", ttlMs: undefined });
@@ -59,6 +64,17 @@ describe("work that is outstanding on an endpoint", () => {
     expect(outstanding).toEqual([800, 300, 0]);
     placement.end();
     expect(work.outstanding(ADDRESS)).toBe(0);
+  });
+
+  test("follows the progress that a node estimates before the engine says anything, once the prompt is begun", () => {
+    const { send, work } = gateway();
+    const { placement } = send("one");
+    const outstanding = [progress(0), progress(1_500), started({ inputTokens: 900 }), progress(600)].map((event) => {
+      placement.see([event]);
+      return work.outstanding(ADDRESS);
+    });
+    expect(outstanding).toEqual([2_000, 500, 900, 300]);
+    placement.end();
   });
 
   test("is returned once when an attempt ends in the middle of its prefill", () => {
@@ -103,10 +119,13 @@ describe("the expected cache of an endpoint", () => {
   test("holds a prefilled prompt with the engine's token count, which trains the tokens per byte", () => {
     const { send, tokensOf } = gateway();
     expect(tokensOf(shapeOf("x"))).toBe(2_000);
-    for (let turn = 0; turn < 200; turn += 1) send(`turn ${turn}`).placement.see([STARTED, finished()]);
+    for (let turn = 0; turn < 200; turn += 1)
+      send(`turn ${turn}`).placement.see([STARTED, finished(undefined, { inputTokens: 4_000 })]);
     expect(tokensOf(shapeOf("x"))).toBeCloseTo(4_000, -1);
     const empty = gateway();
-    empty.send("one").placement.see([started({ inputTokens: 0 }), delta(0, "a")]);
+    empty
+      .send("one")
+      .placement.see([started({ inputTokens: 0 }), delta(0, "a"), finished(undefined, { inputTokens: 0 })]);
     expect(empty.tokensOf(shapeOf("x"))).toBe(2_000);
   });
 
@@ -193,7 +212,7 @@ describe("whether other gateways place conversations", () => {
 
 test("the length of answers is learned", () => {
   const learning = new PrefixLearning();
-  for (let answer = 0; answer < 200; answer += 1) learning.answered(2_000);
+  for (let answer = 0; answer < 200; answer += 1) learning.answered(Number.NaN, 2_000);
   expect(learning.answerTokens).toBeCloseTo(2_000, -1);
 });
 

@@ -238,6 +238,32 @@ describe("the prefixes that endpoints report", () => {
     expect(picked?.prediction).toMatchObject({ tokens: 26_000, uncachedTokens: 2_000 });
   });
 
+  test("count tokens to load between cached and uncached ones", () => {
+    const shape = turn("s", 1);
+    const [hit, lower] = ["e5", "e6"];
+    const uncachedOn = (address: string, lowerTokens: number) => {
+      const prefixes: AnnouncedPrefixes = {
+        ...telling({}),
+        holders: (digest) => (digest === "s0" ? [{ address, tokens: 22_000, tailTokens: 0, lowerTokens }] : []),
+      };
+      const picked = pick(shape, context({ prefixes }));
+      expect(picked?.endpoint.address).toBe(address);
+      return picked?.prediction.uncachedTokens ?? 0;
+    };
+    expect(uncachedOn(lower, 20_000) - uncachedOn(hit, 0)).toBe(2_000);
+    const both: AnnouncedPrefixes = {
+      ...telling({}),
+      holders: (digest) =>
+        digest === "s0"
+          ? [
+              { address: lower, tokens: 22_000, tailTokens: 0, lowerTokens: 20_000 },
+              { address: hit, tokens: 22_000, tailTokens: 0 },
+            ]
+          : [],
+    };
+    expect(pick(shape, context({ prefixes: both }))?.endpoint.address).toBe(hit);
+  });
+
   test("are looked up as often as a conversation has new blocks, however long it is", () => {
     const asked = (turns: number) => {
       let count = 0;

@@ -1,7 +1,0 @@
-import type { KeyRequest } from "../../../gateway/keys/key-admin.ts";
-
-/** A request for a live key of all models without limits, except for the changes. */
-export function keyRequest(changes: Partial<KeyRequest> = {}): KeyRequest {
-  const plain = { name: "ci", owner: null, env: "live", models: "all", limits: {}, quota: {} } as const;
-  return { ...plain, priority: "DEFAULT", weight: 1, expiresAtMs: null, ...changes };
-}

@@ -1,0 +1,392 @@
+import { describe, expect, test } from "vitest";
+import { ApiError, type ErrorCode, engineLost } from "../../../../gateway/errors.ts";
+import { chat } from "../../../../gateway/formats/chat/request.ts";
+import { CompletionFold, shownCallId } from "../../../../gateway/formats/completion.ts";
+import type { Format } from "../../../../gateway/formats/format.ts";
+import { messages } from "../../../../gateway/formats/messages/request.ts";
+import { compaction, responses } from "../../../../gateway/formats/responses/request.ts";
+import { type Event, type Finished, FinishReason } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { Role, ToolChoiceMode } from "../../../../proto/gen/svc/inference/v1/messages.ts";
+import { framesOf } from "../../../support/checkers/stream-text.ts";
+import {
+  blockEnd,
+  delta,
+  finished,
+  reasoningStart,
+  started,
+  textStart,
+  toolCallStart,
+} from "../../../support/events/events.ts";
+import { valueAt } from "../../../support/http/value-at.ts";
+import { head, prepare, requestOf, sealer } from "./fixture.ts";
+
+/* What a request asks for changes its answer. The golden transcripts have answers of every form as a whole. */
+
+const text = (...pieces: string[]) => [textStart(0), ...pieces.map((piece) => delta(0, piece)), blockEnd(0)];
+const reasoning = (words: string) => [reasoningStart(0), delta(0, words), blockEnd(0)];
+const call = (id: string, name: string, ...pieces: string[]) => [
+  toolCallStart(0, name, id),
+  ...pieces.map((piece) => delta(0, piece)),
+  blockEnd(0),
+];
+const answer = (...events: Event[]) => [started(), ...events, finished()];
+const ended = (reason: FinishReason, fields: Partial<Finished> = {}) => [
+  started(),
+  ...text("a"),
+  finished(reason, {}, fields),
+];
+
+/** The folded reply as a client reads it. */
+function reply(format: Format, events: readonly Event[], fields: object = {}) {
+  const fold = new CompletionFold();
+  for (const event of events) fold.next(event);
+  return JSON.parse(JSON.stringify(prepare(format, fields).reply(head, fold.result())));
+}
+
+/** The data of the frames of a stream. */
+function stream(format: Format, events: readonly Event[], fields: object = {}): readonly unknown[] {
+  const encoder = prepare(format, { stream: true, ...fields }).encoder(head);
+  return framesOf(events.map((event) => encoder.next(event)).join("")).map(({ data }) => data);
+}
+
+const RESPONSE_ENDS = ["status", "incomplete_details.reason"];
+
+test.each<[Format, FinishReason, Partial<Finished>, readonly string[], readonly unknown[]]>([
+  [chat, FinishReason.UNSPECIFIED, {}, ["choices.0.finish_reason"], ["stop"]],
+  [chat, FinishReason.CONTENT_FILTER, {}, ["choices.0.finish_reason"], ["content_filter"]],
+  [chat, 99 as FinishReason, {}, ["choices.0.finish_reason"], ["stop"]],
+  [messages, FinishReason.UNSPECIFIED, {}, ["stop_reason", "stop_sequence"], ["end_turn", null]],
+  [
+    messages,
+    FinishReason.STOP_SEQUENCE,
+    { matchedStop: "END" },
+    ["stop_reason", "stop_sequence"],
+    ["stop_sequence", "END"],
+  ],
+  // The string was not the caller's.
+  [messages, FinishReason.STOP_SEQUENCE, {}, ["stop_reason", "stop_sequence"], ["end_turn", null]],
+  [messages, FinishReason.CONTENT_FILTER, {}, ["stop_reason"], ["refusal"]],
+  [messages, 99 as FinishReason, {}, ["stop_reason"], ["end_turn"]],
+  [responses, FinishReason.UNSPECIFIED, {}, RESPONSE_ENDS, ["completed", undefined]],
+  [responses, FinishReason.CONTENT_FILTER, {}, RESPONSE_ENDS, ["incomplete", "content_filter"]],
+  [responses, 99 as FinishReason, {}, RESPONSE_ENDS, ["completed", undefined]],
+])("$name: reason %i with %j ends the reply", (format, reason, fields, paths, expected) => {
+  const value = reply(format, ended(reason, fields));
+  expect(paths.map((path) => valueAt(value, ...path.split(".")))).toEqual(expected);
+});
+
+test("a response has the time of its completion, and only then", () => {
+  expect(reply(responses, ended(FinishReason.STOP)).completed_at).toBe(1_795_000_001);
+  expect(reply(responses, ended(FinishReason.CONTEXT_WINDOW)).completed_at).toBeNull();
+});
+
+test.each([
+  [chat, { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 }],
+  [messages, { input_tokens: 0, output_tokens: 0 }],
+  [responses, { input_tokens: 0, output_tokens: 0, total_tokens: 0 }],
+])("$name: counts are zero if the engine has none", (format, usage) => {
+  expect(reply(format, ended(FinishReason.STOP, { usage: undefined })).usage).toMatchObject(usage);
+});
+
+describe("log probabilities", () => {
+  const token = (name: string, logprob: number) => ({ token: name, tokenBytes: Buffer.from(name), logprob });
+  const logprobs = [{ ...token("é", -0.5), alternatives: [token("", -Infinity)] }];
+  const events = answer(
+    textStart(0),
+    { kind: { $case: "blockDelta", value: { index: 0, text: "é", logprobs } } },
+    blockEnd(0),
+  );
+  const shown = (bytes: null | []) => [
+    { token: "é", bytes: [195, 169], logprob: -0.5, top_logprobs: [{ token: "", bytes, logprob: -9999 }] },
+  ];
+  const chatShown = { content: shown(null), refusal: null };
+  const asked = { include: ["message.output_text.logprobs"] };
+
+  test("of chat are shown where requested, and null otherwise", () => {
+    const of = (list: readonly Event[], fields: object) => reply(chat, list, fields).choices[0].logprobs;
+    expect(of(events, { logprobs: true })).toEqual(chatShown);
+    expect([of(events, {}), of(answer(...text("a")), { logprobs: true })]).toEqual([null, null]);
+    const chunks = stream(chat, events, { logprobs: true }).slice(0, -1);
+    expect(chunks.map((chunk) => valueAt(chunk, "choices", 0, "logprobs"))).toEqual([null, chatShown, null]);
+  });
+
+  test("of responses are shown where requested, and empty otherwise", () => {
+    const of = (fields: object) => reply(responses, events, fields).output[0].content[0].logprobs;
+    expect([of({ top_logprobs: 1 }), of(asked), of({})]).toEqual([shown([]), shown([]), []]);
+    const deltas = (fields: object) =>
+      stream(responses, events, fields)
+        .slice(4, 6)
+        .map((event) => valueAt(event, "logprobs"));
+    expect(deltas(asked)).toEqual([shown([]), shown([])]);
+    expect(deltas({})).toEqual([[], []]);
+  });
+});
+
+test("the service tier of chat is named only if the request named one", () => {
+  const events = answer(...text("a"));
+  expect(reply(chat, events, { service_tier: "flex" })).toHaveProperty("service_tier", "default");
+  expect(reply(chat, events, { service_tier: null })).not.toHaveProperty("service_tier");
+  expect(stream(chat, events, { service_tier: "auto" })[0]).toHaveProperty("service_tier", "default");
+  expect(stream(chat, events)[0]).not.toHaveProperty("service_tier");
+});
+
+const signed = [{ type: "thinking", thinking: "Hm.", signature: "signed(3)" }];
+const withheld = [{ type: "thinking", thinking: "", signature: "sealed reasoning:Hm." }];
+
+test.each([
+  [{ output_config: { effort: "none" } }, []],
+  [{ thinking: { type: "adaptive", display: "omitted" } }, withheld],
+  [{ thinking: { type: "adaptive", display: "updates" } }, signed],
+  [{}, signed],
+])("messages: %j shows thinking as %j", (fields, content) => {
+  expect(reply(messages, answer(...reasoning("Hm.")), fields).content).toEqual(content);
+});
+
+test.each([[[]], [["[1]"]], [['{"a":']], [["nonsense"]]])("messages: the arguments %j are an empty input", (pieces) => {
+  expect(reply(messages, answer(...call("c", "read", ...pieces))).content).toMatchObject([
+    { type: "tool_use", input: {} },
+  ]);
+});
+
+const SEALED = { include: ["reasoning.encrypted_content"] };
+const SUMMARY = { summary: [{ type: "summary_text", text: "r" }] };
+
+test.each([
+  [{ reasoning: { summary: "auto" } }, SUMMARY],
+  [SEALED, { summary: [], content: [{ type: "reasoning_text", text: "r" }], encrypted_content: sealer.seal("r") }],
+  [
+    { ...SEALED, reasoning: { summary: "detailed" } },
+    { ...SUMMARY, encrypted_content: sealer.seal("r") },
+  ],
+  [{ reasoning: { generate_summary: "concise" } }, SUMMARY],
+])("responses: %j shows reasoning as %j", (fields, shown) => {
+  const id = "rs_000000000000000000000001_0";
+  const { output } = reply(responses, answer(...reasoning("r"), ...text("a")), fields);
+  expect(output[0]).toEqual({ id, type: "reasoning", ...shown, status: "completed" });
+});
+
+test("responses: reasoning is left out unless requested", () => {
+  const { output } = reply(responses, answer(...reasoning("r"), ...text("a")));
+  expect(output).toMatchObject([{ id: "msg_000000000000000000000001_0", type: "message" }]);
+});
+
+describe("the response repeats", () => {
+  const tool = (fields: object = {}) => ({
+    type: "function",
+    name: "f",
+    description: null,
+    parameters: { type: "object", properties: {} },
+    strict: false,
+    ...fields,
+  });
+  const most = 1_048_576;
+  const format = { type: "json_schema", name: "n", schema: { type: "object" }, strict: true };
+
+  test.each<[string, object, object]>([
+    [
+      "the settings of the request",
+      {
+        ...{ frequency_penalty: 0.5, presence_penalty: -1, temperature: 0.5, top_p: 0, top_logprobs: 3 },
+        ...{ instructions: "i", max_output_tokens: 50, max_tool_calls: 5, metadata: { a: "b" }, user: "u" },
+        ...{ prompt_cache_key: "k", prompt_cache_retention: "24h", safety_identifier: "s", parallel_tool_calls: false },
+        ...{ tools: [tool()], tool_choice: { type: "function", name: "f" } },
+      },
+      {},
+    ],
+    ["the model by its id", { model: "svc/qwen" }, { model: "svc-qwen" }],
+    [
+      "effort and summary",
+      { reasoning: { effort: "low", generate_summary: "concise" } },
+      { reasoning: { effort: "low", summary: "concise" } },
+    ],
+    ["a format of JSON", { text: { format: { type: "json_object" } } }, {}],
+    [
+      "a schema, without the verbosity",
+      { text: { format, verbosity: "low" } },
+      { text: { format: { ...format, description: null } } },
+    ],
+    ["free text", {}, { text: { format: { type: "text" } } }],
+    ["tools with their defaults", { tools: [{ type: "function", name: "f", extra: 1 }] }, { tools: [tool()] }],
+    [
+      "groups of tools",
+      { tools: [{ type: "namespace", name: "fs", description: "d", tools: [tool({ name: "a" })] }] },
+      {},
+    ],
+    [
+      "no large field",
+      { instructions: "i".repeat(most + 1), tools: [tool({ description: "d".repeat(most) })] },
+      { instructions: null, tools: [] },
+    ],
+    [
+      "no long word",
+      { user: "u".repeat(1_025), safety_identifier: "s".repeat(1_025), prompt_cache_retention: "p".repeat(1_025) },
+      { user: null, safety_identifier: null, prompt_cache_retention: null },
+    ],
+    [
+      "what fits",
+      { instructions: "i".repeat(most), tools: [tool({ description: "d".repeat(most / 2) })], user: "u".repeat(1_024) },
+      {},
+    ],
+  ])("%s", (_, fields, changed) => {
+    expect(reply(responses, answer(), fields)).toMatchObject({ ...fields, ...changed });
+  });
+
+  test("neither client metadata nor the tools that are left out", () => {
+    expect(reply(responses, answer(), { client_metadata: {} })).not.toHaveProperty("client_metadata");
+    const fields = { tools: [{ type: "web_search" }, tool()] };
+    const encoder = prepare(responses, fields, { unsupportedTools: "skip" }).encoder(head);
+    expect(valueAt(framesOf(encoder.keepAlive())[0]?.data, "response", "tools")).toEqual([tool()]);
+  });
+});
+
+test("responses: the call of a tool in a namespace has both parts of its name, any other the name alone", () => {
+  const tools = [{ type: "namespace", name: "fs", tools: [{ type: "function", name: "read" }] }];
+  const events = answer(...call("c", "fs__read", "{}"), ...call("d", "fs__other", "{}"));
+  const own = { type: "function_call", call_id: "call_c", namespace: "fs", name: "read", arguments: "{}" };
+  const { output } = reply(responses, events, { tools });
+  expect(output).toMatchObject([own, { call_id: "call_d", name: "fs__other" }]);
+  expect(output[1]).not.toHaveProperty("namespace");
+  const items = stream(responses, events, { tools }).map((event) => valueAt(event, "item") ?? event);
+  expect(items.slice(2, 6)).toMatchObject([
+    { ...own, arguments: "" },
+    { delta: "{}" },
+    { name: "read", arguments: "{}" },
+    own,
+  ]);
+});
+
+test("responses: a call without arguments gets them as a delta", () => {
+  expect(stream(responses, answer(...call("c", "f"))).slice(3, 5)).toMatchObject([
+    { type: "response.function_call_arguments.delta", delta: "{}" },
+    { type: "response.function_call_arguments.done", arguments: "{}" },
+  ]);
+});
+
+test("responses: a finish inside a block closes its item as incomplete first", () => {
+  const events = [started(), textStart(0), delta(0, "a"), finished(FinishReason.MAX_OUTPUT_TOKENS)];
+  expect(stream(responses, events).slice(-2)).toMatchObject([
+    { type: "response.output_item.done", item: { status: "incomplete" } },
+    { type: "response.incomplete" },
+  ]);
+});
+
+test("responses: a failure inside an item keeps the finished items and the text of the open one", () => {
+  const encoder = prepare(responses).encoder(head);
+  for (const event of [started(), ...text("a"), ...call("c", "f", '{"p').slice(0, -1)]) encoder.next(event);
+  const output = [
+    { type: "message", status: "completed" },
+    { type: "function_call", status: "incomplete", call_id: "call_c", arguments: '{"p' },
+  ];
+  const frames = framesOf(encoder.fail(engineLost("upstream_reset")));
+  expect(frames.map(({ data }) => data)).toMatchObject([
+    { type: "response.failed", response: { output, output_text: "a" } },
+  ]);
+});
+
+test.each<[Format, ErrorCode, string]>([
+  [chat, "engine_unavailable", "server_error"],
+  [chat, "upstream_error", "server_error"],
+  [chat, "timeout", "timeout"],
+  [chat, "server_is_overloaded", "server_is_overloaded"],
+  [responses, "context_length_exceeded", "context_length_exceeded"],
+  [responses, "rate_limit_exceeded", "rate_limit_exceeded"],
+  [responses, "server_is_overloaded", "server_error"],
+  [responses, "upstream_error", "server_error"],
+  [responses, "timeout", "server_error"],
+])("$name: a failure %s has the code %s", (format, code, shown) => {
+  const encoder = prepare(format).encoder(head);
+  encoder.next(started());
+  const [frame] = framesOf(encoder.fail(new ApiError(code, { a: "words for A", b: "words for B" })));
+  const error = valueAt(frame?.data, "error") ?? valueAt(frame?.data, "response", "error");
+  expect(error).toMatchObject({ code: shown, message: "words for A" });
+});
+
+describe("obfuscation", () => {
+  const padded = { stream_options: { include_obfuscation: true } };
+  const isDelta = (event: unknown) => String(valueAt(event, "type")).endsWith(".delta");
+  const isPadded = (event: unknown) => valueAt(event, "obfuscation") !== undefined;
+  const mixed = answer(
+    ...text("a", "a word", "é\n", "x".repeat(31)),
+    ...call("c", "f", '{"a"', ":1}"),
+    ...call("d", "f"),
+  );
+
+  test("pads every kind of delta to one size, whatever its text", () => {
+    const events = [
+      ...stream(responses, mixed, padded),
+      ...stream(responses, answer(...reasoning("deep")), { ...padded, reasoning: { summary: "auto" } }),
+      ...stream(responses, answer(...reasoning("deep")), { ...padded, ...SEALED }),
+      ...stream(responses, answer(...text("é")), { ...padded, top_logprobs: 1 }),
+    ];
+    const sizes = events.filter(isDelta).map((event) => {
+      return Buffer.byteLength(JSON.stringify(valueAt(event, "delta"))) + String(valueAt(event, "obfuscation")).length;
+    });
+    expect(sizes).toHaveLength(10);
+    expect(sizes.filter((size) => size % 32 !== 0)).toEqual([]);
+    expect(Math.max(...sizes)).toBe(64);
+  });
+
+  test("is in deltas only, where requested", () => {
+    const events = stream(responses, mixed, padded);
+    expect(events.filter(isPadded)).toEqual(events.filter(isDelta));
+    expect(stream(responses, mixed).filter(isPadded)).toEqual([]);
+  });
+});
+
+describe("a call has an id in the format's own form, whatever the engine created", () => {
+  test.each([
+    ["call_0123abcd", "0123abcd"],
+    ["toolu_0123abcd", "0123abcd"],
+    ["chatcmpl-tool-0123abcd", "0123abcd"],
+    ["aB3dE5fG7", "aB3dE5fG7"],
+  ])("%s only needs its prefix", (minted, core) => {
+    expect(shownCallId("call_", minted, head)).toBe(`call_${core}`);
+    expect(shownCallId("toolu_", minted, head)).toBe(`toolu_${core}`);
+  });
+
+  test.each(["functions.read:0", "", "é", "a b", "x".repeat(200)])(
+    "%j is replaced by one of no other answer",
+    (minted) => {
+      const shown = shownCallId("toolu_", minted, head);
+      expect(shown).toMatch(/^toolu_[A-Za-z0-9_-]{1,58}$/);
+      expect(shownCallId("toolu_", minted, head)).toBe(shown);
+      expect(shownCallId("toolu_", minted, { replyId: "another" })).not.toBe(shown);
+      expect(shownCallId("toolu_", `${minted}1`, head)).not.toBe(shown);
+    },
+  );
+});
+
+describe("compaction", () => {
+  const user = { role: "user", content: "Fix the test." };
+  const trigger = { type: "compaction_trigger" };
+  const tools = [{ type: "function", name: "read" }];
+
+  test("a trigger keeps prefix and tools, and asks for a summary without calls and without a form", () => {
+    const format = { type: "json_schema", name: "n", schema: { type: "object" } };
+    const plain = requestOf(responses, { input: [user], instructions: "Be brief.", tools });
+    const more = { instructions: "Be brief.", tools, tool_choice: "required", text: { format } };
+    const request = requestOf(responses, { input: [user, trigger], ...more });
+    expect(request.messages.slice(0, -1)).toEqual(plain.messages);
+    expect(request.messages.at(-1)?.role).toBe(Role.USER);
+    expect(request.tools).toEqual(plain.tools);
+    expect(request.toolChoice?.mode).toBe(ToolChoiceMode.NONE);
+    expect(request.outputConstraint).toBeUndefined();
+    expect(requestOf(responses, { input: [user, trigger] }).toolChoice).toBeUndefined();
+  });
+
+  test("its stream sends keep-alives, and reports a failure", () => {
+    const encoder = prepare(responses, { input: [user, trigger] }).encoder(head);
+    const frames = framesOf(encoder.keepAlive() + encoder.fail(new ApiError("timeout", "late")));
+    const begin = ["response.created", "response.in_progress"];
+    expect(frames.map(({ event }) => event)).toEqual([...begin, "keepalive", "response.failed"]);
+  });
+
+  test("the reply of the endpoint keeps the newest messages that fit", () => {
+    const input = ["old", "é".repeat(127_000), "new"].map((content) => ({ role: "user", content }));
+    const kept = (...more: object[]) =>
+      reply(compaction, answer(...text("Done.")), { input: [...input, ...more] }).output.length - 1;
+    expect(kept()).toBe(3);
+    expect(kept({ role: "user", content: "x".repeat(1_995) })).toBe(3);
+    expect(kept({ role: "user", content: "x".repeat(2_000) })).toBe(2);
+  });
+});
