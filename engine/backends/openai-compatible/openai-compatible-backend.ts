@@ -277,7 +277,7 @@ export class OpenAiCompatibleBackend implements Backend {
       maxCacheTtl: undefined,
       longestTokenBytes: 0,
       keptConversations: 0,
-      dataParallelRanks: this.#options.kvEvents?.ranks ?? 0,
+      dataParallelRanks: running?.parts.cache?.ranks ?? 0,
     };
   }
 

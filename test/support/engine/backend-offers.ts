@@ -63,7 +63,8 @@ export async function offersOf(
   for (const [row, capability] of Object.entries(ROWS_OF_CAPABILITIES)) add(row, capabilities.includes(capability));
   const dialect = column === "llama.cpp in process" ? undefined : DIALECTS[DIALECT_OF[column]];
   add("images", dialect?.takesImages ?? false);
-  add("exact knowledge of its cache", dialect?.kvEvents ?? capabilities.includes(Capability.PREFIX_EVENTS));
+  const knowsCache = dialect ? dialect.kvPublishers !== undefined : capabilities.includes(Capability.PREFIX_EVENTS);
+  add("exact knowledge of its cache", knowsCache);
   add("tenants apart in the prefix cache", dialect?.saltsCache ?? capabilities.includes(Capability.CACHE_ISOLATION));
   add("marks that are tokens in grammars", dialect?.grammarsNameTokens ?? false);
   for (const [what, fields] of Object.entries(rowsOfRequests(tool))) {

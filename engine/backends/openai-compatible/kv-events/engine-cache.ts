@@ -70,6 +70,11 @@ export class EngineCache {
     this.held.withhold();
   }
 
+  /** The number of the engine's data-parallel ranks. */
+  get ranks(): number {
+    return this.#feeds.length;
+  }
+
   /** The idle time of recently evicted blocks, in seconds; undefined if it is not known. */
   get retentionSeconds(): number | undefined {
     const { retentionMs } = this.#blocks ?? {};
