@@ -4,6 +4,7 @@ import { join, relative } from "node:path";
 import { describe, expect, test } from "vitest";
 import { parse, parseDocument } from "yaml";
 import { checkConfig, fillFromEnvironment } from "../../deploy/runtime/config/load-config.ts";
+import { kvSource } from "../../engine/backends/openai-compatible/kv-events/kv-source.ts";
 import { engineConfigSchema } from "../../engine/config.ts";
 import { loadProfile } from "../../engine/profiles/profile.ts";
 import { gatewayConfigSchema } from "../../gateway/config.ts";
@@ -213,8 +214,18 @@ describe.skipIf(noKustomize !== "")("the manifests", () => {
         const { backend } = config;
         if (backend.kind !== "openai-compatible") continue;
         loadProfile(backend.profile);
+        if (backend.dialect !== "vllm") continue;
         const args = (pod.spec.initContainers ?? []).flatMap((engine) => engine.args ?? []);
-        expect(args.includes("--enable-scale-out")).toBe(backend.dialect === "vllm");
+        expect(args).toContain("--enable-scale-out");
+        expect(args).toContain("--long-prefill-token-threshold=$(LONG_PREFILL)");
+        // A quarter of the tokens of a step, as vLLM sets them by the memory of a GPU.
+        expect(Number(env.LONG_PREFILL)).toBe(folder === "gpus/h200" ? 8_192 / 4 : 16_384 / 4);
+        const [, events = "{}"] = /^--kv-events-config=(.*)$/m.exec(args.join("\n")) ?? [];
+        expect(kvSource(JSON.parse(events), "127.0.0.1", Number(env.DP ?? 1) - 1)).toEqual({
+          endpoint: expect.stringMatching(/^tcp:\/\/127\.0\.0\.1:55\d\d$/),
+          listen: true,
+          replayEndpoint: expect.stringMatching(/^tcp:\/\/127\.0\.0\.1:56\d\d$/),
+        });
       }
     });
 

@@ -9,7 +9,12 @@ import { type Message, Role } from "../../proto/gen/svc/inference/v1/messages.ts
 import { Capability } from "../../proto/gen/svc/inference/v1/node_service.ts";
 import { ask, atEnd, backendOf, type DialectRig, FOREVER, rigOf } from "../support/dialects/dialect-rig.ts";
 import { type Asked, startDialectServer } from "../support/dialects/dialect-server.ts";
-import { type KvEngine, type KvEngineOptions, startKvEngine } from "../support/dialects/kv-engine.ts";
+import {
+  type KvEngine,
+  type KvEngineOptions,
+  startKvEngine,
+  startRankedEngine,
+} from "../support/dialects/kv-engine.ts";
 import { toText, toTokens } from "../support/dialects/stand-in-text.ts";
 import type { WatchedPrefixes } from "../support/engine/node-client.ts";
 
@@ -44,6 +49,12 @@ const told = (watched: WatchedPrefixes, messages: readonly Message[]) => {
   return held && held.tokens + held.tailTokens;
 };
 
+/** The tokens of the whole blocks of a prompt, its answer and the token that ended it. */
+const storedOf = (prompt: unknown, answer: string) => {
+  const tokens = (Array.isArray(prompt) ? prompt.length : 0) + toTokens(answer).length + 1;
+  return tokens - (tokens % BLOCK);
+};
+
 const requestOf = (messages: readonly Message[], tenant = "acme") => ({
   messages,
   tools: [],
@@ -67,7 +78,7 @@ async function kvRig(options: KvEngineOptions = { form: "vllm" }): Promise<KvRig
   return { ...rig, cache, watched: rig.client.watchPrefixes("svc-qwen") };
 }
 
-async function asked(rig: KvRig, request: ReturnType<typeof requestOf>): Promise<string> {
+async function asked(rig: DialectRig, request: ReturnType<typeof requestOf>): Promise<string> {
   const { code, blocks } = await ask(rig, request);
   expect(code).toBe(0);
   return blocks.flatMap((block) => (block.kind === "text" ? [block.text] : [])).join("");
@@ -81,9 +92,8 @@ test.each(FORMS)("beside %s prefix reports match the tokens that the engine reus
   expect((await rig.client.describe()).models[0]?.capabilities).toContain(Capability.PREFIX_EVENTS);
   const first = [SYSTEM, QUESTION];
   const text = await asked(rig, requestOf(first));
-  const { token_ids: ids, input_ids: prompt = ids } = rig.engine.bodies.at(-1) ?? {};
-  const stored = (Array.isArray(prompt) ? prompt.length : 0) + toTokens(text).length + 1;
-  await vi.waitFor(() => expect(told(watched, first)).toBe(stored - (stored % BLOCK)));
+  const { token_ids: sent, input_ids: alsoSent } = rig.engine.bodies.at(-1) ?? {};
+  await vi.waitFor(() => expect(told(watched, first)).toBe(storedOf(sent ?? alsoSent, text)));
   const turn = `<|im_start|>system\n${"You are terse. ".repeat(20)}<|im_end|>\n<|im_start|>user\n`;
   const head = Math.floor(toTokens(turn).length / BLOCK) * BLOCK;
   expect(known(watched, [SYSTEM])).toEqual({ tokens: 0, tailTokens: 0 });
@@ -98,8 +108,40 @@ test.each(FORMS)("beside %s prefix reports match the tokens that the engine reus
   expect(cache.cached()).toBe(head);
   // The head's position is where its two conversations part.
   await vi.waitFor(() => expect(known(watched, [SYSTEM])).toEqual({ tokens: head, tailTokens: 0 }));
+  expect(rig.engine.headers.some((headers) => "x-data-parallel-rank" in headers)).toBe(false);
+  expect(rig.engine.bodies.some((body) => body.routed_dp_rank !== undefined)).toBe(false);
   if (form === "vllm") expect(watched.kv.total).toBe(16_000);
   expect(watched.kv.used % BLOCK).toBe(0);
+});
+
+test.each(FORMS)("beside %s with two ranks conversations go on in the rank that holds them", async (form) => {
+  const cache = await startRankedEngine({ form }, 2);
+  atEnd(cache.stop);
+  const seen: Asked[] = [];
+  const model = (one: Asked) => {
+    seen.push(one);
+    return cache.model(one);
+  };
+  const { publisher } = cache;
+  const rig = await rigOf(form, { model, publisher, load: () => KV_PAGE }, { spellings: [] });
+  expect(rig.backend.startNotes()).toEqual([]);
+  expect(rig.backend.describe().models[0]?.dataParallelRanks).toBe(2);
+  const watched = rig.client.watchPrefixes("svc-qwen");
+  const lastOf = (text: string) => seen.findLast(({ prompt }) => prompt.includes(text));
+  const texts = ["First.", "Second.", "Third."];
+  const talks = texts.map((text) => [says(Role.SYSTEM, text.repeat(40)), QUESTION]);
+  await Promise.all(talks.map((talk) => asked(rig, requestOf(talk))));
+  const ranks = texts.map((text) => lastOf(text)?.rank);
+  expect(new Set(ranks)).toEqual(new Set([0, 1]));
+  for (const [index, talk] of talks.entries()) {
+    const text = texts[index] ?? "";
+    const expected = storedOf(lastOf(text)?.tokens, "forty-two");
+    await vi.waitFor(() => expect(told(watched, talk)).toBe(expected));
+    await asked(rig, requestOf([...talk, says(Role.ASSISTANT, "forty-two"), says(Role.USER, "And then?")]));
+    const rank = lastOf(text)?.rank;
+    expect(rank).toBe(ranks[index]);
+    expect(cache.ranks[rank ?? -1]?.cached()).toBe(expected);
+  }
 });
 
 test("one tenant's cached prompts are not reported for another tenant", async () => {

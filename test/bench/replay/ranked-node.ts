@@ -42,7 +42,10 @@ export class RankedNode {
 
   submit(job: Job): void {
     const states = this.#ranks.map(({ report }, rank) => ({
-      cached: cachedIn(this.#tiers, this.#first + rank, job.prompt.last),
+      cached: {
+        ...cachedIn(this.#tiers, this.#first + rank, job.prompt.last),
+        heldTokens: this.#tiers.caches.tokens(this.#first + rank),
+      },
       unreadTokens: report.queuedUncachedTokens,
       requests: report.running + report.waiting,
     }));

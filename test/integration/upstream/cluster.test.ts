@@ -170,6 +170,15 @@ describe("a view", () => {
     expect(managed.view(one.address)).toMatchObject({ activeRequests: 0, outstandingPrefillTokens: 1_400 });
   });
 
+  test("shares the outstanding tokens of an engine among its ranks", async () => {
+    const one = await node();
+    one.dataParallelRanks = 4;
+    const managed = new Managed([{ model: "svc-qwen", endpoints: [{ address: one.address }] }]);
+    await managed.becomes(one.address, "healthy");
+    managed.manager.work.change(one.address, 1_000);
+    expect(managed.view(one.address)?.outstandingPrefillTokens).toBe(250);
+  });
+
   test("starts slow start for an endpoint that comes back, not for one that was healthy from the beginning", async () => {
     const { one, managed } = await oneNode();
     expect(managed.view(one.address)?.healthySinceMs).toBeUndefined();

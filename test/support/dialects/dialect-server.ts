@@ -15,6 +15,8 @@ export type Asked = {
   readonly maxTokens: number;
   /** The grammar of the output; "" for none. */
   readonly grammar: string;
+  /** The data-parallel rank that the request names. */
+  readonly rank?: number | undefined;
 };
 
 export type Reply =
@@ -63,8 +65,8 @@ export type DialectServerOptions = {
   readonly port?: number;
   /** The spellings of the control tokens that the engine lists; `untold` omits the page. Default: one. */
   readonly spellings?: readonly string[] | "untold";
-  /** The publisher of KV events. Default: none. */
-  readonly publisher?: object;
+  /** The publisher of KV events, or that of each rank. Default: none. */
+  readonly publisher?: object | readonly object[];
   /** Returns the load page; undefined leaves the request unanswered. */
   readonly load?: () => string | undefined;
 };
@@ -84,15 +86,16 @@ export async function startDialectServer(
   let look = () => {};
   const contextWindow = options.contextWindow ?? 32_768;
   const spellings = options.spellings ?? ["<|im_end|>"];
+  const publishers = options.publisher ? [options.publisher].flat() : [];
   const pages: Readonly<Record<string, () => object | string | undefined>> = {
     "/v1/models": () => ({ object: "list", data: [{ id: "stand-in", max_model_len: contextWindow }] }),
     "/version": () => ({ version: "0.32.0" }),
     "/kv_event_sources": () =>
-      options.publisher ? { "0": { enable_kv_cache_events: true, ...options.publisher } } : {},
+      Object.fromEntries(publishers.map((config, rank) => [rank, { enable_kv_cache_events: true, ...config }])),
     "/server_info": () => ({
       version: "0.5.23",
-      dp_size: 1,
-      kv_events_config: options.publisher ? JSON.stringify(options.publisher) : null,
+      dp_size: Math.max(1, publishers.length),
+      kv_events_config: publishers[0] ? JSON.stringify(publishers[0]) : null,
     }),
     "/props": () => ({ build_info: "b1", default_generation_settings: { n_ctx: contextWindow } }),
     ...(paths.specialTokens === undefined || spellings === "untold"
@@ -137,7 +140,7 @@ export async function startDialectServer(
         if (!response.writableFinished) aborted += 1;
         look();
       });
-      const asked = askedBy(body);
+      const asked = askedBy(body, response.req.headers);
       play(response, dialect, asked, replies.shift() ?? (options.model ?? obedient)(asked));
     },
   };
@@ -199,7 +202,8 @@ function listOf(value: unknown): readonly number[] {
   return Array.isArray(value) ? value : [];
 }
 
-function askedBy(body: Body): Asked {
+function askedBy(body: Body, headers: IncomingMessage["headers"]): Asked {
+  const rank = headers["x-data-parallel-rank"] ?? body.routed_dp_rank;
   const parameters = fieldsOf(body.sampling_params);
   const tokens = listOf(body.token_ids ?? body.input_ids ?? body.prompt);
   const grammar = fieldsOf(parameters.structured_outputs).grammar ?? parameters.ebnf ?? body.grammar ?? "";
@@ -209,6 +213,7 @@ function askedBy(body: Body): Asked {
     prompt: toText(tokens),
     maxTokens: Number(parameters.max_tokens ?? parameters.max_new_tokens ?? body.n_predict),
     grammar: String(grammar),
+    rank: rank === undefined ? undefined : Number(rank),
   };
 }
 

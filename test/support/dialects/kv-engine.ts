@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { encode } from "@msgpack/msgpack";
 import { Publisher, Router } from "zeromq";
+import { freePort } from "../free-port.ts";
 import { type Asked, obedient, type Reply } from "./dialect-server.ts";
 import { END_TOKEN, rawPieces, toTokens } from "./stand-in-text.ts";
 
@@ -37,6 +38,42 @@ export type KvEngine = {
   publish(events: readonly unknown[]): Promise<void>;
   stop(): void;
 };
+
+/** Starts an engine whose ranks have caches of their own; without a rank in the request it takes them in turn. */
+export async function startRankedEngine(options: KvEngineOptions, count: number): Promise<RankedEngine> {
+  const ranks = await onNextPorts(options, count);
+  let turn = 0;
+  return {
+    ranks,
+    publisher: ranks.map(({ publisher }) => publisher),
+    model: (asked) => (ranks[asked.rank ?? turn++ % count] as KvEngine).model(asked),
+    stop: () => {
+      for (const rank of ranks) rank.stop();
+    },
+  };
+}
+
+export type RankedEngine = Pick<KvEngine, "model" | "stop"> & {
+  readonly ranks: readonly KvEngine[];
+  readonly publisher: readonly KvPublisherConfig[];
+};
+
+async function onNextPorts(options: KvEngineOptions, count: number): Promise<readonly KvEngine[]> {
+  for (;;) {
+    const events = await freePort();
+    const ranks: KvEngine[] = [];
+    try {
+      for (let rank = 0; rank < count; rank += 1)
+        ranks.push(
+          await startKvEngine({ ...options, ports: { events: events + rank, replay: events + count + rank } }),
+        );
+      return ranks;
+    } catch {
+      // One of the ports is in use.
+      for (const rank of ranks) rank.stop();
+    }
+  }
+}
 
 export async function startKvEngine({
   form,

@@ -43,6 +43,8 @@ export class HealthNode {
   silent = false;
   trailers: Readonly<Record<string, string>> = {};
   refusal: FailedCall | undefined;
+  /** The data-parallel ranks of every model. */
+  dataParallelRanks = 0;
   generations = 0;
   checks = 0;
   watches = 0;
@@ -113,7 +115,9 @@ export class HealthNode {
     this.#server.addService(NodeServiceService, {
       describeNode: (_call: unknown, reply: sendUnaryData<DescribeNodeResponse>) => {
         this.descriptions += 1;
-        const models = this.models.map((id) => ModelDescription.fromPartial({ id, maxConcurrentRequests: 4 }));
+        const { dataParallelRanks } = this;
+        const described = { maxConcurrentRequests: 4, dataParallelRanks };
+        const models = this.models.map((id) => ModelDescription.fromPartial({ id, ...described }));
         reply(null, { ...DescribeNodeResponse.fromPartial({ nodeId: "n1" }), models });
       },
     });

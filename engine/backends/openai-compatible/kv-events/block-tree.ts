@@ -31,6 +31,12 @@ export type CachedPart = {
   readonly lowerTokens: number;
 };
 
+/** The part of a prompt in a rank's cache, which holds others besides. */
+export type RankCache = CachedPart & {
+  /** All tokens that the rank holds on its accelerator. */
+  readonly heldTokens: number;
+};
+
 type Named = Copies & { readonly block: Block };
 
 export type BlockTreeOptions = {
@@ -87,7 +93,7 @@ export class BlockTree {
   }
 
   /** Returns the reusable part of a prompt by the hashes of its blocks. */
-  cached(hashes: readonly number[]): CachedPart {
+  cached(hashes: readonly number[]): RankCache {
     let [end, onDevice] = [0, 0];
     for (const hash of hashes) {
       const block = this.#blocks.get(hash);
@@ -95,7 +101,9 @@ export class BlockTree {
       if (this.isEnd(block)) end = block.depth;
       if (block.onDevice) onDevice = block.depth;
     }
-    return { tokens: end * this.#blockTokens, lowerTokens: Math.max(0, end - onDevice) * this.#blockTokens };
+    const tokensOf = (blocks: number) => blocks * this.#blockTokens;
+    const lowerTokens = tokensOf(Math.max(0, end - onDevice));
+    return { tokens: tokensOf(end), lowerTokens, heldTokens: tokensOf(this.#onDevice) };
   }
 
   /** Returns the changed blocks since the last call. */

@@ -1,5 +1,5 @@
 import type { HeldPrefixes, HeldTokens } from "../../../prefixes/held-prefixes.ts";
-import { type Block, BlockTree, type CachedPart } from "./block-tree.ts";
+import { type Block, BlockTree, type RankCache } from "./block-tree.ts";
 import type { KvEvent } from "./kv-event.ts";
 import type { KnownTies } from "./prompt-ties.ts";
 import { LOAD_SHARE } from "./rank-pick.ts";
@@ -95,7 +95,7 @@ export class EngineBlocks implements KnownTies {
   }
 
   /** Returns what each rank can reuse of a prompt, by the hashes of its blocks. */
-  cached(hashes: readonly number[]): readonly CachedPart[] {
+  cached(hashes: readonly number[]): readonly RankCache[] {
     return this.#trees.map((tree) => tree.cached(hashes));
   }
 

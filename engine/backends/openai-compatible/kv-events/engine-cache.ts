@@ -8,7 +8,7 @@ import type { PrefixMark } from "../../../prefixes/prefix-marks.ts";
 import { throwIfLeft } from "../../caller-left.ts";
 import type { EngineDialect } from "../engines/engine-dialect.ts";
 import type { LedgerPrompt } from "../watch/prompt-ledger.ts";
-import type { CachedPart } from "./block-tree.ts";
+import type { RankCache } from "./block-tree.ts";
 import { EngineBlocks } from "./engine-blocks.ts";
 import { EventFeed, type FeedAddress, loadZmq } from "./event-feed.ts";
 import { tiesOf } from "./prompt-ties.ts";
@@ -28,7 +28,7 @@ const NOT = "Cached prefixes are not reported:";
 /** A prompt in the engine's blocks. */
 export type FollowedPrompt = {
   /** What each rank holds of it. */
-  readonly ranks: readonly CachedPart[];
+  readonly ranks: readonly RankCache[];
   /** Whether the engine's findings have agreed with its events so far. */
   readonly isTrusted: boolean;
   /** Compares what its rank found of it with the events. */
@@ -79,6 +79,11 @@ export class EngineCache {
   get retentionSeconds(): number | undefined {
     const { retentionMs } = this.#blocks ?? {};
     return this.#isConfirmed && retentionMs !== undefined ? retentionMs / 1_000 : undefined;
+  }
+
+  /** The number of the engine's data-parallel ranks. */
+  get ranks(): number {
+    return this.#feeds.length;
   }
 
   /** Whether events have arrived and match the engine's prompts. */
@@ -158,7 +163,7 @@ export class EngineCache {
       blocks.tie(tiesOf({ model, marks, tokens, hashes, blockTokens }, blocks));
     }
     const answered: FollowedPrompt["answered"] = (found, { rank = 0, isAlone }) => {
-      const tokensOf = (parts: readonly CachedPart[]) => parts[rank]?.tokens ?? 0;
+      const tokensOf = (parts: readonly RankCache[]) => parts[rank]?.tokens ?? 0;
       const [before, after] = [tokensOf(ranks), tokensOf(blocks.cached(hashes))];
       if (isKnown) this.held.found({ before, after, found, isAlone, blockTokens });
     };

@@ -1,15 +1,17 @@
-import type { CachedPart } from "./block-tree.ts";
+import type { RankCache } from "./block-tree.ts";
 
 /** The time for loading a token from below the accelerator's memory, as a share of that for prefilling it. */
 export const LOAD_SHARE = 0.1;
 /** The further cost of a token that another rank holds, of which there would be two copies. */
 const COPY_WEIGHT = 4;
+/** The cost of a token in a rank's cache, which a new prompt may evict: new conversations fill all caches alike. */
+const HELD_WEIGHT = 0.02;
 /** The cost of a running request for a new one, in tokens of prefill: some tenths of a second. */
 const REQUEST_TOKENS = 4_000;
 
 /** A data-parallel rank, as a prompt finds it. */
 export type RankState = {
-  readonly cached: CachedPart;
+  readonly cached: RankCache;
   /** The tokens that it has yet to prefill. */
   readonly unreadTokens: number;
   readonly requests: number;
@@ -20,8 +22,11 @@ export function pickRank(ranks: readonly RankState[], promptTokens: number): num
   const missing = ranks.map(({ cached }) => promptTokens - cached.tokens + LOAD_SHARE * cached.lowerTokens);
   const least = Math.min(...missing);
   const costs = ranks.map(
-    ({ unreadTokens, requests }, rank) =>
-      unreadTokens + (1 + COPY_WEIGHT) * ((missing[rank] ?? 0) - least) + REQUEST_TOKENS * requests,
+    ({ cached, unreadTokens, requests }, rank) =>
+      unreadTokens +
+      (1 + COPY_WEIGHT) * ((missing[rank] ?? 0) - least) +
+      HELD_WEIGHT * cached.heldTokens +
+      REQUEST_TOKENS * requests,
   );
   return costs.indexOf(Math.min(...costs));
 }

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import { expect, test } from "vitest";
 import { readArrivals } from "../../../../bench/replay/arrival-trace.ts";
-import { replay } from "../../../../bench/replay/replay.ts";
+import { replay, type Scenario } from "../../../../bench/replay/replay.ts";
 import type { ReplayPolicy } from "../../../../bench/replay/routers.ts";
 import { readSessions } from "../../../../bench/replay/session-trace.ts";
 
@@ -11,8 +11,9 @@ const TRACE = join(import.meta.dirname, "../../../../bench/replay/trace/claude-c
 const sessions = readSessions(gunzipSync(readFileSync(TRACE)).toString());
 
 /** Replays ten minutes of few sessions on two nodes. */
-function run(policy: ReplayPolicy, gateways = 1) {
+function run(policy: ReplayPolicy, gateways = 1, reports: Pick<Scenario, "nodesLike" | "eventsStopMs"> = {}) {
   return replay({
+    ...reports,
     ...{ policy, gateways, nodes: 2, cacheTokens: 3_000_000, prefillsAtOnce: 1, seed: 1 },
     ...{ warmUpMs: 300_000, untilMs: 900_000 },
     traffic: { kind: "sessions", sessions, perNode: 8 },
@@ -32,6 +33,15 @@ test("no policy has more cache hits than the oracle, and least_request has the f
     hits.push(hitRatio);
   }
   expect(Math.min(...hits)).toBeGreaterThan((await run("least_request")).hitRatio);
+});
+
+test("events that stop leave nodes beside vLLM no worse than without any", async () => {
+  const nodes = { nodesLike: "vllm" } as const;
+  const whole = await run("prefix_affinity_exact", 2, nodes);
+  const stopped = await run("prefix_affinity_exact", 2, { ...nodes, eventsStopMs: 240_000 });
+  const none = await run("prefix_affinity", 2, nodes);
+  expect(whole.hitRatio).toBeGreaterThan(none.hitRatio);
+  expect(stopped.hitRatio).toBeGreaterThan(none.hitRatio - 0.02);
 });
 
 test("nearly all lost prompt tokens get the reason that the caches confirm", async () => {

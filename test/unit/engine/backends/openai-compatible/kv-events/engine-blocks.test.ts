@@ -141,8 +141,8 @@ test("a prefix that leaves the accelerator stays held while lower memory has it,
   expect(held.get("a")).toMatchObject({ tokens: 24, tailTokens: 16, lowerTokens: 20 });
   expect([blocks.tokens, ...blocks.cached(chainHashes(prompt, BLOCK, ""))]).toEqual([
     20,
-    { tokens: 40, lowerTokens: 20 },
-    { tokens: 0, lowerTokens: 0 },
+    { tokens: 40, lowerTokens: 20, heldTokens: 20 },
+    { tokens: 0, lowerTokens: 0, heldTokens: 0 },
   ]);
   blocks.take(0, [removed(["x9", "x8", "x7"], "lower"), stored("x", prompt.slice(0, 24), 5)]);
   expect(held.get("a")).toMatchObject({ tokens: 24, tailTokens: 4, lowerTokens: 4 });

@@ -152,5 +152,7 @@ test("lower memory that only names blocks and states keeps both in use", async (
     ...ends.map((name) => ({ ...placeholder, block_hashes: [name], group_idx: 3 })),
   );
   await publish(...[0, 1, 2].map((group) => removedOf(group, prompt, step)), removedOf(3, prompt, step, step - 768));
-  expect(blocks.cached(chainHashes(prompt, 768, "salt"))).toEqual([{ tokens: step, lowerTokens: 2 * 768 }]);
+  expect(blocks.cached(chainHashes(prompt, 768, "salt"))).toEqual([
+    { tokens: step, lowerTokens: 2 * 768, heldTokens: 3 * 768 },
+  ]);
 });

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { pickRank } from "../../../../../../engine/backends/openai-compatible/kv-events/rank-pick.ts";
 
-type Rank = readonly [cached: number, lower?: number, unread?: number, requests?: number];
+type Rank = readonly [cached: number, lower?: number, unread?: number, requests?: number, held?: number];
 
 const IDLE: Rank = [0];
 const cases: readonly [name: string, ranks: readonly Rank[], picked: number][] = [
@@ -18,12 +18,20 @@ const cases: readonly [name: string, ranks: readonly Rank[], picked: number][] =
     ],
     1,
   ],
+  [
+    "has the most room, where all are free",
+    [
+      [0, 0, 0, 0, 900_000],
+      [0, 0, 0, 0, 100_000],
+    ],
+    1,
+  ],
   ["is read elsewhere before a busy holder begins it", [[10_000, 0, 100_000, 1], IDLE], 1],
 ];
 
 test.each(cases)("a prompt goes to the rank that %s", (_name, ranks, picked) => {
-  const states = ranks.map(([tokens, lowerTokens = 0, unreadTokens = 0, requests = 0]) => ({
-    ...{ cached: { tokens, lowerTokens }, unreadTokens, requests },
+  const states = ranks.map(([tokens, lowerTokens = 0, unreadTokens = 0, requests = 0, heldTokens = 0]) => ({
+    ...{ cached: { tokens, lowerTokens, heldTokens }, unreadTokens, requests },
   }));
   expect(pickRank(states, 50_000)).toBe(picked);
 });
