@@ -103,7 +103,7 @@ describe.skipIf(!existsSync(python))("a node beside a real vLLM", { timeout: 2 *
     const { cached: head } = await generate([SYSTEM, says(Role.USER, "Something else.")]);
     expect(head).toBeGreaterThan(BLOCK_TOKENS);
     expect(told([SYSTEM])?.tokens).toBe(head);
-    // What comes back agrees with what was announced, and what many send at once is read in their order.
+    // Counts that come back agree with those announced, and prompts sent at once are read in their order.
     const crowd = Array.from({ length: 4 }, (_, index) => [SYSTEM, says(Role.USER, `${index} and more. `.repeat(400))]);
     const answers = crowd.map((messages) => generate(messages));
     await vi.waitFor(() => expect(backend.load().queuedUncachedTokens).toBeGreaterThan(1_000), { timeout: 20_000 });
