@@ -15,6 +15,9 @@ import { MODEL, type Rig } from "./rig.ts";
 /** More at once than the listeners of one emitter that Node takes for no leak. */
 const MANY = 24;
 
+/** Keeps the model from ending: <|endoftext|> and <|im_end|>. */
+const NO_END = { 2549: -100, 2551: -100 };
+
 const THINK = { mode: ReasoningMode.ENABLED, effort: ReasoningEffort.UNSPECIFIED };
 const COUNT = "Count from 1 to 12.";
 const NUMBERS = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12";
@@ -119,7 +122,7 @@ export function answersBeside(rig: Rig): void {
 
     test("end in the engine when their caller leaves", async () => {
       const messages = [user("Count from 1 to 75")];
-      const sampling = { temperature: 0, stop: [], logitBias: {} };
+      const sampling = { temperature: 0, stop: [], logitBias: NO_END };
       const reading = rig.client.generate(
         generateRequest({ model: MODEL, messages, sampling, maxOutputTokens: 3_000 }),
       );
@@ -169,7 +172,8 @@ export function answersBeside(rig: Rig): void {
 /** Registers the tests of an engine that dies. */
 export function crashBeside(rig: Rig): void {
   test("an engine that is killed costs its answers, and serves again when it is back", async () => {
-    const reading = rig.begin({ messages: [user("Count from 1 to 75")], maxOutputTokens: 3_000 });
+    const sampling = { temperature: 0, stop: [], logitBias: NO_END };
+    const reading = rig.begin({ messages: [user("Count from 1 to 75")], maxOutputTokens: 3_000, sampling });
     await reading.seen("blockDelta");
     rig.engine.kill();
     const { code, info } = await reading.ended;

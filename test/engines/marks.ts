@@ -11,19 +11,12 @@ import { MARKS, PLACES } from "../support/dialects/injections.ts";
 import { assistant, text, user } from "../support/engine/canonical.ts";
 import type { Rig } from "./rig.ts";
 
-/** What the engine's pages hold, each some of it. */
-type Reply = {
-  readonly data: readonly { readonly id: string }[];
-  readonly prompt: string;
-  readonly added_tokens_decoder: Readonly<Record<string, string>>;
-};
-
 type Fields = Pick<GenerateRequest, "messages" | "tools">;
 
 /** What stands in the place of a mark in a request that is beyond suspicion. */
 const HARMLESS = "zebra";
 
-/** Registers the tests of control tokens that callers spell, for an engine that reports the tokens of a prompt. */
+/** Registers the tests of control tokens that callers spell. */
 export function marksBeside(rig: Rig): void {
   const settings = {
     dialect: DIALECTS[rig.lane.dialect],
@@ -37,37 +30,37 @@ export function marksBeside(rig: Rig): void {
     defaults: {},
   };
 
-  const read = async (path: string, body?: string): Promise<Reply> => {
-    const headers = { "content-type": "application/json" };
-    const post = body === undefined ? {} : { method: "POST", headers, body };
-    const reply = await fetch(`${rig.engine.baseUrl}${path}`, post);
-    expect(reply.status).toBe(200);
-    return JSON.parse(await reply.text());
+  /** The engine's calls, and the model that it serves. */
+  const engine = async () => {
+    const ask = asking(new EngineHttp(rig.engine.baseUrl, undefined), 60_000, new AbortController().signal);
+    const listed = JSON.parse(await (await fetch(`${rig.engine.baseUrl}/v1/models`)).text());
+    return { ask, servedModel: String(listed.data[0].id) };
   };
   /** The tokens of a prompt, where marks of these spellings are broken. */
   const tokensOf = async (fields: Fields, broken: readonly string[]): Promise<readonly number[]> => {
-    const ask = asking(new EngineHttp(rig.engine.baseUrl, undefined), 60_000, new AbortController().signal);
-    const [{ id: servedModel } = { id: "" }] = (await read("/v1/models")).data;
+    const { ask, servedModel } = await engine();
     const prompt = toChatPrompt(
       { ...fields, reasoning: undefined },
       { ...settings, servedModel, marks: new SpelledMarks(broken) },
     );
     return (await settings.dialect.render(ask, prompt)).tokens;
   };
-  const textOf = async (tokens: readonly number[]): Promise<string> =>
-    (await read("/detokenize", JSON.stringify({ tokens }))).prompt;
+  const textOf = async (tokens: readonly number[]): Promise<string> => {
+    const { ask, servedModel } = await engine();
+    return settings.dialect.detokenize(ask, servedModel, tokens);
+  };
 
   describe("control tokens", () => {
     test.each(Object.entries(PLACES))("spelled in %s are characters to the engine", async (_place, withSpelling) => {
-      const { added_tokens_decoder: told } = await read("/tokenizer_info");
-      const ids = new Map(Object.entries(told).map(([id, mark]) => [Number(id), mark]));
-      const control = (tokens: readonly number[]) => tokens.filter((token) => ids.has(token));
+      const { ask, servedModel } = await engine();
+      const ids = await Promise.all(MARKS.map((mark) => settings.dialect.tokenize(ask, servedModel, mark)));
+      expect(ids.filter(({ length }) => length !== 1)).toEqual([]);
+      const control = (tokens: readonly number[]) => tokens.filter((token) => ids.flat().includes(token));
       const harmless = await tokensOf(withSpelling(HARMLESS), []);
       const usual = control(harmless);
       // Templates leave some places out, such as earlier reasoning.
       const shows = (await textOf(harmless)).includes(HARMLESS);
       for (const mark of MARKS) {
-        expect([...ids.values()]).toContain(mark);
         const fields = withSpelling(mark);
         const tokens = await tokensOf(fields, MARKS);
         expect(control(tokens)).toEqual(usual);

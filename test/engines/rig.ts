@@ -2,6 +2,7 @@ import { expect } from "vitest";
 import { OpenAiCompatibleBackend } from "../../engine/backends/openai-compatible/openai-compatible-backend.ts";
 import { loadProfile } from "../../engine/profiles/profile.ts";
 import { CountTokensRequest, type GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import { MARKS } from "../support/dialects/injections.ts";
 import { NodeClient, type Reading } from "../support/engine/node-client.ts";
 import { type RunningNode, startNode } from "../support/engine/start-node.ts";
 import { workHere } from "../support/engine/work-here.ts";
@@ -55,6 +56,8 @@ export class Rig {
       dialect: this.lane.dialect,
       profile: loadProfile("hermes-thinking"),
       weights: WEIGHTS,
+      // llama-server does not report them.
+      spellings: this.lane.dialect === "llama-server" ? MARKS : undefined,
       slots,
       startTimeoutMs: PATIENCE_MS,
       silenceTimeoutMs: PATIENCE_MS,

@@ -258,6 +258,7 @@ describe.skipIf(missing !== "")("the profile of the demonstration model", () => 
 describe.skipIf(missing !== "")("llama.cpp", () => {
   backendConformance("the demonstration model in process", {
     model: "demo",
+    column: "llama.cpp in process",
     prompt: "Count from 1 to 12.",
     endlessPrompt: "Count from 1 to 75",
     start: async () => {

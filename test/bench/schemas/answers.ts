@@ -18,7 +18,9 @@ import type { Judged, SchemaCase } from "./judge.ts";
 
 const AT_ONCE = 16;
 /** A model as small as the demonstration model does not end an unbounded value of its own accord. */
-const MAX_TOKENS = 400;
+const MAX_TOKENS = 200;
+/** A number that JavaScript, and with it the validator, reads as another one. */
+const BEYOND_DOUBLES = /\d{16}/;
 
 /** Starts a backend beside a vLLM that serves the demonstration weights at `baseUrl`. */
 export async function besideVllm(baseUrl: string): Promise<Backend> {
@@ -77,5 +79,6 @@ async function judgeAnswer(backend: Backend, schemaJson: string, seed: number): 
   } catch {
     // No JSON.
   }
+  if (BEYOND_DOUBLES.test(text)) return ["broken", "a number with more digits than the validator reads"];
   return ["invalid let through", `${schemaJson} ${text}`];
 }

@@ -3,6 +3,7 @@ import type { DialectName } from "../../../engine/backends/openai-compatible/eng
 import { backendOf, textChunk } from "../../support/dialects/dialect-rig.ts";
 import { type Asked, obedient, type Reply, startDialectServer } from "../../support/dialects/dialect-server.ts";
 import { backendConformance } from "../../support/engine/backend-conformance.ts";
+import type { OfferColumn } from "../../support/engine/backend-offers.ts";
 import { type Script, ScriptedBackend } from "../../support/engine/scripted-backend.ts";
 import { fastSimulator } from "../../support/engine/simulated-node.ts";
 import { blockEnd, delta, finished, started, textStart } from "../../support/events/events.ts";
@@ -54,9 +55,16 @@ function counting(asked: Asked): Reply {
   return { kind: "answer", answer: { text: [text.slice(0, maxTokens)], finish } };
 }
 
+const COLUMNS: Readonly<Record<DialectName, OfferColumn>> = {
+  vllm: "vLLM",
+  sglang: "SGLang (stand-in only)",
+  "llama-server": "llama-server",
+};
+
 for (const dialect of ["vllm", "sglang", "llama-server"] satisfies DialectName[])
   backendConformance(`a node beside ${dialect}`, {
     ...PROMPTS,
+    column: COLUMNS[dialect],
     model: MODEL,
     start: async () => {
       const engine = await startDialectServer(dialect, { model: counting });

@@ -211,31 +211,6 @@ test("a request gets heartbeats while the engine renders its prompt", async () =
   expect(reading.legal()).toBe(true);
 });
 
-test("generations beyond the slots get QUEUE_FULL", async () => {
-  const rig = await rigOf("vllm", {}, { slots: 1 });
-  rig.engine.next({ kind: "stream", data: [textChunk("half")], end: "never" });
-  const first = rig.client.generate(generateRequest());
-  await first.seen("blockDelta");
-  expect(await ask(rig)).toMatchObject({ code: 8, reason: "QUEUE_FULL" });
-  first.call.cancel();
-  await first.ended;
-});
-
-test("a prompt that is too long is refused with the engine's numbers", async () => {
-  const rig = await rigOf("vllm");
-  const message =
-    "This model's maximum context length is 32768 tokens. However, you requested 40000 tokens (39000 in the messages, 1000 in the completion).";
-  rig.engine.next({
-    kind: "status",
-    status: 400,
-    body: { object: "error", message, type: "BadRequestError", code: 400 },
-  });
-  const reading = rig.client.generate(generateRequest());
-  const { info } = await reading.ended;
-  expect(info?.reason).toBe("CONTEXT_WINDOW_EXCEEDED");
-  expect(info?.metadata).toEqual({ input_tokens: "39000", context_window: "32768" });
-});
-
 test("an output limit beyond the window is lowered to what fits", async () => {
   const rig = await rigOf("vllm", { contextWindow: 10_000, tokens: () => 4_000 });
   await ask(rig, { maxOutputTokens: 9_000 });

@@ -89,15 +89,6 @@ describe.each(DIALECTS)("a node in front of %s", (dialect) => {
     expect(finished?.reason).toBe(FinishReason.MAX_OUTPUT_TOKENS);
   });
 
-  test("ends at a stop string, and stops the engine", async () => {
-    const rig = await rigOf(dialect);
-    rig.engine.next({ kind: "stream", data: ["one ST", "OP two"].map(textChunk), end: "never" });
-    const { blocks, finished } = await ask(rig, { sampling: { stop: ["STOP"], logitBias: {} } });
-    expect(blocks).toEqual([{ kind: "text", text: "one ", complete: true }]);
-    expect(finished).toMatchObject({ reason: FinishReason.STOP_SEQUENCE, matchedStop: "STOP" });
-    await rig.engine.abortedAtLeast(1);
-  });
-
   test("continues an answer that another engine began, from its last whole character", async () => {
     const rig = await rigOf(dialect);
     const [model] = (await rig.client.describe()).models;

@@ -14,6 +14,7 @@ import { Capability, EngineKind, ModelState } from "../../../proto/gen/svc/infer
 import { answerOf } from "../events/answer-of.ts";
 import { generateRequest, toolOf } from "../requests/generate-request.ts";
 import { until } from "../until.ts";
+import { documentedOffers, type OfferColumn, offersOf } from "./backend-offers.ts";
 
 export type ConformingBackend = {
   readonly start: () => Promise<{ readonly backend: Backend; readonly stop: () => Promise<void> }>;
@@ -24,6 +25,8 @@ export type ConformingBackend = {
   readonly endlessPrompt: string;
   /** Whether the backend plays a script, so that requests do not change the answer. Default: false. */
   readonly playsOnly?: boolean;
+  /** The backend's column of the table in engine/README.md. Default: it has none. */
+  readonly column?: OfferColumn;
 };
 
 /**
@@ -137,6 +140,14 @@ export function backendConformance(name: string, subject: ConformingBackend): vo
       expect(texts[1]).toBe(texts[0]);
       await idle();
     });
+
+    const { column } = subject;
+    if (column !== undefined)
+      test("it offers what engine/README.md says (SVC_WRITE_OFFERS=1 writes that)", async () => {
+        const offers = await offersOf(running.backend, column, asked, TOOL);
+        expect(documentedOffers(column, offers)).toEqual(offers);
+        await idle();
+      });
 
     // Omitted rather than skipped: a skip counts as a lost check.
     const describeAsked = subject.playsOnly ? () => {} : describe;

@@ -78,7 +78,7 @@ export async function readMarkup(
   const opening = open === "" ? [] : await dialect.tokenize(ask, servedModel, open);
   const spellings = spellingsOf(markers);
   const ids = await Promise.all(
-    spellings.map(async (mark) => ({ mark, tokens: await dialect.tokenize(ask, servedModel, mark) })),
+    markTokens(markers).map(async (mark) => ({ mark, tokens: await dialect.tokenize(ask, servedModel, mark) })),
   );
   const closing = reasoning ? reasoning.beforeClose + reasoning.close + reasoning.afterClose : "";
   return {
@@ -110,6 +110,13 @@ function spellingsOf({ reasoning, toolCall, text }: OutputMarkers): readonly str
   ];
   const marks = all.filter((mark) => typeof mark === "string").map((mark) => mark.trim());
   return [...new Set(marks.filter((mark) => /^[<[].*[>\]]$/.test(mark)))];
+}
+
+/** Returns the spellings in the markup that may be tokens, without those that end an answer: no grammar demands these. */
+function markTokens({ reasoning, toolCall, text }: OutputMarkers): readonly string[] {
+  const around = [reasoning?.open, reasoning?.close, text?.start, text?.open, text?.close];
+  const texts = [...around, ...Object.values(toolCall ?? {}).flat()].filter((mark) => typeof mark === "string");
+  return [...new Set(texts.flatMap((mark) => mark.match(/<[^<>]+>|\[[^[\]]+\]/g) ?? []))];
 }
 
 /**

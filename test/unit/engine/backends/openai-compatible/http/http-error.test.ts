@@ -51,8 +51,3 @@ test("numeric fields take precedence over numbers in a text", () => {
     context_window: "5",
   });
 });
-
-test("no text of the engine is passed on", () => {
-  const { message, facts } = toEngineFault(faultOfReply(400, said("your words: top secret")));
-  expect(message + JSON.stringify(facts)).not.toContain("secret");
-});

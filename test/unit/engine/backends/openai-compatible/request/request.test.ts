@@ -15,10 +15,9 @@ import { loadProfile } from "../../../../../../engine/profiles/profile.ts";
 import { ReasoningEffort, ReasoningMode } from "../../../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { Role } from "../../../../../../proto/gen/svc/inference/v1/messages.ts";
 import { MARKS, PLACES } from "../../../../../support/dialects/injections.ts";
-import { generateRequest, textMessage, toolOf } from "../../../../../support/requests/generate-request.ts";
+import { generateRequest, textMessage } from "../../../../../support/requests/generate-request.ts";
 
 const ALL: readonly DialectName[] = ["vllm", "sglang", "llama-server"];
-const TOOLS = [toolOf("run", { type: "object" }), toolOf("search", { type: "object" })];
 const think = (effort: ReasoningEffort) => ({ mode: ReasoningMode.ENABLED, effort });
 
 function settingsOf(dialect: DialectName, profile = "qwen3"): RequestSettings {
@@ -94,11 +93,6 @@ test("sampling parameters of the model's configuration apply where the request h
 describe.each(ALL)("a conversation for %s", (dialect) => {
   const promptOf = (fields: Parameters<typeof generateRequest>[0], profile?: string) =>
     toChatPrompt(generateRequest(fields), settingsOf(dialect, profile));
-
-  test("shows all tools, whichever may be called", () => {
-    expect(promptOf({ tools: TOOLS }).tools).toHaveLength(2);
-    expect(promptOf({}).tools).toBeUndefined();
-  });
 
   test("switches reasoning explicitly, with the effort in the engine's field or as a variable", () => {
     expect(promptOf({}).templateKwargs).toEqual({ enable_thinking: true });
