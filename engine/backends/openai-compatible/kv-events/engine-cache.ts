@@ -76,6 +76,11 @@ export class EngineCache {
     return this.#isConfirmed && retentionMs !== undefined ? retentionMs / 1_000 : undefined;
   }
 
+  /** The number of the engine's data-parallel ranks. */
+  get ranks(): number {
+    return this.#feeds.length;
+  }
+
   /** Whether events have arrived and match the engine's prompts. */
   get isConfirmed(): boolean {
     return this.#isConfirmed;
