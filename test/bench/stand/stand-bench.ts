@@ -233,8 +233,6 @@ async function measureCell(cell: Cell, all: readonly Stood[], settings: BenchSet
     return {
       ...{ cell: cellTitle(cell), target: name },
       ...Object.fromEntries(READINGS.map((reading) => [reading, median(values(reading))])),
-      cpuLeastUs: Math.min(...values("cpuUs")),
-      cpuMostUs: Math.max(...values("cpuUs")),
       range: range.length > 0 ? `${range.sort((a, b) => Number(a) - Number(b))[0]}-${range.at(-1)}` : "failed",
       ...Object.fromEntries(COMPARED.map((to) => [`to_${to}`, ratio(name, to)])),
     };
