@@ -18,7 +18,7 @@ const GZIP = Buffer.from([0x1f, 0x8b]);
  * Replays recorded sessions of agents in virtual time, through the real admission and policies of other projects, for
  * the same nodes.
  */
-export async function replayBench({ replay: settings }: BenchSettings): Promise<BenchResult> {
+export async function replayBench(settings: BenchSettings): Promise<BenchResult> {
   const sessions = readSessions(await readTrace(settings.trace ?? join(projectFolder(), SLICE)));
   const rows: Row[] = [];
   for (const perNode of settings.sessionsPerNode) {
@@ -39,7 +39,7 @@ export async function replayBench({ replay: settings }: BenchSettings): Promise<
         eventsStopMs,
       };
       const results: ReplayResult[] = [];
-      for (const seed of settings.seeds)
+      for (const seed of settings.seed)
         results.push(await replay({ ...fleet, ...STRETCH, cacheTokens: CACHE_TOKENS, seed }));
       return meanOf(results);
     };
@@ -70,7 +70,7 @@ export async function replayBench({ replay: settings }: BenchSettings): Promise<
     ],
     rows,
     notes: [
-      `Nodes of ${settings.ranks} ranks, with ${CACHE_TOKENS / 1e6} M tokens of KV and ${settings.hostTokens / 1e6} M of host memory each, prompts that are prefilled at once: ${settings.prefillsAtOnce}. Means over the seeds ${settings.seeds.join(", ")}.`,
+      `Nodes of ${settings.ranks} ranks, with ${CACHE_TOKENS / 1e6} M tokens of KV and ${settings.hostTokens / 1e6} M of host memory each, prompts that are prefilled at once: ${settings.prefillsAtOnce}. Means over the seeds ${settings.seed.join(", ")}.`,
       reportsNote(settings),
       "Uncached work: the share of prompt tokens that were prefilled, by the oracle's. Busiest node: requests on it over the mean of all.",
       "True reason: of the prompt tokens that might have been cached and were not, those for which the gateway gave the true reason.",
@@ -79,7 +79,7 @@ export async function replayBench({ replay: settings }: BenchSettings): Promise<
   };
 }
 
-function reportsNote({ nodesLike, eventsStopAt }: BenchSettings["replay"]): string {
+function reportsNote({ nodesLike, eventsStopAt }: BenchSettings): string {
   const reports =
     nodesLike === "vllm"
       ? "The nodes report what is known beside vLLM: polled counts, their own ledger and speed, and what KV events show"

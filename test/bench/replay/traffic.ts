@@ -36,7 +36,6 @@ export class PlayedWorld {
   }
 }
 
-/** A recorded session during play, with its own pieces and digests. */
 export class PlayedSession {
   readonly #recorded: RecordedSession;
   readonly #world: PlayedWorld;
