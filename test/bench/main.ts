@@ -41,7 +41,6 @@ type Options = {
   readonly seconds: number;
   readonly quick: boolean;
   readonly data?: string;
-  readonly vllm?: string;
   readonly full: boolean;
   readonly cells?: readonly string[];
   readonly targets?: readonly string[];
@@ -72,7 +71,6 @@ async function runAll(names: readonly string[], options: Options): Promise<void>
     ...(options.targets !== undefined && { targets: options.targets }),
     ...(options.page !== undefined && { page: resolve(options.page) }),
     ...(options.data !== undefined && { data: resolve(options.data) }),
-    ...(options.vllm !== undefined && { vllm: options.vllm }),
     replay: replaySettings(options),
     scale: options.scale ?? (quick ? QUICK_SCALE : WHOLE_SCALE),
   };
@@ -163,7 +161,6 @@ async function main(): Promise<number> {
     )
     .option("--page <file>", "the page that the stand writes, with its plots beside it")
     .option("--data <folder>", "public data that a bench reads: for `schemas` a folder with checkouts")
-    .option("--vllm <url>", "a vLLM with the demonstration weights, whose answers `schemas` judges as well")
     .option("--trace <file>", "what replay replays; default: some sessions that lie beside it")
     .option("--nodes <n>", "nodes of the replay", positive, 8)
     .option("--ranks <n>", "data-parallel ranks of each node of the replay, of which it picks one", positive, 1)

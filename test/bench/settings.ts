@@ -16,8 +16,6 @@ export type BenchSettings = {
   readonly page?: string;
   /** The folder with public data for a bench. Default: none; only the project's own data is measured. */
   readonly data?: string;
-  /** The base URL of a vLLM with the demonstration weights. Default: none; only grammars are judged. */
-  readonly vllm?: string;
   readonly replay: ReplaySettings;
   readonly scale: ScaleSettings;
 };
@@ -42,11 +40,7 @@ export type ReplaySettings = {
   readonly policies: readonly ReplayPolicy[];
 };
 
-export const ALL_REPLAY_POLICIES: readonly ReplayPolicy[] = Object.keys(REPLAY_POLICIES).filter(isReplayPolicy);
-
-export function isReplayPolicy(name: string): name is ReplayPolicy {
-  return Object.hasOwn(REPLAY_POLICIES, name);
-}
+export const ALL_REPLAY_POLICIES = Object.keys(REPLAY_POLICIES) as readonly ReplayPolicy[];
 
 export type ScaleSettings = {
   readonly endpoints: number;
@@ -61,9 +55,9 @@ export const QUICK_SCALE: ScaleSettings = { endpoints: 50, keys: 2_000, streams:
 
 const MOST_ENDPOINTS = 62_500;
 
-/** Parses sizes such as `endpoints=100,streams=500` over `fallback`. Undefined for another name or an invalid size. */
-export function parseScale(text: string, fallback: ScaleSettings = WHOLE_SCALE): ScaleSettings | undefined {
-  const scale: Record<keyof ScaleSettings, number> = { ...fallback };
+/** Parses sizes such as `endpoints=100,streams=500` over the whole scale. Undefined for another name or an invalid size. */
+export function parseScale(text: string): ScaleSettings | undefined {
+  const scale: Record<keyof ScaleSettings, number> = { ...WHOLE_SCALE };
   for (const part of text.split(",")) {
     const [name = "", value = ""] = part.split("=");
     const size = Number(value);

@@ -26,16 +26,8 @@ export class EventQueue implements Clock {
     };
   }
 
-  runUntil(endMs: number): void {
-    for (let first = this.#heap[0]; first && first.atMs <= endMs; first = this.#heap[0]) {
-      this.#takeFirst();
-      this.#nowMs = first.atMs;
-      first.run();
-    }
-    this.#nowMs = endMs;
-  }
-
-  async settleUntil(endMs: number): Promise<void> {
+  /** Runs what is due, and what each callback resolves, one after the other. */
+  async runUntil(endMs: number): Promise<void> {
     for (let first = this.#heap[0]; first && first.atMs <= endMs; first = this.#heap[0]) {
       this.#takeFirst();
       this.#nowMs = first.atMs;

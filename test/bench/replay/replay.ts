@@ -7,11 +7,10 @@ import { ReasonJudge } from "./reason-judge.ts";
 import { cachedIn, type HeldTiers, type Job, type NodeUse } from "./replay-node.ts";
 import { type Follower, REPLAY_POLICIES, type ReplayPolicy } from "./routers.ts";
 import type { RecordedSession } from "./session-trace.ts";
-import { PlayedWorld, type Prompt, playArrivals, playUsers } from "./traffic.ts";
+import { PlayedWorld, type Prompt, playUsers } from "./traffic.ts";
 import { VllmNode } from "./vllm-node.ts";
 
 export type ReplayResult = {
-  readonly requests: number;
   readonly answers: number;
   readonly hitRatio: number;
   readonly meanTtftMs: number;
@@ -23,13 +22,13 @@ export type ReplayResult = {
   readonly trueReasons: number;
 };
 
-export type TurnRecord = {
+type TurnRecord = {
   started(cachedTokens: number): void;
   firstToken(): void;
   finished(): void;
 };
 
-export class ReplayRecord {
+class ReplayRecord {
   readonly #time: EventQueue;
   readonly #fromMs: number;
   readonly #ttftsMs: number[] = [];
@@ -64,7 +63,6 @@ export class ReplayRecord {
   result(uses: readonly NodeUse[], trueReasons: number): ReplayResult {
     const requestMs = uses.map((use) => use.requestMs);
     return {
-      requests: this.#ttftsMs.length,
       answers: this.#answers,
       hitRatio: this.#cachedTokens / this.#promptTokens,
       meanTtftMs: mean(this.#ttftsMs),
@@ -90,13 +88,11 @@ const REPORT_INTERVAL_MS = 500;
 /** The delay of a report after a change, in milliseconds: the polling interval of a node's load. */
 const REPORT_LAG_MS = 100;
 
-export type ReplayTraffic =
-  | { readonly kind: "sessions"; readonly sessions: readonly RecordedSession[]; readonly perNode: number }
-  | { readonly kind: "arrivals"; readonly requests: RecordedSession; readonly arrivalsMs: readonly number[] };
-
 export type Scenario = {
   readonly policy: ReplayPolicy;
-  readonly traffic: ReplayTraffic;
+  readonly sessions: readonly RecordedSession[];
+  /** The users of each node, with one session after another. */
+  readonly perNode: number;
   readonly nodes: number;
   /** The data-parallel ranks of a node, of which each has a cache. Default: 1. */
   readonly ranks?: number;
@@ -116,9 +112,9 @@ export type Scenario = {
 
 export type NodesLike = "llama" | "vllm";
 
-/** Replays recorded traffic in virtual time. */
+/** Replays recorded sessions in virtual time. */
 export async function replay(scenario: Scenario): Promise<ReplayResult> {
-  const { policy, cacheTokens, hostTokens = 0, prefillsAtOnce, seed, traffic, warmUpMs, untilMs } = scenario;
+  const { policy, cacheTokens, hostTokens = 0, prefillsAtOnce, seed, warmUpMs, untilMs } = scenario;
   const { nodesLike = "llama", eventsStopMs } = scenario;
   const time = new EventQueue();
   const nowMs = () => time.nowMs();
@@ -194,14 +190,12 @@ export async function replay(scenario: Scenario): Promise<ReplayResult> {
     time.after(REPORT_INTERVAL_MS, report);
   };
   report();
-  const played = { world, time, seed, send };
-  if (traffic.kind === "sessions") playUsers(traffic.sessions, traffic.perNode * asked, played);
-  else playArrivals(traffic.requests, traffic.arrivalsMs, played);
+  playUsers(scenario.sessions, scenario.perNode * asked, { world, time, seed, send });
 
-  await time.settleUntil(warmUpMs);
+  await time.runUntil(warmUpMs);
   const usesNow = () => nodes.flatMap(({ uses }) => uses);
   const before = usesNow();
-  await time.settleUntil(untilMs);
+  await time.runUntil(untilMs);
   return record.result(
     usesNow().map((use, rank) => ({
       requestMs: use.requestMs - (before[rank]?.requestMs ?? 0),

@@ -1,8 +1,8 @@
 import OpenAI, { RateLimitError } from "openai";
 import { beforeAll, describe, expect, test } from "vitest";
 import { EngineError } from "../../../engine/errors.ts";
-import { updateKeyFile } from "../../../gateway/keys/key-file.ts";
 import { textAnswer } from "../../support/events/events.ts";
+import { keyWith } from "../../support/gateway/limited-key.ts";
 import { serviceOfFile } from "../../support/gateway/scripted-service.ts";
 import { expectErrorA, expectErrorB } from "../../support/http/error-reply.ts";
 import type { PostPath } from "../../support/requests/minimal-bodies.ts";
@@ -77,24 +77,15 @@ describe("a key over its requests per minute", () => {
 });
 
 test("case 132: a spent quota is 429 insufficient_quota, and the SDK sends one request only", async () => {
-  const key = await service.createKey("--name", "daily", "--models", "all");
-  await updateKeyFile(
-    service.gateway.keyFile,
-    false,
-    (set) => ({
-      set: {
-        ...set,
-        keys: set.keys.map((one) => (one.name === "daily" ? { ...one, quota: { tokensPerDay: 10 } } : one)),
-      },
-      value: undefined,
-    }),
-    new AbortController().signal,
-  );
-  // Requests cost nothing until the gateway has read the quota; the first one after that uses it up.
+  const auth = await keyWith(service.gateway, {}, { tokensPerDay: 10 });
+  const key = auth.authorization.slice("Bearer ".length);
+  // The first request uses it up, slightly after its answer.
   while ((await use(CHAT, key)) === 200);
-  const response = await service.post(CHAT, {}, bearer(key));
+  const response = await service.post(CHAT, {}, auth);
   expect(response.headers.get("x-should-retry")).toBe("false");
   await expectErrorA(response, 429, "insufficient_quota", null);
+  const message = await expectErrorB(await service.post(MESSAGES, {}, auth), 429, "rate_limit_error");
+  expect(message).toMatch(/quota/i);
   const { create, statuses } = countingClient(key);
   await expect(create()).rejects.toBeInstanceOf(RateLimitError);
   expect(statuses).toEqual([429]);
