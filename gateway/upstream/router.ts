@@ -37,10 +37,7 @@ export class Router {
     return [...this.#traffic.values()];
   }
 
-  /**
-   * Answers a request. Resolves when the answer is complete, and rejects with `ApiError`; aborting the signal ends the
-   * attempts.
-   */
+  /** Resolves when the answer is complete, and rejects with `ApiError`; aborting the signal ends the attempts. */
   dispatch(dispatch: Dispatch, signal: AbortSignal): Promise<void> {
     const { model } = dispatch.facts;
     const traffic = this.#traffic.get(model);
