@@ -175,7 +175,6 @@ describe("the text of a value of the body", () => {
     expect(textOf(schema)).toBe('{"b":"A","a":[2]}');
     expect(textOf(schema, ',{"input_schema":{"1":1.0}}')).toBe('{"b":"A","a":[2]}');
   });
-
 });
 
 describe("arguments", () => {
