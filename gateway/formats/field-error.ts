@@ -84,7 +84,6 @@ export function unknownParameter(key: string, within: FieldPath = []): ApiError 
   return fault("unknown_parameter", path, "Unknown parameter: '%'.", "Extra inputs are not permitted");
 }
 
-/** Makes the error for a schema of the answer (`response`) or of a tool (`function`). */
 export function invalidSchema(path: FieldPath, explanation: string, of: "response" | "function"): ApiError {
   const code = of === "response" ? "invalid_json_schema" : "invalid_function_parameters";
   return fault(code, path, `Invalid schema for '%': ${explanation}`, explanation);

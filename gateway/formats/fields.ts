@@ -39,7 +39,6 @@ export function inert<Inert extends z.ZodType>(schema: Inert, description: strin
   return schema.meta({ description, [NO_EFFECT]: true });
 }
 
-/** A JSON Schema of the caller. */
 export function jsonSchemaField(description: string) {
   return z.looseObject({}).meta({ description });
 }

@@ -31,7 +31,6 @@ export type Sealer = {
 };
 
 export type PrepareContext = {
-  /** By the catalog id of the model. */
   readonly sealer: (model: string) => Sealer;
   /** Returns whether some engine of this model has image input. */
   readonly acceptsImages: (model: string) => boolean;

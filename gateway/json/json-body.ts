@@ -142,7 +142,6 @@ function tooBig(how: string, limit: number, unit: string, detail: Detail): ApiEr
   return new ApiError("bad_request", `The request body is ${how} than ${limit} ${unit}.`, { detail });
 }
 
-/** Notes a key of the top level, as it stands in the text. */
 function noteKey(text: string, singleKeys: readonly string[], missing: Set<string>): void {
   const key = text.includes("\\") ? unescaped(text) : text;
   if (missing.delete(key) || !singleKeys.includes(key)) return;

@@ -6,12 +6,6 @@ const INPUT: readonly Measure[] = ["itpm"];
 const OUTPUT: readonly Measure[] = ["otpm"];
 const TOKENS: readonly Measure[] = [...INPUT, ...OUTPUT];
 
-export type RateLimitHeaderOptions = {
-  readonly prefix: string;
-  /** Wall clock in milliseconds since the epoch, for the timestamps of Format B. */
-  readonly wallMs: number;
-};
-
 /**
  * Writes the state of the key's limits as headers, in the syntax of the two vendors whose SDKs read them. Of several
  * limits on one measure, the one with the smallest remaining share is shown; a measure without a limit is omitted.
@@ -19,7 +13,8 @@ export type RateLimitHeaderOptions = {
 export function rateLimitHeaders(
   envelope: Envelope,
   readings: readonly DimensionReading[],
-  { prefix, wallMs }: RateLimitHeaderOptions,
+  prefix: string,
+  wallMs: number,
 ): Record<string, string> {
   const headers: Record<string, string> = {};
   const add = (measures: readonly Measure[], what: string, plain: boolean) => {

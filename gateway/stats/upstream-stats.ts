@@ -1,7 +1,6 @@
 import { type Detail, OUTCOMES } from "../outcome.ts";
 import { MetricGroup } from "./metric-group.ts";
 
-/** The role of a call to an endpoint for its request: the first one, a retry, or a continuation of its answer. */
 export type CallKind = "first" | "retry" | "continuation";
 
 /**

@@ -52,7 +52,6 @@ export const messages: Format<Asked> = {
   reply: (head, completion, asked) => messageReply(head, asked, completion),
 };
 
-/** Token counts of Format B, `POST /v1/messages/count_tokens`. */
 export const countTokens: CountFormat = {
   name: messages.name,
   fields: messages.fields,
@@ -62,7 +61,6 @@ export const countTokens: CountFormat = {
 
 type CheckedBody = Pick<Prepared, "request" | "toolPaths" | "messagePlaces"> & { readonly body: MessagesBody };
 
-/** Checks a body. Throws `ApiError` only. */
 function checkedBody(
   value: unknown,
   schema: typeof messagesRequest | typeof countTokensBody,

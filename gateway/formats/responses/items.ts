@@ -70,7 +70,7 @@ export function readInput(input: ResponsesBody["input"], context: ItemContext, c
   const conversation = new Conversation(context, input.length - 1);
   for (const [index, item] of input.entries()) conversation.add(item, index);
   const placed = conversation.end();
-  return compacts || conversation.endsInTrigger ? withSummaryRequest(placed) : { ...placed, compacts };
+  return compacts || placed.compacts ? withSummaryRequest(placed) : placed;
 }
 
 function withSummaryRequest({ messages, places }: PlacedMessages): Input {
@@ -115,18 +115,14 @@ class Conversation {
     else this.#trigger = [...path, "type"];
   }
 
-  get endsInTrigger(): boolean {
-    return this.#trigger !== undefined;
-  }
-
   /** Returns all messages. Throws `ApiError` when a call has no output, as the model would consider it unfinished. */
-  end(): PlacedMessages {
+  end(): Input {
     for (const { path } of this.#open.values())
       throw unpaired(`No tool output found for function call '${bracketPath(path)}'.`, path);
     this.#endTurn();
     if (this.#trigger && this.#messages.length === 0)
       throw invalidValue(this.#trigger, "there is nothing before it that could be compacted.");
-    return { messages: this.#messages, places: this.#places };
+    return { messages: this.#messages, places: this.#places, compacts: this.#trigger !== undefined };
   }
 
   #message(item: JsonObject, path: FieldPath): void {
@@ -249,7 +245,6 @@ function textsOf(parts: unknown, type: "reasoning_text" | "summary_text"): strin
     .join("\n\n");
 }
 
-/** Whether images are accepted, and if not, why: the model, or the position. */
 type ImageRule = "accepted" | "not_by_model" | "not_here";
 
 function contentParts(

@@ -183,7 +183,6 @@ function echoOf(body: ResponsesBody, model: string, { parallel, tools, format }:
   };
 }
 
-/** Token counts of the Responses format, `POST /v1/responses/input_tokens`. The body is that of the response. */
 export const inputTokens: CountFormat = {
   name: responses.name,
   fields: responses.fields,

@@ -120,7 +120,6 @@ export function foldedReply(head: Head, asked: Echo, view: ReplyView, completion
   return responseObject(head, echo, finishedOutcome(completion.finished, output, head.nowSeconds()));
 }
 
-/** Makes the reply to a compaction: the kept messages of the conversation, and the summary. */
 export function compactedReply(head: Head, kept: readonly KeptMessage[], completion: Completion): object {
   const messages = kept.map(({ id, content }, at) => ({
     id: id ?? `msg_${head.replyId}_${at}`,

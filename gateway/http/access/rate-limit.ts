@@ -42,9 +42,8 @@ export function limitedRequest(request: FastifyRequest, reply: FastifyReply, dep
   const spec = routeOf(request);
   if (!spec || spec.use === "open") throw new ApiError("server_error", "The route has no limits.");
   const { use, envelope } = spec;
-  const show = (grant: Grant) => {
-    const options = { prefix: deps.headerPrefix, wallMs: deps.clock.wallMs() };
-    reply.headers(rateLimitHeaders(envelope, grant.readings, options));
+  const show = ({ readings }: Grant) => {
+    reply.headers(rateLimitHeaders(envelope, readings, deps.headerPrefix, deps.clock.wallMs()));
   };
   return { record: request.record, principal: principalOf(request), use, reply: reply.raw, show };
 }
