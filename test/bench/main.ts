@@ -5,9 +5,7 @@ import { programVersion } from "../../deploy/runtime/files/project-folder.ts";
 import { fleetBench } from "./fleet-bench.ts";
 import { hostileBench } from "./hostile-bench.ts";
 import { llamaBench } from "./llama-bench.ts";
-import type { NodesLike } from "./replay/replay.ts";
 import { replayBench } from "./replay/replay-bench.ts";
-import type { ReplayPolicy } from "./replay/routers.ts";
 import { type BenchResult, loadAverage, type Measured, machineFacts, resultText } from "./report.ts";
 import { scaleBench } from "./scale/scale-bench.ts";
 import { schemasBench } from "./schemas/schemas-bench.ts";
@@ -16,7 +14,6 @@ import {
   type BenchSettings,
   parseScale,
   QUICK_SCALE,
-  type ReplaySettings,
   type ScaleSettings,
   WHOLE_SCALE,
 } from "./settings.ts";
@@ -32,48 +29,22 @@ const BENCHES: Readonly<Record<string, (settings: BenchSettings) => Promise<Benc
   stand: standBench,
 };
 
-const REPLAYED_GATEWAYS: readonly number[] = [1, 4];
-
 const NAMES: readonly string[] = Object.keys(BENCHES);
 
-type Options = {
+type Options = Omit<BenchSettings, "repetitions" | "scale"> & {
   readonly json?: string;
-  readonly seconds: number;
-  readonly quick: boolean;
-  readonly data?: string;
-  readonly vllm?: string;
-  readonly full: boolean;
-  readonly cells?: readonly string[];
-  readonly targets?: readonly string[];
-  readonly page?: string;
-  readonly trace?: string;
-  readonly nodes: number;
-  readonly ranks: number;
-  readonly hostTokens: number;
-  readonly prefillsAtOnce: number;
-  readonly nodesLike: NodesLike;
-  readonly eventsStopAt?: number;
-  readonly gateways?: readonly number[];
-  readonly sessionsPerNode: readonly number[];
-  readonly seed: readonly number[];
-  readonly policies: readonly ReplayPolicy[];
   readonly scale?: ScaleSettings;
 };
 
 async function runAll(names: readonly string[], options: Options): Promise<void> {
   const startedAt = new Date().toISOString();
-  const { quick } = options;
-  const settings = {
-    quick,
-    seconds: quick ? Math.min(2, options.seconds) : options.seconds,
+  const { quick, seconds, sessionsPerNode, seed } = options;
+  const settings: BenchSettings = {
+    ...options,
+    seconds: quick ? Math.min(2, seconds) : seconds,
     repetitions: quick ? 3 : 5,
-    full: options.full,
-    ...(options.cells !== undefined && { cells: options.cells }),
-    ...(options.targets !== undefined && { targets: options.targets }),
-    ...(options.page !== undefined && { page: resolve(options.page) }),
-    ...(options.data !== undefined && { data: resolve(options.data) }),
-    ...(options.vllm !== undefined && { vllm: options.vllm }),
-    replay: replaySettings(options),
+    sessionsPerNode: quick ? sessionsPerNode.slice(0, 1) : sessionsPerNode,
+    seed: quick ? seed.slice(0, 1) : seed,
     scale: options.scale ?? (quick ? QUICK_SCALE : WHOLE_SCALE),
   };
   const results: Measured[] = [];
@@ -88,27 +59,6 @@ async function runAll(names: readonly string[], options: Options): Promise<void>
   const file = options.json ?? `bench-results/${startedAt.replaceAll(":", "-")}.json`;
   await writeResults(file, { startedAt, ...machineFacts(), ...settings }, results);
   console.log(`\nWritten to ${file}`);
-}
-
-function replaySettings({
-  quick,
-  trace,
-  nodes,
-  ranks,
-  hostTokens,
-  prefillsAtOnce,
-  nodesLike,
-  eventsStopAt,
-  policies,
-  ...lists
-}: Options): ReplaySettings {
-  const some = (numbers: readonly number[]) => (quick ? numbers.slice(0, 1) : numbers);
-  return {
-    trace: trace === undefined ? undefined : resolve(trace),
-    ...{ nodes, ranks, hostTokens, prefillsAtOnce, nodesLike, eventsStopAt },
-    ...{ policies, gateways: lists.gateways ?? REPLAYED_GATEWAYS },
-    ...{ sessionsPerNode: some(lists.sessionsPerNode), seeds: some(lists.seed) },
-  };
 }
 
 async function writeResults(file: string, facts: object, benches: readonly Measured[]): Promise<void> {
@@ -161,9 +111,8 @@ async function main(): Promise<number> {
       `what the stand measures: ${STAND_TARGETS.join(", ")}`,
       namesOf("targets", STAND_TARGETS),
     )
-    .option("--page <file>", "the page that the stand writes, with its plots beside it")
+    .option("--page <file>", "the page that the stand writes")
     .option("--data <folder>", "public data that a bench reads: for `schemas` a folder with checkouts")
-    .option("--vllm <url>", "a vLLM with the demonstration weights, whose answers `schemas` judges as well")
     .option("--trace <file>", "what replay replays; default: some sessions that lie beside it")
     .option("--nodes <n>", "nodes of the replay", positive, 8)
     .option("--ranks <n>", "data-parallel ranks of each node of the replay, of which it picks one", positive, 1)
@@ -175,7 +124,7 @@ async function main(): Promise<number> {
         .default("llama"),
     )
     .option("--events-stop-at <minute>", "when the engines' KV events stop; default: never", positive)
-    .option("--gateways <n,...>", "gateways of the replay, which share nothing (1,4)", positives)
+    .option("--gateways <n,...>", "gateways of the replay, which share nothing", positives, [1, 4])
     .option("--sessions-per-node <n,...>", "sessions for each node of the replay", positives, [12, 20, 32])
     .option("--seed <n,...>", "seeds of the replay", positives, [1, 2, 3])
     .option(

@@ -1,30 +1,21 @@
 import type { NodesLike } from "./replay/replay.ts";
 import { REPLAY_POLICIES, type ReplayPolicy } from "./replay/routers.ts";
 
+/** What the command line names, where not by its own default. */
 export type BenchSettings = {
   readonly seconds: number;
   readonly repetitions: number;
   /** Smaller loads too: for a quick check, not for a release. */
   readonly quick: boolean;
-  /** Every cell and every gateway of the stand, which takes hours. Default: those for a release. */
-  readonly full?: boolean;
-  /** The cells of the stand, by short name. Default: those of the extent. */
+  /** Every cell and every target of the stand, which takes hours. */
+  readonly full: boolean;
   readonly cells?: readonly string[];
-  /** The targets of the stand, by name. Default: installed ones of the extent. */
   readonly targets?: readonly string[];
-  /** The file of the page that the stand writes, with plots beside it. Default: none. */
   readonly page?: string;
-  /** The folder with public data for a bench. Default: none; only the project's own data is measured. */
+  /** The folder with public data. Default: none; only the project's own data is measured. */
   readonly data?: string;
-  /** The base URL of a vLLM with the demonstration weights. Default: none; only grammars are judged. */
-  readonly vllm?: string;
-  readonly replay: ReplaySettings;
-  readonly scale: ScaleSettings;
-};
-
-export type ReplaySettings = {
-  /** The trace file, optionally compressed with gzip; undefined for the sessions beside the bench. */
-  readonly trace: string | undefined;
+  /** The trace file, optionally compressed with gzip. Default: the sessions beside the bench. */
+  readonly trace?: string;
   readonly nodes: number;
   /** The data-parallel ranks of a node, of which each has a cache and a row. */
   readonly ranks: number;
@@ -32,21 +23,17 @@ export type ReplaySettings = {
   readonly hostTokens: number;
   /** The most concurrent prefills of a node: 1 as in vLLM by default, more with llama.cpp on this project's nodes. */
   readonly prefillsAtOnce: number;
-  /** What the nodes report. */
   readonly nodesLike: NodesLike;
-  /** When the engines' KV events stop, in minutes; undefined for never. */
-  readonly eventsStopAt: number | undefined;
+  /** When the engines' KV events stop, in minutes. Default: never. */
+  readonly eventsStopAt?: number;
   readonly gateways: readonly number[];
   readonly sessionsPerNode: readonly number[];
-  readonly seeds: readonly number[];
+  readonly seed: readonly number[];
   readonly policies: readonly ReplayPolicy[];
+  readonly scale: ScaleSettings;
 };
 
-export const ALL_REPLAY_POLICIES: readonly ReplayPolicy[] = Object.keys(REPLAY_POLICIES).filter(isReplayPolicy);
-
-export function isReplayPolicy(name: string): name is ReplayPolicy {
-  return Object.hasOwn(REPLAY_POLICIES, name);
-}
+export const ALL_REPLAY_POLICIES = Object.keys(REPLAY_POLICIES) as readonly ReplayPolicy[];
 
 export type ScaleSettings = {
   readonly endpoints: number;
@@ -61,9 +48,9 @@ export const QUICK_SCALE: ScaleSettings = { endpoints: 50, keys: 2_000, streams:
 
 const MOST_ENDPOINTS = 62_500;
 
-/** Parses sizes such as `endpoints=100,streams=500` over `fallback`. Undefined for another name or an invalid size. */
-export function parseScale(text: string, fallback: ScaleSettings = WHOLE_SCALE): ScaleSettings | undefined {
-  const scale: Record<keyof ScaleSettings, number> = { ...fallback };
+/** Parses sizes such as `endpoints=100,streams=500` over the whole scale. Undefined for another name or an invalid size. */
+export function parseScale(text: string): ScaleSettings | undefined {
+  const scale: Record<keyof ScaleSettings, number> = { ...WHOLE_SCALE };
   for (const part of text.split(",")) {
     const [name = "", value = ""] = part.split("=");
     const size = Number(value);

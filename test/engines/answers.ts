@@ -36,7 +36,6 @@ const PERSON =
   '{"type":"object","properties":{"name":{"type":"string","maxLength":20},"age":{"type":"integer","minimum":5,"maximum":14}},"required":["name","age"],"additionalProperties":false}';
 const FIXED = { kind: { $case: "jsonSchema", value: { name: "p", schemaJson: PERSON, strict: true } } } as const;
 
-/** Requests whose answers are cut and continued. */
 export const CUT: Readonly<Record<string, Partial<GenerateRequest>>> = {
   text: { messages: [user(COUNT)] },
   reasoning: { messages: [user("What is 2+3?")], reasoning: THINK },
@@ -46,7 +45,6 @@ export const CUT: Readonly<Record<string, Partial<GenerateRequest>>> = {
   "an answer by a schema": { messages: [user("Who is Ann?")], outputConstraint: FIXED, maxOutputTokens: 60 },
 };
 
-/** Registers the tests of text, reasoning and usage of answers. */
 export function answersBeside(rig: Rig): void {
   describe("answers", () => {
     test("are the text that the weights give elsewhere", async () => {
@@ -169,7 +167,6 @@ export function answersBeside(rig: Rig): void {
   });
 }
 
-/** Registers the tests of an engine that dies. */
 export function crashBeside(rig: Rig): void {
   test("an engine that is killed costs its answers, and serves again when it is back", async () => {
     const sampling = { temperature: 0, stop: [], logitBias: NO_END };

@@ -9,22 +9,18 @@ import type { EngineCommand } from "../support/processes/real-engine.ts";
 /** The window that every engine is started with, in tokens. */
 export const WINDOW = 4_096;
 
-/** An engine of the lane. */
 export type LaneEngine = {
   readonly dialect: DialectName;
   /** The engine's column of the table in engine/README.md. */
   readonly column: OfferColumn;
   /** Whether it was installed, and was not left out. */
   readonly installed: boolean;
-  /** The command that runs the engine with the demonstration weights. */
   readonly command: EngineCommand;
-  /** The engine's metric of running generations. */
   readonly runningMetric: string;
 };
 
 /** The folder that `test/engines/run` has installed the engines into, an environment for each. */
 const folder = process.env.SVC_TEST_ENGINES ?? "";
-/** The dialects that `test/engines/run` was asked for. */
 const wanted = (process.env.SVC_TEST_ENGINE_DIALECTS ?? "").split(" ");
 const logs = mkdtempSync(join(tmpdir(), "svc-engines-"));
 

@@ -16,7 +16,6 @@ type Fields = Pick<GenerateRequest, "messages" | "tools">;
 /** What stands in the place of a mark in a request that is beyond suspicion. */
 const HARMLESS = "zebra";
 
-/** Registers the tests of control tokens that callers spell. */
 export function marksBeside(rig: Rig): void {
   const settings = {
     dialect: DIALECTS[rig.lane.dialect],
@@ -30,7 +29,6 @@ export function marksBeside(rig: Rig): void {
     defaults: {},
   };
 
-  /** The engine's calls, and the model that it serves. */
   const engine = async () => {
     const ask = asking(new EngineHttp(rig.engine.baseUrl, undefined), 60_000, new AbortController().signal);
     const listed = JSON.parse(await (await fetch(`${rig.engine.baseUrl}/v1/models`)).text());

@@ -14,7 +14,6 @@ import type { LaneEngine } from "./engines.ts";
 /** The time that an engine may take for one thing on a busy machine, in milliseconds. */
 const PATIENCE_MS = 120_000;
 
-/** The name of the model in requests. */
 export const MODEL = "svc-qwen";
 
 /** The name of the weights, which other nodes have as well. */
@@ -30,19 +29,16 @@ export class Rig {
     this.lane = lane;
   }
 
-  /** The engine's process. */
   get engine(): RealEngine {
     if (!this.#parts.engine) throw new Error("the engine has not been started");
     return this.#parts.engine;
   }
 
-  /** A client of the node. */
   get client(): NodeClient {
     if (!this.#client) throw new Error("the node has not been started");
     return this.#client;
   }
 
-  /** Starts the engine. */
   async startEngine(): Promise<void> {
     this.#parts.engine = await RealEngine.start(this.lane.command);
   }
@@ -73,7 +69,6 @@ export class Rig {
     return backend;
   }
 
-  /** Starts the node. */
   async startNode(): Promise<void> {
     const backend = await this.backend(32);
     const node = await startNode(backend);
@@ -81,14 +76,12 @@ export class Rig {
     this.#client = new NodeClient(node.address);
   }
 
-  /** Ends the node. */
   async stopNode(): Promise<void> {
     this.#client?.close();
     await this.#parts.node?.stop();
     await this.#parts.backend?.close();
   }
 
-  /** Ends the engine. */
   async stopEngine(): Promise<void> {
     await this.#parts.engine?.stop();
   }
@@ -108,7 +101,6 @@ export class Rig {
     return answerOf(reading.events);
   }
 
-  /** Resolves to the tokens of the prompt of such a request. */
   async count(fields: Partial<CountTokensRequest>): Promise<number> {
     return (await this.client.countTokens({ ...CountTokensRequest.create(), model: MODEL, ...fields })).inputTokens;
   }

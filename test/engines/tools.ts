@@ -6,7 +6,6 @@ import { toolOf } from "../support/requests/generate-request.ts";
 import type { Rig } from "./rig.ts";
 
 const string = { type: "string" };
-/** A tool of the model's training. */
 const RUN = toolOf("run_command", { type: "object", properties: { command: string }, required: ["command"] });
 /** A tool that the model has never seen, whose arguments it would not guess. */
 const PICK: Tool = {
@@ -27,7 +26,6 @@ const choice = (mode: ToolChoiceMode, name = ""): ToolChoice => ({
   allowedNames: [],
 });
 
-/** Registers the tests of tool calls. */
 export function toolsBeside(rig: Rig): void {
   const called = async (fields: Partial<GenerateRequest>, prompt = ASK) => {
     const { blocks, finished } = await rig.ask({ messages: [user(prompt)], ...fields });

@@ -81,7 +81,7 @@ class GenerateCall implements WireListener {
   #failure: UpstreamFailure | undefined;
   /** Whether the call has failed or was cancelled: messages still in flight are ignored. */
   #broken = false;
-  readonly #letGo: () => void;
+  #letGo = () => {};
 
   constructor(
     options: GenerateCallOptions,

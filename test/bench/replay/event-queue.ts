@@ -1,11 +1,11 @@
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 
-type Entry = { readonly atMs: number; readonly order: number; readonly run: () => void };
+type Entry = { readonly atMs: number; readonly run: () => void };
 
 /** A virtual clock that runs scheduled callbacks by time, and callbacks of equal time in the order of scheduling. */
 export class EventQueue implements Clock {
-  readonly #heap: Entry[] = [];
-  #planned = 0;
+  /** The next entry is the last. */
+  readonly #entries: Entry[] = [];
   #nowMs = 0;
 
   nowMs(): number {
@@ -26,58 +26,25 @@ export class EventQueue implements Clock {
     };
   }
 
-  runUntil(endMs: number): void {
-    for (let first = this.#heap[0]; first && first.atMs <= endMs; first = this.#heap[0]) {
-      this.#takeFirst();
-      this.#nowMs = first.atMs;
-      first.run();
-    }
-    this.#nowMs = endMs;
-  }
-
-  async settleUntil(endMs: number): Promise<void> {
-    for (let first = this.#heap[0]; first && first.atMs <= endMs; first = this.#heap[0]) {
-      this.#takeFirst();
-      this.#nowMs = first.atMs;
-      first.run();
+  /** Runs the callbacks that are due, and everything that each resolves, one after the other. */
+  async runUntil(endMs: number): Promise<void> {
+    for (let next = this.#entries.at(-1); next && next.atMs <= endMs; next = this.#entries.at(-1)) {
+      this.#entries.pop();
+      this.#nowMs = next.atMs;
+      next.run();
       await undefined;
     }
     this.#nowMs = endMs;
   }
 
   #plan(ms: number, run: () => void): void {
-    this.#planned += 1;
-    this.#heap.push({ atMs: this.#nowMs + ms, order: this.#planned, run });
-    let index = this.#heap.length - 1;
-    while (index > 0) {
-      const parent = (index - 1) >>> 1;
-      if (!this.#swapIfLater(parent, index)) return;
-      index = parent;
+    const atMs = this.#nowMs + ms;
+    let [low, high] = [0, this.#entries.length];
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if ((this.#entries[middle]?.atMs ?? 0) > atMs) low = middle + 1;
+      else high = middle;
     }
-  }
-
-  #takeFirst(): void {
-    const last = this.#heap.pop();
-    if (!last || this.#heap.length === 0) return;
-    this.#heap[0] = last;
-    let index = 0;
-    for (;;) {
-      const left = 2 * index + 1;
-      const child = this.#isLater(left, left + 1) ? left + 1 : left;
-      if (!this.#swapIfLater(index, child)) return;
-      index = child;
-    }
-  }
-
-  #swapIfLater(upper: number, lower: number): boolean {
-    if (!this.#isLater(upper, lower)) return false;
-    const [a, b] = [this.#heap[upper], this.#heap[lower]];
-    if (a && b) [this.#heap[upper], this.#heap[lower]] = [b, a];
-    return true;
-  }
-
-  #isLater(upper: number, lower: number): boolean {
-    const [a, b] = [this.#heap[upper], this.#heap[lower]];
-    return a !== undefined && b !== undefined && (a.atMs > b.atMs || (a.atMs === b.atMs && a.order > b.order));
+    this.#entries.splice(low, 0, { atMs, run });
   }
 }

@@ -41,7 +41,6 @@ export function grown(array: Int32Array): Int32Array<ArrayBuffer> {
   return larger;
 }
 
-/** The pieces that caches hold. */
 export type HeldPieces = Pick<PieceCaches, "cached" | "holders" | "tokens" | "capacity">;
 
 const RETENTION_RATE = 0.05;

@@ -2,7 +2,6 @@ import type { RecordedPiece } from "./session-trace.ts";
 
 export type BlockRuns = readonly (readonly [first: number, last: number])[];
 
-/** Returns the number of leading blocks that two prompts share. */
 export function commonBlocks(a: BlockRuns, b: BlockRuns): number {
   let blocks = 0;
   for (const [index, [first, last]] of a.entries()) {

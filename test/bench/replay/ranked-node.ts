@@ -35,7 +35,6 @@ export class RankedNode {
     };
   }
 
-  /** The use of each rank. */
   get uses(): readonly NodeUse[] {
     return this.#ranks.map(({ use }) => use);
   }

@@ -4,35 +4,43 @@ import { gunzipSync } from "node:zlib";
 import { projectFolder } from "../../../deploy/runtime/files/project-folder.ts";
 import type { BenchResult, Row } from "../report.ts";
 import type { BenchSettings } from "../settings.ts";
-import { readArrivals } from "./arrival-trace.ts";
-import { type ReplayResult, type ReplayTraffic, replay } from "./replay.ts";
+import { type ReplayResult, replay } from "./replay.ts";
 import type { ReplayPolicy } from "./routers.ts";
 import { readSessions } from "./session-trace.ts";
 
 const SLICE = "test/bench/replay/trace/claude-code-sessions.jsonl.gz";
 const CACHE_TOKENS = 3_000_000;
-/** The measured period of a replay of sessions, in milliseconds. */
-const SESSIONS_MS = { warmUpMs: 1_200_000, untilMs: 3_600_000 };
-/** The time for the last answers of a replay of arrivals, in milliseconds. */
-const AFTER_ARRIVALS_MS = 600_000;
+/** The measured period, in milliseconds. */
+const STRETCH = { warmUpMs: 1_200_000, untilMs: 3_600_000 };
 const GZIP = Buffer.from([0x1f, 0x8b]);
 
 /**
- * Replays recorded requests of agents in virtual time, through the real admission and policies of other projects, for
+ * Replays recorded sessions of agents in virtual time, through the real admission and policies of other projects, for
  * the same nodes.
  */
-export async function replayBench({ replay: settings }: BenchSettings): Promise<BenchResult> {
-  const text = await readTrace(settings.trace ?? join(projectFolder(), SLICE));
-  const loads = loadsOf(text, settings.sessionsPerNode);
+export async function replayBench(settings: BenchSettings): Promise<BenchResult> {
+  const sessions = readSessions(await readTrace(settings.trace ?? join(projectFolder(), SLICE)));
   const rows: Row[] = [];
-  for (const { load, traffic, ...stretch } of loads) {
+  for (const perNode of settings.sessionsPerNode) {
+    const load = `${perNode} a node`;
     const run = async (policy: ReplayPolicy, gateways: number) => {
       const { nodes, ranks, hostTokens, prefillsAtOnce, nodesLike, eventsStopAt } = settings;
       const eventsStopMs = eventsStopAt === undefined ? undefined : 60_000 * eventsStopAt;
-      const fleet = { policy, traffic, gateways, nodes, ranks, hostTokens, prefillsAtOnce, nodesLike, eventsStopMs };
+      const fleet = {
+        policy,
+        sessions,
+        perNode,
+        gateways,
+        nodes,
+        ranks,
+        hostTokens,
+        prefillsAtOnce,
+        nodesLike,
+        eventsStopMs,
+      };
       const results: ReplayResult[] = [];
-      for (const seed of settings.seeds)
-        results.push(await replay({ ...fleet, ...stretch, cacheTokens: CACHE_TOKENS, seed }));
+      for (const seed of settings.seed)
+        results.push(await replay({ ...fleet, ...STRETCH, cacheTokens: CACHE_TOKENS, seed }));
       return meanOf(results);
     };
     const oracle = await run("oracle", 1);
@@ -44,7 +52,7 @@ export async function replayBench({ replay: settings }: BenchSettings): Promise<
       }
   }
   return {
-    title: `replay: recorded requests in front of ${settings.nodes} simulated nodes`,
+    title: `replay: recorded sessions in front of ${settings.nodes} simulated nodes`,
     columns: [
       { key: "load", title: "load" },
       { key: "policy", title: "policy" },
@@ -62,7 +70,7 @@ export async function replayBench({ replay: settings }: BenchSettings): Promise<
     ],
     rows,
     notes: [
-      `Nodes of ${settings.ranks} ranks, with ${CACHE_TOKENS / 1e6} M tokens of KV and ${settings.hostTokens / 1e6} M of host memory each, prompts that are prefilled at once: ${settings.prefillsAtOnce}. Means over the seeds ${settings.seeds.join(", ")}.`,
+      `Nodes of ${settings.ranks} ranks, with ${CACHE_TOKENS / 1e6} M tokens of KV and ${settings.hostTokens / 1e6} M of host memory each, prompts that are prefilled at once: ${settings.prefillsAtOnce}. Means over the seeds ${settings.seed.join(", ")}.`,
       reportsNote(settings),
       "Uncached work: the share of prompt tokens that were prefilled, by the oracle's. Busiest node: requests on it over the mean of all.",
       "True reason: of the prompt tokens that might have been cached and were not, those for which the gateway gave the true reason.",
@@ -71,7 +79,7 @@ export async function replayBench({ replay: settings }: BenchSettings): Promise<
   };
 }
 
-function reportsNote({ nodesLike, eventsStopAt }: BenchSettings["replay"]): string {
+function reportsNote({ nodesLike, eventsStopAt }: BenchSettings): string {
   const reports =
     nodesLike === "vllm"
       ? "The nodes report what is known beside vLLM: polled counts, their own ledger and speed, and what KV events show"
@@ -82,27 +90,6 @@ function reportsNote({ nodesLike, eventsStopAt }: BenchSettings["replay"]): stri
 async function readTrace(file: string): Promise<string> {
   const bytes = await readFile(file);
   return (bytes.subarray(0, GZIP.length).equals(GZIP) ? gunzipSync(bytes) : bytes).toString();
-}
-
-type Load = {
-  readonly load: string;
-  readonly traffic: ReplayTraffic;
-  readonly warmUpMs: number;
-  readonly untilMs: number;
-};
-
-function loadsOf(text: string, sessionsPerNode: readonly number[]): readonly Load[] {
-  if (text.slice(0, text.indexOf("\n")).includes('"hash_ids"')) {
-    const arrivals = readArrivals(text);
-    const untilMs = (arrivals.arrivalsMs.at(-1) ?? 0) + AFTER_ARRIVALS_MS;
-    return [{ load: "as recorded", traffic: { kind: "arrivals", ...arrivals }, warmUpMs: 0, untilMs }];
-  }
-  const sessions = readSessions(text);
-  return sessionsPerNode.map((perNode) => ({
-    load: `${perNode} a node`,
-    traffic: { kind: "sessions", sessions, perNode },
-    ...SESSIONS_MS,
-  }));
 }
 
 function rowOf(
@@ -126,17 +113,9 @@ function rowOf(
 }
 
 function meanOf(results: readonly ReplayResult[]): ReplayResult {
-  const mean = (value: (result: ReplayResult) => number) =>
-    results.reduce((sum, result) => sum + value(result), 0) / results.length;
-  return {
-    requests: mean(({ requests }) => requests),
-    answers: mean(({ answers }) => answers),
-    hitRatio: mean(({ hitRatio }) => hitRatio),
-    meanTtftMs: mean(({ meanTtftMs }) => meanTtftMs),
-    p95TtftMs: mean(({ p95TtftMs }) => p95TtftMs),
-    p99TtftMs: mean(({ p99TtftMs }) => p99TtftMs),
-    prefillBusy: mean(({ prefillBusy }) => prefillBusy),
-    maxLoad: mean(({ maxLoad }) => maxLoad),
-    trueReasons: mean(({ trueReasons }) => trueReasons),
-  };
+  const [first] = results;
+  if (!first) throw new Error("there is no seed");
+  const names = Object.keys(first) as (keyof ReplayResult)[];
+  const mean = (name: keyof ReplayResult) => results.reduce((sum, result) => sum + result[name], 0) / results.length;
+  return { ...first, ...Object.fromEntries(names.map((name) => [name, mean(name)])) };
 }

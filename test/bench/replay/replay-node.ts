@@ -177,7 +177,6 @@ export class ReplayNode {
   }
 }
 
-/** The contents of caches. */
 export type HeldTiers = { readonly caches: HeldPieces; readonly lower: HeldPieces | undefined };
 
 /** Returns the cached part of a prompt, with the tokens that only host memory holds. */

@@ -7,11 +7,10 @@ import { ReasonJudge } from "./reason-judge.ts";
 import { cachedIn, type HeldTiers, type Job, type NodeUse } from "./replay-node.ts";
 import { type Follower, REPLAY_POLICIES, type ReplayPolicy } from "./routers.ts";
 import type { RecordedSession } from "./session-trace.ts";
-import { PlayedWorld, type Prompt, playArrivals, playUsers } from "./traffic.ts";
+import { PlayedWorld, type Prompt, playUsers } from "./traffic.ts";
 import { VllmNode } from "./vllm-node.ts";
 
 export type ReplayResult = {
-  readonly requests: number;
   readonly answers: number;
   readonly hitRatio: number;
   readonly meanTtftMs: number;
@@ -23,64 +22,6 @@ export type ReplayResult = {
   readonly trueReasons: number;
 };
 
-export type TurnRecord = {
-  started(cachedTokens: number): void;
-  firstToken(): void;
-  finished(): void;
-};
-
-export class ReplayRecord {
-  readonly #time: EventQueue;
-  readonly #fromMs: number;
-  readonly #ttftsMs: number[] = [];
-  #answers = 0;
-  #promptTokens = 0;
-  #cachedTokens = 0;
-
-  constructor(time: EventQueue, fromMs: number) {
-    this.#time = time;
-    this.#fromMs = fromMs;
-  }
-
-  arrived({ tokens }: Prompt): TurnRecord {
-    const arrivedMs = this.#time.nowMs();
-    let cached = 0;
-    return {
-      started: (cachedTokens) => {
-        cached = cachedTokens;
-      },
-      firstToken: () => {
-        if (!this.#counts) return;
-        this.#ttftsMs.push(this.#time.nowMs() - arrivedMs);
-        this.#promptTokens += tokens;
-        this.#cachedTokens += cached;
-      },
-      finished: () => {
-        if (this.#counts) this.#answers += 1;
-      },
-    };
-  }
-
-  result(uses: readonly NodeUse[], trueReasons: number): ReplayResult {
-    const requestMs = uses.map((use) => use.requestMs);
-    return {
-      requests: this.#ttftsMs.length,
-      answers: this.#answers,
-      hitRatio: this.#cachedTokens / this.#promptTokens,
-      meanTtftMs: mean(this.#ttftsMs),
-      p95TtftMs: percentile(this.#ttftsMs, 0.95),
-      p99TtftMs: percentile(this.#ttftsMs, 0.99),
-      prefillBusy: mean(uses.map(({ prefillMs }) => prefillMs)) / (this.#time.nowMs() - this.#fromMs),
-      maxLoad: Math.max(...requestMs) / mean(requestMs),
-      trueReasons,
-    };
-  }
-
-  get #counts(): boolean {
-    return this.#time.nowMs() >= this.#fromMs;
-  }
-}
-
 function mean(numbers: readonly number[]): number {
   return numbers.reduce((sum, number) => sum + number, 0) / Math.max(1, numbers.length);
 }
@@ -90,13 +31,11 @@ const REPORT_INTERVAL_MS = 500;
 /** The delay of a report after a change, in milliseconds: the polling interval of a node's load. */
 const REPORT_LAG_MS = 100;
 
-export type ReplayTraffic =
-  | { readonly kind: "sessions"; readonly sessions: readonly RecordedSession[]; readonly perNode: number }
-  | { readonly kind: "arrivals"; readonly requests: RecordedSession; readonly arrivalsMs: readonly number[] };
-
 export type Scenario = {
   readonly policy: ReplayPolicy;
-  readonly traffic: ReplayTraffic;
+  readonly sessions: readonly RecordedSession[];
+  /** The users of each node, with one session after another. */
+  readonly perNode: number;
   readonly nodes: number;
   /** The data-parallel ranks of a node, of which each has a cache. Default: 1. */
   readonly ranks?: number;
@@ -116,9 +55,8 @@ export type Scenario = {
 
 export type NodesLike = "llama" | "vllm";
 
-/** Replays recorded traffic in virtual time. */
 export async function replay(scenario: Scenario): Promise<ReplayResult> {
-  const { policy, cacheTokens, hostTokens = 0, prefillsAtOnce, seed, traffic, warmUpMs, untilMs } = scenario;
+  const { policy, cacheTokens, hostTokens = 0, prefillsAtOnce, seed, warmUpMs, untilMs } = scenario;
   const { nodesLike = "llama", eventsStopMs } = scenario;
   const time = new EventQueue();
   const nowMs = () => time.nowMs();
@@ -178,15 +116,38 @@ export async function replay(scenario: Scenario): Promise<ReplayResult> {
   const gateways = Array.from({ length: scenario.gateways }, (_, number) =>
     REPLAY_POLICIES[policy]({ ...ofAll, number }),
   );
-  const record = new ReplayRecord(time, warmUpMs);
+  const ttftsMs: number[] = [];
+  let [answers, promptTokens, cachedTokensOfAll] = [0, 0, 0];
   const entrance = seededRandom(seed + 3_000);
 
   const send = (prompt: Prompt, onAnswered: () => void) => {
-    const turn = record.arrived(prompt);
+    const arrivedMs = time.nowMs();
+    let cached = 0;
+    /** Returns the job of the prompt, with a follower to which the node reports everything. */
+    const jobOf = (follower?: Follower): Job => ({
+      prompt,
+      onStarted: (tokens) => {
+        cached = tokens;
+        follower?.started(tokens);
+      },
+      onProgress: (prefilledTokens) => follower?.progress?.(prefilledTokens),
+      onFirstToken: () => {
+        if (time.nowMs() >= warmUpMs) {
+          ttftsMs.push(time.nowMs() - arrivedMs);
+          promptTokens += prompt.tokens;
+          cachedTokensOfAll += cached;
+        }
+        follower?.firstToken();
+      },
+      onFinished: (prefillMs) => {
+        if (time.nowMs() >= warmUpMs) answers += 1;
+        follower?.finished(prefillMs);
+        onAnswered();
+      },
+    });
     const gateway = gateways[Math.floor(entrance() * gateways.length)];
     gateway?.send(prompt, (node, follower) => {
-      const job = { prompt, turn, onAnswered };
-      nodes[node]?.submit(besideVllm[node]?.followed(jobOf(job), follower) ?? jobOf(job, follower));
+      nodes[node]?.submit(besideVllm[node]?.followed(jobOf(), follower) ?? jobOf(follower));
     });
   };
   const report = () => {
@@ -194,42 +155,23 @@ export async function replay(scenario: Scenario): Promise<ReplayResult> {
     time.after(REPORT_INTERVAL_MS, report);
   };
   report();
-  const played = { world, time, seed, send };
-  if (traffic.kind === "sessions") playUsers(traffic.sessions, traffic.perNode * asked, played);
-  else playArrivals(traffic.requests, traffic.arrivalsMs, played);
+  playUsers(scenario.sessions, scenario.perNode * asked, { world, time, seed, send });
 
-  await time.settleUntil(warmUpMs);
+  await time.runUntil(warmUpMs);
   const usesNow = () => nodes.flatMap(({ uses }) => uses);
   const before = usesNow();
-  await time.settleUntil(untilMs);
-  return record.result(
-    usesNow().map((use, rank) => ({
-      requestMs: use.requestMs - (before[rank]?.requestMs ?? 0),
-      prefillMs: use.prefillMs - (before[rank]?.prefillMs ?? 0),
-    })),
-    judge.trueShare,
-  );
-}
-
-type TurnJob = { readonly prompt: Prompt; readonly turn: TurnRecord; readonly onAnswered: () => void };
-
-/** Returns the job of a turn, with a follower to which the node reports everything. */
-function jobOf({ prompt, turn, onAnswered }: TurnJob, follower?: Follower): Job {
+  await time.runUntil(untilMs);
+  const uses = usesNow();
+  const since = (name: keyof NodeUse) => uses.map((use, rank) => use[name] - (before[rank]?.[name] ?? 0));
+  const requestMs = since("requestMs");
   return {
-    prompt,
-    onStarted: (cachedTokens) => {
-      turn.started(cachedTokens);
-      follower?.started(cachedTokens);
-    },
-    onProgress: (prefilledTokens) => follower?.progress?.(prefilledTokens),
-    onFirstToken: () => {
-      turn.firstToken();
-      follower?.firstToken();
-    },
-    onFinished: (prefillMs) => {
-      turn.finished();
-      follower?.finished(prefillMs);
-      onAnswered();
-    },
+    answers,
+    hitRatio: cachedTokensOfAll / promptTokens,
+    meanTtftMs: mean(ttftsMs),
+    p95TtftMs: percentile(ttftsMs, 0.95),
+    p99TtftMs: percentile(ttftsMs, 0.99),
+    prefillBusy: mean(since("prefillMs")) / (untilMs - warmUpMs),
+    maxLoad: Math.max(...requestMs) / mean(requestMs),
+    trueReasons: judge.trueShare,
   };
 }

@@ -32,7 +32,6 @@ export type Fleet = {
   readonly announced: AnnouncedCaches;
 };
 
-/** A router that picks a node at once by a stateless rule. */
 export function ruleRouter(pick: (prompt: Prompt, reports: readonly NodeReport[]) => number): Router {
   const reports: NodeReport[] = [];
   return {
@@ -43,7 +42,6 @@ export function ruleRouter(pick: (prompt: Prompt, reports: readonly NodeReport[]
   };
 }
 
-/** Returns the index of the smallest number, of several the first. */
 export function leastOf(numbers: readonly number[]): number {
   return numbers.reduce((best, number, index) => (number < (numbers[best] ?? 0) ? index : best), 0);
 }

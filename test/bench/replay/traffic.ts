@@ -36,7 +36,6 @@ export class PlayedWorld {
   }
 }
 
-/** A recorded session during play, with its own pieces and digests. */
 export class PlayedSession {
   readonly #recorded: RecordedSession;
   readonly #world: PlayedWorld;
@@ -144,18 +143,4 @@ export function playUsers(
     };
     time.after(random() * JOIN_MS, () => begin(true));
   }
-}
-
-/** Plays requests at their recorded times, independent of earlier answers. */
-export function playArrivals(
-  requests: RecordedSession,
-  arrivalsMs: readonly number[],
-  { world, time, seed, send }: { world: PlayedWorld; time: EventQueue; seed: number; send: Send },
-): void {
-  const session = new PlayedSession(requests, world, `r${seed}`, BYTES_PER_TOKEN.least + BYTES_PER_TOKEN.spread / 2);
-  for (const [turn, atMs] of arrivalsMs.entries())
-    time.after(atMs, () => {
-      const prompt = session.prompt(turn);
-      if (prompt) send(prompt, () => {});
-    });
 }

@@ -30,45 +30,28 @@ type Cell =
     }
   | { readonly kind: "request"; readonly bytes: number };
 
-type Extent = "quick" | "default" | "full";
-
-const stream = (
-  streams: number,
-  eventsPerSecond = 50,
-  clocks: "random" | "step" = "random",
-  formats = false,
-): Cell => ({
-  ...{ kind: "stream", streams, eventsPerSecond, clocks, formats },
-});
+function stream(streams: number, eventsPerSecond = 50, clocks: "random" | "step" = "random", formats = false): Cell {
+  return { kind: "stream", streams, eventsPerSecond, clocks, formats };
+}
 const request = (bytes: number): Cell => ({ kind: "request", bytes });
 
-/** The cells of each extent. Thousands of streams get one delta per second, the limit of the client. */
-const CELLS: Readonly<Record<Extent, readonly Cell[]>> = {
-  quick: [stream(200), request(1_000)],
-  default: [stream(200), request(1_000)],
-  full: [
-    ...[stream(1), stream(100), stream(200, 50, "random", true), stream(200, 50, "step")],
-    ...[
-      stream(400),
-      stream(1_000),
-      stream(1_000, 1),
-      stream(5_000, 1),
-      request(1_000),
-      request(100_000),
-      request(1_000_000),
-    ],
-  ],
-};
+/** All cells. Thousands of streams get one delta per second, the limit of the client. */
+const CELLS: readonly Cell[] = [
+  ...[stream(1), stream(100), stream(200, 50, "random", true), stream(200, 50, "step"), stream(400)],
+  ...[stream(1_000), stream(1_000, 1), stream(5_000, 1), request(1_000), request(100_000), request(1_000_000)],
+];
+const DEFAULT_CELLS: readonly Cell[] = [stream(200), request(1_000)];
 
 function cellName(cell: Cell): string {
   if (cell.kind === "request") return `${cell.bytes / 1_000}KB`;
   return `${cell.streams}x${cell.eventsPerSecond}${cell.clocks === "step" ? "-step" : ""}`;
 }
 
-export const CELL_NAMES: readonly string[] = CELLS.full.map(cellName);
+export const CELL_NAMES: readonly string[] = CELLS.map(cellName);
 
-function cellsOf(extent: Extent, names: readonly string[] | undefined): readonly Cell[] {
-  return names ? CELLS.full.filter((cell) => names.includes(cellName(cell))) : CELLS[extent];
+function cellsOf({ full, cells }: BenchSettings): readonly Cell[] {
+  if (cells) return CELLS.filter((cell) => cells.includes(cellName(cell)));
+  return full ? CELLS : DEFAULT_CELLS;
 }
 
 function cellTitle(cell: Cell): string {
@@ -96,11 +79,8 @@ const GATEWAYS = {
 } as const;
 
 /** Omitted unless named: the default ends within ten minutes, the quick mode within one. */
-const LEFT_OUT: Readonly<Record<Extent, readonly string[]>> = {
-  quick: ["gateway-grpc", "haproxy", "litellm"],
-  default: ["gateway-grpc"],
-  full: [],
-};
+const leftOut = ({ full, quick }: BenchSettings): readonly string[] =>
+  full ? [] : quick ? ["gateway-grpc", "haproxy", "litellm"] : ["gateway-grpc"];
 
 /** The references that pass every format; the others support chat only, or pass what they do not parse. */
 const EVERY_FORMAT: readonly string[] = ["smg"];
@@ -134,14 +114,13 @@ const READINGS = ["cpuUs", "perSecond", "p50Ms", "p99Ms", "gapP99Ms", "residentM
 const COMPARED = ["nginx", "smg", "envoy"] as const;
 
 export async function standBench(settings: BenchSettings): Promise<BenchResult> {
-  const extent: Extent = settings.full ? "full" : settings.quick ? "quick" : "default";
   const folder = await mkdtemp(join(tmpdir(), "svc-stand-"));
   const several = cpus().length > 1;
   if (several) pin(process.pid, OTHERS);
   const engineProgram = join(import.meta.dirname, "../processes/engine-process.js");
   const engine = await startChild("engine", engineProgram, ["127.0.0.1"], folder);
   const { address, ssePort: originPort } = engine.ready as EngineReady;
-  const wanted = (name: string) => settings.targets?.includes(name) ?? !LEFT_OUT[extent].includes(name);
+  const wanted = (name: string) => settings.targets?.includes(name) ?? !leftOut(settings).includes(name);
   const gateways = await startGateways(address, folder, wanted);
   const names = REFERENCE_NAMES.filter(wanted);
   const { running, absent } = await startReferences(names, { originPort }, folder);
@@ -152,7 +131,7 @@ export async function standBench(settings: BenchSettings): Promise<BenchResult> 
     ];
     if (several) for (const { pid } of all) pin(pid, MEASURED);
     const rows: Row[] = [];
-    for (const cell of cellsOf(extent, settings.cells)) rows.push(...(await measureCell(cell, all, settings)));
+    for (const cell of cellsOf(settings)) rows.push(...(await measureCell(cell, all, settings)));
     const result = resultOf(rows, absent, settings, several);
     if (settings.page !== undefined) await writePage(settings.page, result);
     return result;
@@ -254,8 +233,6 @@ async function measureCell(cell: Cell, all: readonly Stood[], settings: BenchSet
     return {
       ...{ cell: cellTitle(cell), target: name },
       ...Object.fromEntries(READINGS.map((reading) => [reading, median(values(reading))])),
-      cpuLeastUs: Math.min(...values("cpuUs")),
-      cpuMostUs: Math.max(...values("cpuUs")),
       range: range.length > 0 ? `${range.sort((a, b) => Number(a) - Number(b))[0]}-${range.at(-1)}` : "failed",
       ...Object.fromEntries(COMPARED.map((to) => [`to_${to}`, ratio(name, to)])),
     };

@@ -34,31 +34,7 @@ function textOf(stream: string): string {
     .join("");
 }
 
-function unframed(body: Buffer): { readonly text: string; readonly rest: string } {
-  const pieces: Buffer[] = [];
-  for (let at = 0; ; ) {
-    const lineEnd = body.indexOf("\r\n", at);
-    const size = Number.parseInt(body.toString("latin1", at, lineEnd), 16);
-    const end = lineEnd + 2 + size;
-    if (!(body.toString("latin1", end, end + 2) === "\r\n")) throw new Error("a chunk is not as long as it says");
-    if (size === 0) return { text: Buffer.concat(pieces).toString(), rest: body.toString("latin1", end + 2) };
-    pieces.push(body.subarray(lineEnd + 2, end));
-    at = end + 2;
-  }
-}
-
-test("every chunk of a stream has its announced length, and the last one ends it", async () => {
-  const connection = await RawConnection.open(service.gateway.port);
-  connection.write(streamRequest("1.1"));
-  await connection.until("\r\n0\r\n\r\n");
-  const [, body = ""] = connection.unread.split(/\r\n\r\n(.*)/s);
-  const { text, rest } = unframed(Buffer.from(body, "latin1"));
-  expect(textOf(text)).toBe(PIECES.join(""));
-  expect(rest).toBe("");
-  connection.destroy();
-});
-
-test("of two requests sent at once on a connection, the second answer stands whole behind the first", async () => {
+test("of two streams requested at once on a connection, each chunk has its length, and the second is whole behind the first", async () => {
   const connection = await RawConnection.open(service.gateway.port);
   const [secondRan, first] = [gate(), "first "];
   let calls = 0;

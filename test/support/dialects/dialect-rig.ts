@@ -32,7 +32,6 @@ export function atEnd(...undo: readonly (() => unknown)[]): void {
   stops.push(...undo);
 }
 
-/** Creates a backend without starting it. */
 export function backendOf(
   engine: DialectServer,
   dialect: DialectName,

@@ -15,7 +15,6 @@ export type Asked = {
   readonly maxTokens: number;
   /** The grammar of the output; "" for none. */
   readonly grammar: string;
-  /** The data-parallel rank that the request names. */
   readonly rank?: number | undefined;
 };
 
@@ -35,7 +34,6 @@ export type Reply =
 export type DialectServer = {
   readonly baseUrl: string;
   readonly bodies: readonly Body[];
-  /** The bodies of renderings, newest last. */
   readonly rendered: readonly Body[];
   readonly closedSessions: readonly unknown[];
   readonly aborted: () => number;
@@ -50,13 +48,10 @@ export type DialectServer = {
 export type DialectServerOptions = {
   /** Returns the model's reply to a request without preset reply. Default: `obedient`. */
   readonly model?: (asked: Asked) => Reply;
-  /** Returns the HTTP status of the health check. Default: 200. */
   readonly health?: () => number;
   /** The context window in tokens. Default: 32,768. */
   readonly contextWindow?: number;
-  /** The HTTP status of renderings. Default: 200. */
   readonly renderStatus?: number;
-  /** Awaited before each rendering is answered. Default: no wait. */
   readonly beforeRender?: () => Promise<void>;
   /** The least number of tokens of a prompt. Default: none. */
   readonly tokens?: () => number;
@@ -185,13 +180,11 @@ export async function startDialectServer(
   };
 }
 
-/** Returns the page of an engine that describes its tokenizer and all control tokens. */
 function tokenizerInfo(spellings: readonly string[]): object {
   const tokens = Object.fromEntries(spellings.map((spelling, index) => [String(2_549 + index), spelling]));
   return { tokenizer_class: "TokenizersBackend", eos_token: spellings[0], added_tokens_decoder: tokens };
 }
 
-/** The reply of an engine whose chat template refuses a conversation, with the template's message. */
 const REFUSED = { error: { type: "BadRequestError", code: 400, message: "System message must be at the beginning." } };
 
 function rolesOf({ messages }: Body): readonly string[] {

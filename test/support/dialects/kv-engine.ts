@@ -11,11 +11,8 @@ const END_OF_REPLAY = Buffer.alloc(8, 0xff);
 export type KvEngineOptions = {
   /** The engine whose event format is used: maps with salts, or lists without. */
   readonly form: "vllm" | "sglang";
-  /** The capacity of the cache in blocks. Default: 10,000. */
   readonly blocks?: number;
-  /** Whether it sends batches again. Default: true. */
   readonly replays?: boolean;
-  /** The ports for events and replay. Default: free ones. */
   readonly ports?: { readonly events: number; readonly replay: number };
 };
 
@@ -27,11 +24,8 @@ export type KvPublisherConfig = {
 
 /** A stand-in engine's cache at the process border: stored and removed blocks are published over ZeroMQ. */
 export type KvEngine = {
-  /** The configuration of its publisher, as the engine's pages name it. */
   readonly publisher: KvPublisherConfig;
-  /** The model of the stand-in's HTTP server: it answers, and updates its cache. */
   readonly model: (asked: Asked) => Reply;
-  /** Returns the number of cached tokens of the newest prompt. */
   readonly cached: () => number;
   /** Drops the next batches; with `forGood` also from the replay. */
   lose(batches: number, forGood?: boolean): void;

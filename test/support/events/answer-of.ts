@@ -1,10 +1,8 @@
 import type { Event, Finished, Started } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 
-/** A block of an answer, assembled from its events. */
 export type AnswerBlock = {
   kind: "text" | "reasoning" | "toolCall";
   id?: string;
-  /** The name of the tool of a call; absent for other blocks. */
   name?: string;
   /** The deltas of the block, joined: text, or the JSON of arguments. */
   text: string;

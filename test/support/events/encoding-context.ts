@@ -1,7 +1,6 @@
 import { DEFAULT_CATALOG } from "../../../gateway/catalog.ts";
 import type { FormatSettings, Head, PrepareContext, Sealer } from "../../../gateway/formats/format.ts";
 
-/** The default settings of the formats. */
 export const FORMAT_SETTINGS: FormatSettings = {
   ...{ strictAlternation: false, unreadableContent: "reject", systemRole: "reject", unsupportedTools: "reject" },
 };

@@ -178,12 +178,10 @@ export class FrontRig {
       calls,
       events,
       outcome,
-      /** Returns the flow of the newest message. */
       flow(): Flow {
         if (!newest) throw new Error("no event was passed on");
         return newest;
       },
-      /** Cancels the request, as a disconnecting client does. */
       leave: () => controller.abort(),
     };
   }

@@ -82,7 +82,6 @@ export class HostileFrames {
     return frame(FrameType.DATA, end | Flag.PADDED, id, padded);
   }
 
-  /** Returns DATA in frames of one byte each. */
   bytes(id: number): Buffer {
     const message = framed(this.#noise(200));
     return Buffer.concat([...message].map((byte) => frame(FrameType.DATA, 0, id, Buffer.from([byte]))));

@@ -73,7 +73,6 @@ export class RawHttp2Peer {
     this.#socket.write(Buffer.concat(pieces));
   }
 
-  /** Sends bytes one by one, each in its own event loop turn. */
   async trickle(bytes: Buffer): Promise<void> {
     for (let at = 0; at < bytes.length; at += 1) {
       this.send(bytes.subarray(at, at + 1));

@@ -107,7 +107,6 @@ export async function startGateway(
     sockets,
     traffic,
     clusters,
-    /** The routes of the server, as Fastify prints them. */
     routes: app.printRoutes({ commonPrefix: false }),
     log: lines,
     /** Makes a further key with these options of `keys create`. Resolves to its text once the gateway accepts it. */

@@ -102,7 +102,6 @@ export class RawConnection {
     this.#socket.pause();
   }
 
-  /** While paused: reads one piece. */
   takeOnce(): void {
     this.#socket.once("data", () => this.#socket.pause());
     this.#socket.resume();

@@ -1,23 +1,5 @@
 import { expect, test } from "vitest";
-import { formatTable, median, medianOf, medianRatio, parseProcessStat, percentile } from "../../../bench/report.ts";
-
-test("words are left-aligned, numbers right-aligned and rounded by column, a missing measurement is a dash", () => {
-  const columns = [
-    { key: "name", title: "name" },
-    { key: "ratio", title: "to net", digits: 2 },
-    { key: "count", title: "n", digits: 0 },
-  ];
-  const rows = [
-    { name: "a long name", ratio: 1.005, count: 12_345.6 },
-    { name: "short", ratio: Number.NaN },
-  ];
-  expect(formatTable(columns, rows).split("\n")).toEqual([
-    "name         to net      n",
-    "-----------  ------  -----",
-    "a long name    1.00  12346",
-    "short             -      -",
-  ]);
-});
+import { median, medianOf, medianRatio, percentile } from "../../../bench/report.ts";
 
 test("ratios and differences are computed within a round before the median", () => {
   const rounds = [
@@ -29,11 +11,6 @@ test("ratios and differences are computed within a round before the median", () 
   expect(medianRatio(rounds, "gateway", "net", itself)).toBe(3);
   expect(medianOf(rounds, "gateway", itself)).toBe(60);
   expect(medianRatio(rounds, "gateway", "nginx", itself)).toBeNaN();
-});
-
-test.each(["node", "my (odd) S 1 2"])("user and system time are found behind a program name: %s", (program) => {
-  const rest = "S 1 42 42 0 -1 4194560 100 0 0 0 350 25 7 8 20 0 11 0 1000 1 2";
-  expect(parseProcessStat(`42 (${program}) ${rest}`)).toBe(3_750);
 });
 
 test.each([

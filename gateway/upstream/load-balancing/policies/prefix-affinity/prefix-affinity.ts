@@ -175,7 +175,7 @@ class PrefixPlacement implements Placement {
     this.#measured(inputTokens, cachedInputTokens, notes);
     if (inputTokens > 0) this.#inputTokens = inputTokens;
     this.#used();
-    this.#parts.learning.answered(this.#inputTokens / promptBytes(this.#route.shape), outputTokens);
+    this.#parts.learning.answered(this.#inputTokens, promptBytes(this.#route.shape), outputTokens);
     if (this.#sent) this.#sent.answerTokens = reasoningTokens > 0 ? 0 : outputTokens;
     if (timings?.queue && timings.prefill)
       this.#parts.work.measured(this.#address, inputTokens - cachedInputTokens, durationMs(timings.prefill));

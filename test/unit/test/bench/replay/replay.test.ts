@@ -2,7 +2,6 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import { expect, test } from "vitest";
-import { readArrivals } from "../../../../bench/replay/arrival-trace.ts";
 import { replay, type Scenario } from "../../../../bench/replay/replay.ts";
 import type { ReplayPolicy } from "../../../../bench/replay/routers.ts";
 import { readSessions } from "../../../../bench/replay/session-trace.ts";
@@ -16,7 +15,7 @@ function run(policy: ReplayPolicy, gateways = 1, reports: Pick<Scenario, "nodesL
     ...reports,
     ...{ policy, gateways, nodes: 2, cacheTokens: 3_000_000, prefillsAtOnce: 1, seed: 1 },
     ...{ warmUpMs: 300_000, untilMs: 900_000 },
-    traffic: { kind: "sessions", sessions, perNode: 8 },
+    ...{ sessions, perNode: 8 },
   });
 }
 
@@ -49,33 +48,19 @@ test("nearly all lost prompt tokens get the reason that the caches confirm", asy
     expect((await run("prefix_affinity_exact", gateways)).trueReasons).toBeGreaterThan(0.94);
 });
 
-test("replays requests at their recorded times", async () => {
-  const lines = [
-    { timestamp: 0, input_length: 1_100, output_length: 10, hash_ids: [0, 1, 2] },
-    { timestamp: 10_000, input_length: 2_100, output_length: 10, hash_ids: [0, 1, 3, 4, 5] },
-    { timestamp: 20_000, input_length: 1_024, output_length: 10, hash_ids: [0, 6] },
-  ];
-  const result = await replay({
-    ...{ policy: "oracle", gateways: 1, nodes: 2, cacheTokens: 3_000_000, prefillsAtOnce: 1, seed: 1 },
-    ...{ warmUpMs: 0, untilMs: 60_000 },
-    traffic: { kind: "arrivals", ...readArrivals(lines.map((line) => JSON.stringify(line)).join("\n")) },
-  });
-  expect(result.answers).toBe(3);
-  expect(result.hitRatio).toBeCloseTo((1_024 + 512) / (1_100 + 2_100 + 1_024));
-});
-
-test("spreads requests with the same rounded time", () => {
-  const lines = [0, 0, 3_000, 3_000, 3_000, 6_000].map((timestamp, index) =>
-    JSON.stringify({ timestamp, input_length: 600, output_length: 1, hash_ids: [index, 10 + index] }),
-  );
-  expect(readArrivals(lines.join("\n")).arrivalsMs).toEqual([0, 1_500, 3_000, 4_000, 5_000, 6_000]);
-});
-
 test("ranks whose node picks among them, and host memory behind caches, keep nearly all hits of the oracle", async () => {
-  const few = { gateways: 1, nodes: 1, ranks: 2, cacheTokens: 400_000, prefillsAtOnce: 1, seed: 1 };
-  const traffic = { kind: "sessions", sessions, perNode: 8 } as const;
+  const few = {
+    sessions,
+    perNode: 8,
+    gateways: 1,
+    nodes: 1,
+    ranks: 2,
+    cacheTokens: 400_000,
+    prefillsAtOnce: 1,
+    seed: 1,
+  };
   const hitsOf = async (policy: ReplayPolicy, hostTokens: number) =>
-    (await replay({ ...few, policy, hostTokens, traffic, warmUpMs: 300_000, untilMs: 900_000 })).hitRatio;
+    (await replay({ ...few, policy, hostTokens, warmUpMs: 300_000, untilMs: 900_000 })).hitRatio;
   const [oracle, ranked] = [await hitsOf("oracle", 0), await hitsOf("prefix_affinity_exact", 0)];
   expect(ranked).toBeGreaterThan(0.95 * oracle);
   const behind = await hitsOf("prefix_affinity_exact", 2_000_000);
