@@ -21,17 +21,13 @@ export type GrpcListenerDeps = RpcGates &
     readonly settings: NonNullable<GatewayConfig["grpc"]>;
     /** The certificates, which the listener closes; undefined for plain text. */
     readonly tls: FollowedPems | undefined;
-    /** Receives refused connections. */
     readonly cap: CapSinks;
   };
 
 /** grpc-js passes messages as bytes: the method decodes them, on a thread if they are large. */
-const BYTES = { serialize: (bytes: Buffer) => bytes, deserialize: (bytes: Buffer) => bytes };
+const asBytes = (bytes: Buffer) => bytes;
 
-/**
- * Serves the contract's InferenceService to gRPC clients. Calls pass the same gates as requests of the public API, and
- * the same router.
- */
+/** Serves the contract's InferenceService to gRPC clients, behind the gates and the router of the public API. */
 export class GrpcListener {
   readonly #server: GrpcServer;
   readonly #health = new HealthImplementation();
@@ -40,7 +36,6 @@ export class GrpcListener {
   readonly #deps: GrpcListenerDeps;
   #bound: string | undefined;
 
-  /** The listener does not listen yet. */
   constructor(deps: GrpcListenerDeps) {
     this.#deps = deps;
     const { settings, bodies } = deps;
@@ -109,10 +104,8 @@ export class GrpcListener {
   #addServices(): void {
     const { generate: ofGenerate, countTokens: ofCount } = InferenceServiceService;
     const inBytes = {
-      requestSerialize: BYTES.serialize,
-      requestDeserialize: BYTES.deserialize,
-      responseSerialize: BYTES.serialize,
-      responseDeserialize: BYTES.deserialize,
+      ...{ requestSerialize: asBytes, requestDeserialize: asBytes },
+      ...{ responseSerialize: asBytes, responseDeserialize: asBytes },
     };
     this.#server.addService(
       { generate: { ...ofGenerate, ...inBytes }, countTokens: { ...ofCount, ...inBytes } },

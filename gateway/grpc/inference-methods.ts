@@ -1,5 +1,4 @@
 import type { ServerUnaryCall, ServerWritableStream, sendUnaryData } from "@grpc/grpc-js";
-import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import {
   CountTokensResponse,
   type Event,
@@ -15,7 +14,7 @@ import {
   notePause,
   type PaidRequest,
 } from "../http/answer/dispatch-answer.ts";
-import { SlowReader, type SlowReaderOptions } from "../http/answer/slow-reader.ts";
+import { SlowReader } from "../http/answer/slow-reader.ts";
 import { type TranslationDeps, translateReceived } from "../http/body/request-body.ts";
 import { requireModel } from "../http/model-directory.ts";
 import { randomId } from "../http/record/trace-context.ts";
@@ -24,9 +23,9 @@ import { RPCS } from "../routes.ts";
 import type { Translated } from "../translation/translate.ts";
 import type { Flow } from "../upstream/call/generate-call.ts";
 import { RequestBuffer } from "../upstream/call/request-buffer.ts";
+import { asBuffer } from "../upstream/wire/generate-wire.ts";
 import type { RpcCall } from "./rpc-call.ts";
 
-/** The dependencies of the methods: the parts of the public API. */
 export type InferenceDeps = DispatchDeps & {
   readonly translation: TranslationDeps;
   readonly limits: RateLimitDeps;
@@ -34,9 +33,7 @@ export type InferenceDeps = DispatchDeps & {
   readonly timeouts: { readonly clientWriteStallMs: number; readonly maxStreamDurationMs: number };
 };
 
-/** A Generate call of grpc-js, with its messages as bytes. */
 export type GenerateStream = ServerWritableStream<Buffer, Buffer>;
-/** A CountTokens call of grpc-js, with its message as bytes. */
 export type CountCall = ServerUnaryCall<Buffer, Buffer>;
 
 /** It never rejects. */
@@ -72,7 +69,6 @@ export async function countTokens(
   }
 }
 
-/** A call with a valid message whose key may use the model. */
 type CheckedCall = {
   readonly model: string;
   readonly translated: Translated;
@@ -114,7 +110,7 @@ async function streamedAnswer(
     request: new RequestBuffer(bytes, principal.tenant, () => rpc.body?.release()),
     hints: routingHints(principal, rpc.headers),
   };
-  const writer = openWriter(paid, rpc, call, deps);
+  const writer = new EventWriter(paid, rpc, call, deps);
   const ownMs = Number(call.getDeadline()) - deps.clock.wallMs();
   const timeoutMs = Math.min(deps.timeouts.maxStreamDurationMs, ownMs);
   try {
@@ -124,74 +120,42 @@ async function streamedAnswer(
   }
 }
 
-function openWriter(paid: PaidRequest, rpc: RpcCall, call: GenerateStream, deps: InferenceDeps): EventWriter {
-  const { record, model, answer } = paid;
-  const { stats, clock, timeouts } = deps;
-  const gaps = stats.gaps.labels(model);
-  return new EventWriter({
-    target: {
-      write(message, commits) {
-        if (call.cancelled) return true;
-        rpc.writes(message.length, commits);
-        return call.write(message);
-      },
-      onDrain: (listener) => call.on("drain", listener),
-    },
-    replyId: randomId(),
-    clock,
-    writeStallMs: timeouts.clientWriteStallMs,
-    onStall() {
-      record.readerStalled();
-      answer.abort();
-      rpc.cut();
-    },
-    onGap(gapMs) {
-      gaps.observe(gapMs / 1000);
-      record.wrote(gapMs);
-    },
-    onPaused: (paused) => notePause(paid, paused, stats),
-  });
-}
-
 function principalOf({ limited }: RpcCall) {
   if (!limited) throw new ApiError("server_error", "The server had an error while processing your request.");
   return limited.principal;
 }
-
-/** The call that receives the messages of an answer. */
-type MessageTarget = {
-  /**
-   * Sends a message; `commits` marks the answer as committed, so that no retry is possible. Returns false if the reader
-   * is too slow.
-   */
-  write(message: Buffer, commits: boolean): boolean;
-  /** Calls `listener` whenever the reader has caught up. */
-  onDrain(listener: () => void): void;
-};
-
-type EventWriterOptions = SlowReaderOptions & {
-  readonly target: MessageTarget;
-  /** Id of the reply, from which unique ids of calls are derived. */
-  readonly replyId: string;
-  readonly clock: Clock;
-  /** Called at every write of deltas but the first, with the milliseconds since the previous one. */
-  readonly onGap: (gapMs: number) => void;
-};
 
 /**
  * Writes the events of one answer to a gRPC client as they arrive. It buffers no events: the engine stream of a slow
  * reader is paused. Events between nodes and gateways are omitted.
  */
 class EventWriter {
-  readonly #options: EventWriterOptions;
+  readonly #rpc: RpcCall;
+  readonly #call: GenerateStream;
+  readonly #clock: InferenceDeps["clock"];
+  readonly #reader: SlowReader;
+  readonly #gaps: ReturnType<InferenceDeps["stats"]["gaps"]["labels"]>;
+  readonly #head = { replyId: randomId() };
   #started = false;
   #lastMs: number | undefined;
-  readonly #reader: SlowReader;
 
-  constructor(options: EventWriterOptions) {
-    this.#options = options;
-    this.#reader = new SlowReader(options);
-    options.target.onDrain(() => this.#reader.drained());
+  constructor(paid: PaidRequest, rpc: RpcCall, call: GenerateStream, deps: InferenceDeps) {
+    this.#rpc = rpc;
+    this.#call = call;
+    const { clock, timeouts, stats } = deps;
+    this.#clock = clock;
+    this.#gaps = stats.gaps.labels(paid.model);
+    this.#reader = new SlowReader({
+      clock,
+      writeStallMs: timeouts.clientWriteStallMs,
+      onStall() {
+        paid.record.readerStalled();
+        paid.answer.abort();
+        rpc.cut();
+      },
+      onPaused: (paused) => notePause(paid, paused, stats),
+    });
+    call.on("drain", () => this.#reader.drained());
   }
 
   /** Writes the events of one message. It runs for every delta. */
@@ -199,22 +163,29 @@ class EventWriter {
     const shown = events.flatMap((event) => this.#shown(event));
     if (shown.length === 0) return;
     const commits = shown.some(({ kind }) => kind?.$case !== "started" && kind?.$case !== "progress");
-    const message = GenerateResponse.encode({ events: shown, tokens: [] }).finish();
-    const kept = this.#options.target.write(
-      Buffer.from(message.buffer, message.byteOffset, message.byteLength),
-      commits,
-    );
-    if (commits) {
-      const nowMs = this.#options.clock.nowMs();
-      if (this.#lastMs !== undefined) this.#options.onGap(nowMs - this.#lastMs);
-      this.#lastMs = nowMs;
-    }
+    const message = asBuffer(GenerateResponse.encode({ events: shown, tokens: [] }).finish());
+    const kept = this.#write(message, commits);
+    if (commits) this.#noteGap();
     if (!kept) this.#reader.pause(flow);
   }
 
-  /** The answer has ended. */
   end(): void {
     this.#reader.release();
+  }
+
+  #write(message: Buffer, commits: boolean): boolean {
+    if (this.#call.cancelled) return true;
+    this.#rpc.writes(message.length, commits);
+    return this.#call.write(message);
+  }
+
+  #noteGap(): void {
+    const nowMs = this.#clock.nowMs();
+    if (this.#lastMs !== undefined) {
+      this.#gaps.observe((nowMs - this.#lastMs) / 1000);
+      this.#rpc.record.wrote(nowMs - this.#lastMs);
+    }
+    this.#lastMs = nowMs;
   }
 
   /** Returns an event as callers see it; empty if it is not for callers. */
@@ -228,7 +199,7 @@ class EventWriter {
     }
     if (kind?.$case !== "blockStarted" || kind.value.block?.$case !== "toolCall") return kind ? [event] : [];
     const { index, block } = kind.value;
-    const callId = shownCallId("call_", block.value.callId, this.#options);
+    const callId = shownCallId("call_", block.value.callId, this.#head);
     const value = { index, block: { $case: "toolCall", value: { ...block.value, callId } } } as const;
     return [{ kind: { $case: "blockStarted", value } }];
   }

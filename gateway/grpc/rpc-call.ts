@@ -11,7 +11,6 @@ import { bracketPath, messageOf, statusOf } from "../formats/error-envelope.ts";
 import type { LimitedRequest } from "../http/access/rate-limit.ts";
 import type { RequestRecord } from "../http/record/request-record.ts";
 import type { ReplyUnderWay } from "../http/request-context.ts";
-import type { Detail } from "../outcome.ts";
 import type { InflightBody } from "../overload/body-budget.ts";
 
 /** A call of a gRPC client, as its method and the hooks at its end see it. */
@@ -27,14 +26,14 @@ export class RpcCall implements ReplyUnderWay {
   readonly #stream: ServerHttp2Stream;
   readonly #call: ServerInterceptingCallInterface;
   readonly #metadata = new Metadata();
-  #bytesOut = 0;
+  /** Bytes of sent messages. */
+  bytesOut = 0;
   #committed = false;
   #error: ApiError | undefined;
   #ended: EndingStatus | undefined;
   #raised = false;
   #sentMetadata = false;
 
-  /** Makes the call that runs on `stream`, as `call` of grpc-js, with the request id of its record. */
   constructor(
     { record, headers, address }: Pick<RpcCall, "record" | "headers" | "address">,
     call: ServerInterceptingCallInterface,
@@ -73,11 +72,6 @@ export class RpcCall implements ReplyUnderWay {
     return this.#ended !== undefined && !this.#raised;
   }
 
-  /** Bytes of sent messages. */
-  get bytesOut(): number {
-    return this.#bytesOut;
-  }
-
   /** Name of the final status; CANCELLED if none was sent. */
   get grpcStatus(): string {
     return status[this.#ended?.code ?? status.CANCELLED] ?? "UNKNOWN";
@@ -97,7 +91,7 @@ export class RpcCall implements ReplyUnderWay {
   writes(bytes: number, commits: boolean): void {
     if (!this.#sentMetadata) this.#call.sendMetadata(this.#metadata);
     this.#sentMetadata = true;
-    this.#bytesOut += bytes;
+    this.bytesOut += bytes;
     this.#committed ||= commits;
   }
 
@@ -187,27 +181,20 @@ const ROWS: Readonly<Record<ErrorCode, Row>> = {
   server_error: [status.INTERNAL, "GATEWAY_ERROR"],
 };
 
-/** Reasons that are more specific than the error code. */
-const REASON_OF: Readonly<Partial<Record<Detail, string>>> = {
-  drain_timeout: "DRAINING",
-};
-
 /** Returns an error as the status of a call, with the field at fault and the retry delay, if known. */
 export function failedRpc(error: ApiError): FailedCall {
   const [code, reason] = ROWS[error.code];
   return failedCall({
     code,
     message: messageOf(error, "a"),
-    reason: REASON_OF[error.detail] ?? reason,
+    reason: error.detail === "drain_timeout" ? "DRAINING" : reason,
     facts: error.facts ?? {},
     retryAfterMs: error.retryAfterMs,
     field: error.path && bracketPath(error.path),
   });
 }
 
-/**
- * Returns the error for a status that grpc-js raised, for example for a message that is too large or cannot be decoded.
- */
+/** Returns the error for a status that grpc-js raised, such as for a message that is too large or cannot be decoded. */
 export function raisedError(ended: EndingStatus): ApiError {
   if (saysUnreadable(ended))
     return new ApiError("bad_request", "The request cannot be read.", { detail: "grpc_raised" });

@@ -9,7 +9,7 @@ import {
 import { streamOf } from "../../deploy/runtime/grpc/grpc-server.ts";
 import { isDetailed } from "../../deploy/runtime/grpc/status-details.ts";
 import { HealthService } from "../../proto/gen/grpc/health/v1/health.ts";
-import { ApiError, toApiError } from "../errors.ts";
+import { toApiError } from "../errors.ts";
 import { type AuthDeps, authenticate } from "../http/access/auth.ts";
 import { admitRequest, type RateLimitDeps } from "../http/access/rate-limit.ts";
 import { bodyTooLarge } from "../http/access/request-head.ts";
@@ -24,20 +24,16 @@ import { RPCS } from "../routes.ts";
 import { failedRpc, RpcCall, raisedError } from "./rpc-call.ts";
 import type { WastedCalls } from "./wasted-calls.ts";
 
-/** The gates before a method: those of the public API. */
 export type RpcGates = {
   readonly auth: AuthDeps;
-  /** Applies the limits of keys. */
   readonly limits: RateLimitDeps;
   /** Refuses calls for which the process has no capacity. */
   readonly bodies: BodyLimits;
-  /** The logs and statistics of completed calls. */
   readonly sinks: RecordSinks;
 };
 
 type CallStream = NonNullable<ReturnType<typeof streamOf>>;
 
-/** Properties of a method that are known before it runs. */
 type Method = { readonly path: string; readonly operation: string; readonly use: Use };
 
 const REFLECTION = ["grpc.reflection.v1", "grpc.reflection.v1alpha"].map(
@@ -173,7 +169,7 @@ export class RpcGatekeeper {
   /** Returns if the call passes the gates, else throws `ApiError`. */
   async #pass(method: Method | undefined, rpc: RpcCall, metadata: Metadata): Promise<void> {
     const { auth, limits, bodies } = this.#gates;
-    if (!method) throw unknownMethod();
+    if (!method) throw raisedError({ code: status.UNIMPLEMENTED, details: "" });
     const { record, address } = rpc;
     const onTooMany = () => rpc.endConnection();
     const principal = await authenticate({ record, rawHeaders: rawHeadersOf(metadata), address, onTooMany }, auth);
@@ -221,8 +217,4 @@ function headersOf(metadata: Metadata): IncomingHttpHeaders {
 
 function rawHeadersOf(metadata: Metadata): readonly string[] {
   return ["authorization", "x-api-key"].flatMap((name) => metadata.get(name).flatMap((value) => [name, String(value)]));
-}
-
-function unknownMethod(): ApiError {
-  return new ApiError("unknown_url", "This service does not know this method, or not this way of calling it.");
 }

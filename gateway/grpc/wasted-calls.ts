@@ -44,7 +44,6 @@ type Connection = {
   shared: boolean;
 };
 
-/** The dependencies: valid keys, and the statistics of refused calls. */
 export type WastedCallsDeps = Pick<AuthDeps, "keys" | "stats"> & {
   /** Logs, at an interval, which callers are refused. */
   readonly log: Logger;

@@ -36,10 +36,7 @@ export function requireModel(principal: Principal, model: string): void {
   if (!mayUse(principal, model)) throw modelNotFound(model);
 }
 
-/**
- * Makes the error for a model that does not exist. `model` is included only if it has the form of a model id: other
- * text is the caller's.
- */
+/** The error for a model that does not exist, named only if it has the form of a model id. */
 export function modelNotFound(model: string): ApiError {
   const shown = /^[A-Za-z0-9._/-]{1,64}$/.test(model) ? model : "?";
   return new ApiError(

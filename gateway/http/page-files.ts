@@ -37,10 +37,7 @@ const TYPES: Readonly<Record<string, string>> = {
   ".js": "text/javascript; charset=utf-8",
 };
 
-/**
- * Reads the files `names` of a page in `folder`, a path below that of the package. The build copies none, so the source
- * files are read.
- */
+/** Reads the files `names` in `folder`, below that of the package: the build copies none. */
 export function pageFiles(folder: string, names: readonly string[]): readonly PageFile[] {
   return names.map((name) => ({
     name,

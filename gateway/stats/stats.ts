@@ -1,8 +1,9 @@
 import { performance } from "node:perf_hooks";
-import { Counter, Gauge, Histogram, type Registry } from "prom-client";
+import { Gauge, type Registry } from "prom-client";
 import { processRegistry } from "../../deploy/runtime/metrics/process-metrics.ts";
 import { END_REASONS, OUTCOMES, type OutcomeRow, WITHOUT_KEY } from "../outcome.ts";
 import { ROUTES } from "../routes.ts";
+import { MetricGroup } from "./metric-group.ts";
 import { UpstreamStats } from "./upstream-stats.ts";
 
 /*
@@ -32,21 +33,12 @@ const STREAMED_FORMATS: ReadonlySet<string> = new Set(
   ROUTES.flatMap(({ use, format }) => (use === "generation" ? [format.name] : [])),
 );
 
-/** Initializes the registry before the fields of the subclass, which register in it. */
-class Registered {
-  readonly registry: Registry;
-
-  constructor(registry: Registry) {
-    this.registry = registry;
-  }
-}
-
 /**
  * The gateway's metrics of requests. Label values come from closed tables, so that callers cannot create series. The
  * use of keys is counted separately (`KeySeries`), for a bounded number of keys.
  */
-export class Stats extends Registered {
-  readonly httpRequests = this.#counter(
+export class Stats extends MetricGroup {
+  readonly httpRequests = this.counter(
     "svc_http_requests_total",
     "Completed requests, by route, format, status code and outcome; code 0: the client left before a status was sent.",
     "route",
@@ -54,7 +46,7 @@ export class Stats extends Registered {
     "code",
     "outcome",
   );
-  readonly requestDuration = this.#histogram(
+  readonly requestDuration = this.histogram(
     "svc_request_duration_seconds",
     "Time from a request's arrival to the end of its answer, in seconds.",
     SECONDS_TO_AN_HOUR,
@@ -63,88 +55,84 @@ export class Stats extends Registered {
     "outcome",
   );
   /** `cache` is the cached share of the prompt: `hit` (half or more), `partial`, `miss`, or `unknown`. */
-  readonly timeToFirstToken = this.#histogram(
+  readonly timeToFirstToken = this.histogram(
     "svc_time_to_first_token_seconds",
     "Time from a request's arrival to its first delta, in seconds, by the cached share of its prompt.",
     SECONDS_TO_FIRST_TOKEN,
     "model",
     "cache",
   );
-  readonly timePerOutputToken = this.#histogram(
+  readonly timePerOutputToken = this.histogram(
     "svc_time_per_output_token_seconds",
     "Mean time between the tokens of a complete answer, in seconds.",
     SECONDS_PER_TOKEN,
     "model",
   );
-  readonly queueWait = this.#histogram(
+  readonly queueWait = this.histogram(
     "svc_queue_wait_seconds",
     "Time from the dispatch of a request to its acceptance by an engine, in seconds, by priority.",
     SECONDS_IN_QUEUE,
     "model",
     "class",
   );
-  readonly tokens = this.#histogram(
+  readonly tokens = this.histogram(
     "svc_request_tokens",
     "Tokens of one answer by type: input, cached (a part of input), output, reasoning (a part of output).",
     POWERS_OF_FOUR,
     "model",
     "token_type",
   );
-  readonly cacheReasons = this.#counter(
+  readonly cacheReasons = this.counter(
     "svc_cache_requests_total",
     "Prompts that an engine has read, by the reason for cache misses; hit: no avoidable misses.",
     "model",
     "reason",
   );
-  readonly cacheLostTokens = this.#counter(
+  readonly cacheLostTokens = this.counter(
     "svc_cache_lost_tokens_total",
     "Prompt tokens that could have been cached by their engine and were not, by reason.",
     "model",
     "reason",
   );
-  readonly streamsActive = this.#gauge("svc_streams_active", "Open event streams, by format.", "format");
-  readonly streamsPaused = this.#gauge(
+  readonly streamsActive = this.gauge("svc_streams_active", "Open event streams, by format.", "format");
+  readonly streamsPaused = this.gauge(
     "svc_streams_paused_backpressure",
     "Open event streams that wait for a slow reader, by format.",
     "format",
   );
-  readonly streamEnd = this.#counter(
+  readonly streamEnd = this.counter(
     "svc_stream_end_total",
     "Ended event streams, by format and end reason.",
     "format",
     "reason",
   );
-  readonly connectionOverflow = this.#counter(
+  readonly connectionOverflow = this.counter(
     "svc_downstream_cx_overflow_total",
     "Connections of callers that were refused at the connection limit.",
   );
-  readonly logLinesDropped = this.#counter(
+  readonly logLinesDropped = this.counter(
     "svc_log_lines_dropped_total",
     "Log lines that were dropped because the log's reader was too slow.",
   );
-  readonly cancelLatency = this.#histogram(
+  readonly cancelLatency = this.histogram(
     "svc_cancel_latency_seconds",
     "Time from a client's disconnect to the end of its call to the engine, in seconds.",
     SECONDS_TO_CANCEL,
   );
-  readonly rateLimitDecisions = this.#counter(
+  readonly rateLimitDecisions = this.counter(
     "svc_ratelimit_decisions_total",
     "Decisions about the limits of requests' keys, by result and by the limit that refused (dim; all: none did).",
     "dim",
     "decision",
   );
-  readonly rateLimitStore = this.#histogram(
+  readonly rateLimitStore = this.histogram(
     "svc_ratelimit_store_seconds",
     "Wait of a request for the counts of its key's limits, in seconds.",
     SECONDS_IN_STORE,
   );
-  readonly authFailures = this.#counter(
-    "svc_auth_failures_total",
-    "Requests without a valid key, by reason.",
-    "reason",
-  );
+  readonly authFailures = this.counter("svc_auth_failures_total", "Requests without a valid key, by reason.", "reason");
   /** Observed for every delta. */
-  readonly gaps = this.#histogram(
+  readonly gaps = this.histogram(
     "svc_inter_delta_gap_seconds",
     "Time between two deltas of one event stream, in seconds, by model.",
     SECONDS_BETWEEN_DELTAS,
@@ -176,23 +164,6 @@ export class Stats extends Registered {
       if (dim !== undefined) this.rateLimitDecisions.inc({ dim, decision: "refused" }, 0);
     this.rateLimitDecisions.inc({ dim: "wasted_calls", decision: "refused" }, 0);
     for (const reason of WITHOUT_KEY) this.authFailures.inc({ reason }, 0);
-  }
-
-  #counter<T extends string>(name: string, help: string, ...labelNames: T[]): Counter<T> {
-    return new Counter({ name, help, labelNames, registers: [this.registry] });
-  }
-
-  #gauge<T extends string>(name: string, help: string, ...labelNames: T[]): Gauge<T> {
-    return new Gauge({ name, help, labelNames, registers: [this.registry] });
-  }
-
-  #histogram<T extends string>(
-    name: string,
-    help: string,
-    buckets: readonly number[],
-    ...labelNames: T[]
-  ): Histogram<T> {
-    return new Histogram({ name, help, labelNames, buckets: [...buckets], registers: [this.registry] });
   }
 }
 

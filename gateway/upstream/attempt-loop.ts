@@ -187,7 +187,7 @@ export class AttemptLoop {
     const { endpoint } = member;
     const answer = this.#answer;
     if (slot.overdue) {
-      stats.prefillOverdue(facts.model);
+      stats.prefillOverdue.inc({ cluster: facts.model });
       record.overdue();
     }
     if (step.notContinued) this.#countNotContinued(step.notContinued);
@@ -289,11 +289,11 @@ export class AttemptLoop {
       requestBytes: request.size,
       onGoesOn: () => {
         const nowMs = clock.nowMs();
-        stats.wentOn(facts.model, nowMs - (lossOf(this.#history)?.endedMs ?? nowMs));
+        stats.continued(facts.model, "went_on", nowMs - (lossOf(this.#history)?.endedMs ?? nowMs));
         this.#freeShare();
       },
       onNotKept: (why) => {
-        stats.notKept(facts.model, why);
+        stats.notKept.inc({ cluster: facts.model, reason: why });
         record.notKept(why);
         // No other endpoint will need it any more.
         if (request.isTaken) request.drop();
@@ -320,7 +320,7 @@ export class AttemptLoop {
     if (notContinued) this.#countNotContinued(notContinued);
     if (why === "suspected") return this.#parts.replies.suspected(laterMs ?? 0);
     if (why === "denied" || !error) {
-      this.#parts.stats.requestDenied(this.#dispatch.facts.model);
+      this.#parts.stats.requestsOfDeath.inc({ cluster: this.#dispatch.facts.model });
       return requestOfDeath();
     }
     return why === "exhausted" ? this.#exhausted(error) : error;
@@ -343,6 +343,6 @@ export class AttemptLoop {
   }
 
   #countNotContinued(why: ContinuationOutcome): void {
-    this.#parts.stats.notContinued(this.#dispatch.facts.model, why);
+    this.#parts.stats.continued(this.#dispatch.facts.model, why);
   }
 }

@@ -10,7 +10,6 @@ import { type TlsSettings, UpstreamTls } from "./endpoint/upstream-tls.ts";
 import { WorkLedger } from "./load-balancing/work-ledger.ts";
 import type { WireKind } from "./wire/generate-wire.ts";
 
-/** Parts that all clusters share. */
 export type ClusterSurroundings = {
   /** Resolves a host to addresses. Default: the system's resolver. */
   readonly resolve?: Resolve;

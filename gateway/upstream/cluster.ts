@@ -243,10 +243,7 @@ function startDiscovery(config: ClusterConfig, options: DiscoveryOptions): Disco
   }
 }
 
-/**
- * Returns the host name of DNS discovery, for which certificates are issued, rather than for the addresses; undefined
- * for endpoints configured one by one.
- */
+/** Returns the host name of DNS discovery: certificates are issued for it, rather than for the addresses. */
 function dnsHost(config: ClusterConfig): string | undefined {
   return config.type === "strict_dns" ? config.address.slice(0, config.address.lastIndexOf(":")) : undefined;
 }

@@ -32,10 +32,7 @@ export type PromptFacts = {
   readonly shape: PromptShape;
   /** The digest of the caller's own cache key; empty where the caller gave none. */
   readonly cacheKey: string;
-  /**
-   * The time for which the prompt should stay in an engine's cache, in milliseconds; undefined when the request does
-   * not set it.
-   */
+  /** The milliseconds for which the prompt should stay in a cache; undefined when the request does not set it. */
   readonly ttlMs: number | undefined;
   /** Why no endpoint could take the prompt when it was encoded; undefined where one may. */
   readonly beyond: Beyond | undefined;

@@ -10,11 +10,11 @@ const CHANNEL = "orders";
 /** The polling interval of the sets, as messages may be lost. */
 const POLL_MS = 1_000;
 
-export type EndpointOrder = { readonly address: string } & (
-  | {
-      /** `drain`: no new requests, until `undrain`; `uneject`: ends any ejection, ordered or by outlier detection. */
-      readonly order: "drain" | "undrain" | "uneject";
-    }
+export type EndpointOrder = {
+  readonly address: string;
+} & /** `drain`: no new requests, until `undrain`; `uneject`: ends any ejection, ordered or by outlier detection. */
+(
+  | { readonly order: "drain" | "undrain" | "uneject" }
   /** No new requests for `forMs` milliseconds, as for ejected outliers. */
   | { readonly order: "eject"; readonly forMs: number }
 );

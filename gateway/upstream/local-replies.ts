@@ -53,7 +53,7 @@ export class LocalReplies {
     const waitMs = outlook && (outageRetryMs(outlook) ?? outlook.drainMs());
     if (why === "key_overflow") return this.#tooManyWaiting(waitMs);
     if (why === "pending_overflow" || why === "pending_timeout") return this.#overloaded(PENDING_DETAIL[why], waitMs);
-    this.#stats.noneHealthy(model);
+    this.#stats.noneHealthy.inc({ cluster: model });
     return this.#overloaded("no_healthy_upstream", waitMs);
   }
 

@@ -37,9 +37,7 @@ export function beyondBounds(bytes: number, bounds: readonly PromptBound[]): Bey
   return beyond;
 }
 
-/**
- * Returns the least number of bytes in the users' texts, without the white space at their ends: a UTF-16 unit has one.
- */
+/** The least bytes of the users' texts, without white space at their ends: a UTF-16 unit has at least one. */
 export function userTextBytes(messages: readonly Message[]): number {
   let units = 0;
   for (const { role, parts } of messages) {

@@ -25,7 +25,8 @@ export class Router {
     const deaths = new DeathCounter(clock);
     this.#parts = { ...options, deaths, replies: new LocalReplies(stats, random) };
     const traffic = clusters.clusters.map((cluster) => {
-      const onEjection = ({ enforced }: Ejection) => stats.ejected(cluster.model, enforced);
+      const onEjection = ({ enforced }: Ejection) =>
+        stats.ejections.inc({ cluster: cluster.model, enforced: String(enforced) });
       return new ClusterTraffic(cluster, clusters.work, clock, random, onEjection);
     });
     this.#traffic = new Map(traffic.map((one) => [one.cluster.model, one]));
@@ -36,10 +37,7 @@ export class Router {
     return [...this.#traffic.values()];
   }
 
-  /**
-   * Answers a request. Resolves when the answer is complete, and rejects with `ApiError`; aborting the signal ends the
-   * attempts.
-   */
+  /** Resolves when the answer is complete, and rejects with `ApiError`; aborting the signal ends the attempts. */
   dispatch(dispatch: Dispatch, signal: AbortSignal): Promise<void> {
     const { model } = dispatch.facts;
     const traffic = this.#traffic.get(model);

@@ -57,6 +57,13 @@ test("a second start on the same folder is refused with 2, and changes no file o
   expect(contents(stateDir)).toEqual(before);
 });
 
+test("a sealing key that others may read is refused", async () => {
+  const folder = await newFolder();
+  writeFileSync(join(folder, "sealing-key"), "x".repeat(32), { mode: 0o644 });
+  const { code, stderr } = await refusal(...ANY_PORTS, "--state-dir", folder);
+  expect([code, stderr]).toEqual([1, expect.stringContaining(`${join(folder, "sealing-key")} is open to other users`)]);
+});
+
 test("a configuration link in the state folder is replaced, and its target is not written", async () => {
   const folder = await newFolder();
   const elsewhere = join(await newFolder(), "engine.yaml");

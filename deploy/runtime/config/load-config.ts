@@ -52,9 +52,7 @@ function unreadable(source: string, error: unknown): ConfigError {
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/**
- * The special texts of a configuration: `$${`, a reference such as `${NAME}` or `${NAME:-text}`, or a malformed one.
- */
+/** `$${`, a reference such as `${NAME}` or `${NAME:-text}`, or a malformed one. */
 const REFERENCE = /\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|\$\{[^}]*\}?/g;
 
 /** Values that are not strings if a reference stands alone and unquoted, as in YAML. */

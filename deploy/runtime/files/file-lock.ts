@@ -6,10 +6,7 @@ import { errnoOf, FileError } from "./private-file.ts";
 
 const RETRY_MS = 25;
 
-/**
- * Age, in milliseconds, from which an empty lock file is stale: its owner writes its name into it at once, unless it
- * was killed in between or the disk was full.
- */
+/** Age, in milliseconds, from which an empty lock file is stale: its owner was killed, or the disk was full. */
 const NAMELESS_MS = 10_000;
 
 type Owner = { readonly pid: number; readonly host: string };

@@ -153,13 +153,13 @@ export type FollowedPemsOptions = {
 export class FollowedPems {
   readonly #options: FollowedPemsOptions;
   readonly #followed: FollowedFile;
-  #now: Pems;
+  now: Pems;
   #fault: string | undefined;
   #listener: (pems: Pems) => void = () => {};
 
   constructor(options: FollowedPemsOptions) {
     this.#options = options;
-    this.#now = readPems(options);
+    this.now = readPems(options);
     const [{ file }, ...rest] = options.files;
     const others = rest.flatMap((other) => other.file ?? []);
     this.#followed = new FollowedFile({
@@ -167,10 +167,6 @@ export class FollowedPems {
       clock: options.clock,
       take: async () => this.#take(),
     });
-  }
-
-  get now(): Pems {
-    return this.#now;
   }
 
   /** Sets the only listener, which is called with the texts for new connections after each change. */
@@ -187,8 +183,8 @@ export class FollowedPems {
     try {
       const pems = readPems(this.#options);
       this.#fault = undefined;
-      const isNew = !isSame(pems, this.#now);
-      this.#now = pems;
+      const isNew = !isSame(pems, this.now);
+      this.now = pems;
       if (isNew) this.#listener(pems);
       if (isNew || before !== undefined) this.#options.onReload(undefined);
     } catch (error) {

@@ -9,10 +9,7 @@ import { basename, dirname, join } from "node:path";
  */
 
 const OWNER_ONLY = 0o600;
-/**
- * Mode bits that are forbidden for a secret: other users have no access; the group may read, because containers mount
- * secrets this way.
- */
+/** Forbidden mode bits of a secret: the group may read, because containers mount secrets this way. */
 const FORBIDDEN_BITS = 0o027;
 
 /** Flags for reading: opening a pipe without a writer must not block. */
@@ -70,10 +67,7 @@ function fault(path: string, error: unknown): FileError {
   return new FileError("unreadable", `${path} cannot be read (${errnoOf(error)})`, { cause: error });
 }
 
-/**
- * Waits until the folder of a file is on disk. Otherwise a power failure may undo the rename although the file itself
- * is on disk.
- */
+/** Waits until the folder is on disk: a power failure may otherwise undo the rename. */
 async function syncFolder(path: string): Promise<void> {
   if (process.platform === "win32") return; // folders cannot be opened there
   const folder = await open(path, "r");
@@ -135,10 +129,7 @@ export async function writePrivateFile(path: string, content: string | Buffer): 
   }
 }
 
-/**
- * Fault of an unusable file: other users could read or change it (`permissions`), it cannot be read or written, or
- * another process holds its lock.
- */
+/** `permissions`: other users could read or change the file; `locked`: another process holds its lock. */
 export type FileFault = "permissions" | "unreadable" | "unwritable" | "locked";
 
 /** An unusable file. The message names the file and never quotes its contents. */

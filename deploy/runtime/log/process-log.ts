@@ -96,10 +96,7 @@ export function atMostEvery<T>(
   };
 }
 
-/**
- * The codes of warnings without use for an operator: grpc-js names an endpoint's IP address as if it were a host name,
- * which Node leaves out of the handshake, as it should be.
- */
+/** Warnings without use: grpc-js names an IP address as a host, which Node leaves out of the handshake. */
 const KNOWN: ReadonlySet<unknown> = new Set(["DEP0123"]);
 
 /**

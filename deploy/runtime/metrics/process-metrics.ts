@@ -1,9 +1,6 @@
 import { collectDefaultMetrics, Registry } from "prom-client";
 
-/**
- * Gauges of the library with the name suffix of counters, which metric linters report. The gauges of the same names
- * without the suffix have the same numbers by type.
- */
+/** Gauges with the name suffix of counters, which linters report; those without it have the numbers by type. */
 const MISNAMED = ["nodejs_active_handles_total", "nodejs_active_requests_total", "nodejs_active_resources_total"];
 
 /** Makes a registry with the metrics of any Node process: `process_…` and `nodejs_…`. */

@@ -21,10 +21,7 @@ export function hostName(host: string | undefined): string | undefined {
   return new URL(`http://${host}`).hostname.replace(/^\[|\]$/g, "");
 }
 
-/**
- * Returns whether a name, as `hostName` returns it, is an IP address or `localhost`: the owner of any other name could
- * point it at this machine.
- */
+/** Whether a name is an IP address or `localhost`: the owner of any other could point it at this machine. */
 export function isAddress(name: string): boolean {
   return isIP(name) !== 0 || name === "localhost";
 }

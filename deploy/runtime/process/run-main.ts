@@ -65,18 +65,12 @@ export function runConfigured<T extends z.ZodType>(main: ConfiguredMain<T>): Pro
   });
 }
 
-/**
- * Lets this process continue when the reader of its stdout or stderr has exited. Otherwise the first write to a closed
- * pipe is an uncaught error.
- */
+/** Lets this process continue when the reader of its stdout or stderr has exited. */
 function outliveReaders(): void {
   for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
 }
 
-/**
- * Disables Node's SIGUSR1 handler, which opens the debugger: any process of the machine could then read the memory of
- * this one. `--inspect` still opens it.
- */
+/** Disables Node's SIGUSR1 handler, which opens the debugger, and so this memory, to any process of the machine. */
 function stayClosed(): void {
   process.on("SIGUSR1", () => {});
 }

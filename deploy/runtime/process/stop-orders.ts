@@ -8,6 +8,10 @@ const SECOND_ORDER_AFTER_MS = 500;
 export class StopOrders {
   readonly #stop = new AbortController();
   readonly #stopNow = new AbortController();
+  /** Aborted when the process should accept no work and exit once running work is complete. */
+  readonly stop = this.#stop.signal;
+  /** Aborted when running work must end now; `stop` is aborted before. */
+  readonly stopNow = this.#stopNow.signal;
   readonly #nowMs: () => number;
   #firstOrderMs: number | undefined;
 
@@ -16,19 +20,7 @@ export class StopOrders {
     this.#nowMs = nowMs;
   }
 
-  /** Aborted when the process should accept no work and exit once running work is complete. */
-  get stop(): AbortSignal {
-    return this.#stop.signal;
-  }
-
-  /** Aborted when running work must end now; `stop` is aborted before. */
-  get stopNow(): AbortSignal {
-    return this.#stopNow.signal;
-  }
-
-  /**
-   * Handles a stop signal such as SIGTERM. One that arrives more than half a second after the first ends running work.
-   */
+  /** Handles a stop signal such as SIGTERM. One more than half a second after the first ends running work. */
   order(): void {
     const nowMs = this.#nowMs();
     this.#firstOrderMs ??= nowMs;

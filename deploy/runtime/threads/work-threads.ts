@@ -101,8 +101,9 @@ export class WorkThreads<Message, Reply extends ThreadReply> {
   readonly #options: WorkThreadsOptions;
   readonly #threads = new Set<Thread<Message, Reply>>();
   readonly #tenants = new Map<string, Tenant<Message, Reply>>();
-  #waiting = 0;
-  #moves = 0;
+  waiting = 0;
+  /** Pieces of work that have ended, in any way. */
+  moves = 0;
   #signMs = Number.NEGATIVE_INFINITY;
   #closed = false;
 
@@ -112,15 +113,6 @@ export class WorkThreads<Message, Reply extends ThreadReply> {
     for (let thread = 0; thread < readyThreads; thread += 1) this.#start();
   }
 
-  get waiting(): number {
-    return this.#waiting;
-  }
-
-  /** Pieces of work that have ended, in any way. */
-  get moves(): number {
-    return this.#moves;
-  }
-
   /** Resolves to the thread's reply to `message`. Throws `WorkNotDone` if there is none. */
   run(message: Message, { tenant, signal, onMove = () => {} }: WorkOrder, terms: WorkTerms): Promise<Reply> {
     const { maxWaiting = Number.POSITIVE_INFINITY, maxWaitingOfTenant = Number.POSITIVE_INFINITY } = this.#options;
@@ -128,7 +120,7 @@ export class WorkThreads<Message, Reply extends ThreadReply> {
       if (this.#closed) return reject(new WorkNotDone("closed"));
       if (signal.aborted) return reject(new WorkNotDone("left"));
       const of = this.#tenant(tenant);
-      if (of.waiting.length >= maxWaitingOfTenant || this.#waiting >= maxWaiting)
+      if (of.waiting.length >= maxWaitingOfTenant || this.waiting >= maxWaiting)
         return reject(new WorkNotDone("overflow"));
       const letGo = onAbort(signal, () => {
         this.#drop(job);
@@ -149,7 +141,7 @@ export class WorkThreads<Message, Reply extends ThreadReply> {
         },
       };
       of.waiting.push(job);
-      this.#waiting += 1;
+      this.waiting += 1;
       onMove();
       this.#next();
     });
@@ -158,7 +150,7 @@ export class WorkThreads<Message, Reply extends ThreadReply> {
   async close(): Promise<void> {
     this.#closed = true;
     for (const { waiting } of this.#tenants.values()) for (const job of waiting.splice(0)) job.reject("closed");
-    this.#waiting = 0;
+    this.waiting = 0;
     const threads = [...this.#threads];
     this.#threads.clear();
     for (const thread of threads) this.#finish(thread)?.reject("closed");
@@ -177,17 +169,17 @@ export class WorkThreads<Message, Reply extends ThreadReply> {
     const at = job.tenant.waiting.indexOf(job);
     if (at < 0) return;
     job.tenant.waiting.splice(at, 1);
-    this.#waiting -= 1;
+    this.waiting -= 1;
   }
 
   #next(): void {
     const { clock } = this.#options;
-    while (this.#waiting > 0 && !this.#closed) {
+    while (this.waiting > 0 && !this.#closed) {
       const thread = this.#idle();
       const tenant = thread && this.#cheapest();
       const job = tenant?.waiting.shift();
       if (!thread || !tenant || !job) return;
-      this.#waiting -= 1;
+      this.waiting -= 1;
       tenant.running += 1;
       thread.stopTimer();
       thread.job = job;
@@ -272,7 +264,7 @@ export class WorkThreads<Message, Reply extends ThreadReply> {
 
   /** Reports to all waiting callers that some work has ended, at most once per interval. */
   #moved(): void {
-    this.#moves += 1;
+    this.moves += 1;
     const nowMs = this.#options.clock.nowMs();
     if (nowMs - this.#signMs < SIGN_MS) return;
     this.#signMs = nowMs;

@@ -56,10 +56,7 @@ export function untilAborted(signal: AbortSignal): Promise<void> {
   });
 }
 
-/**
- * Makes the controller of a signal with any number of listeners, such as that of a program's end. Node considers more
- * than ten listeners of one signal a leak, and warns.
- */
+/** Makes a controller whose signal may have any number of listeners: Node warns of more than ten. */
 export function sharedAbort(): AbortController {
   const controller = new AbortController();
   setMaxListeners(0, controller.signal);
@@ -85,9 +82,7 @@ export function linkAbort(...sources: readonly AbortSignal[]): LinkedAbort {
   };
 }
 
-/**
- * Resolves after `ms` milliseconds, or when `signal` is aborted; `signal.aborted` distinguishes the two. Never rejects.
- */
+/** Resolves after `ms` milliseconds, or when `signal` is aborted. Never rejects. */
 export async function sleep(clock: Pick<Clock, "after">, ms: number, signal: AbortSignal): Promise<void> {
   await waitUnlessAborted<void>(signal, (wake) => clock.after(ms, wake));
 }

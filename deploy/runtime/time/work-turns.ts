@@ -7,17 +7,13 @@ export class WorkTurns {
   readonly #turnMs: number;
   readonly #nowMs: () => number;
   #beganMs: number;
-  #turns = 1;
+  turns = 1;
 
   /** Begins the first turn. A turn is 10 ms long by default; `nowMs` is the machine's monotonic clock by default. */
   constructor(turnMs = TURN_MS, nowMs: () => number = () => performance.now()) {
     this.#turnMs = turnMs;
     this.#nowMs = nowMs;
     this.#beganMs = nowMs();
-  }
-
-  get turns(): number {
-    return this.#turns;
   }
 
   /** Whether the turn is over: the work has to await `next` before it continues. */
@@ -28,7 +24,7 @@ export class WorkTurns {
   /** Resolves when the next turn has begun, after all other work of the event loop. */
   async next(): Promise<void> {
     await setImmediate();
-    this.#turns += 1;
+    this.turns += 1;
     this.#beganMs = this.#nowMs();
   }
 }

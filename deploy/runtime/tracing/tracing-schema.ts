@@ -1,9 +1,6 @@
 import * as z from "zod";
 
-/**
- * Schema of the OTLP export of traces. The exporter reads all other options, such as headers for the collector, from
- * the variables OTEL_*.
- */
+/** The OTLP export of traces; the exporter reads all other options, such as headers, from the variables OTEL_*. */
 export const tracingSchema = z
   .strictObject({
     otlpEndpoint: z

@@ -32,7 +32,6 @@ export async function requireKey(
 }
 
 export type KeyedRequest = {
-  /** Receives the owner of the key. */
   readonly record: RequestRecord;
   /** Alternating names and values of the headers, as in Node. */
   readonly rawHeaders: readonly string[];
@@ -53,7 +52,10 @@ export async function authenticate(
     if (tokens) for (const token of presented) principal ??= await tokens.find(token);
     if (!principal) throw invalidApiKey();
     record.authenticated(principal);
-    if (principal.networks && !principal.networks.has(address)) throw addressNotAllowed();
+    if (principal.networks && !principal.networks.has(address))
+      throw new ApiError("permission_denied", "This API key may not be used from your network address.", {
+        detail: "address_not_allowed",
+      });
     return principal;
   } catch (error) {
     const within = failures.tryTake(networkOf(address));
@@ -64,13 +66,6 @@ export async function authenticate(
     stats.authFailures.inc({ reason: record.facts.detail ?? toApiError(error).detail });
     throw error;
   }
-}
-
-/** Makes the error for a valid key from an address where it may not be used, such as a stolen one. */
-function addressNotAllowed(): ApiError {
-  return new ApiError("permission_denied", "This API key may not be used from your network address.", {
-    detail: "address_not_allowed",
-  });
 }
 
 /** Longest key that is parsed, in characters; our keys have 72. */
@@ -92,10 +87,6 @@ const HOW = "Send a valid key in the header 'Authorization: Bearer <API_KEY>' or
 export function invalidApiKey(detail: Detail = "api_key_invalid"): ApiError {
   const wording = { a: `Incorrect API key provided. ${HOW}`, b: `Invalid API key. ${HOW}` };
   return new ApiError("invalid_api_key", wording, { detail });
-}
-
-function missingApiKey(): ApiError {
-  return new ApiError("invalid_api_key", `Missing API key. ${HOW}`, { detail: "api_key_missing" });
 }
 
 /** Returns the value of the header `name`, which is in lower case; "" if it is missing or empty. */
@@ -129,7 +120,8 @@ function keyIn(value: string, form: RegExp, longest: number): string | undefined
 export function presentedKeys(rawHeaders: readonly string[], longest = MAX_KEY_LENGTH): readonly string[] {
   const apiKey = onlyValue(rawHeaders, "x-api-key");
   const authorization = onlyValue(rawHeaders, "authorization");
-  if (apiKey === "" && authorization === "") throw missingApiKey();
+  if (apiKey === "" && authorization === "")
+    throw new ApiError("invalid_api_key", `Missing API key. ${HOW}`, { detail: "api_key_missing" });
   const bare = keyIn(apiKey, BARE, longest);
   const bearer = keyIn(authorization, BEARER, longest);
   const keys = bare === undefined ? [] : [bare];

@@ -17,20 +17,16 @@ export type RateLimitDeps = {
   readonly clock: Clock;
   /** The word before `-ratelimit-` in the header names of Format B. */
   readonly headerPrefix: string;
-  /** Counts the decisions, by the limit that refused. */
   readonly stats: Stats;
-  /** Counts the use of keys with and without limits. */
   readonly usage: Pick<KeyUsage, "count">;
 };
 
 export type LimitedRequest = {
-  /** Receives the charges. */
   readonly record: RequestRecord;
   readonly principal: Principal;
   readonly use: Use;
   /** The charges are settled at its end. */
   readonly reply: ReplyUnderWay;
-  /** Sends the state of the limits to the caller. */
   readonly show: (grant: Grant) => void;
 };
 

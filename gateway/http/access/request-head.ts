@@ -14,10 +14,7 @@ import type { Detail } from "../../outcome.ts";
  */
 export const MAX_HEADER_FIELDS = 80;
 
-/**
- * Header fields that matter to the gateway or a proxy, and must not be repeated. Credentials are checked where they are
- * read.
- */
+/** Header fields that must not be repeated. Credentials are checked where they are read. */
 const SINGLE_FIELDS: ReadonlySet<string> = new Set([
   "host",
   "content-type",

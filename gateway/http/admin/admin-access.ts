@@ -161,7 +161,6 @@ async function readToken(file: string): Promise<Buffer> {
 export type AdminTls = {
   /** Makes the server that shows the certificate, and the newest one to new connections whenever the files change. */
   server(handler: RequestListener): Server;
-  /** Stops watching the files. */
   close(): void;
 };
 
@@ -172,7 +171,7 @@ export type AdminTls = {
 export function openAdminTls(
   { certFile, keyFile, clientCaFile }: NonNullable<AdminSettings["tls"]>,
   clock: Pick<Clock, "after">,
-  onReload: (fault: string | undefined) => void,
+  onReload: Reload,
 ): AdminTls {
   const pems = new FollowedPems({
     at: "admin.tls",

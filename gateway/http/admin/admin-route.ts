@@ -1,6 +1,5 @@
 export type AdminRequest = {
   readonly query: URLSearchParams;
-  /** The parameters of the path's pattern. */
   readonly params: Readonly<Record<string, string>>;
 };
 
@@ -17,7 +16,6 @@ export type AdminReply = {
 };
 
 export type AdminRoute = {
-  /** The path as a pattern of Fastify. */
   readonly path: string;
   /** With GET, or with POST only: a link or an image must not drain a gateway. */
   readonly does: "reads" | "changes";
@@ -26,7 +24,6 @@ export type AdminRoute = {
   handle(request: AdminRequest): AdminReply | Promise<AdminReply>;
 };
 
-/** Makes a path that only reads. */
 export function reads(path: string, help: string, handle: AdminRoute["handle"]): AdminRoute {
   return { path, does: "reads", help, handle };
 }

@@ -21,7 +21,6 @@ export type AdminDeps = ServerFacts & {
   readonly orders: EndpointOrders;
   readonly limiter: Limiter;
   readonly fleet: FleetView;
-  /** The stored usage of keys. */
   readonly usage: Pick<KeyUsage, "read">;
   /** The accepted proofs of callers on other machines. Default: none. */
   readonly proof?: AdminProof;

@@ -14,7 +14,6 @@ import {
 } from "./admin-route.ts";
 
 export type EndpointStatus = {
-  /** Host and port. */
   readonly address: string;
   /** The reasons why the endpoint gets no requests, in Envoy's terms; empty for a healthy one. */
   readonly healthFlags: readonly string[];
@@ -148,10 +147,7 @@ function endpointValues(endpoint: EndpointStatus): readonly (readonly [string, s
   ];
 }
 
-/**
- * Returns a cluster in the form of Envoy's `ClusterStatus` where that has the field; the load that a node reports is
- * under `load`.
- */
+/** Returns a cluster as Envoy's `ClusterStatus`; the load that a node reports is under `load`. */
 function clusterJson({ model, lbPolicy, endpoints }: ClusterStatus) {
   return { name: model, observability_name: model, lb_policy: lbPolicy, host_statuses: endpoints.map(hostJson) };
 }

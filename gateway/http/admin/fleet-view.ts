@@ -13,7 +13,6 @@ const POINTS = 360;
 /** Milliseconds over which the percentiles of the time to first token are taken. */
 const RECENT_MS = 60_000;
 
-/** The sources of the admin page. */
 export type FleetParts = {
   readonly clusters: ClusterManager;
   readonly traffic: readonly {
@@ -39,7 +38,6 @@ type Counts = {
   readonly misses: Map<string, { requests: number; lostTokens: number }>;
   /** Requests by the upper bound of their time to first token in seconds, cumulative as in the histogram. */
   readonly firstTokens: Map<number, number>;
-  /** Running answers. */
   active: number;
   /** Requests that wait for an endpoint. */
   queued: number;
@@ -134,23 +132,25 @@ function cpuMs(): number {
   return (user + system) / 1_000;
 }
 
-const NO_COUNTS = { requests: 0, errors: 0, deltas: 0, promptTokens: 0, cachedTokens: 0, active: 0, queued: 0 };
+function noCounts(): Counts {
+  const numbers = { requests: 0, errors: 0, deltas: 0, promptTokens: 0, cachedTokens: 0, active: 0, queued: 0 };
+  return { ...numbers, misses: new Map(), firstTokens: new Map() };
+}
 
 function countsOf({ counts }: Snapshot, model: string): Counts {
-  return counts.get(model) ?? { ...NO_COUNTS, misses: new Map(), firstTokens: new Map() };
+  return counts.get(model) ?? noCounts();
 }
 
 /** Reads the counts of all models from the metrics. */
 async function snapshot({ stats, clusters, traffic, clock }: FleetParts): Promise<Snapshot> {
   const counts = new Map<string, Counts>();
-  const all: Counts = { ...NO_COUNTS, misses: new Map(), firstTokens: new Map() };
+  const all = noCounts();
   /** Calls `count` with the counts of the model and of all, where the gateway has the model. */
   const of = (model: unknown, count: (counts: Counts) => void) => {
     const own = counts.get(String(model));
     if (own) for (const one of [own, all]) count(one);
   };
-  for (const { model } of clusters.clusters)
-    counts.set(model, { ...NO_COUNTS, misses: new Map(), firstTokens: new Map() });
+  for (const { model } of clusters.clusters) counts.set(model, noCounts());
   for (const { value, labels } of (await stats.httpRequests.get()).values) {
     all.requests += value;
     if (labels.outcome === "server_error") all.errors += value;

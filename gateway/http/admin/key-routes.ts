@@ -10,10 +10,7 @@ const MOST_NAMED = 20;
 
 const NO_KEY = { status: 404, body: "no such key\n" };
 
-/**
- * Makes the paths that show the keys in force and their usage. They show ids only: neither secrets nor digests nor
- * names.
- */
+/** Makes the paths that show the keys in force and their usage, by id only: no secrets, digests or names. */
 export function keyRoutes(keys: KeyStore, limiter: Limiter, usage: Pick<KeyUsage, "read">): readonly AdminRoute[] {
   return [
     reads("/keys/status", "how many keys are in force, since when, and whether the newest file could be used", () => {

@@ -24,10 +24,7 @@ export type HealthFacts = {
   readonly lifecycle: Lifecycle;
   /** The gateway is initialized once some model can be served. */
   readonly clusters: ClusterManager;
-  /**
-   * Returns warnings for operators while the gateway serves, a line each, such as that a shared store is unreachable.
-   * Default: none.
-   */
+  /** Returns warnings while the gateway serves, a line each, such as of an unreachable store. Default: none. */
   readonly notes?: () => readonly string[];
 };
 

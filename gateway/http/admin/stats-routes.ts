@@ -12,10 +12,7 @@ import {
 } from "./admin-route.ts";
 import type { FleetView } from "./fleet-view.ts";
 
-/**
- * The form of a filter: words separated by `|`. Envoy accepts a regular expression; here one could be made to run
- * forever.
- */
+/** Words separated by `|`: a regular expression, as Envoy accepts, could be made to run forever. */
 const FILTER = /^[\w:.|-]{1,200}$/;
 const FORMATS: readonly (string | null)[] = [null, "prometheus", "json"];
 

@@ -12,7 +12,6 @@ import type { RunningAnswers } from "./running-answers.ts";
 export type CountTokensDeps = {
   readonly router: Router;
   readonly translation: TranslationDeps;
-  /** Running answers, which end when the service stops. */
   readonly running: RunningAnswers;
 };
 

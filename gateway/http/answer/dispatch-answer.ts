@@ -12,13 +12,10 @@ import type { Router } from "../../upstream/router.ts";
 import type { RequestRecord } from "../record/request-record.ts";
 import type { RunningAnswer, RunningAnswers } from "./running-answers.ts";
 
-/** The dependencies of answers, whatever their format. */
 export type DispatchDeps = {
-  /** Sends the request to an endpoint, with retries. */
   readonly router: Router;
   readonly clock: Clock;
   readonly stats: Stats;
-  /** Running answers, which end when the service stops. */
   readonly running: RunningAnswers;
 };
 
@@ -29,17 +26,14 @@ export type PaidRequest = {
   readonly model: string;
   /** Positions in the body of the parts that an engine may refuse. */
   readonly places: Places;
-  /** The message for the engine. */
   readonly request: RequestBuffer;
   readonly facts: PromptFacts;
-  /** Hints for load balancing. */
   readonly hints: RoutingHints;
   readonly record: RequestRecord;
   /** Its signal is aborted when the caller has left or the service stops. */
   readonly answer: RunningAnswer;
 };
 
-/** How an answer is delivered. */
 export type Giving = {
   /** Time limit of the whole answer, in milliseconds from now. */
   readonly timeoutMs: number;

@@ -15,7 +15,6 @@ import { SseStream } from "./sse-stream.ts";
 
 export type GenerateRouteDeps = DispatchDeps & {
   readonly translation: TranslationDeps;
-  /** Seals the reasoning in answers. */
   readonly sealing: Sealing;
   readonly limits: RateLimitDeps;
   /** The time limits of an answer, in milliseconds; `upstream/call/timeouts.ts` has what each means. */
@@ -32,12 +31,9 @@ export type GenerateRouteDeps = DispatchDeps & {
   readonly cacheHeader: boolean;
 };
 
-/** A request that was checked, translated and charged. */
 type CheckedRequest = PaidRequest & {
   readonly format: Format;
-  /** Whether the caller asked for an event stream. */
   readonly stream: boolean;
-  /** Options of the format for writing the answer. */
   readonly options: object;
   readonly head: Head;
   readonly reply: FastifyReply;
@@ -90,10 +86,7 @@ async function check(
   };
 }
 
-/**
- * Answers `stream: true`: frames are written as the events arrive. Until the first event that commits the stream, a
- * failure has a status of its own.
- */
+/** Writes frames as the events arrive. Until one commits the stream, a failure has a status of its own. */
 async function streamedAnswer(checked: CheckedRequest, deps: GenerateRouteDeps): Promise<FastifyReply> {
   const { format, reply } = checked;
   const stream = openStream(checked, deps);
@@ -151,10 +144,7 @@ function openStream(checked: CheckedRequest, deps: GenerateRouteDeps) {
   });
 }
 
-/**
- * Answers `stream: false`: the same events, folded. The client receives no byte before the end, so that an attempt may
- * be repeated.
- */
+/** Folds the events. The client receives no byte before the end, so that an attempt may be repeated. */
 async function foldedAnswer(checked: CheckedRequest, deps: GenerateRouteDeps): Promise<FastifyReply> {
   const { format, options, head, reply } = checked;
   let fold = new CompletionFold();

@@ -22,16 +22,12 @@ export class RunningAnswers {
   readonly #running = new Set<Entry>();
   readonly #mustEnd: (keyId: string) => boolean;
   readonly #clock: Pick<Clock, "nowMs">;
-  #stopped = false;
+  stopped = false;
 
   /** `mustEnd` returns whether the running answers of a key have to end; default: none has. */
   constructor(clock: Pick<Clock, "nowMs">, mustEnd: (keyId: string) => boolean = () => false) {
     this.#clock = clock;
     this.#mustEnd = mustEnd;
-  }
-
-  get stopped(): boolean {
-    return this.#stopped;
   }
 
   /**
@@ -43,11 +39,11 @@ export class RunningAnswers {
     const entry: Entry = {
       ...{ keyId, signal: controller.signal, keyEnded: this.#mustEnd(keyId), leftMs: undefined },
       abort: () => {
-        if (!this.#stopped) entry.leftMs ??= this.#clock.nowMs();
+        if (!this.stopped) entry.leftMs ??= this.#clock.nowMs();
         controller.abort();
       },
     };
-    if (response.destroyed || this.#stopped || entry.keyEnded) entry.abort();
+    if (response.destroyed || this.stopped || entry.keyEnded) entry.abort();
     else {
       this.#running.add(entry);
       response.on("close", () => {
@@ -69,7 +65,7 @@ export class RunningAnswers {
 
   /** Ends all running answers, and every later one at once. */
   stop(): void {
-    this.#stopped = true;
+    this.stopped = true;
     for (const entry of this.#running) entry.abort();
   }
 }

@@ -10,23 +10,15 @@ import { SlowReader, type SlowReaderOptions } from "./slow-reader.ts";
 
 export type SseStreamOptions = SlowReaderOptions & {
   readonly response: ServerResponse;
-  /** Makes the frames of the format from canonical events. */
   readonly encoder: StreamEncoder;
   /** Sent with the status line. */
   readonly headers: Readonly<Record<string, string>>;
-  /** Clock of keep-alives and stalls. */
   readonly clock: Clock;
   /** Silence before a keep-alive frame, in milliseconds. */
   readonly keepAliveIntervalMs: number;
-  /**
-   * Silence before the first keep-alive frame, which commits the head, in milliseconds; ignored unless it is shorter
-   * than `keepAliveIntervalMs`.
-   */
+  /** Milliseconds of silence before the first keep-alive frame, which commits the head, if shorter than the above. */
   readonly headerCommitMs: number;
-  /**
-   * Called at every write of events but the first, with the milliseconds since the previous one. It runs for every
-   * delta.
-   */
+  /** Called at every write of events but the first, with the milliseconds since the one before. */
   readonly onGap: (gapMs: number) => void;
 };
 
@@ -40,7 +32,8 @@ export class SseStream {
   /** Unwritten frames. */
   #pending = "";
   #queued = false;
-  #committed = false;
+  /** Whether the status line has been sent or is about to be. */
+  committed = false;
   /** Whether this class frames chunks instead of Node. */
   #framing = false;
   #ended = false;
@@ -58,18 +51,12 @@ export class SseStream {
     options.response.on("close", () => this.abandon());
   }
 
-  /** Whether the status line has been sent or is about to be. */
-  get committed(): boolean {
-    return this.#committed;
-  }
-
-  /** Writes the events of one message. */
   events(events: readonly Event[], flow: Flow): void {
     if (this.#ended) return;
     for (const event of events) {
       this.#pending += this.#options.encoder.next(event);
       const kind = event.kind?.$case;
-      if (kind !== "started" && kind !== "progress") this.#committed = true;
+      if (kind !== "started" && kind !== "progress") this.committed = true;
     }
     this.#gathered(flow);
   }
@@ -138,7 +125,7 @@ export class SseStream {
   }
 
   #gathered(flow: Flow): void {
-    if (this.#committed && !this.#queued) {
+    if (this.committed && !this.#queued) {
       this.#queued = true;
       setImmediate(this.#flush);
     }
@@ -171,7 +158,7 @@ export class SseStream {
       this.#framing = response.chunkedEncoding;
       response.chunkedEncoding = false;
     }
-    this.#committed = true;
+    this.committed = true;
     this.#lastWriteMs = clock.nowMs();
     const text = this.#pending;
     this.#pending = "";
@@ -227,12 +214,9 @@ export class SseStream {
     this.#cancelKeepAlive = clock.after(this.#reader?.paused ? keepAliveIntervalMs : next, () => this.#keepAlive());
   }
 
-  /**
-   * Returns the longest silence towards the client, in milliseconds. Clients and proxies wait less long for a status
-   * line than for more of a body.
-   */
+  /** In milliseconds. Clients and proxies wait less long for a status line than for more of a body. */
   #silenceMs(): number {
     const { keepAliveIntervalMs, headerCommitMs } = this.#options;
-    return this.#committed ? keepAliveIntervalMs : Math.min(keepAliveIntervalMs, headerCommitMs);
+    return this.committed ? keepAliveIntervalMs : Math.min(keepAliveIntervalMs, headerCommitMs);
   }
 }

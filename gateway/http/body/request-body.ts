@@ -24,7 +24,6 @@ const LACKING = {
 export type BodyLimits = {
   /** Bytes of the largest body; the record of a key may have a lower limit. */
   readonly maxBodyBytes: number;
-  /** The budget of all bodies together. */
   readonly overload: OverloadManager;
   /** Returns a random number, uniform over [0, 1). */
   readonly random: () => number;
@@ -32,18 +31,12 @@ export type BodyLimits = {
 
 declare module "fastify" {
   interface FastifyRequest {
-    /**
-     * The body's share of the budget of all bodies, until no engine needs it any more; undefined on routes without a
-     * key.
-     */
+    /** The body's share of the budget, until no engine needs it any more; undefined on routes without a key. */
     inflightBody: InflightBody | undefined;
   }
 }
 
-/**
- * Refuses a request by the announced size of its body, if that is too large or exceeds the memory. A body that does not
- * fit beside the others waits.
- */
+/** Refuses a body by its announced size, if too large or beyond the memory; one without room beside others waits. */
 export async function reserveBody(request: FastifyRequest, reply: FastifyReply, limits: BodyLimits): Promise<void> {
   const announced = Number(request.raw.headers["content-length"] ?? 0);
   const maxBytes = maxBytesOf(request.record, limits);
@@ -108,7 +101,6 @@ export function parseBodies(app: FastifyInstance, limits: BodyLimits): void {
 export type TranslationDeps = {
   readonly translator: Translator;
   readonly models: ModelDirectory;
-  /** The memory budget of translations. */
   readonly overload: OverloadManager;
   /** Returns a random number, uniform over [0, 1). */
   readonly random: () => number;
@@ -136,9 +128,7 @@ export async function translateBody(
   );
 }
 
-/** The caller and the kind of a body to translate. */
 export type BodyOrder = {
-  /** Operation of the route or the method. */
   readonly operation: string;
   readonly record: Pick<RequestRecord, "requestId">;
   readonly principal: Principal;

@@ -36,7 +36,6 @@ export type BrokenRequestDeps = {
   readonly sockets: SocketTable;
   /** Records of requests whose head was read. */
   readonly records: { get(request: IncomingMessage): RequestRecord | undefined };
-  /** The logs and statistics for a reply without a request. */
   readonly sinks: RecordSinks;
 };
 

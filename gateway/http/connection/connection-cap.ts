@@ -7,7 +7,6 @@ import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 /** Milliseconds between two log lines about refused connections. */
 const LOG_INTERVAL_MS = 10_000;
 
-/** The log and the counter of refused connections. */
 export type CapSinks = {
   readonly log: Logger;
   readonly clock: Pick<Clock, "nowMs">;
@@ -32,10 +31,7 @@ export function capConnections(server: Server, most: number, { log, clock, onRef
 /** Share of the process's descriptors for callers: engines, files, log and admin port need some, too. */
 const CALLERS_SHARE = 0.75;
 
-/**
- * Returns the limit of open descriptors of this process (`ulimit -n`); undefined if the system does not report it.
- * `text` is the content of Linux's `/proc/self/limits`.
- */
+/** The limit of open descriptors (`ulimit -n`) by Linux's `/proc/self/limits`; undefined elsewhere. */
 export function openFilesLimit(text = ownLimits()): number | undefined {
   const soft = /^Max open files +(\d+)/m.exec(text)?.[1];
   return soft === undefined ? undefined : Number(soft);

@@ -10,9 +10,7 @@ import { loggedNetwork } from "./client-address.ts";
 import type { ClosedRequest, RequestRecord } from "./request-record.ts";
 import { traceRequest } from "./request-spans.ts";
 
-/** The logs and statistics of completed requests. */
 export type RecordSinks = {
-  /** One line for each request. */
   readonly log: Logger;
   readonly stats: Stats;
   readonly clock: Clock;
@@ -24,10 +22,7 @@ export type RecordSinks = {
   readonly sampled: () => boolean;
 };
 
-/**
- * Writes the log line, the statistics and, if sampled, the trace of every request, when its reply or connection has
- * ended.
- */
+/** Calls `writeDown` when the reply of the request, or its connection, has ended. */
 export function logWhenClosed(
   record: RequestRecord,
   { method, socket, headers }: Pick<IncomingMessage, "method" | "socket" | "headers">,
@@ -51,7 +46,6 @@ export type ClosedSurroundings = {
   readonly grpcStatus?: string | undefined;
   readonly address: string;
   readonly headers: IncomingHttpHeaders;
-  /** Bytes sent to the caller. */
   readonly bytesOut: number;
 };
 

@@ -21,17 +21,12 @@ export function clientAddress(
   return isIPv4(forwarded) || isIPv6(forwarded) ? forwarded : own;
 }
 
-/**
- * Returns the network of one subscriber: an IPv4 address, or the /64 of an IPv6 address. Any other text is unchanged.
- */
+/** Returns the network of one subscriber: an IPv4 address, or the /64 of an IPv6 one; other text is unchanged. */
 export function networkOf(address: string): string {
   return isIPv6(address) ? ipv6Network(address, GROUPS_OF_A_NETWORK) : address;
 }
 
-/**
- * Returns the part of an address that may be logged: the /24 of an IPv4 address, the /48 of an IPv6 address; undefined
- * for any other text.
- */
+/** Returns the part of an address that may be logged: an IPv4 /24 or an IPv6 /48; undefined for other text. */
 export function loggedNetwork(address: string): string | undefined {
   if (isIPv4(address)) return `${address.slice(0, address.lastIndexOf("."))}.0/24`;
   return isIPv6(address) ? ipv6Network(address, GROUPS_OF_A_SITE) : undefined;

@@ -336,10 +336,7 @@ declare module "fastify" {
   }
 }
 
-/**
- * Returns the outcome of a request as one word. A stream that failed after its status line has status 200: the end
- * reason decides then.
- */
+/** Returns the outcome in one word. A stream that failed after its status line has 200: its end reason decides. */
 export function requestOutcome(code: number, endReason: EndReason | undefined): RequestOutcome {
   if (code === 0) return "client_closed";
   if (code === 429) return "rate_limited";

@@ -31,10 +31,7 @@ export type SpanSurroundings = {
   readonly newId: () => string;
 };
 
-/**
- * Returns the spans of a request: the request; if it was dispatched, the generation below it, and below that one each
- * call. Names and attributes are OpenTelemetry's for HTTP, GenAI and RPC.
- */
+/** The request, its generation and each call, with OpenTelemetry's names and attributes for HTTP, GenAI and RPC. */
 export function requestSpans(request: ClosedRequest, surroundings: SpanSurroundings): Span[] {
   const { sentMs, model, tries } = request;
   const { offsetMs, newId } = surroundings;

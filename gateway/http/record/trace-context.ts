@@ -16,10 +16,7 @@ export type TraceContext = {
   readonly parentId: string | undefined;
   /** Id of the request's span in this gateway, 16 lower-case hex digits. */
   readonly spanId: string;
-  /**
-   * Trace flags, two hex digits: as received, or `00` if the trace begins here. A head sampler may set the last bit,
-   * sampled.
-   */
+  /** Two hex digits: as received, `00` if the trace begins here; a head sampler may set the last bit, sampled. */
   readonly flags: string;
   /** The received `tracestate`, passed on unchanged, if any. */
   readonly state: string | undefined;
@@ -96,10 +93,7 @@ function stateOf(given: string | readonly string[] | undefined): string | undefi
   return members.every((member) => STATE_MEMBER.test(member)) ? members.join(",") : undefined;
 }
 
-/**
- * Returns up to 16 random bytes as hex digits: the end of an id is its most random part, as samplers expect of a trace
- * id.
- */
+/** Up to 16 random bytes as hex digits: the end is the most random part, as samplers expect of a trace id. */
 function randomHex(bytes: number): string {
   return randomId().slice(-2 * bytes);
 }

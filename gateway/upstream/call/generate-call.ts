@@ -39,7 +39,6 @@ export type Flow = {
 export type GenerateCallOptions = {
   readonly endpoint: Endpoint;
   readonly request: RequestBuffer;
-  /** The request to the engine beside the answer. */
   readonly resumption: Resumption;
   readonly headers: CallHeaders;
   /** The deadline of the whole answer, in milliseconds of the wall clock. */
@@ -54,7 +53,6 @@ export type GenerateCallOptions = {
   readonly notes?: NoteSink | undefined;
   /** Keeps the answer, and passes on what its caller does not have yet. */
   readonly answer: Pick<ResumableAnswer, "take" | "takeDeltas">;
-  /** Delivers the events. */
   readonly gate: Pick<RetryBoundary, "takesDeltas" | "pass" | "passDeltas">;
 };
 
@@ -83,7 +81,7 @@ class GenerateCall implements WireListener {
   #failure: UpstreamFailure | undefined;
   /** Whether the call has failed or was cancelled: messages still in flight are ignored. */
   #broken = false;
-  readonly #letGo: () => void;
+  #letGo = () => {};
 
   constructor(
     options: GenerateCallOptions,

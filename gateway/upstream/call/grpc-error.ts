@@ -98,18 +98,12 @@ function byStatus(cause: ServiceError, said: boolean, accepted: boolean): Upstre
   }
 }
 
-/**
- * Returns the failure of a stream that broke the order of events, ended without `finished`, or sent a malformed
- * message.
- */
+/** The failure of a stream that broke the order of events, ended without `finished`, or sent a malformed message. */
 export function protocolViolation(cause?: ServiceError): UpstreamFailure {
   return elsewhere(engineLost("upstream_protocol_error", cause), { kind: "protocol_violation" });
 }
 
-/**
- * Returns the failure of a call that was to continue an answer and sent a different one. Which engine is to blame
- * cannot be determined.
- */
+/** The failure of a call that continued an answer with a different one; which engine is to blame is unknown. */
 export function otherAnswer(): UpstreamFailure {
   return { ...final(engineLost("upstream_other_answer"), { kind: "cancelled" }), otherAnswer: true };
 }
@@ -184,10 +178,7 @@ function templateWords(field: string, says: string): string {
   return `: its chat template does not take this${words}`;
 }
 
-/**
- * Returns the error for a request that no endpoint can take now. The caller may retry after `retryAfterMs`
- * milliseconds, if given.
- */
+/** Returns the error for a request that no endpoint can take now. */
 export function overloaded(detail: Detail, retryAfterMs: number | undefined, cause?: unknown): ApiError {
   const text = "The model is not available or overloaded at the moment. Please try again later.";
   return new ApiError("server_is_overloaded", text, {
@@ -216,9 +207,7 @@ function wholeNumber(text: string | undefined): string {
   return text !== undefined && /^\d{1,15}$/.test(text) ? text : "unknown";
 }
 
-/**
- * Returns the error for a schema that the engine cannot use: that of a tool, where it names one, else of the answer.
- */
+/** Returns the error for a schema that the engine cannot use: of the tool that it names, else of the answer. */
 function unusableSchema(info: ErrorInfo, cause: unknown): ApiError {
   const field = /^tools(?:\[(\d{1,4})\]|\.(\d{1,4}))?(?:\.|$)/.exec(info.metadata.field ?? "");
   const text = schemaWording(info);
@@ -250,9 +239,7 @@ function errorInfo(cause: ServiceError): ErrorInfo | undefined {
   return info?.domain === DOMAIN ? info : undefined;
 }
 
-/**
- * Returns when the node expects to have room again, in milliseconds from now; undefined where it does not report it.
- */
+/** Returns when the node expects to have room again, in milliseconds from now; undefined if not reported. */
 function retryAfterMs(cause: ServiceError): number | undefined {
   const delay = packed(cause, "RetryInfo", RetryInfo.decode)?.retryDelay;
   return delay && durationMs(delay);

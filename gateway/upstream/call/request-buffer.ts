@@ -6,7 +6,7 @@ export class RequestBuffer {
   readonly tenant: string;
   readonly size: number;
   #bytes: Uint8Array | undefined;
-  #isTaken = false;
+  isTaken = false;
   readonly #onTaken: () => void;
 
   /** `onTaken` is called once, when an engine has taken the message permanently. */
@@ -23,14 +23,10 @@ export class RequestBuffer {
     return this.#bytes;
   }
 
-  get isTaken(): boolean {
-    return this.#isTaken;
-  }
-
   /** Records that an engine has taken the message; it is held in case another has to continue. Idempotent. */
   taken(): void {
-    if (this.#isTaken) return;
-    this.#isTaken = true;
+    if (this.isTaken) return;
+    this.isTaken = true;
     this.#onTaken();
   }
 

@@ -9,11 +9,7 @@ const OFFSET_A = 0x811c_9dc5 | 0;
 class TextDigest {
   #a = OFFSET_A;
   #b = 0;
-  #length = 0;
-
-  get length(): number {
-    return this.#length;
-  }
+  length = 0;
 
   /** Adds the next piece: of `text`, the code units before `end`. Default: all of them. */
   add(text: string, end = text.length): void {
@@ -27,11 +23,11 @@ class TextDigest {
     }
     this.#a = a;
     this.#b = b;
-    this.#length += end;
+    this.length += end;
   }
 
   equals(other: TextDigest): boolean {
-    return this.#length === other.#length && this.#a === other.#a && this.#b === other.#b;
+    return this.length === other.length && this.#a === other.#a && this.#b === other.#b;
   }
 }
 

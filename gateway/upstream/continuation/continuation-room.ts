@@ -57,7 +57,7 @@ export class ContinuationRoom {
   readonly #options: ContinuationRoomOptions;
   readonly #bytesOf = new Map<string, number>();
   readonly #held = new Set<Held>();
-  #bytes = 0;
+  bytes = 0;
 
   constructor(options: ContinuationRoomOptions) {
     this.#options = options;
@@ -66,10 +66,6 @@ export class ContinuationRoom {
 
   get maxBytes(): number {
     return this.#options.maxBytes;
-  }
-
-  get bytes(): number {
-    return this.#bytes;
   }
 
   get answers(): number {
@@ -99,10 +95,10 @@ export class ContinuationRoom {
 
   /** Releases the largest answers until `share` (0 to 1) of the bytes is free. Returns their number. */
   letGoOf(share: number): number {
-    const enough = (1 - share) * this.#bytes;
+    const enough = (1 - share) * this.bytes;
     let answers = 0;
     for (const { letGo } of [...this.#held].sort((a, b) => b.bytes - a.bytes)) {
-      if (this.#bytes <= enough) break;
+      if (this.bytes <= enough) break;
       if (letGo()) answers += 1;
     }
     return answers;
@@ -111,7 +107,7 @@ export class ContinuationRoom {
   #lacks(tenant: string, bytes: number): NotKept | undefined {
     const { maxBytes } = this.#options;
     const ofTenant = this.#bytesOf.get(tenant) ?? 0;
-    if (this.#bytes + bytes > maxBytes) {
+    if (this.bytes + bytes > maxBytes) {
       this.#options.onFull?.();
       return "no_room";
     }
@@ -119,7 +115,7 @@ export class ContinuationRoom {
   }
 
   #take(tenant: string, bytes: number): void {
-    this.#bytes += bytes;
+    this.bytes += bytes;
     const ofTenant = (this.#bytesOf.get(tenant) ?? 0) + bytes;
     if (ofTenant > 0) this.#bytesOf.set(tenant, ofTenant);
     else this.#bytesOf.delete(tenant);

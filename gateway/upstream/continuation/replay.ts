@@ -14,18 +14,14 @@ export class Replay {
   #received = 0;
   #blocks = 0;
   #block: PassedBlock | undefined;
-  #caughtUp: boolean;
+  /** Whether the engine has repeated everything that the caller has: all further events are new. */
+  caughtUp: boolean;
 
   constructor(ledger: AnswerLedger) {
     this.#ledger = ledger;
     this.#given = ledger.tokens.size;
     this.#passed = [...ledger.blocks];
-    this.#caughtUp = this.#passed.length === 0;
-  }
-
-  /** Whether the engine has repeated everything that the caller has: all further events are new. */
-  get caughtUp(): boolean {
-    return this.#caughtUp;
+    this.caughtUp = this.#passed.length === 0;
   }
 
   /** Whether the engine has repeated all given tokens: all further ones are new. */
@@ -59,7 +55,7 @@ export class Replay {
         if (kind.value.modelRevision !== this.#ledger.started?.modelRevision) return undefined;
         continue;
       }
-      const isOld = !this.#caughtUp && kind !== undefined && kind.$case !== "progress";
+      const isOld = !this.caughtUp && kind !== undefined && kind.$case !== "progress";
       const rest = isOld ? this.#repeated(event) : event;
       if (rest === "differs") return undefined;
       if (rest) fresh.push(rest);
@@ -110,14 +106,14 @@ export class Replay {
     const [block, passed] = this.#current();
     if (!block || !passed || complete !== passed.complete || !block.digest.equals(passed.digest)) return "differs";
     this.#block = undefined;
-    this.#caughtUp = this.#blocks === this.#passed.length;
+    this.caughtUp = this.#blocks === this.#passed.length;
     return undefined;
   }
 
   /** Compares the open block with that of the caller, up to the caller's position. */
   #compare(block: PassedBlock, passed: PassedBlock): "differs" | undefined {
     if (passed.complete !== undefined || block.digest.length < passed.digest.length) return undefined;
-    this.#caughtUp = true;
+    this.caughtUp = true;
     return block.digest.equals(passed.digest) ? undefined : "differs";
   }
 

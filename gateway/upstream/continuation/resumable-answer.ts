@@ -27,7 +27,7 @@ export class ResumableAnswer {
   #tokenBytes = 0;
   #replay: Replay | undefined;
   #goesOn = false;
-  #workedOn = false;
+  workedOn = false;
   #isBetween = false;
   #tokensBefore = 0;
 
@@ -57,10 +57,6 @@ export class ResumableAnswer {
     return this.#ledger?.tokens.size ?? 0;
   }
 
-  get workedOn(): boolean {
-    return this.#workedOn;
-  }
-
   /** Whether the engine that was to continue the answer has sent more than the caller had. */
   get wentOn(): boolean {
     return this.#goesOn;
@@ -80,7 +76,7 @@ export class ResumableAnswer {
     const ledger = this.#ledger;
     this.#tokensBefore = this.tokens;
     this.#goesOn = false;
-    this.#workedOn = false;
+    this.workedOn = false;
     this.#isBetween = false;
     if (ledger && goOn && this.begun) {
       this.#replay = new Replay(ledger);
@@ -97,7 +93,7 @@ export class ResumableAnswer {
   /** Returns the events to pass on; undefined where a continuing engine sends a different answer. */
   take(events: readonly Event[], tokens: readonly number[]): readonly Event[] | undefined {
     const ledger = this.#ledger;
-    this.#workedOn = true;
+    this.workedOn = true;
     if (!ledger) return events;
     const replay = this.#replay;
     if (replay) return this.#takeAgain(ledger, replay, events, tokens);
@@ -112,7 +108,7 @@ export class ResumableAnswer {
     const ledger = this.#ledger;
     const replay = this.#replay;
     if (ledger && replay && !(this.#goesOn && replay.tokensRepeated)) return false;
-    this.#workedOn = true;
+    this.workedOn = true;
     if (!ledger) return true;
     replay?.newTokens(tokens);
     ledger.tokens.add(tokens);

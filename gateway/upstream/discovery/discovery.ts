@@ -16,7 +16,6 @@ export const endpointsSchema = z
   .array(endpointSchema)
   .refine((all) => new Set(all.map(({ address }) => address)).size === all.length, "an address stands there twice");
 
-/** The settings of one endpoint of a cluster. */
 export type EndpointSpec = Readonly<z.infer<typeof endpointSchema>>;
 
 /** The schemas of each discovery type's settings, beside those of every cluster. */
@@ -47,7 +46,6 @@ export const discoveryShapes = {
 };
 
 export type DnsSettings = {
-  /** The host and port, as `host:port`. */
   readonly address: string;
   /** The interval between lookups of the host. */
   readonly dnsRefreshRateMs: number;
@@ -55,7 +53,6 @@ export type DnsSettings = {
 
 /** The results of a cluster's discovery so far, in Envoy's `update_*` counters. */
 export type DiscoveryStatus = {
-  /** Completed attempts. */
   readonly attempts: number;
   /** Attempts that returned endpoints. */
   readonly successes: number;
@@ -90,20 +87,16 @@ export type DiscoveryOptions = {
 /** Counts the results of one discovery's attempts, and reports changes of its fault. */
 export class DiscoveryRecord {
   readonly #onFault: (fault: string | undefined) => void;
-  #status: DiscoveryStatus = { attempts: 0, successes: 0, failures: 0, rejected: 0, fault: undefined };
+  status: DiscoveryStatus = { attempts: 0, successes: 0, failures: 0, rejected: 0, fault: undefined };
 
   constructor(onFault: (fault: string | undefined) => void) {
     this.#onFault = onFault;
   }
 
-  get status(): DiscoveryStatus {
-    return this.#status;
-  }
-
   /** Counts an attempt; `fault` is the reason of one without a usable result, for operators. */
   count(result: "successes" | "failures" | "rejected", fault?: string): void {
-    const { fault: before, ...counts } = this.#status;
-    this.#status = { ...counts, attempts: counts.attempts + 1, [result]: counts[result] + 1, fault };
+    const { fault: before, ...counts } = this.status;
+    this.status = { ...counts, attempts: counts.attempts + 1, [result]: counts[result] + 1, fault };
     if (fault !== before) this.#onFault(fault);
   }
 }

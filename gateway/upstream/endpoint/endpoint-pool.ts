@@ -16,7 +16,6 @@ type Entry = {
 export type EndpointPoolOptions = {
   readonly clock: Clock;
   readonly random: () => number;
-  /** The transport of Generate calls. Default: `grpc`. */
   readonly wire?: WireKind;
   readonly onGone: (address: string) => void;
   /** Receives one warning when an endpoint on another machine is connected in plain text. */
@@ -28,7 +27,8 @@ export class EndpointPool {
   readonly #options: EndpointPoolOptions;
   readonly #entries = new Map<Endpoint, Entry>();
   readonly #byAddress = new Map<string, Entry[]>();
-  #drained: ReadonlySet<string> = new Set();
+  /** The manually drained addresses, including those without an endpoint. */
+  drained: ReadonlySet<string> = new Set();
   #warned = false;
 
   constructor(options: EndpointPoolOptions) {
@@ -40,14 +40,9 @@ export class EndpointPool {
     return [...this.#entries.keys()];
   }
 
-  /** The manually drained addresses, including those without an endpoint. */
-  get drained(): ReadonlySet<string> {
-    return this.#drained;
-  }
-
   /** Drains the endpoints at these addresses, later ones included, and resumes those at all others. */
   setDrained(addresses: ReadonlySet<string>): void {
-    this.#drained = addresses;
+    this.drained = addresses;
     for (const endpoint of this.endpoints) {
       const drained = addresses.has(endpoint.address);
       if (endpoint.drained !== drained) endpoint.setDrained(drained);
@@ -102,7 +97,7 @@ export class EndpointPool {
       users: 0,
       reports: undefined,
     };
-    if (this.#drained.has(address)) {
+    if (this.drained.has(address)) {
       entry.endpoint.setDrained(true);
       this.#options.log.warn(
         { endpoint: address },

@@ -53,7 +53,7 @@ export class Endpoint {
   readonly report = new LastReport(this.#notify);
   #descriptions: ReadonlyMap<string, ModelDescription> = new Map();
   #describing: Promise<NodeAnswer> | undefined;
-  #drained = false;
+  drained = false;
   #whenIdle: (() => void) | undefined;
   /** The running calls. Changed by the members of clusters only. */
   activeRequests = 0;
@@ -139,18 +139,14 @@ export class Endpoint {
     });
   }
 
-  get drained(): boolean {
-    return this.#drained;
-  }
-
   setDrained(drained: boolean): void {
-    this.#drained = drained;
+    this.drained = drained;
     this.#notify();
   }
 
   /** Returns whether an operator drained the endpoint or its node reports that it drains: it gets no new calls. */
   isDraining(nowMs: number): boolean {
-    return this.#drained || this.report.isDraining(nowMs);
+    return this.drained || this.report.isDraining(nowMs);
   }
 
   /** Calls the listener after every change of description, load report or manual drain. Returns the function that ends this. */

@@ -127,11 +127,13 @@ export class HealthChecker {
   #rewatchMs = MIN_REWATCH_MS;
   /** Whether the node has the model and speaks the contract; undefined before its description on this connection. */
   #compatible: boolean | undefined;
-  #mismatch = false;
-  #failure: string | undefined;
+  /** Whether the node does not have the model, or speaks another contract. */
+  mismatch = false;
+  /** The reason why the newest check failed, for operators; undefined when it passed. */
+  failure: string | undefined;
   #lastStatus: HealthCheckResponse_ServingStatus | undefined;
   /** Whether the node answered the newest check, with any result. */
-  #answers = false;
+  answers = false;
   /** Incremented to invalidate answers still in flight. */
   #epoch = 0;
   #cancelRewatch: () => void = () => {};
@@ -148,22 +150,8 @@ export class HealthChecker {
     return this.#state.healthy;
   }
 
-  /** Whether the node does not have the model, or speaks another contract. */
-  get mismatch(): boolean {
-    return this.#mismatch;
-  }
-
-  /** The reason why the newest check failed, for operators; undefined when it passed. */
-  get failure(): string | undefined {
-    return this.#failure;
-  }
-
   get refusing(): boolean {
     return this.#lastStatus !== undefined && this.#lastStatus !== HealthCheckResponse_ServingStatus.SERVING;
-  }
-
-  get answers(): boolean {
-    return this.#answers;
   }
 
   start(): void {
@@ -221,7 +209,7 @@ export class HealthChecker {
 
   #reported(now: HealthCheckResponse_ServingStatus): void {
     this.#lastStatus = now;
-    this.#answers = true;
+    this.answers = true;
     if (now === HealthCheckResponse_ServingStatus.SERVING) {
       this.#passed();
     } else {
@@ -233,18 +221,18 @@ export class HealthChecker {
 
   #failNow(why: string): void {
     this.#epoch += 1;
-    this.#failure = why;
+    this.failure = why;
     this.#result(() => this.#state.failNow());
   }
 
   #fail(why: string): void {
-    this.#answers = false;
-    this.#failure = why;
+    this.answers = false;
+    this.failure = why;
     this.#result(() => this.#state.fail());
   }
 
   #pass(): void {
-    this.#failure = undefined;
+    this.failure = undefined;
     // The checks have their own connection: the one for calls may have been lost with the previous node.
     this.#options.endpoint.wire.warm();
     this.#result(() => this.#state.pass());
@@ -261,7 +249,7 @@ export class HealthChecker {
       if (epoch !== this.#epoch) return;
       if (answer.kind === "unreachable") return this.#fail(healthFailure(answer.error));
       this.#compatible = this.#hasModel(answer);
-      this.#mismatch = !this.#compatible;
+      this.mismatch = !this.#compatible;
       this.#pass();
     });
   }
@@ -273,7 +261,7 @@ export class HealthChecker {
       if (this.#closed || this.#watch !== watch || answer.kind === "unreachable") return;
       if (answer.kind === "described" && answer.models.length === 0) return;
       this.#result(() => {
-        this.#mismatch = !this.#hasModel(answer);
+        this.mismatch = !this.#hasModel(answer);
       });
     });
   }

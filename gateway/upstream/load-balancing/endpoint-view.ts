@@ -18,9 +18,7 @@ export type EndpointView = {
   readonly running: number;
   /** The number of calls in the node's own queue, as the node reported; 0 where it reports none. */
   readonly waiting: number;
-  /**
-   * The mean of running and waiting calls over the last minutes of the node's reports; nearly the same on all gateways.
-   */
+  /** The mean of running and waiting calls over the last minutes, as reported; nearly the same on all gateways. */
   readonly meanRequests: number;
   /** The share of the node's KV cache that running calls hold, 0 to 1, as the node reported. */
   readonly kvUse: number;
@@ -28,34 +26,19 @@ export type EndpointView = {
   readonly slots: number;
   /** The relative share of requests, Envoy's `load_balancing_weight`; above 0. */
   readonly weight: number;
-  /**
-   * Monotonic milliseconds at which the endpoint last became available; undefined when it was available from the
-   * beginning.
-   */
+  /** Monotonic milliseconds at which the endpoint last became available; undefined if it was from the beginning. */
   readonly healthySinceMs: number | undefined;
-  /**
-   * The prompt tokens that the node has yet to prefill, for each of its data-parallel ranks: the larger of this gateway's
-   * ledger and the node's report.
-   */
+  /** The prompt tokens to prefill, for each data-parallel rank: the larger of this gateway's ledger and the report. */
   readonly outstandingPrefillTokens: number;
-  /**
-   * The number of gateways that send requests to the node, including this one, as the node reported; 0 or 1 where no
-   * other is reported.
-   */
+  /** The number of gateways that send requests to the node, as it reported; 0 or 1 where no other is reported. */
   readonly gateways: number;
   /** The node's prefill speed in tokens per second; above 0. */
   readonly prefillTokensPerSecond: number;
   /** The decode speed of one generation on the node, in tokens per second, above 0; undefined where not reported. */
   readonly decodeTokensPerSecond: number | undefined;
-  /**
-   * The time for which the node's cache kept unused prefixes before it evicted them, in milliseconds, as the node
-   * reported; undefined where the node does not report it or has evicted nothing.
-   */
+  /** Milliseconds for which the cache kept unused prefixes, as reported; undefined before its first eviction. */
   readonly retentionMs: number | undefined;
-  /**
-   * Monotonic milliseconds of the last use of the prefixes evicted most recently: prefixes used later are still cached.
-   * Undefined where the node does not report it or has evicted nothing.
-   */
+  /** Monotonic milliseconds of the last use of the prefixes evicted most recently: later used ones are still cached. */
   readonly evictedBeforeMs: number | undefined;
   /** When the node's process began to serve, in wall-clock milliseconds, or 0: with another value its cache is empty. */
   readonly startedAtMs: number;

@@ -7,7 +7,6 @@ import type { PrefixIndex } from "./prefix-index.ts";
 import type { Route } from "./route.ts";
 import type { WorkLedger } from "./work-ledger.ts";
 
-/** The parts of a cluster and of the gateway that a policy uses. */
 export type PolicyParts = {
   readonly prefixes: PrefixIndex;
   /** The prefill work on all endpoints, of all clusters: a node prefills for all its models in one queue. */
@@ -47,7 +46,6 @@ export type NoteSink = { cached(note: CacheNote): void };
  * not used.
  */
 export type Placement = {
-  /** Called when the call is sent to the endpoint. */
   begin(): void;
   /**
    * Called with the events of one message from the engine: cached tokens, progress and speed of the prefill. `notes`

@@ -48,15 +48,11 @@ export class Announcements implements AnnouncedPrefixes {
   readonly #most: number;
   readonly #holders = new Map<string, readonly AnnouncedPrefix[]>();
   readonly #announcers = new Map<string, Announcer>();
-  #size = 0;
+  /** The number of stored prefixes, each counted once per endpoint that holds it. */
+  size = 0;
 
   constructor(most = MAX_ANNOUNCED) {
     this.#most = most;
-  }
-
-  /** The number of stored prefixes, each counted once per endpoint that holds it. */
-  get size(): number {
-    return this.#size;
   }
 
   holders(digest: string): readonly AnnouncedPrefix[] {
@@ -89,9 +85,9 @@ export class Announcements implements AnnouncedPrefixes {
 
   #hold(digest: string, holder: AnnouncedPrefix, { digests }: Announcer): void {
     if (!digests.has(digest)) {
-      if (this.#size >= this.#most) return;
+      if (this.size >= this.#most) return;
       digests.add(digest);
-      this.#size += 1;
+      this.size += 1;
     }
     const others = this.holders(digest).filter(({ address }) => address !== holder.address);
     this.#holders.set(digest, [...others, holder]);
@@ -99,7 +95,7 @@ export class Announcements implements AnnouncedPrefixes {
 
   #drop(digest: string, from: string, { digests }: Announcer): void {
     if (!digests.delete(digest)) return;
-    this.#size -= 1;
+    this.size -= 1;
     const others = this.holders(digest).filter(({ address }) => address !== from);
     if (others.length > 0) this.#holders.set(digest, others);
     else this.#holders.delete(digest);

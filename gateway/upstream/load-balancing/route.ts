@@ -25,7 +25,6 @@ export type Route = {
   readonly ttlMs: number | undefined;
 };
 
-/** The inputs of a route, beside hints. */
 export type Routed = Omit<Route, "affinityKey"> & {
   readonly tenant: string;
   /** The digest of the caller's own cache key; empty where the caller gave none. */

@@ -12,7 +12,6 @@ export class WorkLedger {
   readonly #speeds = new Map<string, number>();
   #sumOfSpeeds = 0;
 
-  /** Returns the tokens that this gateway has sent to an endpoint and that are not yet prefilled. */
   outstanding(address: string): number {
     return this.#outstanding.get(address) ?? 0;
   }

@@ -29,7 +29,8 @@ type CountedShare = "budget" | "recovery";
 export class RetryBudget {
   readonly #percent: number;
   readonly #active = { budget: 0, recovery: 0 };
-  #overflows = 0;
+  /** The number of retries refused by the budget: Envoy's `upstream_rq_retry_overflow`. */
+  overflows = 0;
 
   constructor(percent: number) {
     this.#percent = percent;
@@ -44,16 +45,11 @@ export class RetryBudget {
     return this.#active.recovery;
   }
 
-  /** The number of retries refused by the budget: Envoy's `upstream_rq_retry_overflow`. */
-  get overflows(): number {
-    return this.#overflows;
-  }
-
   /** Takes a share until `free`; false where there is none. `activeAndPending` includes retries. */
   take(share: CountedShare, activeAndPending: number): boolean {
     const most = Math.max(MIN_RETRY_CONCURRENCY, Math.floor((this.#percent * activeAndPending) / 100));
     if (share === "budget" && this.#active.budget >= most) {
-      this.#overflows += 1;
+      this.overflows += 1;
       return false;
     }
     this.#active[share] += 1;

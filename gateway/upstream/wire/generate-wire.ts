@@ -51,7 +51,6 @@ export type WireCall = {
   resume(): void;
 };
 
-/** Sends Generate calls to one endpoint. */
 export interface GenerateWire {
   /** Connects where there is no connection. Called at the first use, and after every passed health check. */
   warm(): void;

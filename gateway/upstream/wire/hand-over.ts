@@ -20,7 +20,6 @@ export type HandOverOptions = {
 export type HandOverWatch = {
   /** Called when encoding and writing of the message begins: a big one may have waited for others. */
   handOverBegun(): void;
-  /** Called when the connection has taken the whole message. */
   handedOver(): void;
 };
 

@@ -26,8 +26,8 @@ export class Http2Call implements WireCall, StreamListener {
   readonly #onSilent: (connection: Http2Connection) => void;
   readonly #cutter: MessageCutter;
   readonly #stopDeadline: () => void;
-  /** The request to send; released with the message, to which this is the only reference. */
-  #request: WireRequest | undefined;
+  /** The request to send, released with its message, to which this is the only reference. */
+  request: WireRequest | undefined;
   #stream: Http2Stream | undefined;
   #connection: Http2Connection | undefined;
   #paused = false;
@@ -38,7 +38,7 @@ export class Http2Call implements WireCall, StreamListener {
 
   constructor(options: Http2CallOptions) {
     const { request, listener, maxMessageBytes, clock } = options;
-    this.#request = request;
+    this.request = request;
     this.#listener = listener;
     this.#maxMessageBytes = maxMessageBytes;
     this.#onSilent = options.onSilent;
@@ -51,21 +51,16 @@ export class Http2Call implements WireCall, StreamListener {
     return this.#stream !== undefined;
   }
 
-  /** The request to send; undefined once the message is sent, or the call has ended. */
-  get request(): WireRequest | undefined {
-    return this.#request;
-  }
-
   /** Opens a stream on the connection with this header block, and sends the message at its turn. */
   begin(connection: Http2Connection, block: Buffer): void {
     this.#connection = connection;
     const stream = connection.open(block, this);
     this.#stream = stream;
     if (this.#paused) stream.pause();
-    if (!this.#request) return;
-    const { message, handOver } = this.#request;
+    if (!this.request) return;
+    const { message, handOver } = this.request;
     const { byteLength } = message;
-    this.#request = undefined;
+    this.request = undefined;
     // The only closure here: another one that lives as long as the call would retain the message.
     handOver.begin(() => {
       const pieces = byteLength <= COPIED_BYTES ? [framed(message)] : [prefixOf(byteLength), message];
@@ -129,7 +124,7 @@ export class Http2Call implements WireCall, StreamListener {
     if (this.#over) return;
     this.#over = true;
     this.#cutter.over = true;
-    this.#request = undefined;
+    this.request = undefined;
     this.#stopDeadline();
     // Does nothing for a stream that has ended.
     this.#stream?.cancel();

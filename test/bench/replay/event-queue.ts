@@ -26,7 +26,7 @@ export class EventQueue implements Clock {
     };
   }
 
-  /** Runs what is due, and what each callback resolves, one after the other. */
+  /** Runs the callbacks that are due, and everything that each resolves, one after the other. */
   async runUntil(endMs: number): Promise<void> {
     for (let next = this.#entries.at(-1); next && next.atMs <= endMs; next = this.#entries.at(-1)) {
       this.#entries.pop();

@@ -1,6 +1,5 @@
 import { describe, expect, test } from "vitest";
 import { EngineError } from "../../../engine/errors.ts";
-import { ReasoningEffort, ReasoningMode } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { serviceOfFile } from "../../support/gateway/scripted-service.ts";
 import { expectErrorA } from "../../support/http/error-reply.ts";
 import { outline } from "../../support/requests/outline.ts";
@@ -27,7 +26,6 @@ const REFUSED: readonly Refusal[] = [
   ["case 28: empty messages", { messages: [] }, "empty_array", "messages"],
   ["case 29: an unknown role", { messages: [{ role: "foo", content: "x" }] }, "invalid_value", "messages[0].role"],
   ["case 31a: max_tokens 0", { max_tokens: 0 }, "integer_below_min_value", "max_tokens"],
-  ["case 31b: max_tokens 1.5", { max_tokens: 1.5 }, "invalid_type", "max_tokens"],
   ["case 33a: temperature -0.1", { temperature: -0.1 }, "decimal_below_min_value", "temperature"],
   ["case 33b: temperature 2.1", { temperature: 2.1 }, "decimal_above_max_value", "temperature"],
   ["case 34: top_p 1.1", { top_p: 1.1 }, "decimal_above_max_value", "top_p"],
@@ -48,24 +46,12 @@ const REFUSED: readonly Refusal[] = [
     "tools[0].type",
   ],
   [
-    "case 41b: a tool whose parameters are no object",
-    { tools: [{ type: "function", function: { name: "read", parameters: "x" } }] },
-    "invalid_type",
-    "tools[0].function.parameters",
-  ],
-  [
     "case 43a: a choice of a function that is not there",
     { tools: [tool], tool_choice: { type: "function", function: { name: "write" } } },
     "invalid_value",
     "tool_choice",
   ],
   ["case 43b: a required tool without tools", { tool_choice: "required" }, "invalid_value", "tool_choice"],
-  [
-    "case 44b: a call without its tool message",
-    { messages: [user, calling, user] },
-    "invalid_value",
-    "messages[2].role",
-  ],
   [
     "case 44: a tool message for an unknown call",
     { messages: [user, calling, { ...answered, tool_call_id: "call_9" }] },
@@ -106,34 +92,17 @@ test("case 25: a model of the catalog without access for the key is 404", async 
 });
 
 const ACCEPTED: readonly (readonly [name: string, fields: object, engineSees: object])[] = [
-  ["case 31c: max_tokens 1", { max_tokens: 1 }, { maxOutputTokens: 1 }],
-  ["case 31d: max_tokens null is absent", { max_tokens: null }, { maxOutputTokens: undefined }],
   [
     "case 32: max_completion_tokens wins over max_tokens",
     { max_completion_tokens: 7, max_tokens: 99 },
     { maxOutputTokens: 7 },
   ],
-  ["case 33c: temperature 0", { temperature: 0 }, { sampling: { temperature: 0 } }],
-  ["case 33d: temperature 2", { temperature: 2 }, { sampling: { temperature: 2 } }],
-  ["case 34b: top_p 1", { top_p: 1 }, { sampling: { topP: 1 } }],
   [
     "case 35b: a cache key of 512 characters becomes a digest",
     { prompt_cache_key: "k".repeat(512) },
     { cache: { affinityKey: expect.stringMatching(/^(?!k+$).+/) } },
   ],
-  ["case 36b: cache_ttl 30m", { cache_ttl: "30m" }, { cache: { ttl: { seconds: 1_800 } } }],
-  [
-    "case 37b: reasoning.effort low",
-    { reasoning: { effort: "low" } },
-    { reasoning: { mode: ReasoningMode.ENABLED, effort: ReasoningEffort.LOW } },
-  ],
-  [
-    "case 38b: reasoning_effort high",
-    { reasoning_effort: "high" },
-    { reasoning: { mode: ReasoningMode.ENABLED, effort: ReasoningEffort.HIGH } },
-  ],
   ["case 39: an unknown field is tolerated", { foo: 1 }, { model: "svc-qwen" }],
-  ["case 40b: one choice", { n: 1 }, { model: "svc-qwen" }],
   [
     "case 41c (decision 22, not 400): a tool without parameters takes none",
     { tools: [{ type: "function", function: { name: "now" } }] },
@@ -141,7 +110,6 @@ const ACCEPTED: readonly (readonly [name: string, fields: object, engineSees: ob
   ],
   ["case 42: no tools with tool_choice auto", { tools: [], tool_choice: "auto" }, { tools: [], toolChoice: undefined }],
   ["case 48a: an empty stop is none", { stop: "" }, { sampling: { stop: [] } }],
-  ["case 48b: two stops", { stop: ["a", "b"] }, { sampling: { stop: ["a", "b"] } }],
   ["case 48c: a null stop is none", { stop: null }, { sampling: { stop: [] } }],
 ];
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { FinishReason, ReasoningEffort } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { FinishReason } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { modelWrites } from "../../support/engine/model-writes.ts";
 import {
   blockEnd,
@@ -273,26 +273,10 @@ test.each(["GET", "DELETE"])("case 122: %s of a response is 404, as none is stor
   await expectErrorA(response, 404, "unknown_url", null);
 });
 
-test("limits of hosted tools and a tier are accepted without effect", async () => {
-  const fields = { max_tool_calls: 5, service_tier: "flex", stream_options: { include_obfuscation: true } };
-  expect(await service.reply(RESPONSES, fields)).toMatchObject({ max_tool_calls: 5, service_tier: "default" });
-});
-
 test("the reply shows the engine's sampling", async () => {
   const sampling = { temperature: 0.7, topP: 0.8, stop: [], logitBias: {} };
   service.play(() => [[started({ sampling }), finished()]]);
   expect(await service.reply(RESPONSES, { temperature: 0.7 })).toMatchObject({ temperature: 0.7, top_p: 0.8 });
-});
-
-test("penalties reach the engine, and the reply repeats them", async () => {
-  const fields = { presence_penalty: 0.5, frequency_penalty: -0.25 };
-  expect(await service.reply(RESPONSES, fields)).toMatchObject(fields);
-  expect(service.lastRequest().sampling).toMatchObject({ presencePenalty: 0.5, frequencyPenalty: -0.25 });
-});
-
-test("case 37c: reasoning.effort reaches the engine from this format too", async () => {
-  await service.reply(RESPONSES, { reasoning: { effort: "high" } });
-  expect(service.lastRequest().reasoning?.effort).toBe(ReasoningEffort.HIGH);
 });
 
 test("case 92d: a full window is incomplete for max_output_tokens", async () => {

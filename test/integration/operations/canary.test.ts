@@ -120,15 +120,7 @@ async function run(leaky: (text: string, log: pino.Logger) => void) {
   const collector = await OtlpCollector.start();
   stops.push(() => collector.stop());
   const tracing = { otlpEndpoint: `${collector.url}/`, samplingRatio: 1 };
-  const clusters = CATALOG.map(({ id }) => ({
-    model: id,
-    endpoints: [{ address: engine.address }],
-    // A lost answer fails at once.
-    outlierDetection: { consecutiveGatewayFailure: 0 },
-    circuitBreakers: { noEndpointHoldMs: 0 },
-  }));
-  const settings = { clusters, maxBodyBytes: 128 * 1024, timeouts: { pendingTimeoutMs: 500 }, tracing };
-  const gateway = await startGateway([engine.address], settings);
+  const gateway = await startGateway([engine.address], { maxBodyBytes: 128 * 1024, tracing });
   stops.push(() => gateway.stop());
   registerClusterGauges(gateway.stats.registry, gateway.clusters);
 

@@ -7,10 +7,8 @@ import { HealthCheckResponse_ServingStatus as Serving } from "../../../proto/gen
 import { HealthNode } from "../../support/engine/health-node.ts";
 import type { Script } from "../../support/engine/scripted-backend.ts";
 import { type RunningEngine, startEngine } from "../../support/engine/start-engine.ts";
-import { blockEnd, delta, finished, started, textAnswer, textStart } from "../../support/events/events.ts";
-import { gate } from "../../support/gate.ts";
+import { textAnswer } from "../../support/events/events.ts";
 import { type RunningGateway, startGateway } from "../../support/gateway/start-gateway.ts";
-import { readBody } from "../../support/http/read-until.ts";
 import { MINIMAL } from "../../support/requests/minimal-bodies.ts";
 import { until } from "../../support/until.ts";
 
@@ -30,17 +28,6 @@ function keep<T extends { stop(): unknown }>(one: T): T {
 
 const engine = async (script: Script, port = 0) => keep(await startEngine(script, { port }));
 const hello: Script = () => [textAnswer("Hello.")];
-
-/** An answer that begins, and continues when the gate opens. */
-function held(): { script: Script; open: () => void } {
-  const { passed, open } = gate();
-  const script: Script = async function* () {
-    yield [started(), textStart(0), delta(0, "first ")];
-    await passed;
-    yield [delta(0, "last"), blockEnd(0), finished()];
-  };
-  return { script, open };
-}
 
 function healthOf(gateway: RunningGateway, address: string): string | undefined {
   return gateway.clusters.cluster(MODEL)?.member(address)?.healthText(performance.now());
@@ -119,33 +106,6 @@ describe("a file of endpoints", () => {
     expect(failed).toEqual([]);
     expect(asked).toBeGreaterThan(20);
     expect(gateway.clusters.endpoints.map(({ activeRequests }) => activeRequests)).toEqual([0, 0]);
-  });
-
-  test("may remove an endpoint that streams: its channel closes after the end of the stream", async () => {
-    const { script, open } = held();
-    const one = await engine(script);
-    const two = await engine(hello);
-    const file = await endpointFile();
-    await file.list(one);
-    const gateway = keep(await startGateway([one.address], { clusters: file.clusters }));
-    const [leaving] = gateway.clusters.endpoints;
-    const response = await gateway.post(PATH, { ...MINIMAL[PATH], model: MODEL, stream: true });
-    const body = readBody(response);
-    await body.until((text) => text.includes("first "));
-
-    await file.list(two);
-    await becomes(gateway, two.address, "healthy");
-    await until(() => CATALOG.every(({ id }) => !gateway.clusters.cluster(id)?.member(one.address)), "it has left");
-    expect(gateway.clusters.endpoints).toContain(leaving);
-    expect(leaving?.activeRequests).toBe(1);
-    const other = await gateway.post(PATH, { ...MINIMAL[PATH], model: MODEL });
-    expect(await other.text()).toContain("Hello.");
-
-    open();
-    const text = await body.toEnd();
-    expect(text).toContain("last");
-    expect(text).toContain("[DONE]");
-    await until(() => !gateway.clusters.endpoints.some((endpoint) => endpoint === leaving), "it is closed");
   });
 });
 

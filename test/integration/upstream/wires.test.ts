@@ -72,10 +72,9 @@ function caller(wire: "grpc" | "fast", address: string) {
   closing.push(() => endpoint.close());
   return {
     endpoint,
-    send(timeoutMs = 60_000, bytes = 10) {
+    send(timeoutMs = 60_000, bytes = 10, leave = new AbortController()) {
       const texts: string[] = [];
       let flow: Flow | undefined;
-      const leave = new AbortController();
       const failure = callGenerate(
         {
           endpoint,
@@ -222,6 +221,13 @@ describe.each(["grpc", "fast"] as const)("over %s", (wire) => {
     await left.outcome;
     await until(() => codes.length === 2, "the node knows");
     expect(codes).toEqual([constants.NGHTTP2_CANCEL, constants.NGHTTP2_CANCEL]);
+  });
+
+  test("a call whose caller has left before it is opened ends, too", async () => {
+    const leave = new AbortController();
+    leave.abort();
+    const { address } = await peer(whole);
+    expect(await caller(wire, address).send(60_000, 10, leave).outcome).toBe("upstream_internal");
   });
 
   test("after a GOAWAY running calls continue, and new ones use another connection", async () => {

@@ -9,18 +9,24 @@ export type Auth = { readonly authorization: string };
 /** Makes a key with these limits; resolves when the gateway applies them. */
 export async function keyWith(gateway: RunningGateway, limits: KeyLimits, quota: KeyQuota = {}): Promise<Auth> {
   const key = await gateway.createKey("--name", "limited", "--models", "*");
+  await setLimits(gateway, key, limits, quota);
+  return { authorization: `Bearer ${key}` };
+}
+
+/** Replaces the limits of a key; resolves when the gateway applies them. */
+export async function setLimits(gateway: RunningGateway, key: string, limits: KeyLimits, quota: KeyQuota = {}) {
   const id = idOfKey(key) ?? "";
-  await updateKeyFile(
+  const revision = await updateKeyFile(
     gateway.keyFile,
     false,
     (set) => {
-      const keys = set.keys.map((one) => (one.id === id ? { ...one, limits, quota, revision: 2 } : one));
-      return { set: { ...set, keys }, value: undefined };
+      const next = set.revision + 1;
+      const keys = set.keys.map((one) => (one.id === id ? { ...one, limits, quota, revision: next } : one));
+      return { set: { ...set, keys }, value: next };
     },
     new AbortController().signal,
   );
-  await becomes(async () => gateway.keys.byId(id)?.revision === 2, "the key is known");
-  return { authorization: `Bearer ${key}` };
+  await becomes(async () => gateway.keys.byId(id)?.revision === revision, "the key is known");
 }
 
 export function limitHeaders(response: Response): Record<string, string> {

@@ -41,94 +41,6 @@ const chatml = (thinks: boolean): string => `
 {%- endfor %}
 {%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{% if enable_thinking is defined and enable_thinking is false %}{{- '<think>\\n\\n</think>\\n\\n' }}{% endif %}{% endif %}`;
 
-/** Tools and calls, member by member, between XML-like marks. */
-const functionMarks = (thinks: boolean): string => `
-{%- macro extras(map, known) %}{% if map is mapping %}{% for key in map if key not in known %}
-{{- '\\n<' ~ key ~ '>' ~ (map[key] | tojson | safe if map[key] is mapping or (map[key] is sequence and map[key] is not string) else map[key] | string) ~ '</' ~ key ~ '>' }}
-{%- endfor %}{% endif %}{% endmacro %}
-{%- if messages[0]["role"] == "system" %}{% set opening = messages[0]["content"] %}{% set rest = messages[1:] %}{% else %}{% set rest = messages %}{% endif %}
-{%- if opening is defined %}{{- "<|im_start|>system\\n" + opening }}{% elif tools is iterable and tools | length > 0 %}{{- "<|im_start|>system\\nTools follow." }}{% endif %}
-{%- if tools is iterable and tools | length > 0 %}
-  {{- "\\n<tools>" }}
-  {%- for tool in tools %}
-    {%- if tool.function is defined %}{% set tool = tool.function %}{% endif %}
-    {{- "\\n<function>\\n<name>" ~ tool.name ~ "</name>" }}
-    {%- if tool.description is defined %}{{- '\\n<description>' ~ (tool.description | trim) ~ '</description>' }}{% endif %}
-    {{- '\\n<parameters>' }}
-    {%- if tool.parameters is defined and tool.parameters is mapping and tool.parameters.properties is defined and tool.parameters.properties is mapping %}
-      {%- for name, fields in tool.parameters.properties | items %}
-        {{- '\\n<parameter>\\n<name>' ~ name ~ '</name>' }}
-        {%- if fields.type is defined %}{{- '\\n<type>' ~ (fields.type | string) ~ '</type>' }}{% endif %}
-        {{- extras(fields, ['name', 'type']) }}{{- '\\n</parameter>' }}
-      {%- endfor %}
-    {%- endif %}
-    {{- extras(tool.parameters, ['type', 'properties']) }}{{- '\\n</parameters>\\n</function>' }}
-  {%- endfor %}
-  {{- "\\n</tools>" }}
-{%- endif %}
-{%- if opening is defined or (tools is iterable and tools | length > 0) %}{{- '<|im_end|>\\n' }}{% endif %}
-{%- for m in rest %}
-  {%- if m.role == "assistant" %}
-    {{- '<|im_start|>assistant\\n' }}
-    {%- if ${thinks} and m.reasoning_content %}{{- '<think>\\n' + m.reasoning_content | trim + '\\n</think>\\n\\n' }}{% endif %}
-    {{- m.content | trim }}
-    {%- for call in m.tool_calls or [] %}
-      {{- '\\n<tool_call>\\n<function=' + call.function.name + '>\\n' }}
-      {%- for name, value in call.function.arguments | items %}
-        {{- '<parameter=' + name + '>\\n' }}
-        {%- set value = value | tojson | safe if value is mapping or (value is sequence and value is not string) else value | string %}
-        {{- value }}{{- '\\n</parameter>\\n' }}
-      {%- endfor %}
-      {{- '</function>\\n</tool_call>' }}
-    {%- endfor %}
-    {{- '<|im_end|>\\n' }}
-  {%- elif m.role == "tool" %}
-    {%- if loop.previtem and loop.previtem.role != "tool" %}{{- '<|im_start|>user' }}{% endif %}
-    {{- '\\n<tool_response>\\n' }}{{ m.content }}{{- '\\n</tool_response>' }}
-    {%- if loop.last or loop.nextitem.role != "tool" %}{{- '<|im_end|>\\n' }}{% endif %}
-  {%- else %}{{- '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}{% endif %}
-{%- endfor %}
-{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{% if ${thinks} %}{{- '<think>\\n' if enable_thinking else '<think>\\n\\n</think>\\n\\n' }}{% endif %}{% endif %}`;
-
-const argumentPairs = (between: string): string => `[gMASK]<sop>
-{%- if tools -%}<|system|>
-Tools:
-<tools>
-{% for tool in tools %}
-{{ tool | tojson(ensure_ascii=False) }}
-{% endfor %}
-</tools>
-{%- endif -%}
-{%- macro seen(content) -%}
-  {%- if content is string -%}{{- content }}
-  {%- elif content is iterable and content is not mapping -%}{%- for item in content -%}{{- item.text if item is mapping else item }}{%- endfor -%}
-  {%- else -%}{{- content }}{%- endif -%}
-{%- endmacro -%}
-{%- set ns = namespace(user=-1) %}
-{%- for m in messages %}{% if m.role == 'user' %}{% set ns.user = loop.index0 -%}{% endif %}{%- endfor %}
-{% for m in messages %}
-{%- if m.role == 'user' -%}<|user|>
-{{ seen(m.content) }}
-{{- '/nothink' if (enable_thinking is defined and not enable_thinking and not seen(m.content).endswith("/nothink")) else '' -}}
-{%- elif m.role == 'assistant' -%}<|assistant|>
-{%- set thought = '' %}{% set content = seen(m.content) %}
-{%- if m.reasoning_content is string %}{% set thought = m.reasoning_content %}{% endif %}
-{%- if loop.index0 > ns.user and thought -%}{{ '\\n<think>' + thought.strip() + '</think>' }}{%- else -%}{{ '\\n<think></think>' }}{%- endif -%}
-{%- if content.strip() -%}{{ '\\n' + content.strip() }}{%- endif -%}
-{% if m.tool_calls %}{% for call in m.tool_calls %}{% set call = call.function %}
-{{ '\\n<tool_call>' + call.name }}
-{%- set given = call.arguments %}
-{% for k, v in given.items() %}${between}<arg_key>{{ k }}</arg_key>${between}<arg_value>{{ v | tojson(ensure_ascii=False) if v is not string else v }}</arg_value>
-{%- endfor -%}${between}</tool_call>{% endfor %}{% endif %}
-{%- elif m.role == 'tool' -%}
-{%- if loop.first or (messages[loop.index0 - 1].role != "tool") %}{{- '<|observation|>' }}{% endif %}
-{{- '\\n<tool_response>\\n' }}{{- m.content }}{{- '\\n</tool_response>' }}
-{%- elif m.role == 'system' -%}<|system|>
-{{ seen(m.content) }}
-{%- endif -%}
-{%- endfor -%}
-{%- if add_generation_prompt -%}<|assistant|>{{- '\\n<think></think>' if (enable_thinking is defined and not enable_thinking) else '' -}}{%- endif -%}`;
-
 /** Marks with bars, and calls with arguments as text, optionally in a code block. */
 const bars = (open: string, close: string): string => `
 {%- if not add_generation_prompt is defined %}{% set add_generation_prompt = false %}{% endif %}
@@ -160,33 +72,6 @@ const bars = (open: string, close: string): string => `
 {%- endfor -%}
 {%- if add_generation_prompt and ns.is_last_user %}{{- '<｜Assistant｜>' }}{% if not thinking %}{{- '</think>' }}{% else %}{{- '<think>' }}{% endif %}{% endif %}`;
 
-/** Calls whose arguments state whether they are texts, with `gap` in all marks. */
-const typedArguments = (block: string, gap = ""): string => `
-{{- bos_token -}}
-{%- macro pair(key, value) -%}
-<｜DSML｜${gap}parameter name="{{ key }}" string="{{ 'true' if value is string else 'false' }}">{{ value if value is string else value | tojson }}</｜DSML｜${gap}parameter>
-{% endmacro -%}
-{%- for m in messages -%}
-  {%- if m.role == 'system' -%}{{ m.content }}
-  {%- elif m.role == 'user' -%}{{ '<｜User｜>' ~ m.content }}
-  {%- elif m.role == 'tool' -%}{{ '<｜User｜>' if loop.previtem.role != 'tool' }}{{ '<tool_result>' ~ m.content ~ '</tool_result>' }}
-  {%- else -%}
-    {{- '<｜Assistant｜>' ~ ('<think>' ~ m.reasoning_content if m.reasoning_content else '') ~ '</think>' ~ m.content -}}
-    {%- if m.tool_calls -%}
-<｜DSML｜${gap}${block}>
-{% for call in m.tool_calls -%}
-<｜DSML｜${gap}invoke name="{{ call.function.name }}">
-{% for key, value in call.function.arguments.items() %}{{ pair(key, value) }}{% endfor -%}
-</｜DSML｜${gap}invoke>
-{% endfor -%}
-</｜DSML｜${gap}${block}>
-    {%- endif -%}
-    {{- eos_token -}}
-  {%- endif -%}
-{%- endfor -%}
-{%- if tools %}{{ '\\n' ~ tools | map(attribute='function') | map('tojson') | join('\\n') }}{% endif -%}
-{%- if add_generation_prompt %}{{ '<｜Assistant｜>' ~ ('<think>' if enable_thinking else '</think>') }}{% endif -%}`;
-
 /** Sections of calls, numbered by their ids. */
 const sections = (thinks: boolean): string => `
 {%- macro named(m) -%}{{ m.get('name') or m.get('role') }}{%- endmacro -%}
@@ -213,60 +98,6 @@ const sections = (thinks: boolean): string => `
 {%- endfor -%}
 {%- endfor -%}
 {%- if add_generation_prompt -%}<|im_assistant|>assistant<|im_middle|>{%- endif -%}`;
-
-/** Tags with attributes, typed arguments, and sorted schemas written by a recursive macro. */
-const openTags = `
-{%- macro attribute(value) -%}{{- value | string | replace('&', '&amp;') | replace('"', '&quot;') -}}{%- endmacro -%}
-{%- macro tag(name, pairs=[]) -%}{{- '<|open|>' + name -}}{%- for pair in pairs -%}{{- ' ' + pair[0] + '="' -}}{{- attribute(pair[1]) -}}{{- '"' -}}{%- endfor -%}{{- '<|sep|>' -}}{%- endmacro -%}
-{%- macro sorted(value) -%}
-  {%- if value is mapping -%}{{- '{' -}}{%- for key, item in value | dictsort -%}{{- ',' if not loop.first -}}{{- key | tojson -}}{{- ':' -}}{{- sorted(item) -}}{%- endfor -%}{{- '}' -}}
-  {%- elif value is string or value is number or value is boolean or value is none -%}{{- value | tojson(ensure_ascii=false) -}}
-  {%- else -%}{{- '[' -}}{%- for item in value -%}{{- ',' if not loop.first -}}{{- sorted(item) -}}{%- endfor -%}{{- ']' -}}{%- endif -%}
-{%- endmacro -%}
-{%- macro kind(value) -%}
-  {%- if value is boolean -%}boolean{%- elif value is none -%}null{%- elif value is number -%}number{%- elif value is string -%}string{%- elif value is mapping -%}object{%- else -%}array{%- endif -%}
-{%- endmacro -%}
-{%- if tools -%}{{- tag('message', [('role', 'system'), ('type', 'tools')]) + sorted(tools) + '<|close|>message<|sep|>' -}}{%- endif -%}
-{%- for m in messages -%}
-  {{- tag('message', [('role', m.role)]) -}}
-  {%- if m.role == 'assistant' and m.get('reasoning_content') -%}{{- tag('think') + m.reasoning_content | trim + '<|close|>think<|sep|>' -}}{%- endif -%}
-  {{- m.get('content', '') -}}
-  {%- for call in m.get('tool_calls') or [] -%}
-    {{- tag('call', [('tool', call.function.name), ('index', loop.index)]) -}}
-    {%- for key, value in call.function.arguments.items() -%}
-      {{- tag('argument', [('key', key), ('type', kind(value))]) -}}{{- value if value is string else value | tojson -}}{{- '<|close|>argument<|sep|>' -}}
-    {%- endfor -%}
-    {{- '<|close|>call<|sep|>' -}}
-  {%- endfor -%}
-  {{- '<|close|>message<|sep|>' -}}
-{%- endfor -%}
-{%- if add_generation_prompt -%}{{- tag('message', [('role', 'assistant')]) -}}{%- endif -%}`;
-
-/** Headers with the date, tools before the first user message, and one call per turn. */
-const headers = `{{- bos_token }}
-{%- if custom_tools is defined %}{% set tools = custom_tools %}{% endif %}
-{%- if not date_string is defined %}{% set date_string = strftime_now("%d %b %Y") %}{% endif %}
-{%- if not tools is defined %}{% set tools = none %}{% endif %}
-{%- if messages[0]['role'] == 'system' %}{% set opening = messages[0]['content'] | trim %}{% set messages = messages[1:] %}{% else %}{% set opening = "" %}{% endif %}
-{{- "<|start_header_id|>system<|end_header_id|>\\n\\n" }}
-{%- if tools is not none %}{{- "Environment: ipython\\n" }}{% endif %}
-{{- "Today is " + date_string + "\\n\\n" }}{{- opening }}{{- "<|eot_id|>" }}
-{%- if not tools is none %}
-  {%- if messages | length != 0 %}{% set asked = messages[0]['content'] | trim %}{% set messages = messages[1:] %}{% else %}{{- raise_exception("There is no user's message for the tools.") }}{% endif %}
-  {{- '<|start_header_id|>user<|end_header_id|>\\n\\n' -}}
-  {%- for t in tools %}{{- t | tojson(indent=4) }}{{- "\\n\\n" }}{% endfor %}{{- asked + "<|eot_id|>" }}
-{%- endif %}
-{%- for m in messages %}
-  {%- if not (m.role == 'tool' or 'tool_calls' in m) %}{{- '<|start_header_id|>' + m['role'] + '<|end_header_id|>\\n\\n' + m['content'] | trim + '<|eot_id|>' }}
-  {%- elif 'tool_calls' in m %}
-    {%- if not m.tool_calls | length == 1 %}{{- raise_exception("One call at a time.") }}{% endif %}
-    {%- set call = m.tool_calls[0].function %}
-    {{- '<|start_header_id|>assistant<|end_header_id|>\\n\\n' -}}{{- '{"name": "' + call.name + '", ' }}{{- '"parameters": ' }}{{- call.arguments | tojson }}{{- "}<|eot_id|>" }}
-  {%- else %}
-    {{- "<|start_header_id|>ipython<|end_header_id|>\\n\\n" }}{% if m.content is mapping or (m.content is iterable and m.content is not string) %}{{- m.content | tojson }}{% else %}{{- m.content }}{% endif %}{{- "<|eot_id|>" }}
-  {%- endif %}
-{%- endfor %}
-{%- if add_generation_prompt %}{{- '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}{% endif %}`;
 
 /** Alternating turns, tools before the last user message, and several forms of calls. */
 const brackets = (call: string, thinks: boolean): string => `
@@ -307,50 +138,6 @@ const brackets = (call: string, thinks: boolean): string => `
 
 const jsonCall = `{{- ("[TOOL_CALLS][" if loop.first else ", ") + (tool_call.function | tojson)[:-1] + ', "id": "' + tool_call.id + '"}' }}{% if loop.last %}{{- "]" }}{% endif %}`;
 const argsCall = `{{- "[TOOL_CALLS]" + tool_call.function.name + "[CALL_ID]" + tool_call.id + "[ARGS]" + (tool_call.function.arguments | tojson if tool_call.function.arguments is not string else tool_call.function.arguments) }}`;
-
-/** Calls between XML-like marks; `nested` writes values by a recursive macro and omits null. */
-const invoked = (nested: boolean, open: string, close: string, think: string): string => `
-{%- set ns_mark = ']<]minimax[>[' if ${nested} else '' -%}
-{%- macro xml(value) -%}
-  {%- if value is mapping -%}{%- for k, v in value.items() if v is not none -%}{{ ns_mark }}<{{ k }}>{{ xml(v) }}{{ ns_mark }}</{{ k }}>{%- endfor -%}
-  {%- elif value is iterable and value is not string -%}{%- for item in value -%}{{ ns_mark }}<item>{{ xml(item) }}{{ ns_mark }}</item>{%- endfor -%}
-  {%- elif value is none -%}
-  {%- elif value is boolean -%}{{ value | tojson }}
-  {%- else -%}{{ value }}{%- endif -%}
-{%- endmacro -%}
-{%- if messages and messages[0].role == "system" -%}{%- set opening = messages[0] -%}{%- set rest = messages[1:] -%}{%- else -%}{%- set opening = none -%}{%- set rest = messages -%}{%- endif -%}
-{{- ']~!b[' ~ ']~b]system\\n' ~ (opening.content if opening and opening.content else 'No words.') }}
-{%- if tools -%}{{- '\\n<tools>' }}{%- for tool in tools %}{{ '\\n<tool>' ~ tool.function | tojson(ensure_ascii=False) ~ '</tool>' }}{% endfor %}{{- '\\n</tools>' }}{%- endif -%}
-{{- '[e~[\\n' }}
-{%- set last = namespace(name=none, user=-1) -%}
-{%- for m in rest -%}{%- if m.role == 'user' -%}{%- set last.user = loop.index0 -%}{%- endif -%}{%- endfor -%}
-{%- for m in rest -%}
-  {%- if m.role == 'assistant' -%}
-    {{- ']~b]ai' ~ '\\n' }}
-    {%- if m.reasoning_content and loop.index0 > last.user -%}{{- '<${think}>\\n' ~ m.reasoning_content ~ '\\n</${think}>\\n\\n' }}{%- endif -%}
-    {%- if m.content -%}{{- m.content }}{%- endif -%}
-    {%- if m.tool_calls -%}
-      {{- '\\n' ~ ns_mark ~ '${open}\\n' }}
-      {%- for call in m.tool_calls -%}
-        {%- set call = call.function if call.function else call -%}
-        {{- ns_mark ~ '<invoke name="' ~ call.name ~ '">' }}
-        {%- if ${nested} -%}{{- xml(call.arguments) }}{%- else -%}
-          {%- for k, v in call.arguments.items() -%}{{- '\\n<parameter name="' ~ k ~ '">' }}{{- v | tojson(ensure_ascii=False) if v is not string else v }}{{- '</parameter>' }}{%- endfor -%}
-        {%- endif -%}
-        {{- '\\n' ~ ns_mark ~ '</invoke>\\n' }}
-      {%- endfor -%}
-      {{- ns_mark ~ '${close}' }}
-      {%- if m.tool_calls[-1] -%}{%- set last.name = m.tool_calls[-1].function.name -%}{%- endif -%}
-    {%- endif -%}
-    {{- '[e~[' ~ '\\n' }}
-  {%- elif m.role == 'tool' -%}
-    {%- if last.name is none -%}{{- raise_exception('A result without a call.') }}{%- endif -%}
-    {%- if loop.first or rest[loop.index0 - 1].role != 'tool' -%}{{- ']~b]tool' }}{%- endif -%}
-    {{- '\\n<response>' ~ m.content ~ '</response>' }}
-    {%- if loop.last or rest[loop.index0 + 1].role != 'tool' -%}{{- '[e~[\\n' -}}{%- endif -%}
-  {%- elif m.role == 'user' -%}{{- ']~b]user\\n' ~ m.content ~ '[e~[\\n' }}{%- endif -%}
-{%- endfor -%}
-{%- if add_generation_prompt -%}{{- ']~b]ai\\n<${think}>\\n' }}{%- endif -%}`;
 
 /** Messages under headers that name a channel; of the calls of a turn only the first is written. */
 const channels = `
@@ -451,30 +238,22 @@ const markedTexts = `
   {%- elif thinks -%}{{- '<|channel>thought\n' -}}{%- endif -%}
 {%- endif -%}`;
 
-/** A template in the form of each family's public one, by profile. */
+/**
+ * Templates in the forms of families' public ones, by profile: some for each rule about ids, arguments and reasoning of
+ * the history.
+ */
 export const PROFILE_SHAPES: Readonly<Record<string, string>> = {
   "deepseek-r1": bars("\\n```json\\n", "\\n```<｜tool▁call▁end｜>"),
   "deepseek-v3": bars("\\n```json\\n", "\\n```<｜tool▁call▁end｜>"),
   "deepseek-v3.1": bars("<｜tool▁sep｜>", "<｜tool▁call▁end｜>"),
-  "deepseek-v3.2": typedArguments("function_calls"),
-  "deepseek-v4": typedArguments("tool_calls"),
-  "deepseek-v4.1": typedArguments("calls", " "),
   "gemma-4": markedTexts,
   "gpt-oss": channels,
-  "glm-4.5": argumentPairs("\n"),
-  "glm-4.7": argumentPairs(""),
   hermes: chatml(false),
   "hermes-thinking": chatml(true),
   "kimi-k2": sections(false),
   "kimi-k2-thinking": sections(true),
-  "kimi-k3": openTags,
-  "llama-3": headers,
   magistral: brackets(argsCall, true),
-  "minimax-m2": invoked(false, "<minimax:tool_call>", "</minimax:tool_call>", "think"),
-  "minimax-m3": invoked(true, "<tool_call>", "</tool_call>", "mm:think"),
   mistral: brackets(jsonCall, false),
   "mistral-args": brackets(argsCall, false),
   qwen3: chatml(true),
-  "qwen3-coder": functionMarks(false),
-  "qwen3.5": functionMarks(true),
 };

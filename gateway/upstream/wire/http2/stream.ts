@@ -26,7 +26,7 @@ export class Http2Stream {
   readonly #listener: StreamListener;
   readonly #outbox: Outbox;
   readonly #leave: (stream: Http2Stream, code: number) => void;
-  #id = 0;
+  id = 0;
   #message: { readonly pieces: readonly Uint8Array[]; readonly onTaken: () => void } | undefined;
   #window = STREAM_WINDOW_BYTES;
   #readBytes = 0;
@@ -44,12 +44,8 @@ export class Http2Stream {
     this.#leave = leave;
   }
 
-  get id(): number {
-    return this.#id;
-  }
-
   begun(id: number): void {
-    this.#id = id;
+    this.id = id;
     const message = this.#message;
     this.#message = undefined;
     if (message) this.send(message.pieces, message.onTaken);
@@ -58,8 +54,8 @@ export class Http2Stream {
   /** Sends the message of the stream, and its end. `onTaken` is called when the system has taken it. */
   send(pieces: readonly Uint8Array[], onTaken: () => void): void {
     if (this.#over || this.#complete) return;
-    if (this.#id === 0) this.#message = { pieces, onTaken };
-    else this.#outbox.send(this.#id, pieces, onTaken);
+    if (this.id === 0) this.#message = { pieces, onTaken };
+    else this.#outbox.send(this.id, pieces, onTaken);
   }
 
   cancel(): void {
@@ -125,7 +121,6 @@ export class Http2Stream {
     this.#endWhenRead();
   }
 
-  /** Takes an early end of the stream, by a reset or with its connection. */
   broken(code: number, lost: boolean): void {
     if (this.#over) return;
     this.#over = true;
@@ -154,7 +149,7 @@ export class Http2Stream {
   #giveBack(bytes: number): void {
     this.#readBytes += bytes;
     if (this.#readBytes < STREAM_WINDOW_BYTES / 2 || this.#complete || this.#over) return;
-    this.#outbox.add(numberFrame(FrameType.WINDOW_UPDATE, this.#id, this.#readBytes));
+    this.#outbox.add(numberFrame(FrameType.WINDOW_UPDATE, this.id, this.#readBytes));
     this.#window += this.#readBytes;
     this.#readBytes = 0;
   }

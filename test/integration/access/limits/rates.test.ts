@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { fixedSentence } from "../../../support/engine/scripted-backend.ts";
 import { blockEnd, delta, finished, started, textStart } from "../../../support/events/events.ts";
 import { gate } from "../../../support/gate.ts";
-import { keyWith, limitHeaders } from "../../../support/gateway/limited-key.ts";
+import { keyWith, limitHeaders, setLimits } from "../../../support/gateway/limited-key.ts";
 import { ownService } from "../../../support/gateway/own-services.ts";
 import { readBody } from "../../../support/http/read-until.ts";
 import { statusOf } from "../../../support/http/status-of.ts";
@@ -22,6 +22,18 @@ test("a key over its rate is refused before its body is understood; it may still
   expect(engine.backend.requests).toHaveLength(0);
   expect(await statusOf(gateway.post("/v1/responses", MINIMAL["/v1/responses"]))).toBe(200);
   await until(() => gateway.log.some((line) => line.includes('"detail":"key_rpm_exceeded"')), "the refusal is logged");
+});
+
+test("new rates of a key hold for its next request", async () => {
+  const { gateway } = await ownService(fixedSentence);
+  const auth = await keyWith(gateway, { rpm: 1 });
+  const path = "/v1/chat/completions";
+  const post = () => statusOf(gateway.post(path, MINIMAL[path], auth));
+  expect([await post(), await post()]).toEqual([200, 429]);
+  await setLimits(gateway, auth.authorization.slice("Bearer ".length), {});
+  expect([await post(), await post()]).toEqual([200, 200]);
+  await setLimits(gateway, auth.authorization.slice("Bearer ".length), { rpm: 1 });
+  expect([await post(), await post(), await post()]).toContain(429);
 });
 
 test("a stream that goes over the limit is not cut; the next request waits", async () => {

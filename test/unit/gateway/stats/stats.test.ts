@@ -44,8 +44,8 @@ test.each([
 });
 
 test("a cluster without a healthy endpoint is counted", async () => {
-  expect((await after((stats) => stats.noneHealthy("c")))("cx_none_healthy_total")).toBe(1);
-  expect((await after((stats) => stats.prefillOverdue("c")))("rq_prefill_overdue_total")).toBe(1);
+  expect((await after((stats) => stats.noneHealthy.inc({ cluster: "c" })))("cx_none_healthy_total")).toBe(1);
+  expect((await after((stats) => stats.prefillOverdue.inc({ cluster: "c" })))("rq_prefill_overdue_total")).toBe(1);
 });
 
 test("counts of failures begin at 0, so that the first one is a rise", async () => {

@@ -18,10 +18,7 @@ export const prefixAffinity: PolicyRow = {
   create: (parts) => new PrefixAffinity(parts),
 };
 
-/**
- * The time for which an engine is believed to keep a prefix after its last use, in milliseconds, when the request does
- * not set it.
- */
+/** The milliseconds for which an engine is believed to keep a prefix after its last use; a request may set others. */
 const BELIEVED_MS = 3_600_000;
 /** The share of the expected cached tokens below which the measured ones refute the belief behind the expectation. */
 const REFUTING_SHARE = 0.5;
@@ -178,7 +175,7 @@ class PrefixPlacement implements Placement {
     this.#measured(inputTokens, cachedInputTokens, notes);
     if (inputTokens > 0) this.#inputTokens = inputTokens;
     this.#used();
-    this.#parts.learning.answered(this.#inputTokens / promptBytes(this.#route.shape), outputTokens);
+    this.#parts.learning.answered(this.#inputTokens, promptBytes(this.#route.shape), outputTokens);
     if (this.#sent) this.#sent.answerTokens = reasoningTokens > 0 ? 0 : outputTokens;
     if (timings?.queue && timings.prefill)
       this.#parts.work.measured(this.#address, inputTokens - cachedInputTokens, durationMs(timings.prefill));

@@ -47,9 +47,9 @@ export class PrefixLearning {
     }
   }
 
-  /** Learns from a complete answer; `tokensPerByte` is NaN where the prompt is empty. */
-  answered(tokensPerByte: number, answerTokens: number): void {
-    if (tokensPerByte > 0) this.tokensPerByte += LEARNING_RATE * (tokensPerByte - this.tokensPerByte);
+  /** Learns from a complete answer to a prompt of `bytes` bytes; an empty one has a template's tokens, but no ratio. */
+  answered(inputTokens: number, bytes: number, answerTokens: number): void {
+    if (inputTokens > 0 && bytes > 0) this.tokensPerByte += LEARNING_RATE * (inputTokens / bytes - this.tokensPerByte);
     this.answerTokens += LEARNING_RATE * (answerTokens - this.answerTokens);
   }
 }

@@ -32,10 +32,7 @@ const OWNER_CANDIDATES = 2;
 const UNCACHED_WEIGHT = 2;
 /** The further cost of a token that another endpoint holds, where caches evict prefixes used a moment ago. */
 const EVICTION_WEIGHT = 60;
-/**
- * The cost of a token of the recent conversations on an endpoint, for a conversation of which it holds less than half,
- * where caches are full.
- */
+/** The cost of a token of an endpoint's recent conversations, where caches are full and it holds less than half. */
 const WORKING_SET_WEIGHT = 0.8;
 /** The cost of a half-full KV cache, in seconds of prefill; it grows without bound towards a full one. */
 const KV_COST_SECONDS = 0.15;
@@ -50,10 +47,7 @@ const LOAD_SHARE = 0.1;
 const REQUEST_SECONDS = 25;
 /** The preference, in seconds of prefill, for the first and the second owner of a conversation new to this gateway. */
 const OWNER_WORTH_SECONDS = [5, 2];
-/**
- * The share of the earlier turns that the first and the second owner are assumed to hold where another gateway placed
- * them.
- */
+/** The assumed share of earlier turns on the first and the second owner, where another gateway placed them. */
 const OWNER_BELIEF = [0.9, 0.3];
 
 export type PrefixRequest = {
@@ -76,10 +70,7 @@ export type Prediction = {
   readonly tokens: number;
   /** The tokens known or believed in the endpoint's cache. */
   readonly cachedTokens: number;
-  /**
-   * The tokens to prefill there, those to load counted by their share: less than the rest where another gateway may have
-   * sent the earlier turns.
-   */
+  /** The tokens to prefill there, those to load by their share; fewer where another gateway may have sent turns. */
   readonly uncachedTokens: number;
   /** The part of the prompt that the prediction rests on; undefined where the endpoint holds none. */
   readonly part: HeldPart | undefined;
@@ -214,10 +205,7 @@ function scarcityAmong(endpoints: readonly EndpointView[], { index: { announced 
   return sum / Math.max(1, endpoints.length);
 }
 
-/**
- * Returns the time of an answer on each endpoint, in seconds; an endpoint without a measured speed gets the mean of the
- * others.
- */
+/** Returns the seconds of an answer on each endpoint; one without a measured speed counts as the fastest. */
 function answerTimes(endpoints: readonly EndpointView[], { learned, shareOf }: PrefixContext): readonly number[] {
   const speeds = endpoints.map(({ decodeTokensPerSecond: speed }) => (speed && speed > 0 ? speed : undefined));
   const known = speeds.filter((speed) => speed !== undefined);

@@ -4,7 +4,7 @@ import type { Result, SlotRequest } from "../../../../../gateway/upstream/admiss
 import type { EndpointView } from "../../../../../gateway/upstream/load-balancing/endpoint-view.ts";
 import type { RoutingHints } from "../../../../../gateway/upstream/load-balancing/route.ts";
 import { WorkLedger } from "../../../../../gateway/upstream/load-balancing/work-ledger.ts";
-import { delta, started } from "../../../../support/events/events.ts";
+import { delta, finished, started } from "../../../../support/events/events.ts";
 import { HINTS } from "../../../../support/gateway/front-rig.ts";
 import { endpointWith } from "../../../../support/gateway/upstream/endpoint-with.ts";
 import { viewedAdmission } from "../../../../support/gateway/upstream/viewed-admission.ts";
@@ -81,6 +81,8 @@ function admitting({ slots = [1], circuitBreakers = {}, lbPolicy = "prefix_affin
       },
       /** The prompt is prefilled, and the answer begins. */
       prefilled: () => slot().placement?.see([started({ inputTokens: promptBytes / 4 }), delta(0, "a")]),
+      /** The answer is complete; the engine has counted tokens of the prompt. */
+      answered: () => slot().placement?.see([finished()]),
       end: () => slot().release(),
       leave: () => controller.abort(),
     };
@@ -230,6 +232,19 @@ describe("the queue", () => {
     await clock.advance(0);
     expect(order.slice(1)).toEqual(refused);
     expect([admission.pending, admission.active]).toEqual([2, 3]);
+  });
+
+  test("serves requests that wait after an answer to an empty prompt, of which engines count tokens, too", async () => {
+    const { ask, fill, clock } = admitting();
+    const empty = ask("a", { promptBytes: 0 });
+    await clock.advance(0);
+    empty.answered();
+    empty.end();
+    const [running] = await fill("a", 1);
+    const waiting = ask("b");
+    running?.end();
+    await clock.advance(0);
+    expect(waiting.result).toBe("e0");
   });
 
   test("ends a wait at its timeout, when the caller leaves, and when the cluster closes", async () => {

@@ -8,7 +8,6 @@ import {
   outlierOutcome,
 } from "../../../../../gateway/upstream/endpoint/outlier-detector.ts";
 import { DEFAULT_OUTLIER_DETECTION } from "../../../../support/gateway/default-settings.ts";
-import { seededRandom } from "../../../../support/seeded-random.ts";
 
 const BASE_MS = DEFAULT_OUTLIER_DETECTION.baseEjectionTimeMs;
 
@@ -151,20 +150,4 @@ describe("an ejection by order", () => {
     made.setOrdered(new Map(), 1_000);
     expect(fail(made, "e1", 1_000)?.enforced).toBe(true);
   });
-});
-
-test("random results eject no more than the limit, and all come back", () => {
-  const random = seededRandom(4);
-  const made = detector(6);
-  const outcomes: readonly OutlierOutcome[] = ["success", "failure", "failure", "failure"];
-  const out = (nowMs: number) => Array.from({ length: 6 }, (_, index) => made.isEjected(`e${index}`, nowMs));
-  let nowMs = 0;
-  let most = 0;
-  for (let step = 0; step < 5_000; step += 1) {
-    nowMs += random() * 100;
-    made.report(`e${Math.floor(random() * 6)}`, outcomes[Math.floor(random() * 4)] ?? "success", nowMs);
-    most = Math.max(most, out(nowMs).filter(Boolean).length);
-  }
-  expect(most).toBe(3);
-  expect(out(nowMs + MAX_EJECTION_MS)).not.toContain(true);
 });

@@ -44,14 +44,14 @@ const cluster = (names: string): EndpointState[] =>
     continues: name.includes("?") ? undefined : !name.includes("~"),
   }));
 
-/** Writes a decision as a line. */
+/** Writes a decision as a line: `begin -a` is anywhere but at a, and why an answer is not continued stands in brackets. */
 function written(next: Next): string {
   if (next.kind === "wait") return `wait ${next.untilMs}`;
-  const why = next.notContinued ? `, not continued: ${next.notContinued}` : "";
-  if (next.kind === "give_up") return `give up: ${next.why}${next.error ? ` ${next.error.detail}` : ""}${why}`;
-  const how = next.continues ? "continue" : "begin";
+  const why = next.notContinued ? ` (${next.notContinued})` : "";
+  if (next.kind === "give_up") return `${next.why}${next.error ? ` ${next.error.detail}` : ""}${why}`;
   const avoided = [...next.avoid].sort().join("");
-  return `${how}${avoided && ` but not at ${avoided}`}${next.underWay ? ", ahead" : ""}, ${next.share}${why}`;
+  const how = `${next.continues ? "continue" : "begin"}${avoided && ` -${avoided}`}`;
+  return `${how}${next.underWay ? ", ahead" : ""}, ${next.share}${why}`;
 }
 
 type Row = readonly [
@@ -74,33 +74,28 @@ describe("a request without any output at the client", () => {
   const abortedAt = (names: string) => [...names].map((name) => at(name, { failure: ABORTED }));
   decides([
     ["begins anywhere", [], "a b", "begin, none"],
-    ["is begun anew elsewhere, in the budget", abortedAt("a"), "a b", "begin but not at a, budget"],
-    ["is begun anew as often as configured", abortedAt("ab"), "a b c", "begin but not at ab, budget"],
-    ["is not begun anew more often", abortedAt("abc"), "a b c d", "give up: exhausted upstream_aborted"],
-    ["is not begun anew where all have failed it", abortedAt("ab"), "a b", "give up: exhausted upstream_aborted"],
-    ["is refused by one for all", [at("a", { failure: REFUSED })], "a b", "give up: exhausted upstream_aborted"],
-    [
-      "costs no budget where no endpoint worked on it",
-      [at("a", { failure: DRAINS })],
-      "a b",
-      "begin but not at a, none",
-    ],
+    ["is begun anew elsewhere, in the budget", abortedAt("a"), "a b", "begin -a, budget"],
+    ["is begun anew as often as configured", abortedAt("ab"), "a b c", "begin -ab, budget"],
+    ["is not begun anew more often", abortedAt("abc"), "a b c d", "exhausted upstream_aborted"],
+    ["is not begun anew where all have failed it", abortedAt("ab"), "a b", "exhausted upstream_aborted"],
+    ["is refused by one for all", [at("a", { failure: REFUSED })], "a b", "exhausted upstream_aborted"],
+    ["costs no budget where no endpoint worked on it", [at("a", { failure: DRAINS })], "a b", "begin -a, none"],
     ["waits for the back-off", [at("a", { failure: ABORTED, jitter: 0.5 })], "a b", "wait 25"],
     ["waits longer each time", [...abortedAt("a"), at("b", { failure: ABORTED, jitter: 0.5 })], "a b c", "wait 75"],
-    ["goes to the queue where none is available", abortedAt("a"), "a! b!", "begin but not at a, budget"],
+    ["goes to the queue where none is available", abortedAt("a"), "a! b!", "begin -a, budget"],
     ["waits for the health checks where it may be held", [at("a", { failure: DRAINS })], "a", "wait 250", HELD],
     [
       "waits for them no longer than 250 ms",
       [at("a", { failure: DRAINS })],
       "a",
-      "begin but not at a, none",
+      "begin -a, none",
       { ...HELD, nowMs: 250 },
     ],
     [
       "does not wait for them where it may not be held",
       [at("a", { failure: DRAINS })],
       "a",
-      "give up: exhausted upstream_draining",
+      "exhausted upstream_draining",
     ],
   ]);
 });
@@ -109,28 +104,28 @@ describe("a request that lost endpoints before its first output", () => {
   const lost = (names: string, changes: Partial<FailedAttempt> = { othersLost: true }) =>
     [...names].map((name) => at(name, changes));
   decides([
-    ["goes ahead of new ones", lost("a"), "a b", "begin but not at a, ahead, recovery"],
-    ["is begun anew beyond the configured number", lost("abc"), "a b c d", "begin but not at abc, ahead, recovery"],
-    ["is begun anew 16 times", lost("a".repeat(17)), "a b", "give up: exhausted upstream_reset"],
-    ["asks the one again that failed first", lost("ab"), "a b", "begin but not at b, ahead, recovery", { nowMs: 250 }],
+    ["goes ahead of new ones", lost("a"), "a b", "begin -a, ahead, recovery"],
+    ["is begun anew beyond the configured number", lost("abc"), "a b c d", "begin -abc, ahead, recovery"],
+    ["is begun anew 16 times", lost("a".repeat(17)), "a b", "exhausted upstream_reset"],
+    ["asks the one again that failed first", lost("ab"), "a b", "begin -b, ahead, recovery", { nowMs: 250 }],
     ["asks none again before its loss is noticed", lost("ab"), "a b", "wait 250"],
     ["waits for others where it was alone", lost("ab", {}), "a b c!", "wait 1000"],
     ["goes back to none that it was alone on", [...lost("a", {}), ...lost("b")], "a b", "wait 250"],
-    ["nor later", [...lost("a", {}), ...lost("b")], "a b", "begin but not at a, ahead, recovery", { nowMs: 250 }],
-    ["ends where it was alone everywhere", lost("ab", {}), "a b", "give up: exhausted upstream_reset"],
-    ["waits no longer than it may", lost("ab", {}), "a b c!", "begin but not at ab, recovery", { nowMs: 1_000 }],
+    ["nor later", [...lost("a", {}), ...lost("b")], "a b", "begin -a, ahead, recovery", { nowMs: 250 }],
+    ["ends where it was alone everywhere", lost("ab", {}), "a b", "exhausted upstream_reset"],
+    ["waits no longer than it may", lost("ab", {}), "a b c!", "begin -ab, recovery", { nowMs: 1_000 }],
     [
       "is not retried on and on",
       [at("a"), at("b", { endedMs: 1_000 })],
       "a b c d",
-      "begin but not at ab, budget",
+      "begin -ab, budget",
       { nowMs: 1_000 },
     ],
     [
       "does not wait where none was reached",
       lost("a", { failure: UNREACHED }),
       "a",
-      "give up: exhausted upstream_connect_failure",
+      "exhausted upstream_connect_failure",
     ],
     ["waits where it may be held", lost("a", { failure: UNREACHED }), "a", "wait 250", HELD],
     [
@@ -148,7 +143,7 @@ describe("a request that lost endpoints before its first output", () => {
       "counts anew each time that it has got on",
       [...lost("a", { gotOn: true }), ...lost("b", { gotOn: true, othersLost: true, endedMs: 1_500 })],
       "a b c",
-      "begin but not at ab, ahead, recovery",
+      "begin -ab, ahead, recovery",
       { nowMs: 1_500 },
     ],
   ]);
@@ -156,8 +151,8 @@ describe("a request that lost endpoints before its first output", () => {
 
 describe("an answer that has begun is continued", () => {
   decides([
-    ["elsewhere at once", [begun("a")], "a b", "continue but not at a, ahead, recovery"],
-    ["only where it can be", [begun("a")], "a b~ c", "continue but not at ab, ahead, recovery"],
+    ["elsewhere at once", [begun("a")], "a b", "continue -a, ahead, recovery"],
+    ["only where it can be", [begun("a")], "a b~ c", "continue -ab, ahead, recovery"],
     [
       "after a back-off where that failed",
       [begun("a"), more("b", { accepted: false, failure: UNREACHED, jitter: 0.5 })],
@@ -168,65 +163,43 @@ describe("an answer that has begun is continued", () => {
       "not where that failed",
       [begun("a"), more("b", { accepted: false, failure: UNREACHED })],
       "a b c",
-      "continue but not at ab, ahead, recovery",
+      "continue -ab, ahead, recovery",
     ],
     ["at the same endpoint where there is no other", [begun("a")], "a", "continue, ahead, recovery", { nowMs: 250 }],
     ["once its loss would be noticed", [begun("a")], "a", "wait 250"],
-    [
-      "in the queue where none is available",
-      [begun("a")],
-      "a! b!~",
-      "continue but not at b, ahead, recovery",
-      { nowMs: 250 },
-    ],
+    ["in the queue where none is available", [begun("a")], "a! b!~", "continue -b, ahead, recovery", { nowMs: 250 }],
     ["later where one that can is away", [begun("a")], "a! b~", "wait 300"],
     ["or may turn out to be able to", [begun("a")], "a~! b? c~", "wait 300"],
-    [
-      "not for ever",
-      [begun("a")],
-      "a! b~",
-      "give up: final upstream_reset, not continued: no_endpoint",
-      { nowMs: 300 },
-    ],
+    ["not for ever", [begun("a")], "a! b~", "final upstream_reset (no_endpoint)", { nowMs: 300 }],
     [
       "in an outage no longer than it may be held",
       [begun("a")],
       "a!",
-      "give up: final upstream_reset, not continued: no_endpoint",
+      "final upstream_reset (no_endpoint)",
       { nowMs: 1_000 },
     ],
-    ["nowhere where none can", [begun("a")], "a~! b~", "give up: final upstream_reset, not continued: no_endpoint"],
+    ["nowhere where none can", [begun("a")], "a~! b~", "final upstream_reset (no_endpoint)"],
     [
       "but is begun anew where the client has nothing",
       [begun("a", { committed: false })],
       "a! b~",
-      "begin but not at a, ahead, recovery, not continued: no_endpoint",
+      "begin -a, ahead, recovery (no_endpoint)",
     ],
-    [
-      "not where it was not kept",
-      [begun("a", { tokens: 0 })],
-      "a b",
-      "give up: final upstream_reset, not continued: not_kept",
-    ],
-    ["not where the endpoint refused it", [begun("a", { failure: REFUSED })], "a b", "give up: final upstream_aborted"],
+    ["not where it was not kept", [begun("a", { tokens: 0 })], "a b", "final upstream_reset (not_kept)"],
+    ["not where the endpoint refused it", [begun("a", { failure: REFUSED })], "a b", "final upstream_aborted"],
     [
       "not where another refused it",
       [begun("a"), more("b", { failure: REFUSED })],
       "a b c",
-      "give up: final upstream_reset, not continued: refused",
+      "final upstream_reset (refused)",
     ],
     [
       "not where another gave another answer",
       [begun("a"), more("b", { failure: OTHER_ANSWER })],
       "a b c",
-      "give up: final upstream_reset, not continued: other_answer",
+      "final upstream_reset (other_answer)",
     ],
-    [
-      "not where it lost two in a row alone",
-      [begun("a"), more("b")],
-      "a b c",
-      "give up: final upstream_reset, not continued: lost_too_often",
-    ],
+    ["not where it lost two in a row alone", [begun("a"), more("b")], "a b c", "final upstream_reset (lost_too_often)"],
     [
       "not before 10 s where others were lost with it",
       [begun("a"), more("b", { othersLost: true })],
@@ -237,33 +210,33 @@ describe("an answer that has begun is continued", () => {
       "10 s later where others were lost with it",
       [begun("a"), more("b", { othersLost: true })],
       "a b c",
-      "continue but not at b, ahead, recovery",
+      "continue -b, ahead, recovery",
       { nowMs: 10_000, holdMs: 20_000 },
     ],
     [
       "where it got on in between",
       [begun("a"), more("b", { gotOn: true, wentOn: true })],
       "a b c",
-      "continue but not at b, ahead, recovery",
+      "continue -b, ahead, recovery",
     ],
     [
       "where one had said that it goes",
       [begun("a", { failure: DRAINS }), more("b")],
       "a b c",
-      "continue but not at b, ahead, recovery",
+      "continue -b, ahead, recovery",
     ],
     [
       "not where six were lost, with others",
       [begun("a"), ...[..."bcdef"].map((name) => more(name, { othersLost: true }))],
       "a b c d e f g",
-      "give up: final upstream_reset, not continued: lost_too_often",
+      "final upstream_reset (lost_too_often)",
     ],
-    ["16 times", [..."abcdefghijklmnop"].map((name) => begun(name)), "a b", "continue but not at p, ahead, recovery"],
+    ["16 times", [..."abcdefghijklmnop"].map((name) => begun(name)), "a b", "continue -p, ahead, recovery"],
     [
       "not 17 times",
       [..."abcdefghijklmnopq"].map((name) => begun(name)),
       "a b",
-      "give up: final upstream_reset, not continued: lost_too_often",
+      "final upstream_reset (lost_too_often)",
     ],
     ["in an outage for as long as it may be held", [begun("a")], "a!", "continue, ahead, recovery", { nowMs: 999 }],
     [
@@ -280,16 +253,11 @@ describe("a request that may have killed endpoints", () => {
   const judged = (history: readonly FailedAttempt[], verdict: "denied" | { laterMs: number }) =>
     written(nextStep(history, { nowMs: 0, endpoints: cluster("a b c"), verdict }, RULES));
   test.each<readonly [string, readonly FailedAttempt[], string, string]>([
-    ["when it comes", [], "give up: denied", "give up: suspected"],
-    ["that failed otherwise", [at("a", { failure: ABORTED })], "give up: denied", "give up: suspected"],
-    ["that lost an endpoint", [at("a")], "give up: denied", "wait 70"],
-    ["whose answer would be continued", [begun("a")], "give up: denied, not continued: suspected", "wait 70"],
-    [
-      "whose answer is lost",
-      [begun("a", { tokens: 0 })],
-      "give up: denied, not continued: not_kept",
-      "give up: suspected, not continued: not_kept",
-    ],
+    ["when it comes", [], "denied", "suspected"],
+    ["that failed otherwise", [at("a", { failure: ABORTED })], "denied", "suspected"],
+    ["that lost an endpoint", [at("a")], "denied", "wait 70"],
+    ["whose answer would be continued", [begun("a")], "denied (suspected)", "wait 70"],
+    ["whose answer is lost", [begun("a", { tokens: 0 })], "denied (not_kept)", "suspected (not_kept)"],
   ])("%s is denied, or waits where it has lost one", (_what, history, denied, suspected) => {
     expect(judged(history, "denied")).toBe(denied);
     expect(judged(history, { laterMs: 70 })).toBe(suspected);

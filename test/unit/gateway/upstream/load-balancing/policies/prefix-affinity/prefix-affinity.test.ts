@@ -212,7 +212,7 @@ describe("whether other gateways place conversations", () => {
 
 test("the length of answers is learned", () => {
   const learning = new PrefixLearning();
-  for (let answer = 0; answer < 200; answer += 1) learning.answered(Number.NaN, 2_000);
+  for (let answer = 0; answer < 200; answer += 1) learning.answered(0, 0, 2_000);
   expect(learning.answerTokens).toBeCloseTo(2_000, -1);
 });
 
