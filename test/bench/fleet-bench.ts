@@ -1,6 +1,10 @@
 import { setMaxListeners } from "node:events";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { hasDelta, textOf } from "../support/http/answer-check.ts";
+import { readBody } from "../support/http/read-until.ts";
+import { parseSse } from "../support/http/sse-reader.ts";
+import { valueAt } from "../support/http/value-at.ts";
 import { exponential, seededRandom } from "../support/seeded-random.ts";
 import {
   type BenchGateway,
@@ -12,9 +16,10 @@ import {
 import { type BenchResult, inFolder, medianOf, medianRatio, percentile, type Rounds, type Row } from "./report.ts";
 import type { BenchSettings } from "./settings.ts";
 
+const CHAT = "/v1/chat/completions";
 const CHARACTERS_PER_TOKEN = 4;
 
-export type AgentHabits = {
+type AgentHabits = {
   readonly agents: number;
   readonly headTokens: number;
   readonly turns: number;
@@ -25,7 +30,7 @@ export type AgentHabits = {
   readonly maxAnswerTokens?: number;
 };
 
-export type Turn = {
+type Turn = {
   readonly sentAtMs: number;
   readonly firstTokenMs: number;
   readonly promptTokens: number;
@@ -35,16 +40,8 @@ export type Turn = {
 };
 
 type Message = { readonly role: "system" | "user" | "assistant"; readonly content: string };
-type Chunk = {
-  readonly choices: readonly { readonly delta: { readonly content?: string | null } }[];
-  readonly usage?: {
-    readonly prompt_tokens: number;
-    readonly prompt_tokens_details?: { readonly cached_tokens: number };
-  } | null;
-};
-
 /** Calls as an agent does: successive sessions of growing prompts, one call at a time, without a cache key. */
-export async function callLikeAgents(
+async function callLikeAgents(
   gateway: BenchGateway,
   habits: AgentHabits,
   seed: number,
@@ -82,34 +79,31 @@ async function ask(
   const options = { stream: true, stream_options: { include_usage: true }, max_tokens: maxTokens };
   const body = { model: "svc-qwen", ...options, messages };
   const sentAtMs = performance.now();
-  const response = await fetch(`http://127.0.0.1:${gateway.port}/v1/chat/completions`, {
+  const response = await fetch(`http://127.0.0.1:${gateway.port}${CHAT}`, {
     method: "POST",
     headers: { authorization: `Bearer ${gateway.key}`, "content-type": "application/json" },
     body: JSON.stringify(body),
   });
-  if (!response.ok || !response.body) throw new Error(`the gateway answered ${response.status}`);
+  if (!response.ok) throw new Error(`the gateway answered ${response.status}`);
+  const reader = readBody(response);
   let firstTokenMs = Number.NaN;
-  let text = "";
-  let usage: Chunk["usage"];
-  let rest = "";
-  for await (const piece of response.body.pipeThrough(new TextDecoderStream())) {
-    const frames = (rest + piece).split("\n\n");
-    rest = frames.pop() ?? "";
-    for (const frame of frames) {
-      if (!frame.startsWith("data: {")) continue;
-      const chunk: Chunk = JSON.parse(frame.slice("data: ".length));
-      const delta = chunk.choices[0]?.delta.content;
-      if (delta) {
-        if (text === "") firstTokenMs = performance.now() - sentAtMs;
-        text += delta;
-      }
-      usage = chunk.usage ?? usage;
-    }
-  }
+  await reader
+    .until((said) => hasDelta(CHAT, said))
+    .then(() => {
+      firstTokenMs = performance.now() - sentAtMs;
+    })
+    .catch(() => {});
+  const stream = await reader.toEnd();
+  const usage = parseSse(stream)
+    .map(({ data }) => valueAt(data, "usage"))
+    .find((found) => found);
   if (!usage) throw new Error("the answer ended without its usage");
-  const cachedTokens = usage.prompt_tokens_details?.cached_tokens ?? 0;
-  const expectedTokens = Number(/expected=(\d+)/.exec(response.headers.get("x-svc-cache") ?? "")?.[1]);
-  return { text, sentAtMs, firstTokenMs, promptTokens: usage.prompt_tokens, cachedTokens, expectedTokens };
+  return {
+    ...{ text: textOf(CHAT, stream), sentAtMs, firstTokenMs },
+    promptTokens: Number(valueAt(usage, "prompt_tokens")),
+    cachedTokens: Number(valueAt(usage, "prompt_tokens_details", "cached_tokens") ?? 0),
+    expectedTokens: Number(/expected=(\d+)/.exec(response.headers.get("x-svc-cache") ?? "")?.[1]),
+  };
 }
 
 const NODES = 4;

@@ -53,10 +53,8 @@ export type GatewayParts = {
 
 /** A gateway: the real admission and policy with default settings, in front of nodes that report their load. */
 export class Gateway implements Router {
+  readonly #parts: GatewayParts;
   readonly #addresses: readonly string[];
-  readonly #clock: Clock;
-  readonly #gateways: number;
-  readonly #ranks: number;
   readonly #endpoints: EndpointSet;
   readonly #admission: AdmissionController<string>;
   readonly #work = new WorkLedger();
@@ -64,26 +62,18 @@ export class Gateway implements Router {
   readonly #averages: (LoadAverage | undefined)[] = [];
   readonly #evictions: (Evictions | undefined)[] = [];
   readonly #reports: NodeReport[] = [];
-  readonly #judge: ReasonJudge;
-  readonly #number: number;
 
   constructor(parts: GatewayParts) {
-    const { lbPolicy, nodes, ranks, gateways, clock, random, announced } = parts;
-    this.#ranks = ranks;
-    this.#judge = parts.judge;
-    this.#number = parts.number;
+    const { lbPolicy, nodes, clock, random, announced } = parts;
+    this.#parts = parts;
     this.#addresses = Array.from({ length: nodes }, (_, node) => addressOf(node));
     this.#active = this.#addresses.map(() => 0);
-    this.#clock = clock;
     this.#endpoints = new EndpointSet({ clock });
-    this.#gateways = gateways;
     const [settings] = clustersSchema.parse([
       {
         ...{ type: "static", model: MODEL, lbPolicy },
         endpoints: this.#addresses.map((address) => ({ address })),
-        circuitBreakers: {
-          ...{ maxPendingRequests: MAX_WAITING, maxPendingRequestsPerKey: MAX_WAITING },
-        },
+        circuitBreakers: { maxPendingRequests: MAX_WAITING, maxPendingRequestsPerKey: MAX_WAITING },
       },
     ]);
     if (!settings) throw new Error("there is no cluster");
@@ -106,7 +96,7 @@ export class Gateway implements Router {
   reported(node: number, report: NodeReport): void {
     this.#reports[node] = report;
     const { running, waiting, retentionMs } = report;
-    const nowMs = this.#clock.nowMs();
+    const nowMs = this.#parts.clock.nowMs();
     this.#averages[node] = averageLoad(this.#averages[node], running + waiting, nowMs);
     this.#evictions[node] = evictionsWith(this.#evictions[node], retentionMs, nowMs);
     const view = this.#endpoints.get(addressOf(node));
@@ -134,19 +124,19 @@ export class Gateway implements Router {
     const { tokens: inputTokens, outputTokens } = prompt;
     const node = this.#addresses.indexOf(member);
     this.#active[node] = (this.#active[node] ?? 0) + 1;
-    const sentMs = this.#clock.nowMs();
+    const sentMs = this.#parts.clock.nowMs();
     let cachedInputTokens = 0;
     let queueMs: number | undefined = 0;
-    const notes: NoteSink = { cached: (note) => this.#judge.judge(prompt, this.#number, note) };
+    const notes: NoteSink = { cached: (note) => this.#parts.judge.judge(prompt, this.#parts.number, note) };
     return {
       started: (cachedTokens) => {
         cachedInputTokens = cachedTokens ?? 0;
-        queueMs = this.#clock.nowMs() - sentMs;
+        queueMs = this.#parts.clock.nowMs() - sentMs;
         placement?.see([started({ inputTokens, ...(cachedTokens !== undefined && { cachedInputTokens }) })], notes);
       },
       progress: (prefilledTokens) => placement?.see([progress(prefilledTokens)]),
       firstToken: () => {
-        this.#judge.prefilled(prompt);
+        this.#parts.judge.prefilled(prompt);
         placement?.see([delta(0, "a")]);
       },
       finished: (prefillMs, reported) => {
@@ -169,7 +159,8 @@ export class Gateway implements Router {
     const report = () => this.#reports[node];
     const average = () => this.#averages[node]?.value ?? 0;
     const evictions = () => this.#evictions[node];
-    const [work, ranks] = [this.#work, this.#ranks];
+    const work = this.#work;
+    const { ranks, gateways } = this.#parts;
     return {
       address,
       healthy: true,
@@ -198,7 +189,7 @@ export class Gateway implements Router {
       get outstandingPrefillTokens() {
         return Math.max(work.outstanding(address), report()?.queuedUncachedTokens ?? 0) / ranks;
       },
-      gateways: this.#gateways,
+      gateways,
       get prefillTokensPerSecond() {
         return report()?.prefillTokensPerSecond ?? work.speed(address) ?? INITIAL_SPEED;
       },

@@ -53,11 +53,7 @@ type Prefill = {
 
 /** A node in virtual time: it prefills several prompts at once, in order of arrival, and decodes concurrently. */
 export class ReplayNode {
-  readonly #time: EventQueue;
-  readonly #tiers: CacheTiers;
-  readonly #cache: number;
-  readonly #prefillsAtOnce: number;
-  readonly #onChange: () => void;
+  readonly #parts: ReplayNodeParts;
   readonly #queue: { readonly job: Job; readonly uncachedTokens: number }[] = [];
   #queuedTokens = 0;
   #prefills: readonly Prefill[] = [];
@@ -68,12 +64,8 @@ export class ReplayNode {
   #requestMs = 0;
   #prefillMs = 0;
 
-  constructor({ time, tiers, cache, prefillsAtOnce, onChange }: ReplayNodeParts) {
-    this.#time = time;
-    this.#onChange = onChange;
-    this.#tiers = tiers;
-    this.#cache = cache;
-    this.#prefillsAtOnce = prefillsAtOnce;
+  constructor(parts: ReplayNodeParts) {
+    this.#parts = parts;
   }
 
   get report(): NodeReport {
@@ -81,8 +73,8 @@ export class ReplayNode {
       running: this.#decoding + this.#prefills.length,
       waiting: this.#queue.length,
       queuedUncachedTokens: this.#prefills.reduce((sum, prefill) => sum + this.#unread(prefill), this.#queuedTokens),
-      kvUse: Math.min(1, this.#runningTokens / this.#tiers.caches.capacity),
-      retentionMs: this.#tiers.caches.retentionMs(this.#cache),
+      kvUse: Math.min(1, this.#runningTokens / this.#parts.tiers.caches.capacity),
+      retentionMs: this.#parts.tiers.caches.retentionMs(this.#parts.cache),
     };
   }
 
@@ -97,26 +89,26 @@ export class ReplayNode {
     this.#queue.push({ job, uncachedTokens });
     this.#queuedTokens += uncachedTokens;
     this.#prefillNext();
-    this.#onChange();
+    this.#parts.onChange();
   }
 
   #prefillNext(): void {
-    const next = this.#prefills.length < this.#prefillsAtOnce ? this.#queue.shift() : undefined;
+    const next = this.#prefills.length < this.#parts.prefillsAtOnce ? this.#queue.shift() : undefined;
     if (!next) return;
     const { job } = next;
     const { prompt } = job;
     this.#queuedTokens -= next.uncachedTokens;
     const uncachedTokens = this.#uncached(prompt);
     this.#runningTokens += prompt.tokens;
-    job.onStarted(cachedIn(this.#tiers, this.#cache, prompt.last).tokens);
+    job.onStarted(cachedIn(this.#parts.tiers, this.#parts.cache, prompt.last).tokens);
     // Even a fully cached prompt takes a step.
-    const prefill = { job, beganMs: this.#time.nowMs(), leftTokens: Math.max(1, uncachedTokens) };
+    const prefill = { job, beganMs: this.#parts.time.nowMs(), leftTokens: Math.max(1, uncachedTokens) };
     const tell = () => {
       if (!this.#prefills.includes(prefill)) return;
       job.onProgress(prompt.tokens - this.#unread(prefill));
-      this.#time.after(PROGRESS_MS, tell);
+      this.#parts.time.after(PROGRESS_MS, tell);
     };
-    this.#time.after(PROGRESS_MS, tell);
+    this.#parts.time.after(PROGRESS_MS, tell);
     this.#share([...this.#prefills, prefill]);
     this.#prefillNext();
   }
@@ -124,10 +116,10 @@ export class ReplayNode {
   #share(prefills: readonly Prefill[]): void {
     for (const prefill of this.#prefills) prefill.leftTokens = this.#leftTokens(prefill);
     this.#prefills = prefills;
-    this.#prefillsSinceMs = this.#time.nowMs();
+    this.#prefillsSinceMs = this.#parts.time.nowMs();
     const [first] = [...prefills].sort((a, b) => a.leftTokens - b.leftTokens);
     if (!first) return;
-    this.#time.after((first.leftTokens * prefills.length * 1_000) / PREFILL_TOKENS_PER_SECOND, () => {
+    this.#parts.time.after((first.leftTokens * prefills.length * 1_000) / PREFILL_TOKENS_PER_SECOND, () => {
       // If prefills have begun or ended since, another timer ends the next one.
       if (this.#prefills === prefills) this.#end(first);
     });
@@ -139,12 +131,12 @@ export class ReplayNode {
     this.#account();
     this.#decoding += 1;
     this.#share(this.#prefills.filter((other) => other !== prefill));
-    this.#tiers.caches.use(this.#cache, prompt.last);
-    this.#tiers.lower?.use(this.#cache, prompt.last);
+    this.#parts.tiers.caches.use(this.#parts.cache, prompt.last);
+    this.#parts.tiers.lower?.use(this.#parts.cache, prompt.last);
     job.onFirstToken();
-    this.#onChange();
-    const prefillMs = this.#time.nowMs() - beganMs;
-    this.#time.after(prompt.outputTokens * DECODE_MS_PER_TOKEN, () => {
+    this.#parts.onChange();
+    const prefillMs = this.#parts.time.nowMs() - beganMs;
+    this.#parts.time.after(prompt.outputTokens * DECODE_MS_PER_TOKEN, () => {
       this.#account();
       this.#decoding -= 1;
       this.#runningTokens -= prompt.tokens;
@@ -158,19 +150,19 @@ export class ReplayNode {
   }
 
   #leftTokens({ leftTokens }: Prefill): number {
-    const readMs = (this.#time.nowMs() - this.#prefillsSinceMs) / this.#prefills.length;
+    const readMs = (this.#parts.time.nowMs() - this.#prefillsSinceMs) / this.#prefills.length;
     return Math.max(0, leftTokens - (readMs * PREFILL_TOKENS_PER_SECOND) / 1_000);
   }
 
   /** Returns the tokens to prefill; those to load count as their share. */
   #uncached({ tokens, last }: Prompt): number {
-    const cached = cachedIn(this.#tiers, this.#cache, last);
+    const cached = cachedIn(this.#parts.tiers, this.#parts.cache, last);
     return tokens - cached.tokens + LOAD_SHARE * cached.lowerTokens;
   }
 
   #account(): void {
-    const elapsedMs = this.#time.nowMs() - this.#changedMs;
-    this.#changedMs = this.#time.nowMs();
+    const elapsedMs = this.#parts.time.nowMs() - this.#changedMs;
+    this.#changedMs = this.#parts.time.nowMs();
     const { running, waiting } = this.report;
     this.#requestMs += elapsedMs * (running + waiting);
     if (this.#prefills.length > 0) this.#prefillMs += elapsedMs;

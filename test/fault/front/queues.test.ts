@@ -15,7 +15,7 @@ const fleet = new Fleet();
 
 const ENDLESS = { tokensPerSecond: 10, answerTokens: { min: 5_000, max: 5_000 } };
 const OF_ALL_MODELS = ["--models", "all"];
-const PLACES = ["all nodes", "a key", "the queue", "its time"] as const;
+const PLACES = ["all nodes", "a key", "the queue"] as const;
 /** Without FULL=1 every place and every format, but not each with each. */
 const ROWS = covering(
   PLACES.flatMap((place) => ANSWER_PATHS.map((path) => ({ place, path }))),
@@ -82,7 +82,7 @@ describe("H8 the queue of a node is full", () => {
 });
 
 describe("the gateway's own queue", () => {
-  async function full(circuitBreakers: object, timeouts: object = {}) {
+  async function full(circuitBreakers: object) {
     const [node] = await fleet.engines(1, ENDLESS);
     if (!node) throw new Error("a node was started");
     const breakers = {
@@ -91,7 +91,7 @@ describe("the gateway's own queue", () => {
       maxPendingRequestsPerKey: 2,
       ...circuitBreakers,
     };
-    const gateway = await fleet.inFrontOf([node], { circuitBreakers: breakers }, { timeouts });
+    const gateway = await fleet.inFrontOf([node], { circuitBreakers: breakers });
     await openStreams(gateway, 1);
     const waits = (count: number) =>
       becomes(async () => (await gateway.stat("svc_cluster_upstream_rq_pending_active")) === count, `${count} wait`);
@@ -147,15 +147,6 @@ describe("the gateway's own queue", () => {
       }
     },
   );
-
-  test.each(pathsOf("its time"))("H8 a request of %s that waits too long is overload", async (path) => {
-    const { gateway, waits } = await full({}, { pendingTimeoutMs: 300 });
-    for (const stream of [true, false]) {
-      const answer = await gateway.post(path, bodyFor(path, "hi", { stream }));
-      await expectComeBack(gateway, path, answer, "upstream_pending_timeout");
-    }
-    await waits(0);
-  });
 });
 
 async function expectComeBack(
