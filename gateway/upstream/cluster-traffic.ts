@@ -15,10 +15,7 @@ export class ClusterTraffic {
   runningCounts = 0;
   readonly #onEjection: (ejection: Ejection) => void;
 
-  /**
-   * `onEjection` is called when an endpoint was ejected, or would have been; `work` is the prefill work of all
-   * clusters; `random` returns numbers uniform over [0, 1).
-   */
+  /** `onEjection` is called when an endpoint was ejected, or would have been; `random` is uniform over [0, 1). */
   constructor(
     cluster: Cluster,
     work: WorkLedger,

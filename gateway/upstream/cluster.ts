@@ -108,19 +108,13 @@ export class Cluster {
     return () => this.#healthListeners.delete(listener);
   }
 
-  /**
-   * Calls the listener after an endpoint joined or left, became available or unavailable, or changed its description of
-   * the model. Returns the function that ends this.
-   */
+  /** The same after an endpoint joined or left, became available or not, or changed its description. */
   onAvailabilityChange(listener: () => void): () => void {
     this.#availabilityListeners.add(listener);
     return () => this.#availabilityListeners.delete(listener);
   }
 
-  /**
-   * The monotonic milliseconds at which an endpoint last joined, or resumed answering health checks; minus infinity
-   * where the cluster has no endpoints.
-   */
+  /** Monotonic milliseconds at which an endpoint last joined or answered checks again; -Infinity without any. */
   get announcedMs(): number {
     return Math.max(...this.members.map(({ announcedMs }) => announcedMs));
   }

@@ -10,14 +10,13 @@ const CHANNEL = "orders";
 /** The polling interval of the sets, as messages may be lost. */
 const POLL_MS = 1_000;
 
-export type EndpointOrder = {
-  readonly address: string;
-} & /** `drain`: no new requests, until `undrain`; `uneject`: ends any ejection, ordered or by outlier detection. */
-(
-  | { readonly order: "drain" | "undrain" | "uneject" }
-  /** No new requests for `forMs` milliseconds, as for ejected outliers. */
-  | { readonly order: "eject"; readonly forMs: number }
-);
+/**
+ * `drain`: no new requests, until `undrain`; `eject`: none for `forMs` milliseconds, as for outliers; `uneject`: ends any
+ * ejection, ordered or by outlier detection.
+ */
+export type EndpointOrder =
+  | { readonly address: string; readonly order: "drain" | "undrain" | "uneject" }
+  | { readonly address: string; readonly order: "eject"; readonly forMs: number };
 
 type OrderedClusters = Pick<ClusterManager, "clusters" | "drained" | "setDrained">;
 

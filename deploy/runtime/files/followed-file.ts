@@ -142,10 +142,7 @@ export type FollowedPemsOptions = {
   /** The files; the first one is required. */
   readonly files: readonly [PemFile & { readonly file: string }, ...PemFile[]];
   readonly clock: Pick<Clock, "after">;
-  /**
-   * Called when files have changed: with undefined when they were loaded, else with why they are unusable; the last
-   * good ones stay in use then.
-   */
+  /** Called after a change: with undefined when loaded, else with why not; the last good ones stay in use then. */
   readonly onReload: (fault: string | undefined) => void;
 };
 

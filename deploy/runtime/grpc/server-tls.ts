@@ -37,10 +37,7 @@ export function followTls(
   });
 }
 
-/**
- * Credentials of a gRPC port with TLS. A renewed certificate is used for new connections; open ones continue. Whether
- * client certificates are required is fixed at the start.
- */
+/** Uses a renewed certificate for new connections; whether clients need one is fixed at the start. */
 export class TlsCredentials extends ServerCredentials {
   constructor(pems: FollowedPems) {
     const asksCallers = pems.now.ca !== undefined;

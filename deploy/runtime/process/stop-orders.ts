@@ -1,7 +1,4 @@
-/**
- * Milliseconds after the first stop signal from which a further one counts as the second: Ctrl-C reaches a process from
- * the terminal and from npm at once.
- */
+/** Milliseconds from which a further signal counts as the second: Ctrl-C comes from terminal and npm at once. */
 const SECOND_ORDER_AFTER_MS = 500;
 
 /** The stop signals of a process: the first one lets running work complete, a second one ends it. */
@@ -33,10 +30,7 @@ export class StopOrders {
     this.#stopNow.abort();
   }
 
-  /**
-   * Handles SIGINT and SIGTERM as stop signals, and the loss of the supervisor at the other end of the channel as the
-   * second one.
-   */
+  /** Handles SIGINT and SIGTERM as stop signals, and the loss of the supervisor's channel as the second one. */
   obeySignals(): void {
     for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => this.order());
     process.on("disconnect", () => this.orderNow());

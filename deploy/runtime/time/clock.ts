@@ -1,7 +1,4 @@
-/**
- * Time as a parameter. Both programs read all clocks and set all timers through this interface, so that tests can
- * control the time.
- */
+/** All clocks are read and all timers set through this interface, so that tests can control the time. */
 export interface Clock {
   /** Monotonic clock, in milliseconds with fractions. Its origin is arbitrary. */
   nowMs(): number;
@@ -10,10 +7,7 @@ export interface Clock {
    * too: deadlines of gRPC calls, times in answers and traces, the expiry of keys.
    */
   wallMs(): number;
-  /**
-   * Calls `run` once after `ms` milliseconds; the returned function cancels it. The timer does not keep the process
-   * alive.
-   */
+  /** Calls `run` after `ms` milliseconds, unless cancelled by the returned function; keeps no process alive. */
   after(ms: number, run: () => void): () => void;
 }
 

@@ -78,10 +78,7 @@ const EJECT_SECONDS = 300;
 /** The longest ejection by hand, in seconds: a drain serves for more. */
 const MOST_EJECT_SECONDS = 86_400;
 
-/**
- * Makes the paths that show `/clusters` as Envoy prints it, and that take orders about the endpoints at an address, for
- * all gateways that share a store.
- */
+/** Makes `/clusters`, as Envoy prints it, and the orders about an address, for all gateways that share a store. */
 export function clusterRoutes(clusters: ClusterManager, orders: EndpointOrders, clock: Clock): readonly AdminRoute[] {
   const change = (order: EndpointOrder["order"], help: string) =>
     changes(`/endpoint/:address/${order}`, help, async (request): Promise<AdminReply> => {

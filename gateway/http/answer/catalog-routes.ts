@@ -7,10 +7,7 @@ import type { DescribedModel } from "../../upstream/described-model.ts";
 import { type ModelDirectory, modelNotFound } from "../model-directory.ts";
 import { principalOf } from "../request-context.ts";
 
-/**
- * Makes the handler of GET /v1/models, which lists the models that the key can use now: those with a cluster, and their
- * aliases, because agents show only names that they recognize.
- */
+/** GET /v1/models: the models that the key can use now, and their aliases: agents show only names they recognize. */
 export function listModels(directory: ModelDirectory) {
   return async (request: FastifyRequest): Promise<object> => {
     const principal = principalOf(request);
@@ -27,10 +24,7 @@ export function listModels(directory: ModelDirectory) {
   };
 }
 
-/**
- * Makes the handler of GET /v1/models/{model}, by id or alias. It throws ApiError `model_not_found` for a model that
- * the key cannot use now, as for an unknown one.
- */
+/** GET /v1/models/{model}, by id or alias. Throws `model_not_found` also for a model that the key cannot use now. */
 export function getModel(directory: ModelDirectory) {
   return async (request: FastifyRequest): Promise<object> => {
     const name = String(Reflect.get(Object(request.params), "*"));

@@ -15,10 +15,7 @@ export type CountTokensDeps = {
   readonly running: RunningAnswers;
 };
 
-/**
- * Makes the handler of all routes that count the tokens of a prompt. The count is exact, by the engine's own template
- * and tokenizer, and takes no slot.
- */
+/** Makes the handler of all routes that count tokens: exactly, by the engine's own template; it takes no slot. */
 export function countTokensRoute(format: CountFormat, { router, translation, running }: CountTokensDeps) {
   return async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
     const { record } = request;

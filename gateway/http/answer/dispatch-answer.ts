@@ -44,10 +44,7 @@ export type Giving = {
   readonly onHead?: (() => void) | undefined;
 };
 
-/**
- * Sends a request to an engine and counts its answer, as an event stream if `streamed`. Events are recorded for log and
- * limits on their way to the sink. Throws `ApiError`.
- */
+/** Sends a request to an engine; its events are recorded for log and limits on their way. Throws `ApiError`. */
 export async function dispatchAnswer(
   paid: PaidRequest,
   { sink, onHead, ...terms }: Giving,
@@ -109,10 +106,7 @@ export function notePause(
   record.paused(paused);
 }
 
-/**
- * Records why an answer failed, and returns the error for the caller. `thrown` is the error that ended the answer;
- * `running` shows whether all answers were stopped.
- */
+/** Records why an answer failed, by the error that ended it, and returns the error for the caller. */
 export function answerFailure(
   thrown: unknown,
   {

@@ -39,7 +39,6 @@ export function logWhenClosed(
   });
 }
 
-/** Facts about a completed request that its record does not have. */
 export type ClosedSurroundings = {
   readonly method: string | undefined;
   /** Name of the final gRPC status. Default: not a gRPC call. */
@@ -177,10 +176,7 @@ function rounded(ms: number | undefined): number | undefined {
   return ms === undefined ? undefined : Math.round(ms);
 }
 
-/**
- * Kinds of callers that operators distinguish, by the start of their `user-agent`; first match wins. The text of the
- * header is the caller's and is never logged.
- */
+/** Kinds of callers by the start of their `user-agent`, whose text is never logged; first match wins. */
 const FAMILIES: readonly (readonly [start: string, family: string])[] = [
   ["claude-cli/", "claude-code"],
   ["codex", "codex"],

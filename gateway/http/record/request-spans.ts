@@ -20,7 +20,6 @@ export function traceRequest(
   tracing.export(requestSpans(request, { method: method ?? "", grpcStatus, offsetMs, newId: newSpanId }));
 }
 
-/** Facts for the spans of a request that its record does not have. */
 export type SpanSurroundings = {
   readonly method: string;
   /** Name of the final gRPC status. Default: not a gRPC call. */

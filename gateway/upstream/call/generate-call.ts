@@ -23,10 +23,7 @@ import type { RequestBuffer } from "./request-buffer.ts";
 import type { RetryBoundary } from "./retry-boundary.ts";
 import type { Timeouts } from "./timeouts.ts";
 
-/**
- * The trailer by which a node that ends a call announces to refuse further ones, as Envoy's
- * `x-envoy-immediate-health-check-fail`.
- */
+/** A node's announcement to refuse further calls, as Envoy's `x-envoy-immediate-health-check-fail`. */
 const IMMEDIATE_FAIL_TRAILER = "x-svc-immediate-health-check-fail";
 
 /** Flow control of the engine's stream while the client reads slowly. */

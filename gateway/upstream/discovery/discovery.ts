@@ -45,12 +45,6 @@ export const discoveryShapes = {
   },
 };
 
-export type DnsSettings = {
-  readonly address: string;
-  /** The interval between lookups of the host. */
-  readonly dnsRefreshRateMs: number;
-};
-
 /** The results of a cluster's discovery so far, in Envoy's `update_*` counters. */
 export type DiscoveryStatus = {
   readonly attempts: number;

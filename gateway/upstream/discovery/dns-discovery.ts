@@ -5,7 +5,6 @@ import {
   type DiscoveryOptions,
   DiscoveryRecord,
   type DiscoveryStatus,
-  type DnsSettings,
   type EndpointSpec,
   endpointSchema,
   type Resolve,
@@ -62,7 +61,10 @@ export class DnsDiscovery implements Discovery {
   #cancel: () => void = () => {};
   #closed = false;
 
-  constructor({ address, dnsRefreshRateMs }: DnsSettings, options: DiscoveryOptions) {
+  constructor(
+    { address, dnsRefreshRateMs }: { readonly address: string; readonly dnsRefreshRateMs: number },
+    options: DiscoveryOptions,
+  ) {
     const colon = address.lastIndexOf(":");
     this.#host = address.slice(0, colon).replace(/^\[|\]$/g, "");
     this.#port = address.slice(colon + 1);

@@ -201,18 +201,12 @@ export class PrefixIndex {
     return prompt;
   }
 
-  /**
-   * Records that an endpoint no longer holds a prefix last used at `usedAtMs`, nor those last used before it: caches
-   * evict the least recently used.
-   */
+  /** Records that an endpoint no longer holds prefixes last used at `usedAtMs` or before: those are evicted first. */
   evicted(address: string, usedAtMs: number): void {
     this.#evictedUntilMs.set(address, Math.max(usedAtMs, this.#evictedUntilMs.get(address) ?? usedAtMs));
   }
 
-  /**
-   * Finds the endpoints that hold a part of a prompt. The cost grows with the new part of the conversation, not with
-   * its length.
-   */
+  /** Finds the holders of a prompt's parts. The cost grows with the new part of the conversation, not its length. */
   held(shape: PromptShape, nowMs: number, tokensPerByte: number): HeldParts {
     const { boundaries, lastTurn } = shape;
     const byAddress = new Map<string, HeldPart>();

@@ -55,10 +55,7 @@ export class Http2Wire implements GenerateWire {
   #link: Link | undefined;
   /** The same once it is established: the node has answered in HTTP/2. */
   #standing: Link | undefined;
-  /**
-   * The calls that wait until their connection is established, by connection: the node's stream limit is unknown
-   * before, and it refuses calls beyond it.
-   */
+  /** The calls that wait, by connection, until it is established: the node's stream limit is unknown before. */
   readonly #waiting = new Map<Http2Connection, Http2Call[]>();
   /** All open connections: calls may still run on those that get no new ones. */
   readonly #sockets = new Set<Socket>();

@@ -1,5 +1,5 @@
 import { pino } from "pino";
-import { afterEach, describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { checkConfig } from "../../../deploy/runtime/config/load-config.ts";
 import { gatewayConfigSchema } from "../../../gateway/config.ts";
 import type { Cluster } from "../../../gateway/upstream/cluster.ts";
@@ -13,15 +13,9 @@ import { VirtualClock } from "../../support/virtual-clock.ts";
 const MODELS = ["svc-qwen", "svc-glm53"];
 const SHUTDOWN = 4;
 
-const opened: { close(): void }[] = [];
-
-afterEach(() => {
-  for (const one of opened.splice(0).reverse()) one.close();
-});
-
 async function node(models: readonly string[] = MODELS): Promise<HealthNode> {
   const started = await HealthNode.start({ models });
-  opened.push({ close: () => started.stop() });
+  onTestFinished(() => started.stop());
   return started;
 }
 
@@ -39,7 +33,7 @@ class Managed {
     const log = pino({ base: null }, { write: (line) => this.log.push(JSON.parse(line)) });
     const resolve = async (host: string) => this.names[host] ?? [];
     this.manager = new ClusterManager(config.clusters, this.clock, log, { resolve, random: () => 0.5 });
-    opened.push(this.manager);
+    onTestFinished(() => this.manager.close());
   }
 
   cluster(model = "svc-qwen"): Cluster {

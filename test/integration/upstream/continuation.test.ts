@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { APART_MS } from "../../../gateway/upstream/retry/death-counter.ts";
 import type { Event } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { ResumableNode, type ResumableNodeOptions, stepsOf } from "../../support/engine/resumable-node.ts";
@@ -10,12 +10,6 @@ import { preferred } from "../../support/preferred.ts";
 import { generateRequest } from "../../support/requests/generate-request.ts";
 import { until } from "../../support/until.ts";
 
-const closing: (() => void | Promise<void>)[] = [];
-
-afterEach(async () => {
-  for (const close of closing.splice(0).reverse()) await close();
-});
-
 const PIECES = ["The ", "answer", " is 4", "2", ", of ", "course."];
 const STEPS = stepsOf(textStart(0), ...PIECES);
 const TEXT = PIECES.join("");
@@ -25,7 +19,7 @@ async function nodes(...options: readonly Partial<ResumableNodeOptions>[]): Prom
   return Promise.all(
     options.map(async (own) => {
       const node = await ResumableNode.start({ steps: STEPS, ...own });
-      closing.push(() => node.node.stop());
+      onTestFinished(() => node.node.stop());
       return node;
     }),
   );
@@ -38,7 +32,7 @@ async function inFrontOf(some: readonly ResumableNode[], options: FrontRigOption
     cluster: { ...policy, ...options.cluster },
     continuation: { maxBytes: 1_000_000, ...options.continuation },
   });
-  closing.push(() => rig.close());
+  onTestFinished(() => rig.close());
   return rig.ready();
 }
 

@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { Endpoint } from "../../../gateway/upstream/endpoint/endpoint.ts";
 import { HealthChecker } from "../../../gateway/upstream/endpoint/health-checker.ts";
 import { HealthCheckResponse_ServingStatus as Serving } from "../../../proto/gen/grpc/health/v1/health.ts";
@@ -12,12 +12,6 @@ const SETTINGS = {
   timeoutMs: 2_000,
   unhealthyThreshold: 2,
 };
-
-const opened: { close(): void }[] = [];
-
-afterEach(() => {
-  for (const one of opened.splice(0).reverse()) one.close();
-});
 
 /** A checker in virtual time in front of a real node. */
 class Checked {
@@ -34,7 +28,8 @@ class Checked {
     };
     const timing = { settings: SETTINGS, clock, random: () => draw };
     this.checker = new HealthChecker({ endpoint, model: MODEL, ...timing, onResult });
-    opened.push(endpoint, this.checker);
+    onTestFinished(() => endpoint.close());
+    onTestFinished(() => this.checker.close());
     this.checker.start();
   }
 
@@ -56,7 +51,7 @@ class Checked {
 
 async function nodeWith(options: Partial<HealthNodeOptions> = {}): Promise<HealthNode> {
   const node = await HealthNode.start({ models: [MODEL], ...options });
-  opened.push({ close: () => node.stop() });
+  onTestFinished(() => node.stop());
   return node;
 }
 

@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
-import { afterEach, describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { Http2Connection } from "../../../gateway/upstream/wire/http2/connection.ts";
 import { ErrorCode, Flag, FrameType, Setting } from "../../../gateway/upstream/wire/http2/frames.ts";
 import type { Headers } from "../../../gateway/upstream/wire/http2/hpack.ts";
@@ -11,11 +11,6 @@ import { threadCpuMs } from "../../support/thread-cpu.ts";
 import { until } from "../../support/until.ts";
 
 /* The client's side of a connection, by the sections of RFC 9113. */
-
-const closing: (() => void)[] = [];
-afterEach(() => {
-  for (const close of closing.splice(0).reverse()) close();
-});
 
 const BLOCK = headerBlock([
   [":method", "POST"],
@@ -44,7 +39,7 @@ const { INITIAL_WINDOW_SIZE, MAX_CONCURRENT_STREAMS, MAX_FRAME_SIZE } = Setting;
 async function connected(port: number) {
   const said: string[] = [];
   const socket: Socket = connect(port, "127.0.0.1");
-  closing.push(() => socket.destroy());
+  onTestFinished(() => void socket.destroy());
   socket.on("error", () => {});
   socket.once("close", () => said.push("closed"));
   socket.on("data", (bytes) => connection.take(bytes));
@@ -77,7 +72,7 @@ function opened(connection: Http2Connection, message = Buffer.from("message")) {
 /** A connection whose peer has sent its settings. */
 async function standing(...parameters: readonly (readonly [number, number])[]) {
   const peer = await RawHttp2Peer.start();
-  closing.push(() => peer.close());
+  onTestFinished(() => peer.close());
   const { connection, said } = await connected(peer.port);
   await until(() => peer.greeted, "the connection begins");
   peer.send(frame(SETTINGS, 0, 0, settings(...parameters)));
@@ -378,7 +373,7 @@ describe("an invalid frame ends the connection", () => {
 
   test("anything before SETTINGS", async () => {
     const peer = await RawHttp2Peer.start();
-    closing.push(() => peer.close());
+    onTestFinished(() => peer.close());
     const { said } = await connected(peer.port);
     await until(() => peer.greeted, "the connection begins");
     peer.send(Buffer.from("HTTP/1.1 400 Bad Request\r\n\r\n"));

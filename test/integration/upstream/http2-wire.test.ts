@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { type AddressInfo, createServer, type Socket } from "node:net";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { afterEach, describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { FairLane } from "../../../deploy/runtime/queue/fair-lane.ts";
 import type { WireCall, WireEnd } from "../../../gateway/upstream/wire/generate-wire.ts";
 import { HandOver } from "../../../gateway/upstream/wire/hand-over.ts";
@@ -11,11 +11,6 @@ import { FaultyWire } from "../../support/engine/faulty-wire.ts";
 import { WireNode } from "../../support/engine/wire-node.ts";
 import { started } from "../../support/events/events.ts";
 import { until } from "../../support/until.ts";
-
-const closing: (() => void)[] = [];
-afterEach(() => {
-  for (const close of closing.splice(0).reverse()) close();
-});
 
 /** Makes a call, and returns its end: `OK`, or the number of its status. */
 function call(wire: Http2Wire, timeoutMs = 60_000) {
@@ -42,7 +37,7 @@ function call(wire: Http2Wire, timeoutMs = 60_000) {
 
 function wireTo(address: string, options: { readonly pingMs?: number; readonly pingTimeoutMs?: number } = {}) {
   const wire = new Http2Wire({ address, tls: undefined, maxMessageBytes: 1_000_000, ...options });
-  closing.push(() => wire.close());
+  onTestFinished(() => wire.close());
   return wire;
 }
 
@@ -57,10 +52,8 @@ test("a connection without ping replies is closed with its calls, and the next c
     },
   });
   const between = await FaultyWire.start(node.address);
-  closing.push(
-    () => node.stop(),
-    () => between.close(),
-  );
+  onTestFinished(() => node.stop());
+  onTestFinished(() => between.close());
   const wire = wireTo(between.address, { pingMs: 100, pingTimeoutMs: 400 });
   const first = call(wire);
   await until(() => first.messages() === 1, "the answer begins");
@@ -80,10 +73,8 @@ test("a connection with a silent call has to answer a ping before it gets anothe
     },
   });
   const between = await FaultyWire.start(node.address);
-  closing.push(
-    () => node.stop(),
-    () => between.close(),
-  );
+  onTestFinished(() => node.stop());
+  onTestFinished(() => between.close());
   const wire = wireTo(between.address);
   const first = call(wire);
   const beside = call(wire);
@@ -107,7 +98,7 @@ describe("hundreds of cancelled calls, while a Node server closes the connection
         if (ends(node.calls.length)) played.end();
       },
     });
-    closing.push(() => node.stop());
+    onTestFinished(() => node.stop());
     return wireTo(node.address);
   }
 
@@ -142,7 +133,7 @@ describe("hundreds of cancelled calls, while a Node server closes the connection
 test("without a listener calls fail at once, and a returning one is found", async () => {
   const node = await WireNode.start({ models: [], play: (played) => played.end() });
   const { address } = node;
-  closing.push(() => node.stop());
+  onTestFinished(() => node.stop());
   const gone = createServer().listen(0, "127.0.0.1");
   await once(gone, "listening");
   const nobody = wireTo(`127.0.0.1:${(gone.address() as AddressInfo).port}`);
@@ -161,7 +152,7 @@ test("a call that is cancelled while it waits for its connection releases its me
   const sockets = new Set<Socket>();
   const silent = createServer((socket) => void sockets.add(socket)).listen(0, "127.0.0.1");
   await once(silent, "listening");
-  closing.push(() => {
+  onTestFinished(() => {
     silent.close();
     for (const socket of sockets) socket.destroy();
   });
@@ -184,9 +175,9 @@ test("a call that is cancelled while it waits for its connection releases its me
 
 test("a wire that is warmed up connects, however recent its last failure", async () => {
   const first = await WireNode.start({ models: [], play: (played) => played.end() });
-  closing.push(() => first.stop());
+  onTestFinished(() => first.stop());
   const between = await FaultyWire.start(first.address);
-  closing.push(() => between.close());
+  onTestFinished(() => between.close());
   const wire = wireTo(between.address);
   between.vanish();
   const lost = call(wire);
@@ -199,7 +190,7 @@ test("a wire that is warmed up connects, however recent its last failure", async
 
 test("a closed wire ends its calls, and opens no others", async () => {
   const node = await WireNode.start({ models: [], play: (played) => played.send(started()) });
-  closing.push(() => node.stop());
+  onTestFinished(() => node.stop());
   const wire = wireTo(node.address);
   const running = call(wire);
   await until(() => running.messages() === 1, "the answer begins");

@@ -1,4 +1,4 @@
-import { afterEach, expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import type { Script } from "../../support/engine/scripted-backend.ts";
 import { startEngine } from "../../support/engine/start-engine.ts";
 import { blockEnd, delta, finished, started, textStart } from "../../support/events/events.ts";
@@ -6,12 +6,6 @@ import { FrontRig } from "../../support/gateway/front-rig.ts";
 import { metricSum } from "../../support/metric-text.ts";
 import { generateRequest } from "../../support/requests/generate-request.ts";
 import { until } from "../../support/until.ts";
-
-const closing: (() => void | Promise<void>)[] = [];
-
-afterEach(async () => {
-  for (const close of closing.splice(0).reverse()) await close();
-});
 
 /** A prompt that takes 20 s to prefill at the assumed speed of an endpoint, and begins with a text of its own. */
 const long = (name: string) => generateRequest({}, name + "x".repeat(400_000));
@@ -25,9 +19,9 @@ async function oneNode() {
     yield [textStart(0), delta(0, "Hello."), blockEnd(0), finished()];
   };
   const engine = await startEngine(script, { slots: 100 });
-  closing.push(() => engine.stop());
+  onTestFinished(() => engine.stop());
   const rig = new FrontRig([engine.address], { timeouts: { pendingMs: 30_000 } });
-  closing.push(() => rig.close());
+  onTestFinished(() => rig.close());
   await rig.ready();
   const [traffic] = rig.router.traffic;
   if (!traffic) throw new Error("there is no traffic");

@@ -1,4 +1,4 @@
-import { afterEach, expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { systemClock } from "../../../deploy/runtime/time/clock.ts";
 import { encodeRequest } from "../../../gateway/upstream/encoded-request.ts";
 import { Endpoint } from "../../../gateway/upstream/endpoint/endpoint.ts";
@@ -15,11 +15,6 @@ import { until } from "../../support/until.ts";
 
 const MODEL = "svc-qwen";
 const KEY = Buffer.alloc(32, 7);
-
-const stops: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const stop of stops.splice(0).reverse()) await stop();
-});
 
 const says = (role: Role, text: string): Message => ({ role, parts: [{ kind: { $case: "text", value: { text } } }] });
 const conversation = (turns: number): Message[] => [
@@ -41,12 +36,10 @@ async function following() {
   const told = new Announcements();
   const watch = new PrefixWatch({ endpoint, model: MODEL, announcements: told, clock: systemClock, random: () => 0.5 });
   const client = new NodeClient(node.address);
-  stops.push(
-    node.stop,
-    () => endpoint.close(),
-    () => watch.stop(),
-    () => client.close(),
-  );
+  onTestFinished(() => node.stop());
+  onTestFinished(() => endpoint.close());
+  onTestFinished(() => watch.stop());
+  onTestFinished(() => client.close());
   await endpoint.describe(Date.now() + 10_000);
   return { node, endpoint, told, watch, client };
 }
@@ -93,11 +86,11 @@ test("reports end with the stream, and a node that returns empty is believed to 
   expect(told.size).toBe(0);
 
   const back = await startNode(fastSimulator(), { port: Number(node.address.split(":")[1]) });
-  stops.push(back.stop);
+  onTestFinished(back.stop);
   await until(() => told.fillOf(node.address) !== undefined, "the new node's word");
   expect(told.size).toBe(0);
   const caller = new NodeClient(back.address);
-  stops.push(() => caller.close());
+  onTestFinished(() => caller.close());
   await caller.generate(request).ended;
   await until(() => told.holders(hashes.at(-1) ?? "").length > 0, "the prompt on the new node");
   watch.stop();
@@ -136,11 +129,9 @@ test("a node that announces reports but fails is retried a minute later", async 
     clock,
     random: () => 0.5,
   });
-  stops.push(
-    engine.stop,
-    () => endpoint.close(),
-    () => watch.stop(),
-  );
+  onTestFinished(() => engine.stop());
+  onTestFinished(() => endpoint.close());
+  onTestFinished(() => watch.stop());
   await endpoint.describe(Date.now() + 10_000);
   watch.follow();
   await until(() => waits.length > 0, "its end");

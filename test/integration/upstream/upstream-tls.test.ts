@@ -1,6 +1,6 @@
 import { copyFileSync, writeFileSync } from "node:fs";
 import { pino } from "pino";
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { checkConfig } from "../../../deploy/runtime/config/load-config.ts";
 import { followTls } from "../../../deploy/runtime/grpc/server-tls.ts";
 import { gatewayConfigSchema } from "../../../gateway/config.ts";
@@ -30,11 +30,6 @@ beforeAll(() => {
 });
 afterAll(() => certificates.remove());
 
-const stops: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const stop of stops.splice(0).reverse()) await stop();
-});
-
 const pair = (name: string) => ({ certFile: file(`${name}.pem`), keyFile: file(`${name}.key`) });
 const trusting = (name: string) => ({ caFile: file(`${name}.pem`) });
 
@@ -43,16 +38,14 @@ async function node(name = "node"): Promise<string> {
   const files = { ...pair(name), clientCaFile: file("authority.pem") };
   const tls = followTls(files, new VirtualClock(), pino({ enabled: false }));
   const running = await startNode(fastSimulator(), { tls });
-  stops.push(
-    () => tls.close(),
-    () => running.stop(),
-  );
+  onTestFinished(() => tls.close());
+  onTestFinished(() => running.stop());
   return running.address.replace("127.0.0.1", "localhost");
 }
 
 function inFrontOf(address: string, tls: object | undefined): FrontRig {
   const rig = new FrontRig([address], { cluster: { tls } });
-  stops.push(() => rig.close());
+  onTestFinished(() => rig.close());
   return rig;
 }
 
@@ -83,7 +76,7 @@ test("an endpoint found by its name is accepted under that name", async ({ skip 
   const { clusters } = checkConfig(gatewayConfigSchema, { keys: { file: "keys.json" }, clusters: [cluster] }, "test");
   const log = pino({ level: "silent" });
   const manager = new ClusterManager(clusters, new VirtualClock(), log, { resolve: async () => ["127.0.0.1"] });
-  stops.push(() => manager.close());
+  onTestFinished(() => manager.close());
   await until(() => manager.ready, "it is healthy");
 });
 
@@ -149,7 +142,7 @@ describe("certificates that change", () => {
     const told: (string | undefined)[] = [];
     const settings: TlsSettings = { ...trusting("authority"), ...inUse() };
     const tls = new UpstreamTls({ settings, path: "clusters.0.tls", clock, onReload: (fault) => told.push(fault) });
-    stops.push(() => tls.close());
+    onTestFinished(() => tls.close());
     const becomes = (count: number) =>
       until(() => {
         void clock.advance(500);
@@ -162,7 +155,7 @@ describe("certificates that change", () => {
     writeFileSync(file("in-use.key"), "nonsense");
     await becomes(3);
     const caller = new NodeClient(await node(), tls.credentials);
-    stops.push(() => caller.close());
+    onTestFinished(() => caller.close());
     expect((await caller.generate(generateRequest()).ended).code).toBe(0);
     use("renewed");
     await becomes(4);

@@ -8,7 +8,7 @@ import {
   type ServerHttp2Stream,
 } from "node:http2";
 import type { AddressInfo } from "node:net";
-import { afterEach, describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { systemClock } from "../../../deploy/runtime/time/clock.ts";
 import { EngineError, toFailedCall } from "../../../engine/errors.ts";
 import { callGenerate, type Flow } from "../../../gateway/upstream/call/generate-call.ts";
@@ -21,11 +21,6 @@ import { DEFAULT_TIMEOUTS } from "../../support/gateway/default-settings.ts";
 import { until } from "../../support/until.ts";
 
 /* Both wires before one peer on bare HTTP/2: the code that uses them must see no difference. */
-
-const closing: (() => void)[] = [];
-afterEach(() => {
-  for (const close of closing.splice(0).reverse()) close();
-});
 
 type Answer = (stream: ServerHttp2Stream, headers: IncomingHttpHeaders) => void;
 
@@ -44,7 +39,7 @@ async function peer(answer: Answer, settings: { readonly maxConcurrentStreams?: 
   });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
-  closing.push(() => {
+  onTestFinished(() => {
     for (const session of sessions) session.destroy();
     server.close();
   });
@@ -69,7 +64,7 @@ const whole: Answer = (stream) => reply(stream, ANSWER, OK);
 /** An endpoint, and a client of its node. */
 function caller(wire: "grpc" | "fast", address: string) {
   const endpoint = new Endpoint(address, undefined, wire);
-  closing.push(() => endpoint.close());
+  onTestFinished(() => endpoint.close());
   return {
     endpoint,
     send(timeoutMs = 60_000, bytes = 10, leave = new AbortController()) {

@@ -1,7 +1,4 @@
-/*
- * The frames of HTTP/2 (RFC 9113, section 6): each begins with a head of nine bytes, which holds length, type, flags
- * and stream.
- */
+/* The frames of HTTP/2 (RFC 9113, section 6): each begins with nine bytes of length, type, flags and stream. */
 
 export const FRAME_HEAD_BYTES = 9;
 export const DEFAULT_MAX_FRAME_BYTES = 16_384;

@@ -13,10 +13,7 @@ const ENOUGH_REQUESTS = 20;
 /** The share of other gateways' requests, from a value that stale reports explain to one that proves other gateways. */
 const OTHERS_SHARE = { none: 0.1, sure: 0.4 };
 
-/**
- * The time for which a conversation belongs to the working set of its endpoint after its last use, in milliseconds:
- * nine of ten turns of coding agents come sooner.
- */
+/** Milliseconds of a conversation in its endpoint's working set: nine of ten turns of agents come sooner. */
 export const WORKING_SET_MS = 300_000;
 const MAX_CONVERSATIONS = 50_000;
 

@@ -4,10 +4,7 @@ import { type EndpointView, requestsOn } from "../../endpoint-view.ts";
 import type { HeldPart, HeldParts, PrefixIndex } from "../../prefix-index.ts";
 import { type PrefixLearning, WORKING_SET_MS } from "./prefix-learning.ts";
 
-/**
- * The ratio of the first owner's load to the second's up to which the first is preferred. It differs by conversation,
- * from `least` to `least` + `spread`.
- */
+/** The load ratio up to which the first owner is preferred: by conversation from `least` to `least` + `spread`. */
 const OWNER_TOLERANCE = { least: 1.1, spread: 1 };
 
 /** The occupancy from which a cache counts as full: a long prompt may take the rest at once. */
