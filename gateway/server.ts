@@ -100,7 +100,7 @@ export function buildServer(deps: GatewayDeps): GatewayServer {
   const auth = {
     keys,
     tokens,
-    failures: new TokenBuckets({ rule: { perMinute, capacity: perMinute }, max: MAX_FAILING_NETWORKS, clock }),
+    failures: new TokenBuckets({ perMinute, capacity: perMinute }, MAX_FAILING_NETWORKS, clock),
     stats,
   };
   const { headerPrefix, ...bursts } = config.limits;

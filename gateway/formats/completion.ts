@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import type {
   BlockStarted,
   Event,
@@ -104,8 +104,5 @@ const PLAIN = /^(?:call_|toolu_|chatcmpl-tool-)?([A-Za-z0-9_-]{1,58})$/;
 export function shownCallId(prefix: "call_" | "toolu_", callId: string, { replyId }: Pick<Head, "replyId">): string {
   const plain = PLAIN.exec(callId)?.[1];
   if (plain !== undefined) return `${prefix}${plain}`;
-  const digest = createHash("sha256")
-    .update(JSON.stringify([replyId, callId]))
-    .digest("hex");
-  return `${prefix}${digest.slice(0, 24)}`;
+  return `${prefix}${hash("sha256", JSON.stringify([replyId, callId])).slice(0, 24)}`;
 }

@@ -71,7 +71,7 @@ export class WastedCalls {
   #named = 0;
 
   constructor({ keys, log, stats, clock }: WastedCallsDeps) {
-    this.#callers = new TokenBuckets({ rule: RULE, max: MAX_CALLERS, clock });
+    this.#callers = new TokenBuckets(RULE, MAX_CALLERS, clock);
     this.#keys = keys;
     const say = atMostEvery(clock, LOG_INTERVAL_MS, (keyId: string | undefined, calls) =>
       log.warn({ key_id: keyId, calls }, "calls are refused: too many of their key were reset or refused"),

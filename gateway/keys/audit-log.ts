@@ -1,4 +1,4 @@
-import { createHash, createHmac } from "node:crypto";
+import { hash } from "node:crypto";
 import { constants } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { hostname } from "node:os";
@@ -6,7 +6,7 @@ import { basename } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import * as z from "zod";
 import { errnoOf } from "../../deploy/runtime/files/private-file.ts";
-import { deriveKey, type Pepper } from "./key-digest.ts";
+import { deriveKey, hmacSha256, type Pepper } from "./key-digest.ts";
 import type { KeyRecord, KeySet } from "./key-record.ts";
 import { KeyStoreError } from "./key-store.ts";
 
@@ -70,7 +70,7 @@ export function readAudit(text: string, pepper: Pepper | undefined): AuditLog {
     const genuine = !keyed || (key !== undefined && found?.mac !== undefined && found.mac === macOf(line, key));
     if (found?.prev !== prev || !genuine) return { entries, brokenAt: at + 1 };
     entries.push(found);
-    prev = found.mac ?? sha256(line);
+    prev = found.mac ?? hash("sha256", line);
   }
   return { entries, brokenAt: undefined };
 }
@@ -113,7 +113,7 @@ export function auditLines(
   let head = prev;
   const lines = changes.map((change) => {
     const body = JSON.stringify({ ts, actor, ...change, revision, prev: head } satisfies AuditEntry);
-    head = hmac(body, key);
+    head = hmacSha256(key, body).toString("hex");
     return `${body.slice(0, -1)},"mac":"${head}"}`;
   });
   return { lines, head };
@@ -160,7 +160,7 @@ function linkOf(log: string, { head, revision, pepper }: AuditAddition): { prev:
     if (isBehind && found.mac !== head) return { prev: found.mac, brokenOff: true };
   }
   // A key set without a head must not repair a log that was cut.
-  const first = last === "" || found?.mac !== undefined ? NO_LINE : sha256(last);
+  const first = last === "" || found?.mac !== undefined ? NO_LINE : hash("sha256", last);
   return { prev: head ?? first, brokenOff: false };
 }
 
@@ -180,15 +180,7 @@ function auditKey(pepper: Pepper): Buffer {
 /** Returns the MAC that a line should have; undefined if the line does not end with a MAC. */
 function macOf(line: string, key: Buffer): string | undefined {
   const body = /^(.*),"mac":"[0-9a-f]{64}"\}$/s.exec(line)?.[1];
-  return body === undefined ? undefined : hmac(`${body}}`, key);
-}
-
-function hmac(text: string, key: Buffer): string {
-  return createHmac("sha256", key).update(text).digest("hex");
-}
-
-function sha256(text: string): string {
-  return createHash("sha256").update(text).digest("hex");
+  return body === undefined ? undefined : hmacSha256(key, `${body}}`).toString("hex");
 }
 
 /** The difference of one key between two sets. */

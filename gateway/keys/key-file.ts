@@ -70,7 +70,6 @@ export function keySetText({ keys, ...rest }: KeySet): string {
  */
 export class KeySetReader {
   #known: ReadonlyMap<string, KeyRecord> = new Map();
-  parsed = 0;
 
   /**
    * Parses the bytes of a key file; an unchanged record is the same object as before. JSON of another form than that of
@@ -109,7 +108,6 @@ export class KeySetReader {
     } catch {
       return undefined;
     }
-    this.parsed += 1;
     const checked = keyRecordSchema.safeParse(found);
     if (checked.success) return checked.data;
     throw notValid(path, checked.error.issues[0], ["keys", at]);

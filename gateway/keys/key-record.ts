@@ -117,13 +117,7 @@ export type KeySecret = Readonly<z.infer<typeof secret>>;
 export type KeyLimits = Readonly<z.infer<typeof limits>>;
 export type KeyQuota = Readonly<z.infer<typeof quota>>;
 export type KeyPriority = KeyRecord["priority"];
-export type KeySet = {
-  readonly v: 1;
-  readonly revision: number;
-  /** MAC of the last line of the audit log, which reveals a truncated log; undefined before the first keyed line. */
-  readonly auditHead?: string | undefined;
-  /** In creation order, revoked keys included. */
-  readonly keys: readonly KeyRecord[];
-};
+/** The keys are in creation order, revoked ones included. */
+export type KeySet = Readonly<Omit<z.infer<typeof keySet>, "keys">> & { readonly keys: readonly KeyRecord[] };
 
 export const EMPTY_KEY_SET: KeySet = { v: 1, revision: 0, keys: [] };

@@ -43,7 +43,8 @@ export class Grant {
   readonly #options: GrantOptions;
   /** The current charges, one per limit. Most keys have few limits or none. */
   readonly #charges: Charge[] = [];
-  #readings: readonly DimensionReading[] = [];
+  /** The last known state of the key's limits, general ones first. */
+  readings: readonly DimensionReading[] = [];
   readonly #held: string[] = [];
   /** Sent to the store with the next charge, or at the end of the request. */
   #postponed: Later | undefined;
@@ -55,21 +56,12 @@ export class Grant {
   #deltas = 0;
   #outputCharged = 0;
   #settled = false;
-  #used: UsedTokens | undefined;
+  /** The final cost of the request; undefined until it has ended, and if it does not count. */
+  used: UsedTokens | undefined;
   #released = false;
 
   constructor(options: GrantOptions) {
     this.#options = options;
-  }
-
-  /** The last known state of the key's limits, general ones first. */
-  get readings(): readonly DimensionReading[] {
-    return this.#readings;
-  }
-
-  /** The final cost of the request; undefined until it has ended, and if it does not count. */
-  get used(): UsedTokens | undefined {
-    return this.#used;
   }
 
   /**
@@ -111,7 +103,7 @@ export class Grant {
       if (reading) found.push({ dimension, reading });
       if (ok && cost !== undefined) this.#note(dimension, cost);
     }
-    if (found.length > 0) this.#readings = merged(this.#readings, found);
+    if (found.length > 0) this.readings = merged(this.readings, found);
     if (ok) return undefined;
     if (refusedBy === "store") return limitsUnknown();
     const taken = places.find(({ name }) => name === full);
@@ -164,14 +156,14 @@ export class Grant {
     this.#correct("otpm", output);
     const inputTokens = this.#counted ? this.#inputTokens : 0;
     this.#correct("tokensPerDay", inputTokens + output);
-    this.#used = { inputTokens, cachedTokens: this.#counted ? this.#cachedTokens : 0, outputTokens: output };
+    this.used = { inputTokens, cachedTokens: this.#counted ? this.#cachedTokens : 0, outputTokens: output };
   }
 
   settleWithoutTokens(): void {
     if (this.#settled) return;
     this.#settled = true;
     for (const measure of ["itpm", "otpm", "tokensPerDay"] as const) this.#correct(measure, 0);
-    this.#used = NO_TOKENS;
+    this.used = NO_TOKENS;
     this.#chargePostponed();
   }
 

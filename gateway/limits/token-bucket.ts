@@ -51,21 +51,17 @@ export function waitMs({ level }: Bucket, { perMinute, capacity }: BucketRule, c
   return missing <= ROUNDING ? 0 : Math.ceil((missing * MINUTE_MS) / perMinute - ROUNDING);
 }
 
-export type TokenBucketsOptions = {
-  readonly rule: BucketRule;
-  /** Most buckets; the least recently used one is dropped first. */
-  readonly max: number;
-  readonly clock: Pick<Clock, "nowMs">;
-};
-
 /** Buckets of one rule by name, such as that of a network or of a caller. */
 export class TokenBuckets {
-  readonly #options: TokenBucketsOptions;
+  readonly #rule: BucketRule;
+  readonly #clock: Pick<Clock, "nowMs">;
   readonly #buckets: LRUCache<string, Bucket>;
 
-  constructor(options: TokenBucketsOptions) {
-    this.#options = options;
-    this.#buckets = new LRUCache({ max: options.max });
+  /** Keeps at most `max` buckets; the least recently used one is dropped first. */
+  constructor(rule: BucketRule, max: number, clock: Pick<Clock, "nowMs">) {
+    this.#rule = rule;
+    this.#clock = clock;
+    this.#buckets = new LRUCache({ max });
   }
 
   level(name: string): number {
@@ -73,7 +69,7 @@ export class TokenBuckets {
   }
 
   take(name: string): void {
-    this.#buckets.set(name, take(this.#now(name), this.#options.rule, 1));
+    this.#buckets.set(name, take(this.#now(name), this.#rule, 1));
   }
 
   /** Takes one token if there is one, and returns whether there was. */
@@ -84,8 +80,8 @@ export class TokenBuckets {
   }
 
   #now(name: string): Bucket {
-    const { rule, clock } = this.#options;
     const known = this.#buckets.get(name);
-    return known ? refill(known, rule, clock.nowMs()) : fullBucket(rule, clock.nowMs());
+    const nowMs = this.#clock.nowMs();
+    return known ? refill(known, this.#rule, nowMs) : fullBucket(this.#rule, nowMs);
   }
 }

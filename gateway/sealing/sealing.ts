@@ -35,7 +35,7 @@ export type Opening = (typeof OPENINGS)[number];
  */
 export class Sealing {
   readonly #onUnknownKey: (id: string) => void;
-  readonly #openings: Record<Opening, number> = { opened: 0, unknown_key: 0, refused: 0 };
+  readonly openings: Record<Opening, number> = { opened: 0, unknown_key: 0, refused: 0 };
   #keys: SealingKeys;
 
   /** The default is a temporary key. `onUnknownKey` is called with ids that callers can make up. */
@@ -57,17 +57,13 @@ export class Sealing {
 
   /** Adds the outcomes of another sealing of the same keys, and reports its unknown keys. */
   opened(openings: Readonly<Record<Opening, number>>, unknownKeys: readonly string[]): void {
-    for (const opening of OPENINGS) this.#openings[opening] += openings[opening];
+    for (const opening of OPENINGS) this.openings[opening] += openings[opening];
     for (const id of unknownKeys) this.#onUnknownKey(id);
   }
 
   /** The sealing key first. */
   get keyIds(): readonly string[] {
     return this.#keys.map(({ id }) => id);
-  }
-
-  get openings(): Readonly<Record<Opening, number>> {
-    return this.#openings;
   }
 
   for(scope: SealScope): Sealer {
@@ -95,7 +91,7 @@ export class Sealing {
       },
       open: (sealed, kind = "reasoning") => {
         const text = this.#open(Buffer.from(sealed, "base64"), purpose(kind), (key) => derive("seal", key));
-        if (text !== undefined) this.#openings.opened += 1;
+        if (text !== undefined) this.openings.opened += 1;
         return text;
       },
     };
@@ -106,13 +102,13 @@ export class Sealing {
     const id = bytes.subarray(1, HEAD_BYTES).toString("hex");
     const key = this.#keys.find((one) => one.id === id);
     if (key) return unseal(derive(key), purpose, bytes) ?? this.#refused();
-    this.#openings.unknown_key += 1;
+    this.openings.unknown_key += 1;
     this.#onUnknownKey(id);
     return undefined;
   }
 
   #refused(): undefined {
-    this.#openings.refused += 1;
+    this.openings.refused += 1;
   }
 }
 

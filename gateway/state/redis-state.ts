@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { Redis, type RedisOptions } from "ioredis";
 import { ConfigError } from "../../deploy/runtime/config/load-config.ts";
@@ -33,7 +33,7 @@ export class RedisScript {
 
   constructor(text: string) {
     this.text = text;
-    this.sha = createHash("sha1").update(text).digest("hex");
+    this.sha = hash("sha1", text);
   }
 }
 

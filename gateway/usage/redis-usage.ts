@@ -54,7 +54,6 @@ export class RedisUsage implements UsageStore {
     this.#clock = clock;
   }
 
-  /** Adds a batch. Resolves to whether the store has all of it. */
   async add({ number, entries }: UsageBatch): Promise<boolean> {
     const byKey = new Map<string, UsageEntry[]>();
     for (const entry of entries) byKey.set(entry.keyId, [...(byKey.get(entry.keyId) ?? []), entry]);

@@ -1,8 +1,6 @@
 import { statSync } from "node:fs";
 import { join } from "node:path";
 import Anthropic from "@anthropic-ai/sdk";
-import { credentials, loadPackageDefinition, type ServiceClientConstructor } from "@grpc/grpc-js";
-import { loadSync } from "@grpc/proto-loader";
 import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Service, startService } from "../support/processes/start-service.ts";
@@ -130,25 +128,6 @@ describe("anthropic, messages", () => {
     ])
       expect(content).toMatchObject([{ type: "thinking", signature: expect.stringMatching(/.+/) }, { type: "text" }]);
   });
-});
-
-test("an internal client generates with nothing but the .proto files", async () => {
-  const definition = loadSync("svc/inference/v1/inference_service.proto", {
-    ...{ keepCase: true, oneofs: true, includeDirs: [join(import.meta.dirname, "../../proto")] },
-  });
-  const packages = loadPackageDefinition(definition) as unknown as {
-    svc: { inference: { v1: { InferenceService: ServiceClientConstructor } } };
-  };
-  const client = new packages.svc.inference.v1.InferenceService(service.engine, credentials.createInsecure());
-  const call = client.Generate?.({
-    ...{ request_id: "internal-1", model: MODEL, sampling: { temperature: 0 } },
-    messages: [{ role: "ROLE_USER", parts: [{ text: { text: ASK } }] }],
-  }) as unknown as AsyncIterable<{ events: { block_delta?: { text: string }; finished?: object }[] }>;
-  const events = [];
-  for await (const batch of call) events.push(...batch.events);
-  client.close();
-  expect(events.map(({ block_delta }) => block_delta?.text ?? "").join("")).toContain("1, 2, 3, 4, 5");
-  expect(events.at(-1)).toHaveProperty("finished");
 });
 
 test("the ready-made key lies in a file that only its owner reads", () => {

@@ -21,11 +21,11 @@ import {
   type LimitOptions,
   limitsOf,
   parseClear,
+  parseDurationMs,
   parseLabel,
   parseLifetimeMs,
   parseModels,
   parseNetworks,
-  parseOverlapMs,
   parseWeight,
   pick,
 } from "./options.ts";
@@ -65,7 +65,7 @@ export function addChangeCommands(program: Command, context: CliContext): void {
     .description("give the key a new secret and print it, once")
     .addOption(
       new Option("--overlap <duration>", "how long the old secret works on, 0 for not at all")
-        .argParser(parseOverlapMs)
+        .argParser(parseDurationMs)
         .default(24 * 3_600_000, "24h"),
     )
     .option(...QUIET)

@@ -48,14 +48,8 @@ export const parseCount = parseWhole(1, MOST);
 export const parseKept = parseWhole(0, 15);
 export const parseWeight = parseWhole(1, 1_000);
 
-export function parseOverlapMs(text: string): number {
-  const ms = parseDurationMs(text);
-  if (ms === undefined) throw new InvalidArgumentError("Expected a duration such as 90s, 30m, 24h, 90d or 0.");
-  return ms;
-}
-
 export function parseLifetimeMs(text: string): number {
-  const ms = parseOverlapMs(text);
+  const ms = parseDurationMs(text);
   if (ms === 0) throw new InvalidArgumentError("A key should live for longer than 0.");
   return ms;
 }
@@ -72,14 +66,13 @@ const UNIT_MS: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_60
 /** 100 years of 365 days. */
 const MAX_DURATION_MS = 100 * 365 * 86_400_000;
 
-/** Parses `90s`, `30m`, `24h`, `90d` or `0` into milliseconds; undefined for anything else. */
-export function parseDurationMs(text: string): number | undefined {
+/** Parses `90s`, `30m`, `24h`, `90d` or `0` into milliseconds. */
+export function parseDurationMs(text: string): number {
   if (text === "0") return 0;
-  const match = /^([0-9]{1,12})([smhd])$/.exec(text);
-  const unitMs = UNIT_MS[match?.[2] ?? ""];
-  if (unitMs === undefined) return undefined;
-  const ms = Number(match?.[1]) * unitMs;
-  return ms <= MAX_DURATION_MS ? ms : undefined;
+  const [, count, unit = ""] = /^([0-9]{1,12})([smhd])$/.exec(text) ?? [];
+  const ms = Number(count) * (UNIT_MS[unit] ?? Number.NaN);
+  if (ms <= MAX_DURATION_MS) return ms;
+  throw new InvalidArgumentError("Expected a duration such as 90s, 30m, 24h, 90d or 0.");
 }
 
 /**

@@ -46,7 +46,8 @@ export class RedisKeyStore extends KeyStore {
   #looking: Promise<void> | undefined;
   #askedAgain = false;
   #cancelLook = () => {};
-  #loaded = Promise.resolve();
+  /** Resolves when keys are loaded, or after `close`. Rejects if a store that was unreachable has unusable keys. */
+  loaded = Promise.resolve();
 
   private constructor(options: RedisKeyStoreOptions, pepper: Pepper) {
     super(options.clock, pepper);
@@ -64,15 +65,10 @@ export class RedisKeyStore extends KeyStore {
     const pepper = await readPepper(pepperFile);
     if (pepper === undefined) throw new KeyStoreError("pepper_missing", `${pepperFile} is missing`);
     const store = new RedisKeyStore(options, pepper);
-    if (!(await store.#begin())) store.#loaded = store.#beginLater();
+    if (!(await store.#begin())) store.loaded = store.#beginLater();
     // A rejection before the caller awaits `loaded` must not be unhandled.
-    store.#loaded.catch(() => {});
+    store.loaded.catch(() => {});
     return store;
-  }
-
-  /** Resolves when keys are loaded, or after `close`. Rejects if a store that was unreachable has unusable keys. */
-  get loaded(): Promise<void> {
-    return this.#loaded;
   }
 
   override close(): Promise<void> {

@@ -1,9 +1,10 @@
-import { createHash, createHmac } from "node:crypto";
+import { hash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { createLocalJWKSet, errors, type JWTPayload, type JWTVerifyGetKey, jwtVerify } from "jose";
 import { LRUCache } from "lru-cache";
 import { FollowedFile } from "../../../deploy/runtime/files/followed-file.ts";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
+import { hmacSha256 } from "../key-digest.ts";
 import type { TokensSettings } from "../key-settings.ts";
 import type { KeyStore } from "../key-store.ts";
 import type { Principal } from "../principal.ts";
@@ -63,7 +64,7 @@ export class TokenVerifier {
 
   /** Whether keys of the issuer were read since the start; before, every token is refused. */
   get everRead(): boolean {
-    return this.#issuer.everRead;
+    return this.#issuer.edition > 0;
   }
 
   readonly longest = MAX_LENGTH;
@@ -75,7 +76,7 @@ export class TokenVerifier {
   async find(presented: string): Promise<Principal | undefined> {
     const { clock, keys, settings } = this.#options;
     if (presented.length > MAX_LENGTH || !FORM.test(presented)) return undefined;
-    const digest = createHash("sha256").update(presented).digest("base64url");
+    const digest = hash("sha256", presented, "base64url");
     const known = this.#remembered.get(digest);
     if (known && known.edition !== this.#issuer.edition) this.#remembered.delete(digest);
     const verified = this.#remembered.get(digest) ?? (await this.#verifyOnce(presented, digest));
@@ -142,10 +143,7 @@ export class TokenVerifier {
 
 /** Returns the principal of one subject of a key record: a tenant of its own, whose use counts on the shared record. */
 function ofSubject(principal: Principal, subject: string): Principal {
-  const derived = (use: string) =>
-    createHmac("sha256", principal.routingKey)
-      .update(JSON.stringify(["subject", use, subject]))
-      .digest();
+  const derived = (use: string) => hmacSha256(principal.routingKey, JSON.stringify(["subject", use, subject]));
   return {
     ...principal,
     tenant: derived("tenant").subarray(0, 24).toString("base64url"),
@@ -168,7 +166,8 @@ class IssuerKeys {
   readonly #followed: FollowedFile | undefined;
   #set: JWTVerifyGetKey = createLocalJWKSet({ keys: [] });
   #text = "";
-  #edition = 0;
+  /** Number of different sets of keys so far: a key that verified under an earlier edition may be withdrawn. */
+  edition = 0;
   #reading: Promise<void> | undefined;
   #readAtMs = Number.NEGATIVE_INFINITY;
   #fault: string | undefined;
@@ -195,15 +194,6 @@ class IssuerKeys {
     if (keys.#followed) await keys.#followed.look();
     else await keys.#readAgainAndAgain();
     return keys;
-  }
-
-  /** Number of different sets of keys so far: a key that verified under an earlier edition may be withdrawn. */
-  get edition(): number {
-    return this.#edition;
-  }
-
-  get everRead(): boolean {
-    return this.#edition > 0;
   }
 
   readonly find: JWTVerifyGetKey = (header, token) => this.#set(header, token);
@@ -244,14 +234,14 @@ class IssuerKeys {
       if (text !== this.#text) {
         this.#set = createLocalJWKSet(JSON.parse(text));
         this.#text = text;
-        this.#edition += 1;
+        this.edition += 1;
       }
       this.#fault = undefined;
     } catch {
       // Neither the address nor its contents may be logged.
       this.#fault = "the keys cannot be read, or are no JWKS";
     }
-    if (this.#fault !== before && !this.#closed) this.#options.onReload(this.#fault, this.everRead);
+    if (this.#fault !== before && !this.#closed) this.#options.onReload(this.#fault, this.edition > 0);
   }
 
   async #published(): Promise<string> {

@@ -53,16 +53,29 @@ async function standing(node: ResumableNode | undefined): Promise<void> {
   await until(() => (node?.standing ?? 0) > 0, "the node stands still");
 }
 
+type Lost = FrontRigOptions & { readonly folded?: boolean };
+
+/** An answer whose first node is lost after `steps` steps, before other nodes. */
+async function lostAfter(
+  steps: number,
+  others: readonly Partial<ResumableNodeOptions>[],
+  { folded = false, ...options }: Lost = {},
+) {
+  const some = await nodes(standsBehind(steps), ...others);
+  const rig = await inFrontOf(some, options);
+  const sent = rig.send(generateRequest(), { folded });
+  const [first, second, third] = some;
+  await standing(first);
+  first?.node.stop();
+  return { rig, sent, first, second, third };
+}
+
 describe("an answer whose engine is lost", () => {
   test.each([
     ["streamed", false],
     ["folded", true],
   ])("continues at another one, as one answer, where it is %s", async (_how, folded) => {
-    const [first, second] = await nodes(standsBehind(3), {});
-    const rig = await inFrontOf([first, second] as ResumableNode[]);
-    const sent = rig.send(generateRequest(), { folded });
-    await standing(first);
-    first?.node.stop();
+    const { rig, sent, first, second } = await lostAfter(3, [{}], { folded });
     expect(await settle(rig, sent.outcome)).toBe("ok");
     expect(textOf(sent.events)).toBe(TEXT);
     expect(kindsOf(sent.events).filter((kind) => kind !== "blockDelta")).toEqual([
@@ -81,11 +94,7 @@ describe("an answer whose engine is lost", () => {
   });
 
   test.each([1, 2, 3, 4, 5, 6])("after %i steps: the rest is neither repeated nor left out", async (steps) => {
-    const [first, second] = await nodes(standsBehind(steps), { inOnePiece: false });
-    const rig = await inFrontOf([first, second] as ResumableNode[]);
-    const sent = rig.send();
-    await standing(first);
-    first?.node.stop();
+    const { rig, sent } = await lostAfter(steps, [{ inOnePiece: false }]);
     expect(await settle(rig, sent.outcome)).toBe("ok");
     expect(textOf(sent.events)).toBe(TEXT);
   });
@@ -170,21 +179,13 @@ describe("an answer whose engine is lost", () => {
   });
 
   test("is complete if only the status after its last event is missing", async () => {
-    const [first, second] = await nodes(standsBehind(STEPS.length), {});
-    const rig = await inFrontOf([first, second] as ResumableNode[]);
-    const sent = rig.send();
-    await standing(first);
-    first?.node.stop();
+    const { rig, sent } = await lostAfter(STEPS.length, [{}]);
     expect(await settle(rig, sent.outcome)).toBe("ok");
     expect(sent.calls.attempts).toBe(1);
   });
 
   test("is not dropped under memory pressure while another engine continues it", async () => {
-    const [first, second] = await nodes(standsBehind(3), { inOnePiece: false });
-    const rig = await inFrontOf([first, second] as ResumableNode[]);
-    const sent = rig.send();
-    await standing(first);
-    first?.node.stop();
+    const { rig, sent } = await lostAfter(3, [{ inOnePiece: false }]);
     await until(() => sent.calls.failedTries.length > 0, "its end is known");
     await settleUntil(rig, () => rig.room.letGoOf(1) > 0 || textOf(sent.events) === TEXT);
     expect(await settle(rig, sent.outcome)).toBe("ok");
@@ -225,50 +226,29 @@ describe("an answer whose engine is lost", () => {
 });
 
 describe("an answer whose engine is lost fails with it", () => {
-  const fails = async (rig: FrontRig, first: ResumableNode | undefined, mayHold = false) => {
-    const sent = rig.send(generateRequest(), { mayHold });
-    await standing(first);
-    first?.node.stop();
-    return { sent, outcome: await settle(rig, sent.outcome) };
-  };
-
   test("H16 if the other one generates a different answer: none of it is passed on", async () => {
     const other = stepsOf(textStart(0), "The ", "answer", " is 5", "2.");
-    const [first, second] = await nodes(standsBehind(3), { steps: other });
-    const rig = await inFrontOf([first, second] as ResumableNode[]);
-    const { sent, outcome } = await fails(rig, first);
-    expect(outcome).toBe("upstream_reset");
+    const { rig, sent } = await lostAfter(3, [{ steps: other }]);
+    expect(await settle(rig, sent.outcome)).toBe("upstream_reset");
     expect(sent.calls.failedTries).toEqual(["upstream_reset", "upstream_other_answer"]);
     expect(textOf(sent.events)).toBe("The answer is 4");
     expect(metricSum(await rig.registry.metrics(), "svc_continuations_total", 'outcome="other_answer"')).toBe(1);
   });
 
-  test("if the other one reports wrong tokens for the given ones", async () => {
-    const lying = STEPS.map(({ token, events }) => ({ token: token + 1, events }));
-    const [first, second] = await nodes(standsBehind(3), { steps: lying });
-    const rig = await inFrontOf([first, second] as ResumableNode[]);
-    const { sent, outcome } = await fails(rig, first);
-    expect(outcome).toBe("upstream_reset");
-    expect(textOf(sent.events)).toBe("The answer is 4");
-  });
-
   test.each([
+    ["reports wrong tokens", { steps: STEPS.map(({ token, events }) => ({ token: token + 1, events })) }],
     ["has another revision", { described: "r2", revision: "r2" }],
     ["has another revision than it describes", { described: "r1", revision: "r2" }],
     ["cannot go on with answers", { canContinue: false }],
   ])("if the other one %s", async (_what, second) => {
-    const [one, other] = await nodes(standsBehind(3), second);
-    const rig = await inFrontOf([one, other] as ResumableNode[], { timeouts: { pendingMs: 1_000 } });
-    const { sent, outcome } = await fails(rig, one);
-    expect(outcome).toBe("upstream_reset");
+    const { rig, sent } = await lostAfter(3, [second], { timeouts: { pendingMs: 1_000 } });
+    expect(await settle(rig, sent.outcome)).toBe("upstream_reset");
     expect(textOf(sent.events)).toBe("The answer is 4");
   });
 
   test("if it was not kept for lack of room, and reports so", async () => {
-    const [first, second] = await nodes(standsBehind(3), {});
-    const rig = await inFrontOf([first, second] as ResumableNode[], { continuation: { maxBytes: 100 } });
-    const { sent, outcome } = await fails(rig, first);
-    expect(outcome).toBe("upstream_reset");
+    const { rig, sent, first } = await lostAfter(3, [{}], { continuation: { maxBytes: 100 } });
+    expect(await settle(rig, sent.outcome)).toBe("upstream_reset");
     expect(first?.calls[0]?.request.resumable).toBe(false);
     expect(sent.calls).toMatchObject({ attempts: 1, notKeptFor: ["no_room"] });
     expect(metricSum(await rig.registry.metrics(), "svc_answers_not_kept_total", 'reason="no_room"')).toBe(1);
@@ -289,11 +269,7 @@ describe("an answer whose engine is lost fails with it", () => {
   });
 
   test("if a second engine is lost with it before a new token", async () => {
-    const [first, second, third] = await nodes(standsBehind(3), standsBehind(3), {});
-    const rig = await inFrontOf([first, second, third] as ResumableNode[]);
-    const sent = rig.send();
-    await standing(first);
-    first?.node.stop();
+    const { rig, sent, second, third } = await lostAfter(3, [standsBehind(3), {}]);
     await settleUntil(rig, () => (second?.standing ?? 0) > 0);
     second?.node.stop();
     expect(await settle(rig, sent.outcome)).toBe("request_of_death");

@@ -54,15 +54,6 @@ describe("a request that kills engines", () => {
     expect(await rig.send(poison).outcome).toBe("request_of_death");
   });
 
-  test("is distinguished from requests whose endpoints became silent beside it, by up to six attempts", async () => {
-    const { rig } = await behindWires(staysAt([started()]), 3);
-    const sent = ["poison", "harmless"].map((text) => rig.send(generateRequest({}, text)));
-    for (const { outcome, calls } of sent) {
-      expect(await settle(rig, outcome, OF_SILENCE_MS)).toBe("request_of_death");
-      expect(calls.attempts).toBe(6);
-    }
-  });
-
   test("is distinguished from requests that were lost beside it, which are retried a little later", async () => {
     const { rig, one, wires } = await behindWires(staysAt([started()]), 3);
     const requests = ["poison", "harmless"].map((text) => generateRequest({}, text));

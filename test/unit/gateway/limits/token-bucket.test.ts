@@ -27,7 +27,7 @@ test.each([1, 7, 60, 1_000 / 3, 99_999])("after the wait for a rate of %d a minu
 describe("buckets by name", () => {
   const bucketsOf = (perMinute: number, max = 10_000) => {
     const clock = new VirtualClock("2026-03-01T12:00:00.000Z");
-    return { clock, buckets: new TokenBuckets({ rule: { perMinute, capacity: perMinute }, max, clock }) };
+    return { clock, buckets: new TokenBuckets({ perMinute, capacity: perMinute }, max, clock) };
   };
 
   test("pass up to the limit, each on its own, and again as the bucket refills", () => {

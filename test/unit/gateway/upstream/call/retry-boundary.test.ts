@@ -6,13 +6,9 @@ import { blockEnd, delta, finished, started, textAnswer, textStart } from "../..
 const flow = { pause() {}, resume() {} };
 const progress: Event = { kind: { $case: "progress", value: { queuePosition: 1, prefilledTokens: 0, step: 0 } } };
 
-function gated(folded = false) {
+function gated() {
   const passed: Event[] = [];
-  const events = (more: readonly Event[]) => {
-    passed.push(...more);
-  };
-  const sink = folded ? { events, restart: () => passed.splice(0) } : { events };
-  const gate = new RetryBoundary(sink, () => {});
+  const gate = new RetryBoundary({ events: (more) => void passed.push(...more) }, () => {});
   const pass = (...more: readonly Event[]) => gate.pass(more, flow);
   const kinds = () => passed.map(({ kind }) => kind?.$case);
   return { gate, pass, passed, kinds };
@@ -47,16 +43,5 @@ describe("a streamed answer", () => {
       if (cut < whole.length) pass(...whole.slice(cut));
       expect(passed).toEqual(whole);
     }
-  });
-});
-
-describe("a folded answer", () => {
-  test("is never committed, and restarts with every attempt", () => {
-    const { gate, pass, passed } = gated(true);
-    pass(started(), textStart(0), delta(0, "half"));
-    expect(gate.committed).toBe(false);
-    pass(...textAnswer("whole"));
-    expect(passed).toEqual(textAnswer("whole"));
-    expect(gate.committed).toBe(false);
   });
 });

@@ -134,12 +134,6 @@ describe("two prompts that differ in one field have no common boundary from ther
   });
 });
 
-test("digests under another key have nothing in common", () => {
-  const messages = [system, user("a")];
-  const own = new Set(hashes(messages));
-  expect(shape(messages, [], Buffer.alloc(32, 2)).boundaries.filter(({ hash }) => own.has(hash))).toEqual([]);
-});
-
 test("the head of a conversation stays the same, and differs by its first message", () => {
   const first = headOf(shape([system, user("a")]));
   expect(headOf(shape([system, user("a"), assistant("b"), user("c")]))).toBe(first);

@@ -1,18 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { WorkLedger } from "../../../../../gateway/upstream/load-balancing/work-ledger.ts";
 
-describe("outstanding work", () => {
-  test("adds up by endpoint, falls to zero and is never negative", () => {
-    const ledger = new WorkLedger();
-    ledger.change("a", 1_000);
-    ledger.change("a", 500);
-    ledger.change("b", 7);
-    expect([ledger.outstanding("a"), ledger.outstanding("b")]).toEqual([1_500, 7]);
-    for (const by of [-800, -700, -5]) ledger.change("a", by);
-    expect([ledger.outstanding("a"), ledger.outstanding("b")]).toEqual([0, 7]);
-  });
-});
-
 describe("the speed of an endpoint", () => {
   test("follows measurements slowly", () => {
     const ledger = new WorkLedger();
