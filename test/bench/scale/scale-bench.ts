@@ -1,11 +1,8 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { HAS_REDIS, NO_REDIS } from "../../support/redis/redis-process.ts";
 import { LoadClient } from "../load.ts";
 import { ENDLESS, requestText } from "../processes/requests.ts";
-import { type BenchResult, percentile, type Row } from "../report.ts";
+import { type BenchResult, inFolder, percentile, type Row } from "../report.ts";
 import type { BenchSettings } from "../settings.ts";
 import { type Cost, type Installation, startInstallation, storeKeys } from "./installation.ts";
 
@@ -29,15 +26,14 @@ export async function scaleBench({ scale, seconds }: BenchSettings): Promise<Ben
     ],
   };
   if (!HAS_REDIS) return { ...result, rows: [], notes: [`Not measured: ${NO_REDIS}.`] };
-  const folder = await mkdtemp(join(tmpdir(), "svc-bench-scale-"));
   progress(`starting: ${keys} keys are written, then ${gateways} gateways read them`);
-  const installation = await startInstallation(scale, folder);
-  try {
-    return { ...result, ...(await measure(installation, endpoints, 1_000 * seconds * LENGTH_FACTOR)) };
-  } finally {
-    await installation.stop();
-    await rm(folder, { recursive: true, force: true });
-  }
+  return inFolder("scale", async (folder) => {
+    const installation = await startInstallation(scale, folder);
+    const lengthMs = 1_000 * seconds * LENGTH_FACTOR;
+    return measure(installation, endpoints, lengthMs)
+      .then((measured) => ({ ...result, ...measured }))
+      .finally(() => installation.stop());
+  });
 }
 
 async function measure(installation: Installation, endpoints: number, lengthMs: number) {

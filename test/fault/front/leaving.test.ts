@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { becomes } from "../../support/becomes.ts";
 import { FaultyWire } from "../../support/engine/faulty-wire.ts";
 import { ANSWER_PATHS, type AnswerPath, bodyFor, hasDelta } from "../../support/http/answer-check.ts";
-import { head, RawConnection } from "../../support/http/raw-http.ts";
+import { jsonPost, RawConnection } from "../../support/http/raw-http.ts";
 import { metricQuantile } from "../../support/metric-text.ts";
 import { startFront } from "../../support/processes/fault-front.ts";
 import { Fleet, healthy, nothingOpen, show, size } from "../../support/processes/fleet.ts";
@@ -30,10 +30,8 @@ const LAST = "at the last delta";
 const fleet = new Fleet();
 
 async function send(gateway: GatewayProcess, path: AnswerPath, stream: boolean): Promise<RawConnection> {
-  const body = JSON.stringify(bodyFor(path, "hi", { stream }));
-  const fields = ["host: x", `authorization: Bearer ${gateway.key}`, "content-type: application/json"];
   const connection = await RawConnection.open(gateway.port);
-  return connection.write(head(`POST ${path} HTTP/1.1`, ...fields, `content-length: ${body.length}`) + body);
+  return connection.write(jsonPost(path, gateway.key, bodyFor(path, "hi", { stream })));
 }
 
 async function untilDelta(path: AnswerPath, connection: RawConnection): Promise<void> {

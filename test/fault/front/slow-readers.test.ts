@@ -5,7 +5,7 @@ import { framed } from "../../support/engine/raw-generate.ts";
 import { WireNode } from "../../support/engine/wire-node.ts";
 import { delta, started, textStart } from "../../support/events/events.ts";
 import { ANSWER_PATHS, bodyFor } from "../../support/http/answer-check.ts";
-import { head, RawConnection } from "../../support/http/raw-http.ts";
+import { jsonPost, RawConnection } from "../../support/http/raw-http.ts";
 import { Fleet, healthy, nothingOpen, show, size } from "../../support/processes/fleet.ts";
 import type { GatewayProcess } from "../../support/processes/gateway-process.ts";
 import { memoryOf } from "../../support/processes/processes-with.ts";
@@ -52,12 +52,10 @@ async function floodingNode(): Promise<WireNode> {
 
 async function openReader(gateway: GatewayProcess, index: number, untilDelta: boolean): Promise<RawConnection> {
   const path = ANSWER_PATHS[index % ANSWER_PATHS.length] ?? "/v1/messages";
-  const body = JSON.stringify(bodyFor(path, `reader ${index}`, { stream: true }));
-  const fields = ["host: x", `authorization: Bearer ${gateway.key}`, "content-type: application/json"];
   const connection = await RawConnection.open(gateway.port);
   connections.push(connection);
   if (!untilDelta) connection.pause();
-  connection.write(head(`POST ${path} HTTP/1.1`, ...fields, `content-length: ${body.length}`) + body);
+  connection.write(jsonPost(path, gateway.key, bodyFor(path, `reader ${index}`, { stream: true })));
   if (untilDelta) await connection.until(PIECE);
   connection.pause();
   return connection;

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { blockEnd, delta, finished, started, textStart } from "../../support/events/events.ts";
 import { gate } from "../../support/gate.ts";
 import { serviceOfFile } from "../../support/gateway/scripted-service.ts";
-import { head, RawConnection } from "../../support/http/raw-http.ts";
+import { jsonPost, RawConnection } from "../../support/http/raw-http.ts";
 import { parseSse } from "../../support/http/sse-reader.ts";
 import { MINIMAL } from "../../support/requests/minimal-bodies.ts";
 
@@ -20,12 +20,6 @@ async function* inPieces() {
     yield [delta(0, piece)];
   }
   yield [blockEnd(0), finished()];
-}
-
-function streamRequest(version: string): string {
-  const body = JSON.stringify({ ...MINIMAL[PATH], stream: true });
-  const fields = ["host: test", `authorization: Bearer ${service.gateway.key}`, "content-type: application/json"];
-  return head(`POST ${PATH} HTTP/${version}`, ...fields, `content-length: ${body.length}`) + body;
 }
 
 function textOf(stream: string): string {
@@ -51,7 +45,7 @@ test("of two streams requested at once on a connection, each chunk has its lengt
     yield [blockEnd(0), finished()];
     if (!isFirst) setTimeout(() => secondRan.open(), 50);
   });
-  connection.write(streamRequest("1.1") + streamRequest("1.1"));
+  connection.write(jsonPost(PATH, service.gateway.key, { ...MINIMAL[PATH], stream: true }).repeat(2));
   for (const mark of [first, ""]) {
     const { status, body } = await connection.reply();
     expect(status).toBe(200);

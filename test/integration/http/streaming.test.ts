@@ -6,6 +6,7 @@ import { blockEnd, delta, finished, started, textAnswer, textStart } from "../..
 import { gate } from "../../support/gate.ts";
 import { engineOf, gatewayOf } from "../../support/gateway/own-services.ts";
 import { endOf, textOf } from "../../support/http/answer-check.ts";
+import { jsonPost } from "../../support/http/raw-http.ts";
 import { readBody } from "../../support/http/read-until.ts";
 import { parseSse } from "../../support/http/sse-reader.ts";
 import { preferred } from "../../support/preferred.ts";
@@ -139,11 +140,7 @@ test.each([
   async (_, version, more) => {
     const gateway = await gatewayOf([await engineOf(lostMidway)], brokenStreams("cut"));
     const socket = connect(gateway.port, "127.0.0.1");
-    const body = JSON.stringify({ ...FORMATS[0].body, stream: true });
-    const fields = ["host: test", `authorization: Bearer ${gateway.key}`, "content-type: application/json", ...more];
-    socket.write(
-      [`POST ${FORMATS[0].path} HTTP/${version}`, ...fields, `content-length: ${body.length}`, "", body].join("\r\n"),
-    );
+    socket.write(jsonPost(FORMATS[0].path, gateway.key, { ...FORMATS[0].body, stream: true }, version, ...more));
     let text = "";
     for await (const piece of socket) text += String(piece);
     expect(text).toContain('"content":"half"');

@@ -11,6 +11,13 @@ export function head(line: string, ...fields: readonly string[]): string {
   return `${[line, ...fields].join("\r\n")}\r\n\r\n`;
 }
 
+/** Returns the bytes of a POST of JSON with a key. */
+export function jsonPost(path: string, key: string, body: object, version = "1.1", ...more: readonly string[]): string {
+  const text = JSON.stringify(body);
+  const fields = ["host: test", `authorization: Bearer ${key}`, "content-type: application/json", ...more];
+  return head(`POST ${path} HTTP/${version}`, ...fields, `content-length: ${Buffer.byteLength(text)}`) + text;
+}
+
 /** A connection for raw bytes. Text is sent as Latin-1. */
 export class RawConnection {
   readonly #socket: Socket;
