@@ -113,6 +113,7 @@ async function main(): Promise<number> {
     )
     .option("--page <file>", "the page that the stand writes")
     .option("--data <folder>", "public data that a bench reads: for `schemas` a folder with checkouts")
+    .option("--vllm <url>", "a vLLM with the demonstration weights, whose answers `schemas` judges as well")
     .option("--trace <file>", "what replay replays; default: some sessions that lie beside it")
     .option("--nodes <n>", "nodes of the replay", positive, 8)
     .option("--ranks <n>", "data-parallel ranks of each node of the replay, of which it picks one", positive, 1)

@@ -14,6 +14,8 @@ export type BenchSettings = {
   readonly page?: string;
   /** The folder with public data. Default: none; only the project's own data is measured. */
   readonly data?: string;
+  /** The base URL of a vLLM with the demonstration weights. Default: none; only grammars are judged. */
+  readonly vllm?: string;
   /** The trace file, optionally compressed with gzip. Default: the sessions beside the bench. */
   readonly trace?: string;
   readonly nodes: number;

@@ -1,10 +1,10 @@
 import { EngineError } from "../../../engine/errors.ts";
+import type { GrammarReader } from "../../../engine/gbnf/gbnf.ts";
 import { GrammarRules } from "../../../engine/gbnf/grammar-rules.ts";
 import { finishGrammar, parseSchema, withinBudget } from "../../../engine/grammar/output/constraint-grammar.ts";
 import { GRAMMAR_WORK } from "../../../engine/grammar/output/output-grammar.ts";
 import { type SchemaGrammarOptions, toGrammar } from "../../../engine/grammar/values/json-schema.ts";
 import { WorkBudget } from "../../../engine/work-budget.ts";
-import { loadLlama } from "../../support/engine/load-llama.ts";
 import type { Row } from "../report.ts";
 
 export type SchemaCase = {
@@ -15,21 +15,6 @@ export type SchemaCase = {
 
 /** Tests which texts a grammar allows. Throws if the grammar cannot be parsed. */
 export type ReadGrammar = (grammar: string, texts: readonly string[]) => Promise<readonly boolean[]>;
-
-/** Returns llama.cpp's own parser of grammars. Throws if there is no binary for this machine. */
-export async function llamaReader(): Promise<ReadGrammar> {
-  const llama = await loadLlama();
-  if (llama === undefined) throw new Error("The bench of schemas needs node-llama-cpp with a binary for this machine.");
-  return async (grammar, texts) => {
-    const compiled: object = await llama.createGrammar({ grammar });
-    if (!canTest(compiled)) throw new Error("This version of node-llama-cpp tests no texts.");
-    return texts.map((text) => compiled._testText(text));
-  };
-}
-
-function canTest(grammar: object): grammar is { _testText(text: string): boolean } {
-  return "_testText" in grammar;
-}
 
 export type Outcome = "right" | "refused" | "valid refused" | "invalid let through" | "broken";
 
@@ -45,12 +30,13 @@ export async function judge(
   { schema, tests }: SchemaCase,
   options: SchemaGrammarOptions,
   read: ReadGrammar,
+  reader?: GrammarReader,
 ): Promise<Judged> {
   const startedMs = performance.now();
   const passed = () => performance.now() - startedMs;
   let found: { readonly text: string; readonly unenforced: readonly string[] };
   try {
-    found = translate(schema, options);
+    found = translate(schema, options, reader);
   } catch (error) {
     const outcome = error instanceof EngineError ? "refused" : "broken";
     return { outcome, strict: outcome, why: messageOf(error), translationMs: passed() };
@@ -72,9 +58,9 @@ export async function judge(
   return { outcome, strict: unenforced === undefined ? outcome : "refused", why: unenforced, translationMs };
 }
 
-function translate(schema: string, options: SchemaGrammarOptions) {
+function translate(schema: string, options: SchemaGrammarOptions, reader?: GrammarReader) {
   return withinBudget("", () => {
-    const rules = new GrammarRules(new WorkBudget(GRAMMAR_WORK));
+    const rules = new GrammarRules(new WorkBudget(GRAMMAR_WORK), reader);
     const { root, unenforced } = toGrammar(parseSchema(schema, "", rules.budget), rules, options);
     return { text: finishGrammar(root, rules, ""), unenforced };
   });

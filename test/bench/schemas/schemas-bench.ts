@@ -1,16 +1,10 @@
 import { ownCases } from "../../support/schemas/own-cases.ts";
 import { type BenchResult, percentile, type Row } from "../report.ts";
 import type { BenchSettings } from "../settings.ts";
-import {
-  type Judged,
-  judge,
-  llamaReader,
-  type Outcome,
-  PUBLISHED,
-  type ReadGrammar,
-  type SchemaCase,
-} from "./judge.ts";
+import { besideLlama, besideVllm, judgeAnswers } from "./answers.ts";
+import { type Judged, judge, type Outcome, PUBLISHED, type ReadGrammar, type SchemaCase } from "./judge.ts";
 import { publicSets } from "./public-sets.ts";
+import { llamaReader, xgrammarReader } from "./readers.ts";
 
 const QUICK_STEP = 20;
 const OWN_CASES = 500;
@@ -26,9 +20,10 @@ const OUTCOMES: Readonly<Record<Outcome, string>> = {
 
 /**
  * Judges the grammars of JSON Schemas by the public procedure, with llama.cpp's own parser: the project's cases, and
- * the public collections in the folder of `--data`. It asserts nothing.
+ * the public collections in the folder of `--data`. With `--vllm`, the project's cases also by xgrammar, and by answers
+ * of that vLLM and of the llama backend. It asserts nothing.
  */
-export async function schemasBench({ quick, data }: BenchSettings): Promise<BenchResult> {
+export async function schemasBench({ quick, data, vllm }: BenchSettings): Promise<BenchResult> {
   const read = await llamaReader();
   const step = quick ? QUICK_STEP : 1;
   const own = { name: "own cases", cases: ownCases(OWN_CASES) };
@@ -43,6 +38,14 @@ export async function schemasBench({ quick, data }: BenchSettings): Promise<Benc
       notes.push(timesOf(`${name}, ${undeclared} members`, found), ...reasonsOf(name, found));
     }
     if (name === "MaskBench") rows.push(...PUBLISHED);
+  }
+  if (vllm !== undefined) {
+    const found = await besideEngine(
+      own.cases.filter((_, at) => at % step === 0),
+      vllm,
+    );
+    rows.push(...found.rows);
+    notes.push(...found.notes);
   }
   return {
     title: "schemas: values of public schemas held to our grammars",
@@ -63,6 +66,32 @@ export async function schemasBench({ quick, data }: BenchSettings): Promise<Benc
       ...notes,
     ],
   };
+}
+
+/** Judges cases by xgrammar, and by strict answers of a vLLM and of the llama backend, both with the same weights. */
+async function besideEngine(cases: readonly SchemaCase[], vllm: string): Promise<Pick<BenchResult, "rows" | "notes">> {
+  const rows: Row[] = [];
+  const notes: string[] = [];
+  const add = (who: string, judged: readonly Judged[]) => {
+    rows.push(rowOf("own cases", who, judged, ({ strict }) => strict));
+    notes.push(...reasonsOf(who, judged));
+  };
+  const compileMs: number[] = [];
+  const { read, close } = xgrammarReader(compileMs);
+  const judged: Judged[] = [];
+  for (const each of cases) judged.push(await judge(each, { undeclared: "declared" }, read, { name: "xgrammar" }));
+  close();
+  add("xgrammar, strict", judged);
+  notes.push(`xgrammar with 150,000 tokens, compiling a grammar: ${percentilesOf(compileMs)}.`);
+  for (const [who, start] of [
+    ["answers of vLLM", () => besideVllm(vllm)],
+    ["answers of llama", besideLlama],
+  ] as const) {
+    const backend = await start();
+    add(who, await judgeAnswers(backend, cases));
+    await backend.close();
+  }
+  return { rows, notes };
 }
 
 const SETTINGS = [
@@ -97,8 +126,11 @@ function rowOf(set: string, who: string, judged: readonly Judged[], outcomeOf: (
 
 function timesOf(set: string, judged: readonly Judged[]): string {
   const times = judged.map(({ translationMs }) => translationMs);
-  const shares = [0.5, 0.9, 0.99, 1].map((share) => `p${100 * share} ${percentile(times, share).toFixed(1)} ms`);
-  return `${set}, translation of a schema to a grammar: ${shares.join(", ")}.`;
+  return `${set}, translation of a schema to a grammar: ${percentilesOf(times)}.`;
+}
+
+function percentilesOf(times: readonly number[]): string {
+  return [0.5, 0.9, 0.99, 1].map((share) => `p${100 * share} ${percentile(times, share).toFixed(1)} ms`).join(", ");
 }
 
 function reasonsOf(set: string, judged: readonly Judged[]): readonly string[] {
