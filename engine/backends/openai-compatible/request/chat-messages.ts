@@ -86,11 +86,12 @@ function assistantTurn(parts: readonly Part[], content: JsonValue, marks: Spelle
 }
 
 /**
- * Writes the tools of a body. Their schemas are unchanged except for spellings of special tokens. Throws `EngineError`:
+ * Writes the tools of a body. Their schemas are unchanged except for spellings of special tokens. `strict` is left out:
+ * the node holds answers to it, and a template that prints the whole tool would print it. Throws `EngineError`:
  * INVALID_SCHEMA, and INVALID_REQUEST for a name with such a spelling, as no answer could call it.
  */
 export function toChatTools(tools: readonly Tool[], marks: SpelledMarks): JsonValue {
-  return tools.map(({ name, description, strict, parametersJsonSchema }, index) => {
+  return tools.map(({ name, description, parametersJsonSchema }, index) => {
     if (marks.isSpelledIn(name))
       throw new EngineError("INVALID_REQUEST", `tools[${index}].name: spells a control token of the model.`);
     const parameters = rawObject(marks.brokenJson(parametersJsonSchema === "" ? "{}" : parametersJsonSchema));
@@ -103,7 +104,6 @@ export function toChatTools(tools: readonly Tool[], marks: SpelledMarks): JsonVa
         name,
         description: description === "" ? undefined : marks.broken(description),
         parameters,
-        strict: strict ? true : undefined,
       },
     };
   });
