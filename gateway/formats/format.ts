@@ -91,10 +91,7 @@ export type PreparedCount = Places & {
   readonly request: Omit<CountTokensRequest, "tenant">;
 };
 
-/**
- * Returns the count of a request's prompt: everything that engines render of it, so that the count equals the input
- * tokens of the answer.
- */
+/** Returns the count of all that engines render of the prompt, so that it equals the answer's input tokens. */
 export function countOf({ request, toolPaths, messagePlaces }: Pick<Prepared, "request"> & Places): PreparedCount {
   const { model, messages, tools, toolChoice, reasoning } = request;
   const places = { ...(toolPaths && { toolPaths }), ...(messagePlaces && { messagePlaces }) };

@@ -83,10 +83,7 @@ export class KeysReader {
     throw new KeyStoreError("conflict", "the keys are restored again and again; try again");
   }
 
-  /**
-   * Reads the changes since a state; undefined if the store does not continue that state, or its head was changed by
-   * another program. Rejects as `whole` does.
-   */
+  /** Undefined if the store does not continue that state or another program changed its head. Rejects as `whole`. */
   async since(known: ReadHead, head: StoredHead): Promise<Reading | undefined> {
     if (head.base !== known.base) return undefined;
     const { value: last } = await this.#stored.lines(known.length - 1).next();

@@ -69,10 +69,7 @@ export class TokenVerifier {
 
   readonly longest = MAX_LENGTH;
 
-  /**
-   * Resolves to the principal of a token; undefined if it is not valid, for whatever reason. It takes text of any
-   * content, and never rejects.
-   */
+  /** Resolves to the principal of a token; undefined if it is invalid. Takes any text, never rejects. */
   async find(presented: string): Promise<Principal | undefined> {
     const { clock, keys, settings } = this.#options;
     if (presented.length > MAX_LENGTH || !FORM.test(presented)) return undefined;
