@@ -66,10 +66,7 @@ export type Head = {
 export type Places = {
   /** The paths in the body of the engine's tools, in their order. Default: `tools[i]`. */
   readonly toolPaths?: readonly FieldPath[];
-  /**
-   * The number of the body's message or item that each canonical message came from, else `INSTRUCTIONS` or
-   * `WHOLE_PROMPT`. Default: the number is the same.
-   */
+  /** The body's message of each canonical message, `INSTRUCTIONS` or `WHOLE_PROMPT`. Default: the same number. */
   readonly messagePlaces?: readonly number[];
 };
 

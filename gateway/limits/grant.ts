@@ -64,10 +64,7 @@ export class Grant {
     this.#options = options;
   }
 
-  /**
-   * Postpones charges and places until more is known, if the store would be asked twice and the request is likely to
-   * pass. Returns whether it did: the next `take` then includes them.
-   */
+  /** Postpones charges if the store would be asked twice and a pass is likely; returns whether it did. */
   postpone(places: PlaceLimit | undefined, wanted: readonly Wanted[]): boolean {
     const { store, keyId } = this.#options;
     const note = store.postpone?.(keyId, wanted.map(itemOf), ...(places ? [places] : []));

@@ -34,7 +34,7 @@ export type Charged = {
   readonly refusedBy?: "place" | "store";
   /** Name of the first limit without a free place, if one refused. */
   readonly full?: string | undefined;
-  /** State in the order of the items, after the charge. Refused places: no waits; a silent store: maybe empty. */
+  /** State in the order of the items, after a passed charge. Refused places: no waits; a silent store: maybe empty. */
   readonly readings: readonly Reading[];
 };
 

@@ -209,10 +209,7 @@ function notSigned({ base, head }: Walk): KeyStoreError {
   );
 }
 
-/**
- * Throws KeyStoreError if known keys are not in the stored keys, so that these must not be followed: `store_replaced`,
- * also if the store is empty, or `missing` if no state was known.
- */
+/** Throws KeyStoreError if known keys are gone: `store_replaced`, or `missing` if no state was known. */
 export function assertFollows(reading: Reading | undefined, known: readonly SeenHead[]): asserts reading is Reading {
   const lost = reading ? reading.known : known[0];
   if (!reading && !lost) throw new KeyStoreError("missing", "there are no keys in the store");

@@ -27,10 +27,7 @@ export type TokenVerifierOptions = {
   readonly settings: TokensSettings;
   readonly keys: KeyStore;
   readonly clock: Clock;
-  /**
-   * Called when the newest keys of the issuer cannot be read or used, and with undefined once they can be again;
-   * `everRead` is true if earlier keys are in force.
-   */
+  /** Called when the issuer's newest keys are unusable, then undefined; `everRead`: earlier ones are in force. */
   readonly onReload: (fault: string | undefined, everRead: boolean) => void;
 };
 
