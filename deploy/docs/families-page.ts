@@ -10,8 +10,7 @@ import { code, page, table } from "./markdown.ts";
  * parsers, in a form of our own. A test runs them, and the page of families counts them.
  */
 
-const TESTS = join(projectFolder(), "test/unit/engine/output-parser");
-const FOLDER = join(TESTS, "family-cases");
+const FOLDER = join(projectFolder(), "test/unit/engine/output-parser/family-cases");
 
 const whole = z.boolean().default(true);
 
@@ -57,12 +56,6 @@ const familyCases = z.strictObject({
   cases: z.array(familyCase).min(1),
 });
 
-const otherTests = z.record(
-  source,
-  z.array(z.strictObject({ why: z.string().min(1), tests: z.array(z.string().min(1)).min(1) })),
-);
-
-export type OtherTests = z.output<typeof otherTests>;
 export type CaseBlock = z.output<typeof block>;
 type FamilyCases = z.output<typeof familyCases>;
 
@@ -71,10 +64,6 @@ export function readFamilyCases(): readonly FamilyCases[] {
     .filter((file) => file.endsWith(".yaml"))
     .map((file) => familyCases.parse(parse(readFileSync(join(FOLDER, file), "utf8"))))
     .sort((a, b) => (a.family < b.family ? -1 : 1));
-}
-
-export function readOtherTests(): OtherTests {
-  return otherTests.parse(parse(readFileSync(join(TESTS, "other-tests.yaml"), "utf8")));
 }
 
 /** Returns a text or a block after substitution of the words, those of the profile last. */
@@ -106,20 +95,7 @@ export function familiesPage(): string {
     ...differing.flatMap((family) => [`### ${family.family}`, differences(family)]),
     "## Where the cases are from",
     table(["family", "vLLM", "SGLang"], families.map(sourceRow)),
-    "## Tests that give no case",
-    [
-      "The tests are those of vLLM 0.33's source package and of stored states of both repositories, newer and older ones and",
-      "branches included: a test that is gone in the newest state may still stand above. Of those here that are about families",
-      "with a profile the beginnings were read, or more; the others are told by what they and their tests are named after.",
-    ].join("\n"),
-    table(["of", "why", "tests"], otherRows()),
   ]);
-}
-
-function otherRows(): readonly (readonly string[])[] {
-  return Object.entries(readOtherTests()).flatMap(([engine, groups]) =>
-    groups.map(({ why, tests }) => [engine, why, tests.map(code).join(", ")]),
-  );
 }
 
 function familyRow({ family, profiles, cases }: FamilyCases): readonly string[] {

@@ -29,10 +29,7 @@ export function fileSchema(schema: z.ZodType, title: string): SchemaNode {
   return { ...($schema && { $schema }), title, ...rest };
 }
 
-/**
- * Removes zod's additions: it bounds every integer by JavaScript's safe range, and gives every section an empty
- * default.
- */
+/** Removes zod's additions: the safe range as bounds of integers, and empty defaults of sections. */
 function withoutNoise({ jsonSchema }: { readonly jsonSchema: SchemaNode }): void {
   if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;
   if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum;

@@ -20,10 +20,7 @@ export class ModelError extends Error {
 
 /** Settings of the demonstration model: it was trained on short dialogues, and its slots are cheap. */
 const DEMO = { contextTokens: 4096, slots: 8 };
-/**
- * Settings of any other model: the least context for a coding agent, and few slots, because the weights need the
- * memory.
- */
+/** Of any other model: the least context for a coding agent; few slots, as the weights need the memory. */
 const REAL = { contextTokens: 32_768, slots: 2 };
 
 /** Node's diagnostics channel for failed connections of `fetch`. */
@@ -80,10 +77,7 @@ async function download(uri: string, folder: string): Promise<string> {
   }
 }
 
-/**
- * Returns why a download failed: the first line of the library's error, and the system's code of its cause, or else of
- * `unconnected`, the error of a failed connection, if any.
- */
+/** Returns the first line of the library's error, and the system's code of its cause, else of `unconnected`. */
 export function whyFailed(error: unknown, unconnected?: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const [said = ""] = error.message.split("\n");

@@ -159,10 +159,7 @@ Ctrl-C stops it.
   console.log(`ready ${JSON.stringify(ready)}`);
 }
 
-/**
- * Runs `npm start` with the options of its command line, `argv` without the program. Resolves to the exit code, as
- * `runMain` does.
- */
+/** Runs `npm start` with the options `argv`. Resolves to the exit code, as `runMain` does. */
 export function start(argv: readonly string[], engines: Engines = ENGINES): Promise<number> {
   return runMain({
     name: "start",

@@ -33,10 +33,7 @@ export async function openState(folder: string): Promise<State> {
   return state;
 }
 
-/**
- * Resolves to an API key without limits for all models: that of an earlier start while it still opens every model, or a
- * new one.
- */
+/** Resolves to an unlimited key for all models: that of an earlier start while it still opens them, or a new one. */
 export async function localKey({ keyFile, localKeyFile }: State, signal: AbortSignal): Promise<string> {
   const existing = (await readPrivateFile(localKeyFile))?.toString("utf8").trim() ?? "";
   const nowMs = Date.now();

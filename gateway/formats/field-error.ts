@@ -66,14 +66,12 @@ export function oneOf(path: FieldPath, allowed: readonly string[]): ApiError {
   );
 }
 
-/** Makes the error for a field of the format that this service does not support. */
 export function unsupportedParameter(path: FieldPath, explanation = ""): ApiError {
   const more = explanation && ` ${explanation}`;
   const a = `Unsupported parameter: '%' is not supported.${more}`;
   return fault("unsupported_parameter", path, a, `This field is not supported.${more}`);
 }
 
-/** Makes the error for a value of the format that this service does not support. */
 export function unsupportedValue(path: FieldPath, explanation: string): ApiError {
   return fault("unsupported_value", path, `Unsupported value: '%'. ${explanation}`, explanation);
 }

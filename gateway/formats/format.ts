@@ -66,10 +66,7 @@ export type Head = {
 export type Places = {
   /** The paths in the body of the engine's tools, in their order. Default: `tools[i]`. */
   readonly toolPaths?: readonly FieldPath[];
-  /**
-   * The number of the body's message or item that each canonical message came from, else `INSTRUCTIONS` or
-   * `WHOLE_PROMPT`. Default: the number is the same.
-   */
+  /** The body's message of each canonical message, `INSTRUCTIONS` or `WHOLE_PROMPT`. Default: the same number. */
   readonly messagePlaces?: readonly number[];
 };
 
@@ -91,10 +88,7 @@ export type PreparedCount = Places & {
   readonly request: Omit<CountTokensRequest, "tenant">;
 };
 
-/**
- * Returns the count of a request's prompt: everything that engines render of it, so that the count equals the input
- * tokens of the answer.
- */
+/** Returns the count of all that engines render of the prompt, so that it equals the answer's input tokens. */
 export function countOf({ request, toolPaths, messagePlaces }: Pick<Prepared, "request"> & Places): PreparedCount {
   const { model, messages, tools, toolChoice, reasoning } = request;
   const places = { ...(toolPaths && { toolPaths }), ...(messagePlaces && { messagePlaces }) };

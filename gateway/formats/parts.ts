@@ -13,10 +13,7 @@ export function textPart(text: string): Part {
   return { kind: { $case: "text", value: { text } } };
 }
 
-/**
- * Returns an id or a name that is not empty, without control characters and without half of a surrogate pair, which
- * encoding would replace. Throws `ApiError` for any other.
- */
+/** Throws `ApiError` for empty text, control characters and half surrogate pairs, which encoding would replace. */
 export function word(text: string, path: FieldPath): string {
   if (/^[^\p{Cc}\p{Cs}]+$/u.test(text)) return text;
   throw invalidValue(path, "expected a non-empty string without control characters.");

@@ -12,10 +12,7 @@ export function requestBody(body: unknown): JsonObject {
   throw new ApiError("invalid_type", "The request body must be a JSON object.");
 }
 
-/**
- * Returns the catalog entry of the body's `model`. Throws `ApiError` when it is missing, not a string or not in the
- * catalog; the route checks whether the key may use it.
- */
+/** Throws `ApiError` for no string and for a model outside the catalog; the route checks whether the key may use it. */
 export function catalogModel(value: unknown, { catalog, usableModels }: ModelContext): CatalogModel {
   if (value === undefined || value === null) throw missing(["model"]);
   if (typeof value !== "string") throw wrongType(["model"], "a string", value);
@@ -37,10 +34,7 @@ function offer(usable: readonly string[]): string {
 
 type Neutral = string | number | boolean | readonly never[];
 
-/**
- * A top-level field of an open body that does not reach the request. A format's list is checked and documented; a field
- * in no list is ignored.
- */
+/** A top-level field that does not reach the request, but is checked and documented; unlisted ones are ignored. */
 export type UntakenField = {
   readonly field: string;
   /** Refused if leaving it out would change the answer or mislead the caller; ignored if it only tunes the service. */

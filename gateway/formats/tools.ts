@@ -20,10 +20,7 @@ type ToolSource = {
   readonly strict?: boolean | null | undefined;
 };
 
-/**
- * Makes a tool of a checked definition and its `schema`, at `path`; one without takes no arguments. Throws `ApiError`
- * for a schema that is not within the limits.
- */
+/** A tool without `schema` takes no arguments. Throws `ApiError` for a schema beyond the limits. */
 export function toolOf(
   { name, description, strict }: ToolSource,
   schema: unknown,

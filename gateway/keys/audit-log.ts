@@ -43,10 +43,7 @@ export type AuditLog = {
 };
 
 export const NO_LINE = "0".repeat(64);
-/**
- * Marks earlier lines with the same revision as a change that was interrupted before it took effect. The change that
- * finally makes the revision writes this line.
- */
+/** Marks earlier lines of the same revision, of changes that were interrupted before they took effect. */
 const BROKEN_OFF: KeyChange = { action: "broken-off", keyId: "*", fields: [] };
 /** A symbolic link is refused: an attacker may have placed it, or it leads to an unintended file. */
 const APPEND = constants.O_APPEND | constants.O_CREAT | constants.O_RDWR | (constants.O_NOFOLLOW ?? 0);
@@ -147,10 +144,7 @@ export async function appendAudit(file: string, addition: AuditAddition): Promis
   }
 }
 
-/**
- * Returns the link of the next line: the last line, if it is the head of the key set or was left behind that head by an
- * interrupted change.
- */
+/** Returns the last line, if it is the head of the key set or was left behind it by an interrupted change. */
 function linkOf(log: string, { head, revision, pepper }: AuditAddition): { prev: string; brokenOff: boolean } {
   const last = (log.endsWith("\n") ? log.slice(0, -1) : log).split("\n").at(-1) ?? "";
   const found = parseLine(last);

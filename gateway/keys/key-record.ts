@@ -76,10 +76,7 @@ const record = z.object({
   secrets: z.array(keepingUnknown(secret)).min(1).max(2),
   /** Catalog ids, or `["*"]` for every model. */
   models: z.array(z.string().min(1).max(64)).refine((list) => list.length === 1 || !list.includes("*")),
-  /**
-   * Addresses and networks (`10.0.0.0/8`) from which the key may be used, compared with the client address that the
-   * gateway determines; absent: any address.
-   */
+  /** Client addresses and networks (`10.0.0.0/8`) from which the key may be used; absent: any. */
   allowIps: z.array(z.string().max(64).refine(isNetwork)).min(1).max(64).optional(),
   priority: z.enum(["HIGH", "DEFAULT", "LOW"]),
   weight: z.int().min(1).max(1000),

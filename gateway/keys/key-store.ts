@@ -92,10 +92,7 @@ export abstract class KeyStore {
     return () => this.#listeners.delete(listener);
   }
 
-  /**
-   * Stops following the store; `find` continues with the last set. Resolves when the state in use is recorded, or after
-   * a second, because a file system may hang.
-   */
+  /** Resolves when the state in use is recorded, or after a second, because a file system may hang. */
   async close(): Promise<void> {
     this.end.abort();
     this.#listeners.clear();

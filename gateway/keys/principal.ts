@@ -2,10 +2,7 @@ import { AllowedNetworks } from "./allowed-networks.ts";
 import { hmacSha256, type Pepper, pseudonym } from "./key-digest.ts";
 import type { KeyLimits, KeyPriority, KeyQuota, KeyRecord } from "./key-record.ts";
 
-/**
- * The caller of a request and its rights. Made once per change of the record; it holds no secret that opens the
- * service.
- */
+/** The caller and its rights, made once per change of the record; holds no secret that opens the service. */
 export type Principal = {
   /** Public id of the key. It may be logged. */
   readonly keyId: string;

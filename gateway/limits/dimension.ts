@@ -2,10 +2,7 @@ import type { KeyLimits } from "../keys/key-record.ts";
 import type { Principal } from "../keys/principal.ts";
 import type { LimitRule, Reading } from "./limit-store.ts";
 
-/**
- * Measure of a limit: requests per minute (`rpm`), CountTokens requests per minute (`countRpm`), input or output tokens
- * per minute (`itpm`, `otpm`), tokens per day (`tokensPerDay`).
- */
+/** Per minute: requests, CountTokens requests, input and output tokens; per day: tokens. */
 export type Measure = "rpm" | "countRpm" | "itpm" | "otpm" | "tokensPerDay";
 
 export type Dimension = {
@@ -53,10 +50,7 @@ export function countDimensions({ limits }: Principal): Dimension[] {
   return limits.rpm === undefined ? [] : [perMinute("countRpm", limits.rpm, undefined, REQUEST_BURST_SECONDS)];
 }
 
-/**
- * Returns the limit on a key's concurrent generations: the general one, or the one for `model`. Undefined if the record
- * has none.
- */
+/** Returns the limit on concurrent generations, of all models or of `model`; undefined if there is none. */
 export function placesOf({ limits }: Principal, model: string | undefined): PlaceLimit | undefined {
   const limit = (model === undefined ? limits : ratesOf(limits, model))?.concurrency;
   return limit === undefined ? undefined : { of: "generations", name: nameOf("concurrency", model), limit, model };
@@ -67,10 +61,7 @@ export function countPlacesOf({ limits }: Principal, everyKey: number): PlaceLim
   return { of: "counts", name: "countConcurrency", limit, model: undefined };
 }
 
-/**
- * Returns the rates of one model; undefined if the record has none for it. Only own properties are read, because a
- * caller's model name may equal the name of an inherited property.
- */
+/** Only own properties are read: a caller's model name may equal an inherited one. */
 function ratesOf({ perModel }: KeyLimits, model: string): Rates | undefined {
   return perModel && Object.hasOwn(perModel, model) ? perModel[model] : undefined;
 }

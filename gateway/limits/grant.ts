@@ -64,10 +64,7 @@ export class Grant {
     this.#options = options;
   }
 
-  /**
-   * Postpones charges and places until more is known, if the store would be asked twice and the request is likely to
-   * pass. Returns whether it did: the next `take` then includes them.
-   */
+  /** Postpones charges if the store would be asked twice and a pass is likely; returns whether it did. */
   postpone(places: PlaceLimit | undefined, wanted: readonly Wanted[]): boolean {
     const { store, keyId } = this.#options;
     const note = store.postpone?.(keyId, wanted.map(itemOf), ...(places ? [places] : []));
@@ -115,10 +112,7 @@ export class Grant {
     this.#outputCharged = output;
   }
 
-  /**
-   * Corrects the input charge when the engine has counted the prompt. A retry on another engine calls it again, and the
-   * deltas of the attempt before no longer count.
-   */
+  /** Corrects the input charge to the engine's count. After a retry, the earlier attempt's deltas no longer count. */
   started({ inputTokens, cachedInputTokens }: Started): void {
     this.#inputTokens = inputTokens;
     this.#counted = true;
@@ -127,10 +121,7 @@ export class Grant {
     if (!this.#settled) this.#correct("itpm", this.#inputCharge());
   }
 
-  /**
-   * Counts one delta of the answer as one token, and charges more output once the deltas exceed the charge. It runs for
-   * every delta.
-   */
+  /** Counts one delta as one token, and charges more output once the deltas exceed the charge. */
   delta(): void {
     this.#deltas += 1;
     if (this.#deltas <= this.#outputCharged || this.#settled) return;

@@ -66,10 +66,7 @@ export function limitsUnknown(): ApiError {
   );
 }
 
-/**
- * Returns the text for the limited model, "" for a limit over all models. A model with limits of its own is in the
- * catalog, so its id is not the caller's text.
- */
+/** "" for a limit over all models. A model with own limits is in the catalog, so its id is not the caller's text. */
 function onModel(model: Dimension["model"]): string {
   return model === undefined ? "" : ` on ${model}`;
 }

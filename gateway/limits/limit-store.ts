@@ -1,19 +1,13 @@
 import type { BucketRule } from "./token-bucket.ts";
 
-/**
- * How a limit counts: a bucket that refills evenly, or a `total` per day in UTC. Use belongs to the day in which it is
- * settled.
- */
+/** A bucket that refills evenly, or a `total` per UTC day. Use belongs to the day in which it is settled. */
 export type LimitRule = ({ readonly kind: "bucket" } & BucketRule) | { readonly kind: "day"; readonly total: number };
 
 export type ChargeItem = {
   /** Name of the count, unique within the key. */
   readonly name: string;
   readonly rule: LimitRule;
-  /**
-   * Cost that is taken if all items pass. A cost of 0 passes unless there is a debt; undefined only reads, and always
-   * passes.
-   */
+  /** Taken if all items pass. A cost of 0 passes unless there is a debt; undefined only reads, and passes. */
   readonly cost: number | undefined;
 };
 
@@ -36,17 +30,11 @@ export type PlaceItem = {
 export type Charged = {
   /** Whether every item and all places were taken; otherwise none was. Taken places must be released. */
   readonly ok: boolean;
-  /**
-   * Why a charge was refused, other than by an item: all places of a limit are taken, or the store does not answer and
-   * the gateway is configured to refuse then.
-   */
+  /** Refusal other than by an item: all places are taken, or the store is silent and configured to refuse. */
   readonly refusedBy?: "place" | "store";
   /** Name of the first limit without a free place, if one refused. */
   readonly full?: string | undefined;
-  /**
-   * State of the limits in the order of the items, after the charge if it passed. If places refused it, no item has a
-   * wait; if the store does not answer, the list may be empty.
-   */
+  /** State in the order of the items, after a passed charge. Refused places: no waits; a silent store: maybe empty. */
   readonly readings: readonly Reading[];
 };
 
@@ -68,10 +56,7 @@ export interface LimitStore {
    * asked at once: asking is free, or this gateway expects a refusal. Absent if asking is always free.
    */
   postpone?(keyId: string, items: readonly ChargeItem[], ...places: readonly PlaceItem[]): Postponed | undefined;
-  /**
-   * Charges `amount` to a count that was charged before, whatever remains; a negative amount refunds. It has no effect
-   * on a name that was never charged.
-   */
+  /** Charges a name that was charged before, whatever remains, else has no effect; negative amounts refund. */
   settle(keyId: string, name: string, amount: number): void;
   release(keyId: string, names: readonly string[]): void;
   held(keyId: string, name: string): number;

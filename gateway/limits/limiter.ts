@@ -72,10 +72,7 @@ export class Limiter {
     return { grant, refusal };
   }
 
-  /**
-   * Takes the expected tokens, and the charges of the model's own limits, once the body is parsed. Returns the refusal,
-   * after which the request does not count, or undefined.
-   */
+  /** Takes the tokens and the model's own charges. Returns the refusal, after which the request does not count. */
   async reserve(grant: Grant, principal: Principal, expected: Expected): Promise<ApiError | undefined> {
     const { model, inputTokens: input, maxOutputTokens } = expected;
     const output = Math.min(maxOutputTokens ?? OUTPUT_RESERVE_TOKENS, OUTPUT_RESERVE_TOKENS);

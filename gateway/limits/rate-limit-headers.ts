@@ -49,10 +49,7 @@ function left({ dimension, reading }: DimensionReading): number {
   return reading.remaining / (rule.kind === "bucket" ? rule.capacity : rule.total);
 }
 
-/**
- * Writes a duration as `12ms`, `1.5s`, `6m0s` or `1h2m3s`, and zero as `0s`. Fractions of a second appear only below a
- * minute.
- */
+/** Writes `12ms`, `1.5s`, `6m0s`, `1h2m3s`; zero is `0s`. Fractions of a second appear only below a minute. */
 export function duration(ms: number): string {
   if (ms > 0 && ms < 1000) return `${ms}ms`;
   if (ms < 60_000) return `${ms / 1000}s`;

@@ -1,10 +1,7 @@
 import { LRUCache } from "lru-cache";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 
-/**
- * How a bucket refills. `perMinute` tokens flow in per minute, evenly, up to `capacity`. Both are above 0; the caller
- * defines the token.
- */
+/** `perMinute` tokens flow in evenly, up to `capacity`; both above 0. */
 export type BucketRule = { readonly perMinute: number; readonly capacity: number };
 
 export type Bucket = {
@@ -28,10 +25,7 @@ export function refill({ level, atMs }: Bucket, { perMinute, capacity }: BucketR
   return { level: Math.min(capacity, level + (elapsedMs * perMinute) / MINUTE_MS), atMs: nowMs };
 }
 
-/**
- * Returns a refilled bucket under another rule: added capacity is full at once, tokens beyond the capacity are lost, and
- * debt is unchanged.
- */
+/** Added capacity is full at once, tokens beyond the capacity are lost, and debt is unchanged. */
 export function resize({ level, atMs }: Bucket, from: BucketRule, to: BucketRule): Bucket {
   const added = Math.max(0, to.capacity - from.capacity);
   return { level: Math.min(to.capacity, level + added), atMs };

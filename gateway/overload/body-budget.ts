@@ -28,10 +28,7 @@ type Waiting = {
   readonly settle: (lack: NoRoom | undefined) => void;
 };
 
-/**
- * Size in bytes below which a body overtakes waiting ones if it fits, and counts only its arrived bytes, not the
- * announced ones: it is released soon.
- */
+/** Bytes below which a body overtakes waiting ones, and counts only its arrived bytes: it is released soon. */
 const SMALL_BODY_BYTES = 65_536;
 /**
  * Share of the bytes left by other tenants that the bodies of one tenant may take: one tenant takes half, two a third

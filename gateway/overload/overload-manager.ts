@@ -31,10 +31,7 @@ const TRIGGERS: Readonly<Record<OverloadAction, Partial<Pressures>>> = {
 };
 /** Distance below its trigger at which a pressure counts as normal. */
 const HYSTERESIS = 0.1;
-/**
- * Consecutive checks with a reached trigger before an action starts: one slow turn of the event loop, or one full heap
- * before its collection, is not an overload.
- */
+/** One slow turn of the event loop, or one full heap before its collection, is not an overload. */
 const CHECKS_TO_START = 2;
 /** Consecutive good checks before an action ends: after one, the readmitted load may trigger it again. */
 const CHECKS_TO_END = 4;
@@ -45,10 +42,7 @@ const CHECKS_TO_END = 4;
 const TICK_MS = 50;
 /** Milliseconds between two checks; a blocked event loop has one after each of its turns. */
 const CHECK_INTERVAL_MS = 250;
-/**
- * Delay of the event loop that counts as all of the resource, in milliseconds. A process that shares its core has delays
- * of up to a second without harm.
- */
+/** Milliseconds. A process that shares its core has delays of up to a second without harm. */
 const MAX_DELAY_MS = 3_000;
 
 /** Size in bytes below which bodies are not checked against the heap: hundreds of them are negligible. */
@@ -155,9 +149,7 @@ export class OverloadManager {
     return memoryBytes >= FULL_SHARE * this.maxRssBytes ? "process_memory" : undefined;
   }
 
-  /**
-   * Counts a body of `bytes` as in translation, so that heap is reserved for the result; a negative number ends this.
-   */
+  /** Reserves heap for the result of a body in translation; negative `bytes` end this. */
   countTranslated(bytes: number): void {
     this.#translatedBytes += bytes;
   }
@@ -218,10 +210,7 @@ export class OverloadManager {
   }
 }
 
-/**
- * Decides an action after one more check: it starts after two consecutive checks with a reached trigger, and ends after
- * four with all pressures 0.1 below theirs.
- */
+/** Starts after two consecutive checks with a reached trigger; ends after four with all pressures 0.1 below. */
 function decide(state: ActionState, triggers: Partial<Pressures>, pressures: Pressures): void {
   // The least distance of a pressure below its trigger.
   let distance = Number.POSITIVE_INFINITY;

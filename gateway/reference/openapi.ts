@@ -53,10 +53,7 @@ type OperationFacts = {
   readonly events?: readonly z.ZodType[];
 };
 
-/**
- * The version of the contract, called V0: only these endpoints are supported at this stage. Fields, events and formats
- * may be added; promised behaviour keeps its meaning within a version.
- */
+/** V0: additions are allowed; promised behaviour keeps its meaning within a version. */
 export const CONTRACT_VERSION = "0.1.0";
 
 /** Routes without a key are not part of the contract. */
@@ -162,10 +159,7 @@ function namedSchemas(): Readonly<Record<string, SchemaNode>> {
   return JSON.parse(text);
 }
 
-/**
- * Removes zod's additions: the bounds of exactly representable integers, and the explicit permission of other keys in
- * open objects, which is the default.
- */
+/** Removes zod's additions: the safe range as bounds of integers, and the default openness of objects. */
 function withoutNoise({ jsonSchema }: { readonly jsonSchema: SchemaNode }): void {
   if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;
   if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum;

@@ -62,10 +62,7 @@ export type Translated = {
   readonly maxOutputTokens: number | undefined;
 };
 
-/**
- * Checks and translates a body: parsed JSON, or the bytes of a message of the contract, depending on the operation.
- * Throws only `ApiError`, except for bugs.
- */
+/** Translates parsed JSON, or the bytes of a message of the contract. Throws only `ApiError`, except for bugs. */
 export function translate(body: unknown, order: TranslationOrder, surroundings: Surroundings): Translated {
   const { operation, caller, bodyBytes } = order;
   const { sealing, acceptsImages, promptBounds, settings, catalog } = surroundings;

@@ -6,10 +6,7 @@ import { parseBody, scanBody } from "../json/json-body.ts";
 import { type Surroundings, type Translated, type TranslationOrder, translate } from "./translate.ts";
 import { resultOf, type TranslationReply, type TranslationTask } from "./translation-task.ts";
 
-/**
- * Largest body, in bytes, that is translated on the main thread: about 5 ms, a quarter of the longest block of the
- * event loop by one request.
- */
+/** Bytes translated on the main thread: about 5 ms, a quarter of the longest block by one request. */
 const ON_THE_SPOT_BYTES = 256 * 1024;
 /**
  * Most JSON values of a body that is translated on the main thread: objects dominate the cost of parsing and
@@ -22,10 +19,7 @@ const THREADS = 2;
 const MAX_HEAP_MIB = 768;
 /** Many times the longest translation of the largest body on a busy machine, in milliseconds. */
 const LIMIT_MS = 30_000;
-/**
- * Size of a body in bytes after which its thread is discarded, because of the garbage it leaves. Bodies of long
- * conversations are far smaller: starting a thread takes ten times as long as a translation.
- */
+/** Bytes of a body after which its thread is discarded for its garbage; conversations are far smaller. */
 const LARGE_BYTES = 4 * 1024 * 1024;
 /** Idle time, in milliseconds, after which a thread that has had a large body ends. */
 const REST_MS = 5_000;

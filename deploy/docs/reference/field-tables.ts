@@ -17,10 +17,7 @@ export class FieldTables {
     this.#schemas = schemas;
   }
 
-  /**
-   * Returns the parts of a page about a schema and all that it leads to and that is not on the page yet. `heading`
-   * stands in for the name of the first one.
-   */
+  /** Returns the parts about a schema and those it leads to that are not on the page yet. */
   write(name: string, side: Side, heading = `### ${name}`): readonly string[] {
     if (this.#written.has(name)) return [];
     this.#written.add(name);

@@ -143,10 +143,7 @@ function refuseUnanswered(calls: ReadonlyMap<string, OpenCall>): void {
   for (const { messagePath } of calls.values()) throw invalidValue(messagePath, UNANSWERED_CALL);
 }
 
-/**
- * Drops an empty assistant turn at the end: continuing it is the same as answering, and without it the template opens
- * the turn itself.
- */
+/** Drops an empty assistant turn at the end: without it the template opens the turn itself. */
 function withoutEmptyPrefill(messages: readonly PlacedMessage[]): readonly PlacedMessage[] {
   const last = messages.at(-1)?.message;
   return messages.length > 1 && last?.role === Role.ASSISTANT && last.parts.length === 0

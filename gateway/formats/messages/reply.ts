@@ -43,9 +43,7 @@ export function usageOf(usage: Usage | undefined): MessageUsage {
   };
 }
 
-/**
- * A stop at a text that is not one of the caller's strings, or for a reason of a newer engine, is the end of the turn.
- */
+/** A stop at another text, or for a reason of a newer engine, is the end of the turn. */
 export function stopOf(finished: Finished): Stop {
   if (finished.reason === FinishReason.STOP_SEQUENCE && finished.matchedStop !== undefined)
     return { stop_reason: "stop_sequence", stop_sequence: finished.matchedStop };

@@ -299,10 +299,7 @@ export type MessagesBody = z.infer<typeof countTokensBody>;
 
 const KEPT = "Nothing is kept between requests.";
 
-/**
- * The top-level fields of a body of messages, or of a count, that do not reach the request, in the order of their
- * check.
- */
+/** The top-level fields that do not reach the request, in the order of their check. */
 export const MESSAGES_UNTAKEN: readonly UntakenField[] = [
   {
     field: "thread",

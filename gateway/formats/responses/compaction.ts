@@ -31,10 +31,7 @@ export function summaryMessage(summary: string): Message {
   return { role: Role.USER, parts: [textPart(text)] };
 }
 
-/**
- * Makes the item with the model's summary. A truncated one counts, as a conversation that cannot be compacted is lost.
- * Throws `ApiError` if the model wrote none.
- */
+/** A truncated summary counts, as the conversation is lost otherwise. Throws `ApiError` if there is none. */
 export function compactionItem(head: Head, completion: Completion): CompactionItem {
   const summary = textOf(completion).trim();
   if (summary === "") throw new ApiError("upstream_error", "The model wrote no summary. Please try again.");

@@ -146,10 +146,7 @@ class Conversation {
     this.#open.set(callId, place);
   }
 
-  /**
-   * A summary that does not open is refused, unlike reasoning: without it the model would lack the conversation's
-   * subject.
-   */
+  /** Unlike reasoning, a summary that does not open is refused: the model would lack the subject. */
   #compaction(item: JsonObject, path: FieldPath): void {
     const summary = this.#context.sealer.open(checked(compactionItem, item, path).encrypted_content, "summary");
     if (summary === undefined)

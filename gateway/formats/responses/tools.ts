@@ -28,10 +28,7 @@ const KNOWN_TOOL_TYPES: ReadonlySet<string> = new Set([
 /** The version date at the end of some types. */
 const DATED = /_\d{4}_\d{2}_\d{2}$/;
 
-/**
- * Reads function tools and `namespace` groups of them. Any other type is refused with its path, or left out if so
- * configured. Throws `ApiError`.
- */
+/** Reads functions and `namespace` groups. Other types are refused with `ApiError`, or left out if so configured. */
 export function declaredTools(
   list: ResponsesBody["tools"],
   unsupported: FormatSettings["unsupportedTools"],

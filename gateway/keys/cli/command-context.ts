@@ -20,10 +20,7 @@ export type KeysIo = {
   readonly nowMs: () => number;
 };
 
-/**
- * The options of every command: `file` is the path of the key file, `config` the path of a gateway configuration that
- * names the key store, `json` prints JSON instead of tables.
- */
+/** `file`: path of the key file; `config`: of a gateway configuration with the store; `json`: JSON, no tables. */
 export type GlobalOptions = { readonly file: string; readonly config?: string; readonly json: boolean };
 
 const configSchema = z.looseObject({ keys: keysSchema, state: stateSchema });

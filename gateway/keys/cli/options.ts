@@ -18,10 +18,7 @@ export function parseModels(text: string): string[] {
   return [...new Set(ids.filter((id) => id !== undefined))];
 }
 
-/**
- * Parses the id of a model: one of the default catalog, or any id after a plus, because a gateway may have a catalog of
- * its own. Undefined for any other text, so that a typo is reported.
- */
+/** An id of the default catalog, or any after a plus, for other catalogs. Undefined for others: typos are reported. */
 export function parseModel(text: string): string | undefined {
   return findModel(text)?.id ?? /^\+([A-Za-z0-9][A-Za-z0-9._-]{0,63})$/.exec(text)?.[1];
 }
@@ -75,10 +72,7 @@ export function parseDurationMs(text: string): number {
   throw new InvalidArgumentError("Expected a duration such as 90s, 30m, 24h, 90d or 0.");
 }
 
-/**
- * Reads the first line of `input` and trims it. Reads no more than the line, or than `maxLength` characters need; the
- * result may then be longer than `maxLength`, but is cut.
- */
+/** Reads the first line, trimmed, and no more than that or `maxLength` characters need; a longer line is cut. */
 export async function readLine(input: AsyncIterable<string | Uint8Array>, maxLength: number): Promise<string> {
   const decoder = new TextDecoder();
   let text = "";
@@ -137,10 +131,7 @@ export function pick<T extends object>(values: T, wanted: (name: string) => bool
 /** Limits to remove: names of fields, or ids of models for their own limits. */
 export type Cleared = ReadonlySet<string> | "all";
 
-/**
- * Parses names of limits to remove: `rpm,svc-qwen` to the names in records, `all` to "all". Throws
- * InvalidArgumentError.
- */
+/** Parses limits to remove: `rpm,svc-qwen`, or `all`. Throws InvalidArgumentError. */
 export function parseClear(text: string): Cleared {
   if (text === "all") return "all";
   return new Set(

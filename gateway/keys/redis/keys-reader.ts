@@ -83,10 +83,7 @@ export class KeysReader {
     throw new KeyStoreError("conflict", "the keys are restored again and again; try again");
   }
 
-  /**
-   * Reads the changes since a state; undefined if the store does not continue that state, or its head was changed by
-   * another program. Rejects as `whole` does.
-   */
+  /** Undefined if the store does not continue that state or another program changed its head. Rejects as `whole`. */
   async since(known: ReadHead, head: StoredHead): Promise<Reading | undefined> {
     if (head.base !== known.base) return undefined;
     const { value: last } = await this.#stored.lines(known.length - 1).next();
@@ -212,10 +209,7 @@ function notSigned({ base, head }: Walk): KeyStoreError {
   );
 }
 
-/**
- * Throws KeyStoreError if known keys are not in the stored keys, so that these must not be followed: `store_replaced`,
- * also if the store is empty, or `missing` if no state was known.
- */
+/** Throws KeyStoreError if known keys are gone: `store_replaced`, or `missing` if no state was known. */
 export function assertFollows(reading: Reading | undefined, known: readonly SeenHead[]): asserts reading is Reading {
   const lost = reading ? reading.known : known[0];
   if (!reading && !lost) throw new KeyStoreError("missing", "there are no keys in the store");

@@ -27,10 +27,7 @@ export type TokenVerifierOptions = {
   readonly settings: TokensSettings;
   readonly keys: KeyStore;
   readonly clock: Clock;
-  /**
-   * Called when the newest keys of the issuer cannot be read or used, and with undefined once they can be again;
-   * `everRead` is true if earlier keys are in force.
-   */
+  /** Called when the issuer's newest keys are unusable, then undefined; `everRead`: earlier ones are in force. */
   readonly onReload: (fault: string | undefined, everRead: boolean) => void;
 };
 
@@ -69,10 +66,7 @@ export class TokenVerifier {
 
   readonly longest = MAX_LENGTH;
 
-  /**
-   * Resolves to the principal of a token; undefined if it is not valid, for whatever reason. It takes text of any
-   * content, and never rejects.
-   */
+  /** Resolves to the principal of a token; undefined if it is invalid. Takes any text, never rejects. */
   async find(presented: string): Promise<Principal | undefined> {
     const { clock, keys, settings } = this.#options;
     if (presented.length > MAX_LENGTH || !FORM.test(presented)) return undefined;

@@ -82,10 +82,7 @@ export class RedisAccount {
     }
   }
 
-  /**
-   * Notes a postponed charge; undefined if a refusal is likely, according to the last reply of the store and the other
-   * postponed charges.
-   */
+  /** Undefined if the store's last reply and the other postponed charges make a refusal likely. */
   postpone(items: readonly ChargeItem[], places: readonly PlaceItem[], nowMs: number): Postponed | undefined {
     const taken = (name: string) => (this.held.get(name) ?? 0) + (this.#postponedPlaces.get(name) ?? 0);
     if (places.some(({ name, limit }) => taken(name) >= limit)) return undefined;

@@ -93,10 +93,7 @@ export class RedisLimitStore implements LimitStore {
     return await this.#askToCharge(account, bounded, places);
   }
 
-  /**
-   * Notes a postponed charge, unless a refusal is likely. While the store is unreachable no charge is postponed: a
-   * local decision is free.
-   */
+  /** While the store is unreachable no charge is postponed: a local decision is free. */
   postpone(keyId: string, items: readonly ChargeItem[], ...places: readonly PlaceItem[]): Postponed | undefined {
     const account = this.#account(keyId);
     if (this.#away || !this.#isInStep(account)) return undefined;
