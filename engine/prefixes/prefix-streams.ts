@@ -1,5 +1,6 @@
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import type { HeldPrefix, WatchPrefixesResponse } from "../../proto/gen/svc/inference/v1/node_service.ts";
+import type { StreamSink } from "../load/load-streams.ts";
 import type { HeldPrefixes, KvTokens } from "./held-prefixes.ts";
 import { digestBytes } from "./prefix-marks.ts";
 
@@ -12,13 +13,7 @@ const KV_INTERVAL_MS = 1_000;
 /** The least change of the used KV tokens that is sent on its own, as a fraction of the capacity. */
 const KV_STEP = 0.01;
 
-export type PrefixSink = {
-  /** Sends a message. Returns false when the reader falls behind. */
-  write(message: WatchPrefixesResponse): boolean;
-  /** Calls `listener` each time the reader has caught up after `write` returned false. */
-  onDrain(listener: () => void): void;
-  end(): void;
-};
+export type PrefixSink = StreamSink<WatchPrefixesResponse>;
 
 type Stream = {
   readonly sink: PrefixSink;
@@ -28,7 +23,6 @@ type Stream = {
   /** Whether the next message is a reset, which replaces all earlier ones. */
   reset: boolean;
   blocked: boolean;
-  /** The used KV tokens in the last message. */
   kvUsed: number;
 };
 
