@@ -2,19 +2,12 @@ import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import { durationMs } from "../../deploy/runtime/time/clock.ts";
 import type { OrcaLoadReport } from "../../proto/gen/xds/data/orca/v3/orca_load_report.ts";
 import type { OrcaLoadReportRequest } from "../../proto/gen/xds/service/orca/v3/orca.ts";
+import type { StreamSink } from "../prefixes/prefix-streams.ts";
 import { changedSharply } from "./load-report.ts";
 
 const DEFAULT_INTERVAL_MS = 500;
 const MIN_INTERVAL_MS = 100;
 const MAX_INTERVAL_MS = 60_000;
-
-export type StreamSink<Sent> = {
-  /** Returns false when the reader falls behind. */
-  write(message: Sent): boolean;
-  /** Calls `listener` each time the reader has caught up after `write` returned false. */
-  onDrain(listener: () => void): void;
-  end(): void;
-};
 
 export type ReportSink = StreamSink<OrcaLoadReport>;
 

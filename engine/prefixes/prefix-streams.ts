@@ -1,6 +1,5 @@
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import type { HeldPrefix, WatchPrefixesResponse } from "../../proto/gen/svc/inference/v1/node_service.ts";
-import type { StreamSink } from "../load/load-streams.ts";
 import type { HeldPrefixes, KvTokens } from "./held-prefixes.ts";
 import { digestBytes } from "./prefix-marks.ts";
 
@@ -12,6 +11,14 @@ const MAX_WAITING = 8_192;
 const KV_INTERVAL_MS = 1_000;
 /** The least change of the used KV tokens that is sent on its own, as a fraction of the capacity. */
 const KV_STEP = 0.01;
+
+export type StreamSink<Sent> = {
+  /** Returns false when the reader falls behind. */
+  write(message: Sent): boolean;
+  /** Calls `listener` each time the reader has caught up after `write` returned false. */
+  onDrain(listener: () => void): void;
+  end(): void;
+};
 
 export type PrefixSink = StreamSink<WatchPrefixesResponse>;
 
