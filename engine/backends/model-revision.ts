@@ -66,7 +66,6 @@ const CONVERSATIONS: readonly CountTokensRequest[] = [
   },
 ].map((conversation) => ({ ...CountTokensRequest.create(), ...conversation }));
 
-/** How a node writes prompts and reads tokens. */
 export type ModelReading = {
   /** Resolves to the text of a conversation's prompt, special tokens included. Throws `EngineError`. */
   readonly promptOf: (conversation: CountTokensRequest) => Promise<string>;

@@ -100,9 +100,7 @@ export type ToolUse = {
   readonly maxCalls: number;
 };
 
-/**
- * Reads the tool fields of a request. Throws `EngineError` INVALID_REQUEST for a required call that no tool matches.
- */
+/** Throws `EngineError` INVALID_REQUEST for a required call that no tool matches. */
 export function planToolUse(request: Pick<GenerateRequest, "tools" | "toolChoice">): ToolUse {
   const { toolChoice } = request;
   const mode = toolChoice?.mode ?? ToolChoiceMode.AUTO;

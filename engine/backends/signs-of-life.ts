@@ -10,7 +10,6 @@ export class SignsOfLife {
   #moved = false;
   #wake: () => void = () => {};
 
-  /** `sign` creates the heartbeat event when one is sent. */
   constructor(sign: () => Event) {
     this.#sign = sign;
   }

@@ -2,19 +2,14 @@ import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import { durationMs } from "../../deploy/runtime/time/clock.ts";
 import type { OrcaLoadReport } from "../../proto/gen/xds/data/orca/v3/orca_load_report.ts";
 import type { OrcaLoadReportRequest } from "../../proto/gen/xds/service/orca/v3/orca.ts";
+import type { StreamSink } from "../prefixes/prefix-streams.ts";
 import { changedSharply } from "./load-report.ts";
 
 const DEFAULT_INTERVAL_MS = 500;
 const MIN_INTERVAL_MS = 100;
 const MAX_INTERVAL_MS = 60_000;
 
-export type ReportSink = {
-  /** Sends a report. Returns false when the reader falls behind. */
-  write(report: OrcaLoadReport): boolean;
-  /** Calls `listener` each time the reader has caught up after `write` returned false. */
-  onDrain(listener: () => void): void;
-  end(): void;
-};
+export type ReportSink = StreamSink<OrcaLoadReport>;
 
 type Stream = {
   readonly sink: ReportSink;
@@ -34,7 +29,6 @@ export class LoadStreams {
   readonly #streams = new Set<Stream>();
   #cancel: (() => void) | undefined;
 
-  /** `takeReport` gets the number of open streams. */
   constructor(clock: Clock, takeReport: (readers: number) => OrcaLoadReport) {
     this.#clock = clock;
     this.#takeReport = takeReport;
@@ -54,7 +48,6 @@ export class LoadStreams {
     return () => this.#drop(stream);
   }
 
-  /** Sends a report to all streams now. */
   tell(): void {
     const report = this.#takeReport(this.#streams.size);
     for (const stream of this.#streams) this.#send(stream, report);

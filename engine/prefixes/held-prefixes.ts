@@ -14,21 +14,18 @@ export type HeldTokens = {
   readonly lowerTokens?: number;
 };
 
-/** The KV tokens of a node. */
 export type KvTokens = {
   readonly used: number;
   /** The capacity in tokens; 0 if unknown. */
   readonly total: number;
 };
 
-/** Called when a cached prefix is added, changed or evicted. */
 export type PrefixListener = (digest: string, model: string) => void;
 
 /** A finding of the engine that contradicts the announcements, or changes whether there are any. */
 export type Verdict = {
   readonly finding: PromptFinding;
   readonly contradiction: Contradiction | undefined;
-  /** Whether the prefixes are announced now. */
   readonly isAnnounced: boolean;
   /** Whether that has changed. */
   readonly hasTurned: boolean;

@@ -38,7 +38,6 @@ export function prefixMarks({ prefixDigests, messages }: Marked): readonly Prefi
   }));
 }
 
-/** Returns the concatenated bytes of digests. */
 export function digestBytes(digests: readonly string[]): Buffer {
   return Buffer.from(digests.join(""), "latin1");
 }

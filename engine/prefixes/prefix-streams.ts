@@ -12,13 +12,15 @@ const KV_INTERVAL_MS = 1_000;
 /** The least change of the used KV tokens that is sent on its own, as a fraction of the capacity. */
 const KV_STEP = 0.01;
 
-export type PrefixSink = {
-  /** Sends a message. Returns false when the reader falls behind. */
-  write(message: WatchPrefixesResponse): boolean;
+export type StreamSink<Sent> = {
+  /** Returns false when the reader falls behind. */
+  write(message: Sent): boolean;
   /** Calls `listener` each time the reader has caught up after `write` returned false. */
   onDrain(listener: () => void): void;
   end(): void;
 };
+
+export type PrefixSink = StreamSink<WatchPrefixesResponse>;
 
 type Stream = {
   readonly sink: PrefixSink;
@@ -28,7 +30,6 @@ type Stream = {
   /** Whether the next message is a reset, which replaces all earlier ones. */
   reset: boolean;
   blocked: boolean;
-  /** The used KV tokens in the last message. */
   kvUsed: number;
 };
 

@@ -7,13 +7,11 @@ export type PrefixPlace = {
   readonly tokens: number;
 };
 
-/** The prompt in a slot's cache. */
 export type SlotLine = {
   readonly model: string;
   readonly places: readonly PrefixPlace[];
 };
 
-/** The part of a prefix that one slot holds. */
 type Part = { readonly model: string; readonly tokens: number; readonly tailTokens: number };
 
 /**

@@ -46,10 +46,8 @@ const HEALTH_TIMEOUT_MS = 5_000;
 const CLOSE_SESSION_TIMEOUT_MS = 5_000;
 const PAGE_TIMEOUT_MS = 10_000;
 
-/** The fields of the engine's load report that are passed on unchanged. */
 const REPORTED_LOADS = ["kvUse", "kvTokensUsed", "kvTokensTotal"] as const;
 
-/** The most ends of prompts whose texts are kept. */
 const MAX_TAILS = 256;
 
 type Running = { readonly parts: GenerationParts; readonly found: ProbeResult };
@@ -158,10 +156,7 @@ export class OpenAiCompatibleBackend implements Backend {
     };
   }
 
-  /**
-   * Returns the current load. A slot is busy once the engine has started its generation, as far as the engine reports
-   * it.
-   */
+  /** A slot is busy once the engine has started its generation, as far as the engine reports it. */
   load(): BackendLoad {
     const { steps, load } = this.#watch;
     const retention = this.#cache?.retentionSeconds;
@@ -195,10 +190,7 @@ export class OpenAiCompatibleBackend implements Backend {
     }
   }
 
-  /**
-   * Resolves to the number of tokens in the prompt, by the engine's own template and tokenizer. Rejects with
-   * `EngineError`.
-   */
+  /** Counts by the engine's own template and tokenizer. Rejects with `EngineError`. */
   async countTokens(request: CountTokensRequest, signal: AbortSignal): Promise<number> {
     const { settings, countTimeoutMs, turns } = this.#ready().parts;
     const turn = () => turns.nextUnlessLeft(request.tenant, signal);

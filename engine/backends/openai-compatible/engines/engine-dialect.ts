@@ -48,7 +48,6 @@ export type TokenSampling = {
 /** A publisher of KV events: at the configured endpoints, `rank` ports further. */
 export type KvPublisher = { readonly config: JsonFields; readonly rank: number };
 
-/** A generation from tokens. */
 export type TokenRequest = TokenSampling & {
   readonly model: string;
   readonly tokens: readonly number[];
@@ -71,7 +70,6 @@ export type TokenRequest = TokenSampling & {
   readonly rank: number | undefined;
 };
 
-/** One event of a generation's stream. */
 export type TokenChunk = {
   /** The failure that the event reports; undefined if there is none. */
   readonly fault: EngineFault | undefined;
@@ -105,7 +103,6 @@ export interface EngineDialect {
   };
   /** The advice for an operator whose engine does not render or generate by tokens. */
   readonly advice: string;
-  /** The modulus of seeds. */
   readonly seeds: number;
   /** The engine's sign of a higher priority: 1 for higher values, -1 for lower ones. */
   readonly prioritySign: 1 | -1;
@@ -113,7 +110,6 @@ export interface EngineDialect {
   readonly saltsCache: boolean;
   /** Whether the chat call has its own field for the reasoning effort. */
   readonly takesEffort: boolean;
-  /** Whether prompts may hold images. */
   readonly takesImages: boolean;
   /** Whether the KV events report each stored and removed copy of a block. */
   readonly countsBlockCopies: boolean;
@@ -138,9 +134,7 @@ export interface EngineDialect {
   detokenize(ask: Ask, model: string, tokens: readonly number[]): Promise<string>;
   /** Returns the body of a generation. Only known fields are written: engines ignore unknown ones. */
   generateBody(request: TokenRequest): Record<string, JsonValue>;
-  /** Returns the headers of a generation. */
   generateHeaders?(request: TokenRequest): Readonly<Record<string, string>>;
-  /** Creates the reader of one generation's events. */
   chunkReader(): (event: JsonFields) => TokenChunk;
 }
 
@@ -155,7 +149,6 @@ export function sameAgain(value: unknown): JsonValue {
   return value === undefined || value === null ? undefined : new RawJson(JSON.stringify(value));
 }
 
-/** Returns whether a value is a list of tokens with at least one. */
 function isTokens(list: unknown): list is readonly number[] {
   return Array.isArray(list) && list.length > 0 && list.every((token) => asCount(token) !== undefined);
 }

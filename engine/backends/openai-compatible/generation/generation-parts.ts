@@ -25,7 +25,6 @@ export type GenerationParts = {
   readonly facts: EngineFacts;
   readonly revision: string;
   readonly markup: ModelMarkup;
-  /** The texts of grammars. */
   readonly grammars: GrammarCache<string>;
   /** The texts of the ends of prompts, by their tokens. */
   readonly tails: LRUCache<string, string>;
@@ -52,7 +51,6 @@ export type ModelMarkup = {
   readonly reasoningMark: readonly number[];
   /** The token that opens calls; undefined if the opening mark is not one token. */
   readonly callToken: number | undefined;
-  /** All spellings of the family's marks. */
   readonly spellings: readonly string[];
   /** The engine's reader of grammars, with the marks that are one token each. */
   readonly reader: GrammarReader;

@@ -58,7 +58,6 @@ export async function* generate(
   }
 }
 
-/** A request whose prompt is in the ledger. */
 type SentGeneration = PreparedGeneration & {
   readonly reading: LedgerPrompt;
   /** Records what the engine found cached of the prompt. */
@@ -102,7 +101,6 @@ class Generation {
   readonly #prepared: SentGeneration;
   readonly #life: SignsOfLife;
   readonly #signal: AbortSignal;
-  /** The tokens of the answer so far. */
   readonly #tokens: number[];
   #grammar: string | undefined;
   #isStarted = false;
@@ -193,10 +191,7 @@ class Generation {
     }
   }
 
-  /**
-   * Returns a chunk without the tokens beyond the `room` of the reasoning budget: engines join several tokens in one
-   * event.
-   */
+  /** Drops the tokens beyond the `room` of the reasoning budget: engines join several tokens in one event. */
   async #shortened(chunk: TokenChunk, room: number): Promise<TokenChunk> {
     const { http, countTimeoutMs, settings } = this.#parts;
     const ask = asking(http, countTimeoutMs, this.#signal);

@@ -9,7 +9,6 @@ const MAX_REPLY_BYTES = 64 * 1024 * 1024;
 
 export type EngineCall = {
   readonly method: "GET" | "POST";
-  /** The path from the root of the engine's server. */
   readonly path: string;
   /** The body, as JSON text or its bytes; absent for none. */
   readonly body?: string | readonly Buffer[];
@@ -107,10 +106,7 @@ export function isUnreachable(error: unknown): boolean {
   return error instanceof EngineError && error.reason === "ENGINE_DOWN" && error.cause !== undefined;
 }
 
-/**
- * Reads a stream as text. Throws the stream's error, and `EngineError` PROTOCOL_VIOLATION for a reply that is too
- * large.
- */
+/** Throws the stream's error, and `EngineError` PROTOCOL_VIOLATION for a reply that is too large. */
 export async function readText(stream: IncomingMessage): Promise<string> {
   const pieces: Buffer[] = [];
   let length = 0;

@@ -135,10 +135,7 @@ function reasonOf({ status, type, text }: EngineFault): ErrorReason {
   return reason;
 }
 
-/**
- * Returns the message of a failure: FastAPI's own errors have `detail`, and some servers put `message` at the top
- * level.
- */
+/** FastAPI's own errors have `detail`, and some servers put `message` at the top level. */
 function messageOf(fields: JsonFields): string {
   return asText(fields.message) || (fields.detail === undefined ? "" : JSON.stringify(fields.detail));
 }

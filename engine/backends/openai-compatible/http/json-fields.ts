@@ -1,9 +1,6 @@
 export type JsonFields = Readonly<Record<string, unknown>>;
 
-/**
- * Returns the fields of an object; none for other values, `null` included, as engines differ in the fields that they
- * omit.
- */
+/** Returns no fields for other values, `null` included: engines differ in the fields that they omit. */
 export function asFields(value: unknown): JsonFields {
   return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as JsonFields) : {};
 }

@@ -6,7 +6,6 @@ import { LOAD_SHARE } from "./rank-pick.ts";
 
 /** The most tracked blocks, about 500 bytes each; blocks stored beyond them are not reported. */
 const MAX_BLOCKS = 262_144;
-/** The most digests that are mapped to blocks. */
 const MAX_TIES = 65_536;
 /** The most recent prompts in which blocks are located, and the most tokens of all of them. */
 const MAX_LINES = { lines: 32, tokens: 2_000_000 };
@@ -17,7 +16,6 @@ const NEWEST = 0.002;
 /** A prompt that is sent to the engine: its tokens, and the hashes of its whole blocks. */
 type PromptLine = { readonly tokens: ArrayLike<number>; readonly hashes: readonly number[] };
 
-/** The position of a digest in the engine's blocks. */
 export type Tie = {
   readonly model: string;
   /** The hash of the last block that must be held for the prefix to be. */
@@ -36,7 +34,6 @@ export type EngineBlocksOptions = {
   readonly counts: boolean;
   /** The number of data-parallel ranks, of which each has its own cache. Default: 1. */
   readonly ranks?: number;
-  /** The most blocks of all ranks together. */
   readonly maxBlocks?: number;
   readonly nowMs: () => number;
 };
@@ -194,10 +191,7 @@ export class EngineBlocks implements KnownTies {
     return { model, tokens: usable, tailTokens, lowerTokens: Math.min(lower * blockTokens, usable + tailTokens) };
   }
 
-  /**
-   * Returns the last usable block behind another, up to the next digest's position; undefined if all up to there are
-   * held.
-   */
+  /** Returns the last usable block behind another, before the next digest's position; undefined if all are held. */
   #tailEnd(tree: BlockTree, block: Block): Block | undefined {
     let end: Block | undefined;
     for (let at = block.newest; at?.held; at = at.newest) {

@@ -25,9 +25,7 @@ const CONFIRM_WORDS = [400, 5_000];
 
 const NOT = "Cached prefixes are not reported:";
 
-/** A prompt in the engine's blocks. */
 export type FollowedPrompt = {
-  /** What each rank holds of it. */
   readonly ranks: readonly RankCache[];
   /** Whether the engine's findings have agreed with its events so far. */
   readonly isTrusted: boolean;
@@ -47,10 +45,7 @@ export type SentPrompt = Pick<GenerateRequest, "model" | "messages"> & {
   readonly tokens: readonly number[];
 };
 
-/**
- * Tracks the prefix cache of the engine beside the node through the engine's KV events, and maps it to the digests of
- * requests.
- */
+/** Tracks the engine's prefix cache through its KV events, and maps it to the digests of requests. */
 export class EngineCache {
   readonly #parts: EngineCacheParts;
   #blocks: EngineBlocks | undefined;
@@ -76,7 +71,6 @@ export class EngineCache {
     return this.#isConfirmed && retentionMs !== undefined ? retentionMs / 1_000 : undefined;
   }
 
-  /** The number of the engine's data-parallel ranks. */
   get ranks(): number {
     return this.#feeds.length;
   }
@@ -86,10 +80,7 @@ export class EngineCache {
     return this.#isConfirmed;
   }
 
-  /**
-   * Connects to the events of each rank. Resolves to the reason why that cannot be done, as a sentence; undefined if it
-   * can.
-   */
+  /** Resolves to the reason why the events cannot be read, as a sentence; undefined if they can. */
   async open(sources: readonly FeedAddress[], { countsBlockCopies }: EngineDialect): Promise<string | undefined> {
     const zmq = await loadZmq();
     if (!zmq) return `${NOT} the package zeromq has no binary for this machine.`;

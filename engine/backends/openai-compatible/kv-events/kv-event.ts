@@ -34,7 +34,6 @@ export type StoredBlocks = EventGroup & {
   readonly extras: readonly string[];
 };
 
-/** A change of an engine's prefix cache. */
 export type KvEvent =
   | StoredBlocks
   | (EventGroup & { readonly kind: "removed"; readonly hashes: readonly string[] })

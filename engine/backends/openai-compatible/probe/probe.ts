@@ -18,7 +18,6 @@ import { type RequestSettings, toChatPrompt } from "../request/request.ts";
 export type ProbeResult = {
   readonly capabilities: readonly Capability[];
   readonly turns: TurnRules;
-  /** The sampling parameters of the model's own configuration. */
   readonly defaults: Partial<TokenSampling>;
   /** Whether the engine accepts images; false if not probed. */
   readonly images: boolean;
@@ -81,7 +80,6 @@ export async function probe(parts: GenerationParts, signal: AbortSignal): Promis
   };
 }
 
-/** Creates a minimal greedy request. */
 export function probeRequest(messages: readonly Message[], wishes: Partial<GenerateRequest> = {}): GenerateRequest {
   const sampling = { temperature: 0, stop: [], logitBias: {} };
   return { ...GenerateRequest.create(), sampling, maxOutputTokens: MAX_TOKENS, messages, ...wishes };

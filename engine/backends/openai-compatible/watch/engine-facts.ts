@@ -3,7 +3,6 @@ import type { EngineDialect } from "../engines/engine-dialect.ts";
 import type { EngineHttp } from "../http/engine-http.ts";
 import { asCount, asFields, asList, asText, parseFields } from "../http/json-fields.ts";
 
-/** The properties that an engine reports about itself. */
 export type EngineFacts = {
   readonly servedModel: string;
   /** The context window in tokens, prompt and answer together; 0 if not reported. */

@@ -50,9 +50,7 @@ const COUNTER =
 /** Fields that are averaged over ranks and replicas, because they are fractions; all others are summed. */
 const AVERAGED: ReadonlySet<LoadField> = new Set(["kvUse"]);
 
-/**
- * Reads the engine's load; undefined if it has none of the pages. Throws `EngineError` if it does not answer at all.
- */
+/** Returns undefined without any of the pages. Throws `EngineError` if the engine does not answer at all. */
 export async function readLoad(
   http: EngineHttp,
   dialect: EngineDialect,

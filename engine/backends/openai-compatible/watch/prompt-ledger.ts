@@ -6,7 +6,6 @@ import { PrefillSpeed } from "../../prefill-speed.ts";
  */
 const MOST_BESIDE = 0.1;
 
-/** A prompt as it is sent to the engine. */
 export type PromptOutlook = {
   readonly tokens: number;
   /**
@@ -40,7 +39,6 @@ export class PromptLedger {
     return this.#ranks.reduce((sum, { unread }) => sum + unreadOf(unread), 0);
   }
 
-  /** Returns the load of a data-parallel rank. */
   loadOf(rank: number): { readonly unreadTokens: number; readonly requests: number } {
     const { unread, all } = this.#promptsOf(rank);
     return { unreadTokens: unreadOf(unread), requests: all.size };
@@ -97,7 +95,6 @@ type PromptParts = {
   readonly onGone: (prompt: LedgerPrompt) => void;
 };
 
-/** A prompt in the ledger. */
 export class LedgerPrompt {
   readonly outlook: PromptOutlook;
   /** Whether the engine had no other prompt to read when it was sent. */
