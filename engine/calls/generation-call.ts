@@ -118,7 +118,11 @@ export class GenerationCall {
         if (signal.aborted) break;
         const { events } = step;
         // Tokens of earlier calls arrive at once and do not measure this node's speed.
-        if (continuedTokens === 0 && firstDeltaMs === undefined && events.some(isDelta))
+        if (
+          continuedTokens === 0 &&
+          firstDeltaMs === undefined &&
+          events.some(({ kind }) => kind?.$case === "blockDelta")
+        )
           firstDeltaMs = clock.nowMs() - this.#begunMs;
         asked.see(events);
         const last = lastFinished(events);
@@ -184,10 +188,6 @@ export class GenerationCall {
     this.#stop.abort(error);
     return true;
   }
-}
-
-function isDelta({ kind }: Event): boolean {
-  return kind?.$case === "blockDelta";
 }
 
 function lastFinished(events: readonly Event[]): Finished | undefined {

@@ -41,12 +41,10 @@ function withCallIds<One extends Message>(messages: readonly One[], rule: CallId
     return { ...part, kind: { ...kind, value: { ...kind.value, callId: shownResult(kind.value.callId) } } };
   };
   return messages.map((message) =>
-    message.parts.some(hasId) ? { ...message, parts: message.parts.map(shown) } : message,
+    message.parts.some(({ kind }) => kind?.$case === "toolCall" || kind?.$case === "toolResult")
+      ? { ...message, parts: message.parts.map(shown) }
+      : message,
   );
-}
-
-function hasId({ kind }: Part): boolean {
-  return kind?.$case === "toolCall" || kind?.$case === "toolResult";
 }
 
 function nineCharacters(callId: string): string {

@@ -30,7 +30,7 @@ export class NodeState {
   readonly #options: NodeStateOptions;
   readonly #models: ReadonlySet<string>;
   readonly #startedAt = new Date();
-  #now: NodePhase = "loading";
+  now: NodePhase = "loading";
 
   /** Starts in `loading`, with every health name NOT_SERVING. */
   constructor(options: NodeStateOptions) {
@@ -39,28 +39,24 @@ export class NodeState {
     this.#publishHealth();
   }
 
-  get now(): NodePhase {
-    return this.#now;
-  }
-
   /** Returns whether the phase changed. A draining node never leaves that phase. */
   become(phase: NodePhase): boolean {
-    if (this.#now === phase || this.#now === "draining") return false;
-    this.#now = phase;
+    if (this.now === phase || this.now === "draining") return false;
+    this.now = phase;
     this.#publishHealth();
     return true;
   }
 
   /** Throws `EngineError` if the node does not accept a request for this model now. */
   admit(model: string): void {
-    if (this.#now !== "serving") throw this.refusal();
+    if (this.now !== "serving") throw this.refusal();
     if (!this.#models.has(model)) throw new EngineError("MODEL_NOT_SERVED", "The node does not serve this model.");
   }
 
   /** Returns the error for every request to a node that is not serving. */
   refusal(): EngineError {
-    if (this.#now === "loading") return new EngineError("MODEL_LOADING", "The model is still loading.");
-    if (this.#now === "draining") return new EngineError("DRAINING", "The node takes no new requests.");
+    if (this.now === "loading") return new EngineError("MODEL_LOADING", "The model is still loading.");
+    if (this.now === "draining") return new EngineError("DRAINING", "The node takes no new requests.");
     return new EngineError("ENGINE_ERROR", "The engine does not move.");
   }
 
@@ -71,7 +67,7 @@ export class NodeState {
 
   describe({ engineKind, engineVersion, models }: BackendDescription): DescribeNodeResponse {
     const { nodeId, nodeVersion } = this.#options;
-    const state = MODEL_STATE[this.#now];
+    const state = MODEL_STATE[this.now];
     return {
       nodeId,
       engineKind,
@@ -83,7 +79,7 @@ export class NodeState {
   }
 
   #publishHealth(): void {
-    const status = this.#now === "serving" ? "SERVING" : "NOT_SERVING";
+    const status = this.now === "serving" ? "SERVING" : "NOT_SERVING";
     for (const name of SERVICE_HEALTH_NAMES) this.#options.setHealth(name, status);
     for (const model of this.#models) this.#options.setHealth(`svc.model/${model}`, status);
   }

@@ -61,7 +61,7 @@ export class ElementValue {
         if (outer === undefined) return { consumed: end + 1, value: json };
         outer.entries.push([element.name, json]);
         at = end + 1;
-      } else if (isText(element.types)) {
+      } else if (element.types?.size === 1 && element.types.has("string")) {
         element.text += this.#tag;
         at = nameAt;
       } else if (!this.#begin(name, element)) {
@@ -86,10 +86,6 @@ export class ElementValue {
 function isList(types: Types, names: readonly string[]): boolean {
   const [list, object] = [types?.has("array") ?? false, types?.has("object") ?? false];
   return list === object ? names.every((name) => name === ITEM_NAME) : list;
-}
-
-function isText(types: Types): boolean {
-  return types?.size === 1 && types.has("string");
 }
 
 function jsonOfElement({ types, entries, text }: Element): string {

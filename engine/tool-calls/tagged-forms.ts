@@ -100,7 +100,7 @@ export const namedTags = toolCallForm({
         ),
       tags: {
         open: parameterOpen,
-        key: escapedKeys ? escapedKey : (key) => key,
+        key: (key) => (escapedKeys ? key.replaceAll("&", "&amp;").replaceAll('"', "&quot;") : key),
         keyEnds(kind, types) {
           if (typedNameEnds === undefined) return [parameterNameEnd];
           return kind === "text" ? [typedNameEnds.text] : jsonEnds(typedNameEnds.json, types);
@@ -134,10 +134,6 @@ function keyEndsOf({ parameterNameEnd, typedNameEnds }: NameEnds): readonly KeyE
   if (typedNameEnds === undefined) return [untyped];
   const json = jsonEnds(typedNameEnds.json).map((each): KeyEnd => ({ mark: each.trim(), value: "json" }));
   return [{ mark: typedNameEnds.text.trim(), value: "text" }, ...json, untyped];
-}
-
-function escapedKey(key: string): string {
-  return key.replaceAll("&", "&amp;").replaceAll('"', "&quot;");
 }
 
 /**

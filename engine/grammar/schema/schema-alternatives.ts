@@ -35,7 +35,9 @@ export function fixedValues(
   }
   if (allowed === undefined) return undefined;
   budget.pay(allowed.size);
-  const asking = nodes.filter(asksMoreOfValues);
+  const asking = nodes.filter(({ schema }) =>
+    Object.keys(schema).some((name) => !OF_LISTED.has(name) && keyword(name) !== undefined),
+  );
   const names = types && [...types];
   return [...allowed.values()].filter(
     (value) => (!names || isOfType(names, value)) && asking.every((node) => conversion.isAllowed(value, node)),
@@ -43,10 +45,6 @@ export function fixedValues(
 }
 
 const OF_LISTED: ReadonlySet<string> = new Set(["enum", "const", "type"]);
-
-function asksMoreOfValues({ schema }: PlainNode): boolean {
-  return Object.keys(schema).some((name) => !OF_LISTED.has(name) && keyword(name) !== undefined);
-}
 
 /** Whether the `not` of a schema excludes only values that the schema lists, which `listedValues` applies. */
 function isListExclusion(schema: SchemaObject): boolean {

@@ -126,7 +126,10 @@ export class SchemaConverter implements Conversion {
     const [first] = nodes;
     if (this.#mode === "loose" && readings > 1 && first !== undefined && typeof first.schema === "object")
       return this.#ofTypes({ ...first, schema: first.schema }, found);
-    const objects = this.#mode === "free" ? this.#countObjects(found) : 0;
+    const objects =
+      this.#mode === "free"
+        ? found.filter((plain) => allowedTypes(plain, this.budget)?.has("object") ?? true).length
+        : 0;
     const isFree = objects > 0 && objects <= MAX_FREE_ALTERNATIVES;
     const most = isFree ? Math.max(readings, objects) : readings;
     return choice(...found.map((plain) => this.#plain(plain, most, isFree)));
@@ -139,10 +142,6 @@ export class SchemaConverter implements Conversion {
     if (types.includes(undefined)) return anyValue(this.rules);
     if (all.has("number")) all.delete("integer");
     return choice(...[...all].map((type) => this.#ofType(type, [], false)));
-  }
-
-  #countObjects(found: readonly (readonly PlainNode[])[]): number {
-    return found.filter((plain) => allowedTypes(plain, this.budget)?.has("object") ?? true).length;
   }
 
   #plain(nodes: readonly PlainNode[], readings: number, isFree: boolean): Gbnf {

@@ -74,10 +74,6 @@ function namesAsked(conversion: Conversion, node: PlainNode): readonly ProductPa
   return parts ?? [];
 }
 
-function mayHaveName({ names }: Keys, name: string): boolean {
-  return names.every(({ automaton, match }) => matchesText(automaton, name) === (match === "wanted"));
-}
-
 function memberNodes(conversion: Conversion, node: PlainNode, name: string, keys: Keys): readonly SchemaNode[] {
   const own = entryOf(conversion, node, "properties", name);
   if (keys.patterns.length === 0)
@@ -295,8 +291,11 @@ export function objectGrammar(conversion: Conversion, nodes: readonly PlainNode[
   const isClosed = conversion.undeclared === "declared" && nodes.some((node) => declaresSome(conversion, node));
   const closing = evaluatedBy(conversion, nodes);
   const allowed = (name: string) =>
-    mayHaveName(keys, name) &&
-    (required.has(name) || declared.has(name) || !isClosed || isSpokenOf(conversion, nodes, name, keys));
+    keys.names.every(({ automaton, match }) => matchesText(automaton, name) === (match === "wanted")) &&
+    (required.has(name) ||
+      declared.has(name) ||
+      !isClosed ||
+      nodes.some((node) => memberNodes(conversion, node, name, keys).length > 0));
   const [first] = nodes;
   let optional = 0;
   const members = names.map((name): Member => {
@@ -323,10 +322,6 @@ export function objectGrammar(conversion: Conversion, nodes: readonly PlainNode[
 /** Returns whether the schema itself, and not a negation, declares properties. */
 function declaresSome({ negation }: Conversion, { schema }: PlainNode): boolean {
   return !negation?.isMade(schema) && namesOf(schema.properties).length > 0;
-}
-
-function isSpokenOf(conversion: Conversion, nodes: readonly PlainNode[], name: string, keys: Keys): boolean {
-  return nodes.some((node) => memberNodes(conversion, node, name, keys).length > 0);
 }
 
 function namesOf(map: JsonValue | undefined): readonly string[] {

@@ -113,15 +113,11 @@ export class Decoding {
   async #goOn(tokens: readonly Token[], atOnce: boolean): Promise<void> {
     // Read first: the round may begin while the sample is requested.
     const { underWay } = this.#parts.steps;
-    const ahead = this.#sample(tokens);
+    const ahead = this.#lease.run(() => this.#sampler.next(tokens));
     // A caller that leaves does not await this promise.
     ahead.catch(() => {});
     this.#ahead = ahead;
     if (!atOnce && this.#lease.open) await underWay;
-  }
-
-  #sample(tokens: readonly Token[]): Promise<Sample> {
-    return this.#lease.run(() => this.#sampler.next(tokens));
   }
 
   async #firstSample(tail: readonly Token[]): Promise<Sample> {

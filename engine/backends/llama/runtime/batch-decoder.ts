@@ -143,7 +143,7 @@ export class BatchDecoder {
   #nextBatch(): readonly Part[] {
     const parts: Part[] = [];
     let room = this.#batchTokens;
-    const ends = this.#waiting.filter(isPromptEnd);
+    const ends = this.#waiting.filter(({ choose, tokens }) => choose !== undefined && tokens.length > 1);
     for (const evaluation of ends.length > 0 ? ends : this.#waiting) {
       const { tokens, evaluated } = evaluation;
       const left = tokens.length - evaluated;
@@ -189,10 +189,6 @@ export class BatchDecoder {
     evaluation.reject(error);
     this.#waiting = this.#waiting.filter((waiting) => waiting !== evaluation);
   }
-}
-
-function isPromptEnd({ choose, tokens }: Evaluation): boolean {
-  return choose !== undefined && tokens.length > 1;
 }
 
 /** Adds a part to the batch. Returns the index of the distribution after it; undefined if none is needed. */

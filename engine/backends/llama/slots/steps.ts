@@ -61,7 +61,7 @@ export class Steps {
     this.inFlight += 1;
     this.#changing += 1;
     const isComputing = this.#running > 0 || this.#waitsForChanges;
-    const change = isComputing ? this.#roundEnd().then(step) : step();
+    const change = isComputing ? new Promise<void>((resolve) => this.#begunAtEnd.push(resolve)).then(step) : step();
     // The chain drops the values: it would otherwise retain those of all earlier changes.
     this.#changed = Promise.allSettled([this.#changed, change]).then(() => {});
     try {
@@ -71,10 +71,6 @@ export class Steps {
       this.inFlight -= 1;
       this.done += 1;
     }
-  }
-
-  #roundEnd(): Promise<void> {
-    return new Promise((resolve) => this.#begunAtEnd.push(resolve));
   }
 
   #ended(): void {
