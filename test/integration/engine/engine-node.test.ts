@@ -212,23 +212,6 @@ test("an engine whose steps stop leaves service, and returns when they resume", 
   expect((await again.ended).code).toBe(0);
 });
 
-test("a slow reader is not taken for a stalled engine", async () => {
-  const nodeTime = new VirtualClock();
-  const flood: Script = function* () {
-    yield [started(), textStart(0)];
-    for (let at = 0; at < 20_000; at += 1) yield [delta(0, "x".repeat(500))];
-    yield [blockEnd(0), finished()];
-  };
-  const { node, client } = await nodeOf(countedBackend(flood), { maxStepAgeMs: 1_000, clock: nodeTime });
-  const reading = client.generate(generateRequest());
-  reading.call.pause();
-  await vi.waitFor(async () => expect(await node.gauge("svc_engine_streams_paused")).toBe(1), 10_000);
-  await nodeTime.advance(60_000);
-  expect((await client.describe()).models[0]?.state).toBe(ModelState.READY);
-  reading.call.resume();
-  expect((await reading.ended).code).toBe(0);
-});
-
 test("a stuck slot is detected beside a slow reader", async () => {
   const clock = new VirtualClock();
   const script: Script = async function* ({ requestId }, signal) {

@@ -228,27 +228,6 @@ test("frames of cancelled streams are ignored, and the connection's window is re
   await until(() => other.got.includes("ended"), "the other answer ends");
 });
 
-test("a stream that is not read blocks no other, and resumes where it stopped", async () => {
-  const { peer, connection } = await standing();
-  const [slow, fast] = [opened(connection), opened(connection)];
-  await peer.came(DATA, 3);
-  slow.stream.pause();
-  peer.send(headersFrame(1, OK), headersFrame(3, OK));
-  for (let at = 0; at < 60; at += 1) {
-    const bytes = Buffer.alloc(1_000, String(at % 10));
-    peer.send(frame(DATA, 0, 1, bytes), frame(DATA, 0, 3, bytes));
-  }
-  peer.send(headersFrame(1, TRAILERS, LAST), headersFrame(3, TRAILERS, LAST));
-  await until(() => fast.got.includes("ended"), "the other is read whole");
-  await peer.settled();
-  expect([peer.of(WINDOW_UPDATE, 1).length, peer.of(WINDOW_UPDATE, 3).length]).toEqual([0, 1]);
-  expect(slow.got.map((text) => text.slice(0, 8))).toEqual(["headers ", "trailers"]);
-  slow.stream.resume();
-  await until(() => slow.got.includes("ended"), "it is read whole, too");
-  const texts = ({ got }: { got: readonly string[] }) => got.filter((text) => /^\d/.test(text)).join("");
-  expect(texts(slow) === texts(fast)).toBe(true);
-});
-
 test("one-byte frames for a paused reader take up little more than their bytes, and are read at once", async () => {
   const { peer, connection } = await standing();
   const slow = Array.from({ length: 8 }, () => opened(connection));

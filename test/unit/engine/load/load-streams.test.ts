@@ -75,17 +75,6 @@ test("a sharp change is reported before the end of the interval, and once", asyn
   expect(times).toEqual([0, 200, 600]);
 });
 
-test("an immediate report reaches all streams", async () => {
-  const { clock, streams, open } = node();
-  const all = [open(10_000), open(20_000)];
-  await clock.advance(50);
-  streams.tell();
-  expect(all.map(({ times }) => times)).toEqual([
-    [0, 50],
-    [0, 50],
-  ]);
-});
-
 test("a slow reader gets nothing until it has caught up", async () => {
   const { clock, open } = node();
   const slow = open(100);
