@@ -6,9 +6,7 @@ import type { OutputGrammar } from "../grammar/output/output-grammar.ts";
 import { type CheckedTexts, checkTexts } from "../grammar/validation/answer-check.ts";
 import { grammarOf } from "./grammar-input.ts";
 
-/**
- * `limitMs` allows for busy machines, where a thread may get a thirtieth of a core: budgets end a job within 200 ms.
- */
+/** `limitMs` allows for a thread with a thirtieth of a core: budgets end a job within 200 ms of a free one. */
 export const WORK = {
   grammar: { run: grammarOf, limitMs: 15_000, isWhole: ({ gaveUp }: OutputGrammar) => !gaveUp },
   render: { run: renderPrompt, limitMs: 15_000, isWhole: () => true },

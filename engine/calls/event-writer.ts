@@ -70,7 +70,6 @@ export class EventWriter {
     } else this.#send(events);
   }
 
-  /** Whether the reader is so far behind that generation should pause. */
   get full(): boolean {
     return this.#blocked && this.#overfull();
   }
@@ -86,14 +85,12 @@ export class EventWriter {
     });
   }
 
-  /** Sends all held events and tokens, even if the reader is behind. */
   flush(): void {
     const events = this.#takeHeld();
     if (events.length > 0) this.#send(events);
     else if (this.#tokens.length > 0) this.#write(events);
   }
 
-  /** Drops the held events; nothing more is written to the sink. */
   close(): void {
     this.#takeHeld();
     this.#takeTokens();

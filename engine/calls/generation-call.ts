@@ -91,7 +91,6 @@ export class GenerationCall {
     this.#options.sink.fail(error);
   }
 
-  /** Ends the call because its caller has left; nothing more is sent. */
   leave(): void {
     const { clock, deadlineMs } = this.#options;
     const late = clock.nowMs() - this.#begunMs >= deadlineMs - DEADLINE_TOLERANCE_MS;

@@ -15,7 +15,6 @@ export class OpenCalls {
     this.#clock = clock;
   }
 
-  /** The number of calls that the backend has not released yet. */
   get running(): number {
     return this.#running.size;
   }

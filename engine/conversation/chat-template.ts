@@ -117,9 +117,7 @@ const TRIAL_TOOL: Tool = { name: "look", description: "Looks.", parametersJsonSc
 
 export type MarkedRendering = {
   readonly spans: readonly Span[];
-  /**
-   * In UTF-16 units: the position after each requested number of messages, or the last known one before; 0 if none is.
-   */
+  /** In UTF-16 units, after each requested number of messages, or the last known one before; 0 if none is. */
   readonly places: readonly number[];
 };
 

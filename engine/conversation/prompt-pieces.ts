@@ -84,7 +84,6 @@ export type PromptPiece = {
 export type PieceOptions = {
   /** The length beyond which pieces are cut where that does not change the tokens, in UTF-16 units. */
   readonly maxUnits: number;
-  /** Whether pieces may be cut between words, where tokenizers like GPT-4's split. */
   readonly cutsAtWords: boolean;
 };
 

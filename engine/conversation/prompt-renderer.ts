@@ -139,9 +139,7 @@ export type RenderedPrompt = {
   readonly plain: Uint32Array;
   readonly startsInReasoning: boolean;
   readonly continuesText: boolean;
-  /**
-   * The part in common with the prompt up to the last cache breakpoint: equal pieces, and the next one of that prompt.
-   */
+  /** Shared with the prompt up to the last cache breakpoint: equal pieces, and the next one of that prompt. */
   readonly marked: { readonly pieces: number; readonly next: PromptPiece | undefined } | undefined;
   /**
    * For each of `Conversation.counts`, the end of the last piece that such prompts share, in UTF-16 units; 0 if

@@ -12,7 +12,6 @@ import { PART_SEPARATOR, reasoningOf, textOf } from "./model-history.ts";
 /** Deeper values would exhaust the stack of the template's interpreter. */
 const MAX_DEPTH = 100;
 
-/** Returns the text, or what stands for it while a template renders. */
 export type StandIn = (text: string) => string;
 
 /** JSON text as a template value: numbers keep their digits, objects their order. Undefined if invalid or too deep. */

@@ -24,7 +24,6 @@ function refuse(call: Call, error: EngineError, retryAfterMs?: number): void {
   call.sendStatus(toFailedCall(error, retryAfterMs));
 }
 
-/** Returns an interceptor that refuses callers whose certificate carries none of the `allowed` names. */
 export function onlyCallersNamed(allowed: readonly string[]): ServerInterceptor {
   return (_method: Method, call: Call) => {
     const { sslPeerCertificate } = call.getAuthContext();
@@ -45,7 +44,6 @@ export const drainedByTrusted: ServerInterceptor = ({ path }: Method, call: Call
   return call as ServerInterceptingCall;
 };
 
-/** Matches a name that Node has quoted, as JSON. */
 const QUOTED = /"(?:[^"\\]|\\.)*"/g;
 
 /**
@@ -80,7 +78,6 @@ export const CONNECTION_LIMITS: ConnectionLimits = {
 
 type ExceededLimit = "request_bytes" | "watches";
 
-/** Streams that stay open until their callers end them. */
 const WATCHES: ReadonlySet<string> = new Set([HealthService.watch.path, OpenRcaServiceService.streamCoreMetrics.path]);
 /** The delay that RetryInfo gives to a caller over its limits, in milliseconds. */
 const RETRY_AFTER_MS = 1_000;

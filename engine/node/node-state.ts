@@ -53,7 +53,6 @@ export class NodeState {
     if (!this.#models.has(model)) throw new EngineError("MODEL_NOT_SERVED", "The node does not serve this model.");
   }
 
-  /** Returns the error for every request to a node that is not serving. */
   refusal(): EngineError {
     if (this.now === "loading") return new EngineError("MODEL_LOADING", "The model is still loading.");
     if (this.now === "draining") return new EngineError("DRAINING", "The node takes no new requests.");

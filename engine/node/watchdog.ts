@@ -7,7 +7,6 @@ import type { Backend, EngineSteps } from "../backend.ts";
 import { EngineError } from "../errors.ts";
 import type { NodeState } from "./node-state.ts";
 
-/** The number of checks within `stallMs`. */
 const CHECKS = 4;
 /** A multiple of `stallMs` without a step after which only a restart helps. */
 const HANG_FACTOR = 10;
@@ -24,9 +23,7 @@ export type WatchdogOptions = {
   readonly probe: () => void;
 };
 
-/**
- * Detects an engine that makes no progress while work runs. An engine that does not count its steps is never reported.
- */
+/** An engine that does not count its steps is never reported. */
 export class Watchdog {
   readonly #options: WatchdogOptions;
   #cancel: (() => void) | undefined;
@@ -40,10 +37,7 @@ export class Watchdog {
     this.#options = options;
   }
 
-  /**
-   * The milliseconds for which running work has had no step, beyond the time that one may take; 0 if the engine makes
-   * progress or is idle.
-   */
+  /** For which running work has had no step, beyond the time that one may take; 0 while idle. */
   get stepAgeMs(): number {
     const { inFlight = 0, stepTimeoutMs = 0 } = this.#last ?? {};
     return this.#stalled || inFlight > 0 ? Math.max(0, this.#stillMs - stepTimeoutMs) : 0;
@@ -104,17 +98,13 @@ export class Watchdog {
 
 export type WatchedNode = {
   readonly backend: Backend;
-  /** The ids of the models; a probe uses the first. */
   readonly models: readonly string[];
   readonly clock: Clock;
   readonly stallMs: number;
   readonly state: NodeState;
-  /** The running generations, which fail when the engine stalls. */
   readonly calls: { readonly running: number; stopAll(error: EngineError): void };
   readonly log: Logger;
-  /** Called after the node has left or rejoined service. */
   readonly onChange: () => void;
-  /** Aborted when the node closes; ends a probe. */
   readonly signal: AbortSignal;
 };
 

@@ -43,7 +43,6 @@ type Position =
   | { readonly at: "tail"; readonly reader: CallReader }
   /** In the call of an unknown tool, which is text; `read`: the pending UTF-16 units that the reader has seen. */
   | { readonly at: "as-text"; readonly reader: CallReader; readonly read: number }
-  /** Between two calls of a group, or at its end. */
   | { readonly at: "between" }
   | { readonly at: "outside" };
 
@@ -118,7 +117,6 @@ export class CallPassage {
     }
   }
 
-  /** Stops reading calls: a held call becomes text. */
   giveUp(): void {
     const position = this.#position;
     this.#position = { at: "outside" };

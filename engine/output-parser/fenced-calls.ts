@@ -20,7 +20,6 @@ const REST: Line = { at: "rest" };
 
 const isBlank = (char: string) => char === " " || char === "\t" || char === "\r";
 
-/** Tracks whether a code fence is open at the end of a text that arrives in pieces. */
 export class CodeFences {
   #open: CodeFence | undefined;
   #line: Line = START;

@@ -16,9 +16,7 @@ export type VisibleMarks = {
   readonly call: CallReading | undefined;
   readonly reasoning: ReasoningMarkers | undefined;
   readonly around: readonly string[];
-  /** The marks that begin reasoning after visible text too. */
   readonly thoughts: readonly string[];
-  /** The texts whose prefixes must be held back. */
   readonly held: readonly string[];
 };
 

@@ -43,7 +43,6 @@ type State =
   | { readonly at: "skip"; readonly rest: string; readonly next: State }
   | { readonly at: "calls"; readonly calls: Calls }
   | { readonly at: "fenced"; readonly fenced: Fenced }
-  /** After a fault of the parser: all further output is text. */
   | { readonly at: "plain" }
   | { readonly at: "done" };
 

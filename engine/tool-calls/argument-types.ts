@@ -27,9 +27,7 @@ const JSON_TYPES: Readonly<Record<string, JsonType>> = {
   array: "array",
 };
 
-/**
- * Schemas visited per argument, about a millisecond; types beyond it are unrestricted, for grammar and parser alike.
- */
+/** Schemas visited per argument, about a millisecond; types beyond it are unrestricted. */
 const MAX_WORK = 1200;
 const ENTRIES_PER_WORK = 16;
 const MAX_DEPTH = 64;

@@ -77,7 +77,6 @@ function capabilities({ template, profile, markers, continues }: DescribedModel)
   return [...ALWAYS, ...off, ...forms, ...(continues ? [Capability.CONTINUATION] : [])];
 }
 
-/** Resolves to a digest that is equal for equal model files. */
 export async function weightsOf(path: string, metadata: unknown): Promise<string> {
   const hash = createHash("sha256");
   const plain = (_key: string, value: unknown) => (typeof value === "bigint" ? value.toString() : value);

@@ -40,7 +40,6 @@ type Running = {
   readonly stopBeat: () => void;
 };
 
-/** One model, one context, and a fixed number of slots that are decoded together. */
 export class LlamaBackend implements Backend {
   /** Always true, as the sampler cannot leave the grammar of a strict schema. */
   readonly holdsStrict = true;

@@ -107,7 +107,6 @@ type QueueOptions = {
   readonly clock: Clock;
 };
 
-/** A queue of requests for slots, fair between tenants and bounded in length and time. */
 export class Queue<Want, Grant> {
   readonly #options: QueueOptions;
   readonly #waiting = new FairQueue<QueueTicket<Want, Grant>>();

@@ -24,7 +24,6 @@ class FoundStates {
 
 export type AutomatonState = {
   readonly accepts: boolean;
-  /** The steps; their ranges are disjoint. */
   readonly steps: readonly { readonly ranges: readonly CodeRange[]; readonly to: number }[];
 };
 

@@ -131,7 +131,6 @@ function beginnings(parts: readonly Expression[]): readonly (readonly CodeRange[
   return found.toReversed();
 }
 
-/** Matches a separate part: the text after it cannot continue it. */
 function partGrammar(rules: GrammarRules, part: Expression): Gbnf {
   switch (part.kind) {
     case "set":

@@ -139,7 +139,6 @@ function behindText({ text }: OutputMarkers, calls: Gbnf): Gbnf {
   return sequence(...before, calls);
 }
 
-/** Matches visible text in which calls may begin, and reasoning before any text. */
 function freeText(rules: GrammarRules, options: OutputGrammarOptions, calls: ToolCallGrammar | undefined): Gbnf {
   const { markers } = options;
   const { reasoning } = markers;

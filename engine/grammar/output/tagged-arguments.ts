@@ -31,7 +31,6 @@ export type TaggedArgumentsOptions = {
   readonly typesOf: (key: string) => ReadonlySet<string> | undefined;
 };
 
-/** The enforced keywords of the object itself; other keywords of objects are not enforced. */
 const OF_THE_WHOLE = ["type", "nullable", "properties", "required", "additionalProperties"];
 const READINGS_OF_TEXT = 16;
 
@@ -121,7 +120,6 @@ export function anyTaggedArguments(rules: GrammarRules, tags: ParameterTags): Gb
   });
 }
 
-/** A placeholder for a key, to obtain the text around it. */
 const KEY = "\0";
 
 function charsBefore(ends: readonly string[]): Gbnf {

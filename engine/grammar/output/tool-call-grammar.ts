@@ -42,9 +42,7 @@ export type ToolCallGrammar = SchemaGrammar & {
   readonly written: () => readonly TextEnd[];
 };
 
-/**
- * One or more calls as the template writes them, and nothing after. Throws `EngineError` INVALID_SCHEMA with the tool.
- */
+/** One or more calls, and nothing after. Throws `EngineError` INVALID_SCHEMA with the tool. */
 export function toolCallGrammar(options: ToolCallGrammarOptions, rules: GrammarRules): ToolCallGrammar {
   const { markers, tools, maxCalls = 1 } = options;
   const unenforced: string[] = [];

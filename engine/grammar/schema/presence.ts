@@ -132,7 +132,6 @@ function negated(asked: Asked | undefined): Asked | undefined {
   return asked && { presence: not(asked.presence), allowsOthers: !asked.allowsOthers };
 }
 
-/** Returns the condition of a schema; undefined unless it only constrains presence. */
 function askedOf(schema: JsonValue, budget: WorkBudget, depth: number): Asked | undefined {
   if (typeof schema === "boolean") return { presence: schema, allowsOthers: schema };
   if (!isObject(schema) || depth > MAX_DEPTH) return undefined;

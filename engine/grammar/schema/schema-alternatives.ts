@@ -86,7 +86,6 @@ function common(some: Listed, others: Listed, budget: WorkBudget): Listed {
   return new Map([...some].filter(([text]) => others.has(text)));
 }
 
-/** Returns one text for equal values, whatever the order of keys. */
 function canonical(value: JsonValue): string {
   if (isList(value)) return `[${value.map(canonical).join()}]`;
   if (!isObject(value)) return JSON.stringify(value);
@@ -97,7 +96,6 @@ function canonical(value: JsonValue): string {
 const MAX_ALTERNATIVES = 256;
 const LEADING_WORK = 6;
 
-/** Nodes still to satisfy, as a linked list with the path to each node. */
 type Todo =
   | { readonly node: SchemaNode; readonly from: Path | undefined; readonly others: Todo | undefined }
   | undefined;
@@ -330,9 +328,7 @@ export type Conversion = Reading & {
   tooCostly(node: PlainNode, keyword: string, what: string): never;
 };
 
-/**
- * Undefined for any. A schema without `type` but with keywords of some types allows only these: its author means them.
- */
+/** Undefined for any. A schema without `type` but with keywords of some types allows only these. */
 export function allowedTypes(nodes: readonly PlainNode[], budget: WorkBudget): ReadonlySet<SchemaType> | undefined {
   let allowed: ReadonlySet<SchemaType> | undefined;
   for (const { schema } of nodes) {

@@ -208,9 +208,7 @@ export class SchemaDocument {
     return node;
   }
 
-  /**
-   * Undefined without a reference and for another document. Throws `EngineError` INVALID_SCHEMA if it names nothing.
-   */
+  /** Undefined without a reference and for another document. Throws INVALID_SCHEMA if it names nothing. */
   resolve({ schema, pointer }: SchemaNode): SchemaNode | undefined {
     if (typeof schema === "boolean") return undefined;
     if (!this.#references.has(schema)) this.#references.set(schema, this.#named(schema, pointer));

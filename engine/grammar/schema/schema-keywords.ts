@@ -127,7 +127,6 @@ export function isFormat(name: string): boolean {
   return Object.hasOwn(FORMATS, name) || OTHERS.includes(name);
 }
 
-/** Undefined if the format is not enforced. */
 export function writtenFormat(name: string, maxLength = Number.POSITIVE_INFINITY): Expression | undefined {
   const format = Object.hasOwn(FORMATS, name) ? FORMATS[name] : undefined;
   if (format === undefined) return undefined;

@@ -42,7 +42,6 @@ const NEXT: Readonly<Record<string, readonly [key: string, type: string, by: num
   maxProperties: ["minProperties", "object", 1],
 };
 
-/** Negates schemas: the result allows only values that the schema does not allow. */
 export class SchemaNegation {
   readonly #resolve: Resolve;
   readonly #budgetOf: () => WorkBudget;

@@ -8,7 +8,6 @@ const MAX_REFERENCES = 8;
 
 type Mark = { readonly values: ReadonlyMap<string, unknown>; readonly isRequired: boolean };
 
-/** The properties of an object with listed values (discriminators), by name. */
 type Marks = ReadonlyMap<string, Mark>;
 
 /** Properties with listed values of a schema of objects, such as a `kind` with a `const`; undefined for others. */

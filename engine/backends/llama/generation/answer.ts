@@ -29,7 +29,6 @@ export type AnswerStep = {
   readonly tokens: readonly Token[];
 };
 
-/** The state of an answer over its tokens, sampled or given by an earlier call. */
 export class Answer {
   readonly #options: AnswerOptions;
   readonly #parser: OutputParser;
@@ -55,7 +54,6 @@ export class Answer {
     return this.#parser.matchedStop;
   }
 
-  /** Whether the answer ends here, although the model might continue. */
   get over(): boolean {
     return this.cut !== undefined || this.#isComplete;
   }

@@ -61,9 +61,7 @@ export function samplingDefaults(general: object): SamplingDefaults {
   };
 }
 
-/**
- * All explicit: the library's defaults are not neutral. Throws `EngineError` INVALID_REQUEST for a value out of range.
- */
+/** All explicit: the library's defaults are not neutral. Throws `EngineError` INVALID_REQUEST beyond the ranges. */
 export function toSamplingOptions(input: SamplingInput): SamplingOptions {
   const { sampling, defaults, generated } = input;
   const seed = sampling?.seed;

@@ -111,9 +111,7 @@ export class BatchDecoder {
     this.#batchTokens = context.batchSize;
   }
 
-  /**
-   * Rejects with `EngineError` ENGINE_ERROR if the sequence is full or llama.cpp fails: its cache is then undefined.
-   */
+  /** Rejects with `EngineError` ENGINE_ERROR if the sequence is full or llama.cpp fails, its cache then undefined. */
   read(sequence: LlamaContextSequence, tokens: readonly Token[]): Promise<void> {
     return this.sample(sequence, tokens, undefined);
   }

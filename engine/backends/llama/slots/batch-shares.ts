@@ -65,9 +65,7 @@ export class BatchShares {
     this.#stepCost = Math.min(batchTokens, FIRST_STEP_TOKENS);
   }
 
-  /**
-   * Registers a request of the tenant with `tokens` prompt tokens, `read` of them cached. The caller closes the result.
-   */
+  /** The prompt has `tokens`, `read` of them cached. The caller closes the result. */
   begin(name: string, tokens: number, read = 0): PromptReading {
     const mine = this.#reading.get(name) ?? new Set();
     this.#reading.set(name, mine);

@@ -56,7 +56,6 @@ export class Steps {
     }
   }
 
-  /** Runs a step that changes a cache, between two rounds. */
   async change<Result>(step: () => Promise<Result>): Promise<Result> {
     this.inFlight += 1;
     this.#changing += 1;

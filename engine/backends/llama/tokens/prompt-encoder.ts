@@ -16,9 +16,7 @@ import { commonLength } from "../slots/slots.ts";
 import { PromptBounds } from "./prompt-bounds.ts";
 import type { Vocabulary } from "./vocabulary.ts";
 
-/**
- * Rendering costs in UTF-16 units of plain text, 50 of which take a microsecond: a message 100 µs, JSON 1 µs a unit.
- */
+/** Costs in UTF-16 units of plain text, 50 of which take a microsecond: a message 100 µs, JSON 1 µs a unit. */
 const MESSAGE_UNITS = 5_000;
 const JSON_UNITS = 50;
 /** The largest rendering on the main thread, which streams tokens: about 3 ms. */
