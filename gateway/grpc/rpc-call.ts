@@ -11,6 +11,7 @@ import { bracketPath, messageOf, statusOf } from "../formats/error-envelope.ts";
 import type { LimitedRequest } from "../http/access/rate-limit.ts";
 import type { RequestRecord } from "../http/record/request-record.ts";
 import type { ReplyUnderWay } from "../http/request-context.ts";
+import type { Detail } from "../outcome.ts";
 import type { InflightBody } from "../overload/body-budget.ts";
 
 /** A call of a gRPC client, as its method and the hooks at its end see it. */
@@ -181,13 +182,18 @@ const ROWS: Readonly<Record<ErrorCode, Row>> = {
   server_error: [status.INTERNAL, "GATEWAY_ERROR"],
 };
 
+/** Reasons that are more specific than the error code. */
+const REASON_OF: Readonly<Partial<Record<Detail, string>>> = {
+  drain_timeout: "DRAINING",
+};
+
 /** Returns an error as the status of a call, with the field at fault and the retry delay, if known. */
 export function failedRpc(error: ApiError): FailedCall {
   const [code, reason] = ROWS[error.code];
   return failedCall({
     code,
     message: messageOf(error, "a"),
-    reason: error.detail === "drain_timeout" ? "DRAINING" : reason,
+    reason: REASON_OF[error.detail] ?? reason,
     facts: error.facts ?? {},
     retryAfterMs: error.retryAfterMs,
     field: error.path && bracketPath(error.path),
