@@ -62,8 +62,8 @@ describe.skipIf(!HAS_BROWSER)(`the admin page${NO_BROWSER}`, () => {
 
   test("shows why prompts were not in caches, with a row for each model and reason", async () => {
     const row = `[...document.querySelector("#misses tbody tr").cells].map((cell) => cell.textContent)`;
-    await opened.shown(`document.querySelector("#misses tbody tr")?.offsetParent && ${row}[2] === "1"`);
-    expect(await opened.page.evaluate<string[]>(row)).toEqual([MODEL, "new", "1", "0", "0 %"]);
+    await opened.shown(`document.querySelector("#misses tbody tr")?.offsetParent && ${row}[2] === "2"`);
+    expect(await opened.page.evaluate<string[]>(row)).toEqual([MODEL, "new", "2", "0", "0 %"]);
   });
 
   test("drains a node at the second press, and takes it back", async () => {
