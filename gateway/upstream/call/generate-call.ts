@@ -63,14 +63,12 @@ export function callGenerate(options: GenerateCallOptions, signal: AbortSignal):
   });
 }
 
-/** Shared by all calls: what it has read is taken before the next message is read. */
-const reader = new DeltaReader();
-
 /** A running Generate call: checks the received messages by the order of events and the time limits. */
 class GenerateCall implements WireListener {
   readonly #options: GenerateCallOptions;
   readonly #resolve: (failure: UpstreamFailure | undefined) => void;
   readonly #order = new EventOrder();
+  readonly #reader = new DeltaReader();
   readonly #watch: AttemptTimeouts;
   readonly #handOver: HandOver;
   readonly #flow: Flow;
@@ -137,6 +135,7 @@ class GenerateCall implements WireListener {
     if (this.#broken) return;
     const { answer, gate } = this.#options;
     const block = this.#order.deltaBlock;
+    const reader = this.#reader;
     try {
       if (
         block >= 0 &&

@@ -152,9 +152,10 @@ export class LedgerPrompt {
     this.#reportedTokens = Math.min(this.outlook.tokens, readTokens);
   }
 
-  /** Records the first token of the answer: the prompt is read. */
+  /** Records the first token of the answer: the prompt is read. Later calls, one a token, do nothing. */
   read(): void {
-    this.#readMs ??= this.#parts.nowMs();
+    if (this.#readMs !== undefined) return;
+    this.#readMs = this.#parts.nowMs();
     this.#parts.onRead(this);
   }
 

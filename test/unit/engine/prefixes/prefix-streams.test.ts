@@ -118,7 +118,7 @@ test("KV tokens are sent again after a change of a hundredth, without other chan
   expect(reader.messages.at(-1)).toMatchObject({ reset: false, held: [], kvTokensUsed: 50 });
 });
 
-test("streams end once the engine's findings repeatedly contradict what is held", () => {
+test("prefix streams end once the cached tokens of answers repeatedly contradict the announcements", () => {
   const { held, streams } = setUp();
   const reader = new Reader();
   streams.open("m", reader.sink);
