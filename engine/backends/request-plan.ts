@@ -21,7 +21,6 @@ export function continuedAnswer({ continuation }: GenerateRequest, revision: str
 }
 
 export type OutputLimit = {
-  /** The most tokens of the answer, at least 1. */
   readonly maxOutputTokens: number;
   readonly limitReason: FinishReason;
 };
@@ -93,7 +92,6 @@ const LEVELS: Readonly<Partial<Record<ReasoningEffort, "low" | "medium" | "high"
 };
 
 export type ToolUse = {
-  /** The tools that may be called, in the request's order. */
   readonly callable: readonly Tool[];
   readonly mustCall: boolean;
   /** The most calls in one answer: 1, or Infinity without a bound. */
@@ -123,10 +121,7 @@ function callableTools(
   return allowed.length === 0 ? tools : tools.filter(({ name }) => allowed.includes(name));
 }
 
-/**
- * Returns a function that creates ids for the calls to which the model gave none, in the form that its template
- * requires in the next turn.
- */
+/** Returns a function that creates ids for calls without one, in the form that the template requires. */
 export function newCallIds(rule: ModelProfile["callIds"], history: readonly Message[]): (toolName: string) => string {
   switch (rule) {
     case "any":

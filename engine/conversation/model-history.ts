@@ -240,3 +240,7 @@ function joined(messages: readonly HistoryMessage[]): readonly HistoryMessage[] 
 export function textPart(text: string): Part {
   return { kind: { $case: "text", value: { text } } };
 }
+
+export function says(role: Role, ...parts: Part[]): Message {
+  return { role, parts };
+}

@@ -125,7 +125,7 @@ function isJson(text: string): boolean {
 
 export type TemplateMessage = Readonly<Record<string, unknown>>;
 
-const ROLE: Readonly<Record<number, string>> = {
+export const ROLE: Readonly<Record<number, string>> = {
   [Role.SYSTEM]: "system",
   [Role.USER]: "user",
   [Role.ASSISTANT]: "assistant",

@@ -46,7 +46,6 @@ function turn(request: GenerateRequest): Event[] {
   return text("This is the scripted engine. Ask for a file to be written to see a tool call.");
 }
 
-/** Returns the tool to call now, if any. */
 function chosenTool({ tools, toolChoice, messages }: GenerateRequest): Tool | undefined {
   if (toolChoice?.mode === ToolChoiceMode.NAMED) return tools.find((tool) => tool.name === toolChoice.name);
   if (toolChoice?.mode === ToolChoiceMode.NONE) return undefined;

@@ -12,6 +12,7 @@ import {
   reasoningOf,
   textOf,
 } from "../../../conversation/model-history.ts";
+import { ROLE } from "../../../conversation/template-messages.ts";
 import { EngineError } from "../../../errors.ts";
 import { DataUrl, type JsonValue, rawObject } from "../http/raw-json.ts";
 import type { SpelledMarks } from "../marks/spelled-marks.ts";
@@ -19,13 +20,6 @@ import type { SpelledMarks } from "../marks/spelled-marks.ts";
 export type ChatRules = HistoryRules & {
   /** The spellings of the model's special tokens, which are broken in all caller text. */
   readonly marks: SpelledMarks;
-};
-
-const ROLE: Readonly<Record<number, string>> = {
-  [Role.SYSTEM]: "system",
-  [Role.USER]: "user",
-  [Role.ASSISTANT]: "assistant",
-  [Role.TOOL]: "tool",
 };
 
 /**

@@ -72,10 +72,7 @@ export function toSampling(
   };
 }
 
-/**
- * Returns the session whose prefixes the engine should protect: one per tenant and affinity key; undefined without an
- * affinity key.
- */
+/** Returns the session whose prefixes the engine should protect: one per tenant and affinity key. */
 export function sessionId({ tenant, cache }: GenerateRequest): string | undefined {
   return cache?.affinityKey ? digest(tenant, cache.affinityKey) : undefined;
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { readMetricsPage } from "../../../../../../engine/backends/openai-compatible/watch/metrics-page.ts";
+import { readMetricsPage } from "../../../../../../engine/backends/openai-compatible/watch/load.ts";
 
 test("a page is parsed line by line, and other lines are skipped", () => {
   const page = '# HELP a b\n# TYPE a gauge\na{b="c d"} 1.5\na 2 1700000000000\nnonsense\nnan NaN\ne 1e3';
