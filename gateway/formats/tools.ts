@@ -2,7 +2,7 @@ import * as z from "zod";
 import { type CacheBreakpoint, type Tool, ToolChoiceMode } from "../../proto/gen/svc/inference/v1/messages.ts";
 import type { FieldPath } from "../errors.ts";
 import { isJsonObject, jsonText } from "../json/json-text.ts";
-import { invalidSchema, wrongType } from "./field-error.ts";
+import { invalidSchema, invalidValue, wrongType } from "./field-error.ts";
 
 export const MAX_TOOLS = 512;
 
@@ -31,6 +31,16 @@ export function toolOf(
   const parametersJsonSchema =
     schema === undefined || schema === null ? EMPTY_PARAMETERS : schemaText(schema, path, "function", isStrict);
   return { name, description: description ?? "", parametersJsonSchema, strict: isStrict, cacheBreakpoint };
+}
+
+/**
+ * Returns whether `tool` repeats `known`, which has its name: agents declare tools twice by mistake. Throws `ApiError`
+ * for a different tool.
+ */
+export function isRepeated(known: Tool, tool: Tool, path: FieldPath): boolean {
+  const isSame = (["description", "parametersJsonSchema", "strict"] as const).every((key) => known[key] === tool[key]);
+  if (isSame) return true;
+  throw invalidValue([...path, "name"], "another tool of this name is declared, and differs.");
 }
 
 /** The words of chat and responses for a choice of tools. */
