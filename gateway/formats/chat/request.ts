@@ -15,6 +15,7 @@ import {
   cacheTtl,
   effort,
   MAX_LOGIT_BIAS,
+  promptCacheTtl,
   reasoningBudget,
   reasoningOfEffort,
   stopStrings,
@@ -62,7 +63,8 @@ export const chat: Format<ReplyOptions> = {
 };
 
 function canonicalRequest(body: ChatBody, model: CatalogModel, context: PrepareContext): CanonicalRequest {
-  const limit = body.max_completion_tokens ?? body.max_tokens ?? undefined;
+  const options = body.prompt_cache_options ?? undefined;
+  const limit = options?.prewarm ? 0 : (body.max_completion_tokens ?? body.max_tokens ?? undefined);
   const maxOutputTokens = limit === undefined ? undefined : Math.min(limit, model.contextWindow);
   const sampling = readSampling(body);
   const reasoning = readReasoning(body, maxOutputTokens);
@@ -78,7 +80,7 @@ function canonicalRequest(body: ChatBody, model: CatalogModel, context: PrepareC
     cache: {
       affinityKey: body.prompt_cache_key ?? "",
       isolationSalt: "",
-      ttl: body.cache_ttl ? cacheTtl(body.cache_ttl) : undefined,
+      ttl: body.cache_ttl ? cacheTtl(body.cache_ttl) : promptCacheTtl(options, body.prompt_cache_retention),
     },
     maxOutputTokens,
     messages: readMessages(body.messages, {
