@@ -269,10 +269,12 @@ test.each<[Format, object, object]>([
 const NO_PARAMETERS = '{"type":"object","properties":{}}';
 const chatTool = (name: string, more: object = {}) => ({ type: "function", function: { name, ...more } });
 const read = { name: "read", description: "Reads.", strict: true };
+const strictRead = { ...read, deferred: false, parametersJsonSchema: JSON.stringify(schema) };
 const named = (name: string, more: object = {}) => ({
   name,
   description: "",
   strict: false,
+  deferred: false,
   parametersJsonSchema: NO_PARAMETERS,
   ...more,
 });
@@ -280,16 +282,12 @@ const withSchema = { parametersJsonSchema: JSON.stringify(schema) };
 const cacheBreakpoint = { ttl: { seconds: 300, nanos: 0 } };
 
 test.each<[Format, object[], object[]]>([
-  [
-    chat,
-    [chatTool("read", { ...read, parameters: schema }), chatTool("now")],
-    [{ ...read, ...withSchema }, named("now")],
-  ],
+  [chat, [chatTool("read", { ...read, parameters: schema }), chatTool("now")], [strictRead, named("now")]],
   [chat, [{ ...chatTool("read"), cache_control: TTL }], [named("read", { cacheBreakpoint })]],
   [
     messages,
     [{ type: "custom", ...read, input_schema: schema, cache_control: TTL, eager_input_streaming: true }],
-    [{ ...read, ...withSchema, cacheBreakpoint }],
+    [{ ...strictRead, cacheBreakpoint }],
   ],
   [
     messages,
@@ -302,7 +300,7 @@ test.each<[Format, object[], object[]]>([
       { type: "function", ...read, parameters: schema },
       { type: "function", name: "now", parameters: null, strict: null },
     ],
-    [{ ...read, ...withSchema }, named("now")],
+    [strictRead, named("now")],
   ],
   [responses, [1, 2].map(() => ({ type: "function", name: "twice" })), [named("twice"), named("twice")]],
   [
