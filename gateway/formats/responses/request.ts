@@ -3,7 +3,7 @@ import { Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { type Catalog, findModel } from "../../catalog.ts";
 import type { JsonObject } from "../../json/json-text.ts";
 import { unsupportedValue } from "../field-error.ts";
-import { reasoningOfEffort } from "../fields.ts";
+import { promptCacheTtl, reasoningOfEffort } from "../fields.ts";
 import {
   type CanonicalRequest,
   type CountFormat,
@@ -73,7 +73,8 @@ const MAX_REPEATED_WORD_UNITS = 1_024;
 function prepared(body: ResponsesBody, context: PrepareContext, compacts: boolean): Prepared<Answering> {
   const model = catalogModel(catalogId(body.model, context.catalog), context);
   const effort = body.reasoning?.effort ?? undefined;
-  const limit = body.max_output_tokens ?? undefined;
+  const { prewarm } = body.prompt_cache_options ?? {};
+  const limit = prewarm ? 0 : (body.max_output_tokens ?? undefined);
   const included = new Set(body.include ?? []);
   const sealReasoning = included.has(SEALED_REASONING);
   const parallel = body.parallel_tool_calls ?? true;
@@ -90,6 +91,9 @@ function prepared(body: ResponsesBody, context: PrepareContext, compacts: boolea
   };
   const instructions = body.instructions ? [{ role: Role.SYSTEM, parts: [textPart(body.instructions)] }] : [];
   const input = readInput(body.input, items, compacts);
+  if (prewarm && input.compacts)
+    throw unsupportedValue(["prompt_cache_options", "prewarm"], "A summary is an answer: only false is supported.");
+  const ttl = promptCacheTtl(body.prompt_cache_options, body.prompt_cache_retention);
   const request: CanonicalRequest = {
     model: model.id,
     messages: [...instructions, ...input.messages],
@@ -100,7 +104,7 @@ function prepared(body: ResponsesBody, context: PrepareContext, compacts: boolea
     sampling: sampling(body, logprobs),
     reasoning: effort === undefined ? undefined : reasoningOfEffort(effort),
     // The caller's own key: the route, which has the tenant, makes a digest of it.
-    cache: { affinityKey: body.prompt_cache_key ?? "", isolationSalt: "", ttl: undefined },
+    cache: { affinityKey: body.prompt_cache_key ?? "", isolationSalt: "", ttl },
     maxOutputTokens: limit === undefined ? undefined : Math.min(limit, model.contextWindow),
   };
   const view: ReplyView = {

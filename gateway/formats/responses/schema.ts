@@ -14,16 +14,17 @@ import {
   optional,
   parameters,
   presencePenalty,
+  promptCacheBreakpoint,
   promptCacheKey,
+  promptCacheOptions,
   reasoningEffort,
   schemaName,
   strictAnswer,
   tag,
   temperatureUpTo,
   topP,
-  withoutEffect,
 } from "../fields.ts";
-import { requestBody } from "../request-body.ts";
+import { ignored, requestBody, type UntakenField } from "../request-body.ts";
 import { MAX_TOOLS, toolName } from "../tools.ts";
 
 /*
@@ -44,6 +45,7 @@ const STATELESS = "Nothing is kept between requests: send the whole conversation
 export const inputText = named("InputTextPart", "A part of text. Either word for text is taken in every role.", {
   type: z.enum(["input_text", "output_text"]).describe("`input_text` or `output_text`."),
   text: z.string().describe("The text."),
+  prompt_cache_breakpoint: promptCacheBreakpoint,
 });
 
 export const inputImage = named(
@@ -53,6 +55,7 @@ export const inputImage = named(
     type: tag("input_image"),
     image_url: imageUrl,
     detail: imageDetail,
+    prompt_cache_breakpoint: promptCacheBreakpoint,
   },
 );
 
@@ -315,8 +318,11 @@ export const responsesRequest = closed(
     ),
     metadata: unchecked(textPairs).describe("Pairs of strings that are repeated in the reply, at most 16."),
     prompt_cache_key: promptCacheKey,
-    prompt_cache_retention: z.string().nullish().describe("Repeated in the reply, without effect."),
-    prompt_cache_options: withoutEffect("Accepted without effect."),
+    prompt_cache_options: z.strictObject(promptCacheOptions).nullish().describe("How the prompt is cached."),
+    prompt_cache_retention: z
+      .string()
+      .nullish()
+      .describe("As `24h` the time for which to keep the prompt, where the options say none. Repeated in the reply."),
     safety_identifier: z.string().nullish().describe("Repeated in the reply, without effect."),
     user: z.string().nullish().describe("Repeated in the reply, without effect."),
     client_metadata: unchecked(textPairs).describe(
@@ -418,3 +424,8 @@ function stringPairs(value: unknown, path: FieldPath): readonly (readonly [strin
     return [key, text] as const;
   });
 }
+
+/** The fields that do not reach the request, beside those that the schemas say to be without effect. */
+export const RESPONSES_UNTAKEN: readonly UntakenField[] = [
+  ...ignored("The beginning of every prompt is cached.", ["prompt_cache_options.mode"]),
+];

@@ -85,8 +85,9 @@ test("a prompt that fills the window is refused with both numbers", () => {
   expect(() => limitOf(1, 100)).toThrow(expect.objectContaining({ reason: "CONTEXT_WINDOW_EXCEEDED", facts }));
 });
 
-test("an answer of no tokens is refused", () => {
-  expect(() => limitOf(0, 10)).toThrow(expect.objectContaining({ reason: "INVALID_REQUEST" }));
+test("an answer of no tokens is whole, and needs room for one", () => {
+  expect(limitOf(0, 10)).toEqual({ maxOutputTokens: 0, limitReason: FinishReason.STOP });
+  expect(() => limitOf(0, 100)).toThrow(expect.objectContaining({ reason: "CONTEXT_WINDOW_EXCEEDED" }));
 });
 
 const enabled = (fields: Partial<Reasoning> = {}): Reasoning => ({ mode: ReasoningMode.ENABLED, effort: 0, ...fields });
