@@ -1,12 +1,12 @@
 import { mkdir, writeFile } from "node:fs/promises";
+import { cpus, loadavg } from "node:os";
 import { dirname, resolve } from "node:path";
 import { Command, CommanderError, InvalidArgumentError, Option } from "commander";
 import { programVersion } from "../../deploy/runtime/files/project-folder.ts";
-import { fleetBench } from "./fleet-bench.ts";
 import { hostileBench } from "./hostile-bench.ts";
 import { llamaBench } from "./llama-bench.ts";
 import { replayBench } from "./replay/replay-bench.ts";
-import { type BenchResult, loadAverage, type Measured, machineFacts, resultText } from "./report.ts";
+import { type BenchResult, type Measured, resultText } from "./report.ts";
 import { scaleBench } from "./scale/scale-bench.ts";
 import { schemasBench } from "./schemas/schemas-bench.ts";
 import {
@@ -21,7 +21,6 @@ import { CELL_NAMES, STAND_TARGETS, standBench } from "./stand/stand-bench.ts";
 
 const BENCHES: Readonly<Record<string, (settings: BenchSettings) => Promise<BenchResult>>> = {
   replay: replayBench,
-  fleet: fleetBench,
   hostile: hostileBench,
   scale: scaleBench,
   schemas: schemasBench,
@@ -49,21 +48,18 @@ async function runAll(names: readonly string[], options: Options): Promise<void>
   };
   const results: Measured[] = [];
   for (const name of names) {
-    const loadBefore = loadAverage();
+    const [loadBefore = Number.NaN] = loadavg();
     const result = await BENCHES[name]?.(settings);
     if (!result) continue;
-    const measured = { ...result, name, loadBefore, loadAfter: loadAverage() };
+    const measured = { ...result, name, loadBefore, loadAfter: loadavg()[0] ?? Number.NaN };
     console.log(resultText(measured));
     results.push(measured);
   }
   const file = options.json ?? `bench-results/${startedAt.replaceAll(":", "-")}.json`;
-  await writeResults(file, { startedAt, ...machineFacts(), ...settings }, results);
-  console.log(`\nWritten to ${file}`);
-}
-
-async function writeResults(file: string, facts: object, benches: readonly Measured[]): Promise<void> {
+  const machine = { node: process.version, cpus: cpus().length, cpuModel: cpus()[0]?.model ?? "unknown" };
   await mkdir(dirname(resolve(file)), { recursive: true });
-  await writeFile(file, `${JSON.stringify({ ...facts, benches }, null, 2)}\n`);
+  await writeFile(file, `${JSON.stringify({ startedAt, ...machine, ...settings, benches: results }, null, 2)}\n`);
+  console.log(`\nWritten to ${file}`);
 }
 
 function benchName(name: string, before: readonly string[] = []): readonly string[] {

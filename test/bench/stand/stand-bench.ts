@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { memoryOf } from "../../support/processes/processes-with.ts";
 import { LoadClient } from "../load.ts";
-import { GATEWAY_PROGRAM, type RunningChild, startBenchGateway, startChild } from "../processes/programs.ts";
+import { type RunningChild, startBenchGateway, startChild } from "../processes/programs.ts";
 import {
   BENCH_FORMATS,
   type BenchFormat,
@@ -149,7 +149,7 @@ async function startGateways(
   wanted: (name: string) => boolean,
 ): Promise<readonly (readonly [string, StoodGateway])[]> {
   const start = async (name: string, settings: object) =>
-    [name, await startBenchGateway(GATEWAY_PROGRAM, join(folder, name), { engines: [address], settings })] as const;
+    [name, await startBenchGateway(join(folder, name), { engines: [address], settings })] as const;
   const started: (readonly [string, StoodGateway])[] = [];
   for (const [name, settings] of Object.entries(GATEWAYS)) if (wanted(name)) started.push(await start(name, settings));
   return started;
