@@ -37,6 +37,7 @@ const TOOL: Tool = {
   parametersJsonSchema:
     '{"type":"object","properties":{"word":{"type":"string"},"n":{"type":"integer"}},"required":["word"]}',
   strict: false,
+  deferred: false,
   cacheBreakpoint: undefined,
 };
 const NO_EFFORT = { effort: ReasoningEffort.UNSPECIFIED };

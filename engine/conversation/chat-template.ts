@@ -113,7 +113,13 @@ export type Conversation = {
 
 const MARK = "svc_mark";
 
-const TRIAL_TOOL: Tool = { name: "look", description: "Looks.", parametersJsonSchema: "{}", strict: false };
+const TRIAL_TOOL: Tool = {
+  name: "look",
+  description: "Looks.",
+  parametersJsonSchema: "{}",
+  strict: false,
+  deferred: false,
+};
 
 export type MarkedRendering = {
   readonly spans: readonly Span[];

@@ -89,6 +89,11 @@ export const imageUrl = z
   .string()
   .describe("A URL of the form `data:<type>;base64,<data>`: PNG, JPEG, GIF or WebP. Others are never fetched.");
 
+export const imageDetail = z
+  .enum(["auto", "low", "high", "original"])
+  .nullish()
+  .describe("How finely to look; `original` is `high`. Default: `auto`.");
+
 export const schemaName = z
   .string()
   .regex(/^[A-Za-z0-9_-]{1,64}$/, "expected 1 to 64 characters out of letters, digits, '_' and '-'.")

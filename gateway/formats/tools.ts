@@ -1,5 +1,11 @@
 import * as z from "zod";
-import { type CacheBreakpoint, type Tool, ToolChoiceMode } from "../../proto/gen/svc/inference/v1/messages.ts";
+import {
+  type CacheBreakpoint,
+  type Message,
+  type Part,
+  type Tool,
+  ToolChoiceMode,
+} from "../../proto/gen/svc/inference/v1/messages.ts";
 import type { FieldPath } from "../errors.ts";
 import { isJsonObject, jsonText } from "../json/json-text.ts";
 import { invalidSchema, wrongType } from "./field-error.ts";
@@ -18,11 +24,13 @@ type ToolSource = {
   readonly name: string;
   readonly description?: string | null | undefined;
   readonly strict?: boolean | null | undefined;
+  /** Whether only a declaration in a message shows the tool. Default: false. */
+  readonly deferred?: boolean;
 };
 
 /** A tool without `schema` takes no arguments. Throws `ApiError` for a schema beyond the limits. */
 export function toolOf(
-  { name, description, strict }: ToolSource,
+  { name, description, strict, deferred = false }: ToolSource,
   schema: unknown,
   path: FieldPath,
   cacheBreakpoint?: CacheBreakpoint | undefined,
@@ -30,7 +38,26 @@ export function toolOf(
   const isStrict = strict ?? false;
   const parametersJsonSchema =
     schema === undefined || schema === null ? EMPTY_PARAMETERS : schemaText(schema, path, "function", isStrict);
-  return { name, description: description ?? "", parametersJsonSchema, strict: isStrict, cacheBreakpoint };
+  return {
+    name,
+    description: description ?? "",
+    parametersJsonSchema,
+    strict: isStrict,
+    deferred,
+    cacheBreakpoint,
+  };
+}
+
+/** Returns the tools that the model reads: of the deferred ones only those that a message declares. */
+export function shownTools(tools: readonly Tool[], messages: readonly Message[]): readonly Tool[] {
+  if (!tools.some(({ deferred }) => deferred)) return tools;
+  const declared = new Set(messages.flatMap(({ parts }) => parts.flatMap(namesDeclared)));
+  return tools.filter(({ name, deferred }) => !deferred || declared.has(name));
+}
+
+function namesDeclared({ kind }: Part): readonly string[] {
+  if (kind?.$case === "toolDeclaration") return kind.value.names;
+  return kind?.$case === "toolResult" ? kind.value.content.flatMap(namesDeclared) : [];
 }
 
 /** The words of chat and responses for a choice of tools. */

@@ -25,6 +25,7 @@ const WEATHER = {
   parametersJsonSchema:
     '{"type":"object","properties":{"city":{"type":"string"},"unit":{"enum":["celsius","fahrenheit"]}},"required":["city","unit"],"additionalProperties":false}',
   strict: true,
+  deferred: false,
 };
 const ASKED = { messages: [user("What is the weather in Paris?")], tools: [WEATHER] };
 const MUST = { mode: ToolChoiceMode.REQUIRED, name: "", disableParallelCalls: false, allowedNames: [] };

@@ -152,18 +152,27 @@ function readResponseFormat(format: ChatBody["response_format"]): OutputConstrai
 
 const { UNSPECIFIED } = ReasoningEffort;
 
+const OFF: Reasoning = { mode: ReasoningMode.DISABLED, effort: UNSPECIFIED };
+
 /**
- * Reads `reasoning.effort`, else `reasoning_effort`, else the switches of self-hosted stacks; switches of another form
- * are ignored, as no specification defines them. `maxOutputTokens` bounds the budget, so that some answer stays visible.
+ * Reads `reasoning.effort`, else `reasoning_effort`, else the switches of other stacks; switches of another form are
+ * ignored, as no specification defines them. `maxOutputTokens` bounds the budget, so that some answer stays visible.
  */
 function readReasoning(body: ChatBody, maxOutputTokens: number | undefined): Reasoning | undefined {
-  const word = body.reasoning?.effort ?? checked(NULLISH_EFFORT, body.reasoning_effort, ["reasoning_effort"]);
-  if (word) return reasoningOfEffort(word);
-  const budgetTokens = budgetOf(body.thinking, maxOutputTokens);
-  const on = switchOf(body);
-  if (on === undefined) return undefined;
-  if (!on) return { mode: ReasoningMode.DISABLED, effort: UNSPECIFIED };
-  return { mode: ReasoningMode.ENABLED, effort: UNSPECIFIED, budgetTokens };
+  const { reasoning, think } = body;
+  const named = reasoning?.effort ?? checked(NULLISH_EFFORT, body.reasoning_effort, ["reasoning_effort"]);
+  const word = named ?? effort.safeParse(think).data;
+  if (reasoning?.enabled === false) return OFF;
+  const thinking = isJsonObject(body.thinking) ? body.thinking : {};
+  const budget = [reasoning?.max_tokens, thinking.budget_tokens, body.thinking_token_budget].find(isBudget);
+  const budgetTokens = budget === undefined ? undefined : reasoningBudget(budget, maxOutputTokens);
+  if (word) return word === "none" ? OFF : { ...reasoningOfEffort(word), budgetTokens };
+  const on = switchOf(body) ?? (isBudget(reasoning?.max_tokens) || undefined);
+  if (on === false) return OFF;
+  if (on) return { mode: ReasoningMode.ENABLED, effort: UNSPECIFIED, budgetTokens };
+  return isBudget(body.thinking_token_budget)
+    ? { mode: ReasoningMode.UNSPECIFIED, effort: UNSPECIFIED, budgetTokens }
+    : undefined;
 }
 
 const NULLISH_EFFORT = effort.nullish();
@@ -172,7 +181,9 @@ const NULLISH_EFFORT = effort.nullish();
 function switchOf(body: ChatBody): boolean | undefined {
   const template = isJsonObject(body.chat_template_kwargs) ? body.chat_template_kwargs : {};
   const switches = [
+    body.reasoning?.enabled,
     thinkingSwitch(body.thinking),
+    body.think,
     body.enable_thinking,
     template.enable_thinking,
     template.thinking,
@@ -188,10 +199,8 @@ function thinkingSwitch(thinking: unknown): boolean | undefined {
   return thinking.type === "enabled" || thinking.type === "adaptive" ? true : undefined;
 }
 
-function budgetOf(thinking: unknown, maxOutputTokens: number | undefined): number | undefined {
-  const budget = isJsonObject(thinking) ? thinking.budget_tokens : undefined;
-  if (typeof budget !== "number" || !Number.isSafeInteger(budget) || budget < 1) return undefined;
-  return reasoningBudget(budget, maxOutputTokens);
+function isBudget(value: unknown): value is number {
+  return Number.isSafeInteger(value) && Number(value) >= 1;
 }
 
 function readTools(tools: ChatBody["tools"]): readonly Tool[] {

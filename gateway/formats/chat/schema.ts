@@ -6,6 +6,7 @@ import {
   effort,
   flag,
   frequencyPenalty,
+  imageDetail,
   imageUrl,
   jsonSchemaField,
   MAX_LOGIT_BIAS,
@@ -52,7 +53,7 @@ export const chatParts = {
       type: tag("image_url"),
       image_url: named("ChatImage", "An image as data.", {
         url: imageUrl,
-        detail: z.enum(["auto", "low", "high"]).nullish().describe("How finely to look. Default: `auto`."),
+        detail: imageDetail,
       }),
       cache_control: cacheControl,
     },
@@ -213,6 +214,10 @@ export const chatRequest = named("ChatRequest", "The body of a request for a cha
   ),
   reasoning: open({
     effort: reasoningEffort,
+    enabled: unchecked(flag).describe("Whether to reason; `false` wins over every effort and switch."),
+    max_tokens: unchecked(z.int().min(1).nullish()).describe(
+      "The most tokens of reasoning, cut below the limit of the answer. It switches reasoning on.",
+    ),
   }).describe("Whether and how much the model reasons before it answers."),
   reasoning_effort: unchecked(effort.nullish()).describe("The same as `reasoning.effort`, which wins."),
   stop: optional(
@@ -231,6 +236,12 @@ export const chatRequest = named("ChatRequest", "The body of a request for a cha
   thinking: unchecked(z.union([z.boolean(), thinkingSwitch]).nullish()).describe(
     "Whether to reason, where no effort is named. Of the switches from here on the first one counts.",
   ),
+  think: unchecked(z.union([z.boolean(), effort]).nullish()).describe(
+    "Whether to reason, or an effort, where no other effort is named.",
+  ),
+  thinking_token_budget: unchecked(z.int().min(1).nullish()).describe(
+    "The most tokens of reasoning, cut below the limit of the answer, where the model reasons.",
+  ),
   enable_thinking: unchecked(flag).describe("Whether to reason, where no effort is named."),
   chat_template_kwargs: unchecked(templateSwitches.nullish()).describe("Whether to reason, where no effort is named."),
   include_reasoning: unchecked(flag).describe("Whether to reason, where no effort is named."),
@@ -241,6 +252,7 @@ export type ChatBody = z.infer<typeof chatRequest>;
 
 const KEPT = "Nothing is kept between requests.";
 const TOKENS = "Token ids and the lengths of answers in tokens are the engine's; use 'stop' and 'max_tokens'.";
+const OF_ANSWERS = "Only tokens of the answer are reported: use 'logprobs'.";
 const TEMPLATE = "The prompt is written by the model's own chat template.";
 
 /** The top-level fields of a chat body that do not reach the request, in the order of their check. */
@@ -256,9 +268,13 @@ export const CHAT_UNTAKEN: readonly UntakenField[] = [
   ...refused("Answers are not moderated here.", { moderation: [] }),
   ...refused("Use 'response_format' with a JSON Schema instead.", {
     ...{ guided_json: [], guided_regex: [], guided_choice: [], guided_grammar: [], structured_outputs: [] },
-    ...{ json_schema: [], grammar: [] },
+    ...{ json_schema: [], grammar: [], regex: [], ebnf: [], format: [""] },
   }),
   ...refused(TOKENS, { min_tokens: [0], stop_token_ids: [[]], allowed_token_ids: [[]], ignore_eos: [false] }),
+  ...refused("Use 'max_tokens' instead.", { n_predict: [-1] }),
+  ...refused("Use 'stop' instead.", { stop_regex: [[]] }),
+  ...refused("Send them as fields of this format, such as 'temperature' and 'max_tokens'.", { options: [{}] }),
+  ...refused(OF_ANSWERS, { prompt_logprobs: [], return_token_ids: [false] }),
   ...refused("Use 'logit_bias' instead.", { bad_words: [[]] }),
   ...refused("An answer ends before its stop string.", { include_stop_str_in_output: [false] }),
   ...refused(TEMPLATE, { chat_template: [] }),

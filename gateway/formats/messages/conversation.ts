@@ -2,7 +2,7 @@ import { type Message, type Part, Role } from "../../../proto/gen/svc/inference/
 import { ApiError, type FieldPath } from "../../errors.ts";
 import { isJsonObject, type JsonObject } from "../../json/json-text.ts";
 import { checked, field } from "../checked.ts";
-import { invalidValue, missing, wrongType } from "../field-error.ts";
+import { invalidValue, missing, unsupportedValue, wrongType } from "../field-error.ts";
 import { withBreakpoint } from "../parts.ts";
 import { allParts, type Block, type ContentContext, contentBlocks, partsOf } from "./content.ts";
 import { inputMessage, textBlock, toolResultBlock, toolUseBlock } from "./schema.ts";
@@ -63,6 +63,9 @@ function turnsOf(
     const role = field(inputMessage, message, "role", path);
     if (message.content === undefined || message.content === null) throw missing(contentPath);
     const blocks = contentBlocks(message.content, contentPath, role);
+    const isLastWord = role === "user" && index === messages.length - 1;
+    if (isLastWord && blocks.length === 0 && [message.content].flat().length > 0)
+      throw unsupportedValue([...contentPath, 0, "type"], "Blocks of hosted tools say nothing to the model here.");
     const last = turns.at(-1);
     if (last?.role !== role) turns.push({ role, blocks: [...blocks], place: index });
     else if (strictAlternation) throw invalidValue([...path, "role"], NOT_ALTERNATING);

@@ -186,6 +186,7 @@ function toolsOf(list: MessagesBody["tools"]) {
     if (names.has(tool.name)) throw invalidValue([...path, "name"], "Tool names must be unique.");
     names.add(tool.name);
     if (tool.name === PLACEHOLDER && declared.defer_loading === true) continue;
+    if (Array.isArray(declared.allowed_callers) && !declared.allowed_callers.includes("direct")) continue;
     tools.push(tool);
     paths.push(path);
   }

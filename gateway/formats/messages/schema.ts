@@ -177,6 +177,9 @@ export const tool = named("Tool", "A tool that the model may call and the caller
   defer_loading: unchecked(z.boolean().nullish()).describe(
     "Taken into account for the placeholder of an agent that holds its tools back; else without effect.",
   ),
+  allowed_callers: unchecked(z.array(z.string()).nullish()).describe(
+    "What may call the tool. One without `direct` is not offered, as no other caller runs here. Default: `direct`.",
+  ),
   cache_control: cacheControl,
 });
 
@@ -318,6 +321,9 @@ export const MESSAGES_UNTAKEN: readonly UntakenField[] = [
   ...refused("No tools run here; send their definitions in 'tools'.", { mcp_servers: [[]] }),
   ...refused("No place can be chosen where a request is worked on.", { inference_geo: ["global"] }),
   ...refused("All requests are worked on at one speed.", { speed: ["standard"] }),
+  ...refused("A request is billed to the key that sends it.", {
+    billing_policy: [{ type: "billing_policy" }, { type: "billing_policy", bill_to: "self" }],
+  }),
   ...ignored("There is one tier, which the answer names.", ["service_tier"]),
   ...ignored("It only shortens prompts, and none is shortened here.", ["context_management"]),
   ...ignored("It asks for what helps to find faults at the vendor.", ["diagnostics"]),

@@ -6,6 +6,7 @@ import { missing, tooLong, tooMany, unsupportedParameter, unsupportedValue, wron
 import {
   closed,
   frequencyPenalty,
+  imageDetail,
   imageUrl,
   inert,
   jsonSchemaField,
@@ -51,7 +52,7 @@ export const inputImage = named(
   {
     type: tag("input_image"),
     image_url: imageUrl,
-    detail: z.enum(["auto", "low", "high", "original"]).nullish().describe("How finely to look. Default: `auto`."),
+    detail: imageDetail,
   },
 );
 

@@ -4,7 +4,7 @@ import { idOfKey } from "../../../gateway/keys/key-format.ts";
 import type { KeyRecord } from "../../../gateway/keys/key-record.ts";
 import { becomes } from "../../support/becomes.ts";
 import { ANSWER_PATHS, bodyFor } from "../../support/http/answer-check.ts";
-import { Fleet, healthy, nothingOpen } from "../../support/processes/fleet.ts";
+import { Fleet, HELD, healthy, letEnd, nothingOpen } from "../../support/processes/fleet.ts";
 import type { GatewayProcess } from "../../support/processes/gateway-process.ts";
 import { keyCommand } from "../../support/processes/key-command.ts";
 import { endsOf, openStreams } from "../../support/processes/open-streams.ts";
@@ -13,7 +13,6 @@ import { endsOf, openStreams } from "../../support/processes/open-streams.ts";
 
 const OF_ALL_MODELS = ["--models", "all", "--name", "changing", "--concurrency", "10"];
 const RUNNING = ANSWER_PATHS.length;
-const SLOW = { tokensPerSecond: 20, answerTokens: { min: 80, max: 90 } };
 
 const fleet = new Fleet();
 
@@ -72,7 +71,7 @@ const KEY_CHANGES: readonly KeyChange[] = [
 ];
 
 test("J7 keys that change while their streams run: these end well, new requests obey", async () => {
-  const nodes = await fleet.engines(1, SLOW);
+  const nodes = await fleet.engines(1, HELD);
   const gateway = await fleet.inFrontOf(nodes);
   const keys = await Promise.all(KEY_CHANGES.map(() => gateway.createKey(...OF_ALL_MODELS)));
   const streams = (await Promise.all(keys.map((key) => openStreams(gateway, RUNNING, { key })))).flat();
@@ -84,12 +83,13 @@ test("J7 keys that change while their streams run: these end well, new requests 
     await becomes(async () => (await statuses(gateway, key)).join() === obeyed, `new requests obey: the key ${what}`);
   }
   await becomes(async () => (await gateway.stat("svc_streams_active")) === streams.length, "the others are there");
+  letEnd(nodes);
   expect((await endsOf(streams)).map(({ end }) => end)).toEqual(streams.map(() => "complete"));
   await nothingOpen(gateway, nodes);
 });
 
 test("I6 and J7 streams of removed endpoints complete, and new requests use others or fail", async () => {
-  const [first, second] = await fleet.engines(2, SLOW);
+  const [first, second] = await fleet.engines(2, HELD);
   if (!first || !second) throw new Error("two nodes were started");
   const file = fleet.endpointFile();
   file.list([first]);
@@ -105,6 +105,7 @@ test("I6 and J7 streams of removed endpoints complete, and new requests use othe
   const overloaded = ANSWER_PATHS.map((path) => (path === "/v1/messages" ? 529 : 503)).join();
   await becomes(async () => (await statuses(gateway, gateway.key)).join() === overloaded, "no model is left");
   expect(await ready(gateway)).toContain("503");
+  letEnd([first, second]);
   const ends = await endsOf([...onFirst, ...onSecond]);
   expect(ends.map(({ end }) => end)).toEqual(Array(2 * RUNNING).fill("complete"));
   await nothingOpen(gateway, [first, second]);
@@ -117,7 +118,7 @@ const BAD_FILES = [
 ] as const;
 
 test("I6 an invalid endpoint file is refused as a whole, with the position of the error", async () => {
-  const node = await fleet.engine("node", SLOW);
+  const node = await fleet.engine("node", HELD);
   const file = fleet.endpointFile();
   file.list([node]);
   const gateway = await fleet.gateway({ type: "file", path: file.path });
@@ -131,5 +132,6 @@ test("I6 an invalid endpoint file is refused as a whole, with the position of th
     expect(await gateway.health(node.address), what).toBe("healthy");
     expect(await statuses(gateway, gateway.key), what).toEqual([200, 200, 200]);
   }
+  letEnd([node]);
   expect((await endsOf(streams)).map(({ end }) => end)).toEqual(Array(RUNNING).fill("complete"));
 });

@@ -24,6 +24,7 @@ export function tool(name: string, description: string, schema?: object): Tool {
     description,
     parametersJsonSchema: JSON.stringify(parameters),
     strict: false,
+    deferred: false,
     cacheBreakpoint: undefined,
   };
 }

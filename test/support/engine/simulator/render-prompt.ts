@@ -82,6 +82,7 @@ function renderPart({ kind }: Part): string {
     case "image":
       return renderImage(kind.value);
     case "reasoning": // Templates drop the reasoning of earlier turns.
+    case "toolDeclaration":
     case undefined:
       return "";
     default:

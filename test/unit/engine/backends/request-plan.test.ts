@@ -9,9 +9,9 @@ import {
 } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type ToolChoice, ToolChoiceMode } from "../../../../proto/gen/svc/inference/v1/messages.ts";
 import { assistant, call, user } from "../../../support/engine/canonical.ts";
-import { generateRequest } from "../../../support/requests/generate-request.ts";
+import { generateRequest, toolOf } from "../../../support/requests/generate-request.ts";
 
-const TOOLS = ["run", "search"].map((name) => ({ name, description: "", parametersJsonSchema: "", strict: false }));
+const TOOLS = ["run", "search"].map((name) => ({ ...toolOf(name, {}), parametersJsonSchema: "" }));
 const ANY = Number.POSITIVE_INFINITY;
 
 function planOf(choice: Partial<ToolChoice> | undefined) {

@@ -129,7 +129,7 @@ function run({ input, pieces }: Case, count: (outcome: string) => void): void {
   const events = inProcess(input, pieces);
   const asked = new AskedTexts({
     outputConstraint: input.constraint,
-    tools: input.tools.map((tool) => ({ ...tool, description: "", cacheBreakpoint: undefined })),
+    tools: input.tools.map((tool) => ({ ...tool, description: "", deferred: false, cacheBreakpoint: undefined })),
   });
   asked.see(events);
   for (const { kind } of foldBlocks(events)) count(`block of ${kind}`);

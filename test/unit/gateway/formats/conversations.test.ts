@@ -3,7 +3,7 @@ import { chat } from "../../../../gateway/formats/chat/request.ts";
 import { messages } from "../../../../gateway/formats/messages/request.ts";
 import { responses } from "../../../../gateway/formats/responses/request.ts";
 import { outline } from "../../../support/requests/outline.ts";
-import { PNG, requestOf, sealer } from "./fixture.ts";
+import { PNG, refusal, requestOf, sealer } from "./fixture.ts";
 
 /* The conversation of a body becomes canonical messages, here in short form. */
 
@@ -191,9 +191,10 @@ describe("messages", () => {
     ...["redacted_thinking", "server_tool_use", "web_search_tool_result", "web_fetch_tool_result", "mcp_tool_use"],
     ...["code_execution_tool_result", "bash_code_execution_tool_result", "tool_search_tool_result", "mcp_tool_result"],
     ...["text_editor_code_execution_tool_result", "container_upload"],
-  ])("%s is left out, even alone", (type) => {
-    const list = [assistant([{ type }, text("a")]), user("b"), assistant([{ type }]), user("c")];
+  ])("%s is left out, even alone, but for the last message", (type) => {
+    const list = [assistant([{ type }, text("a")]), user("b"), assistant([{ type }]), user([{ type }, text("c")])];
     expect(outline(requestOf(messages, { messages: list }))).toBe('assistant "a" | user "b" | assistant | user "c"');
+    expect(refusal(messages, { messages: [user("a"), user([{ type }])] })).toMatch(/^messages\.1\.content\.0\.type: /);
   });
 
   test.each<[unknown, string]>([

@@ -37,7 +37,7 @@ describe.each<[Format, string]>([
     `stream stream_options max_tokens max_completion_tokens temperature top_p stop tools tool_choice response_format
     parallel_tool_calls reasoning reasoning_effort prompt_cache_key cache_ttl seed frequency_penalty presence_penalty
     logit_bias top_k min_p repetition_penalty logprobs top_logprobs n modalities thinking enable_thinking
-    chat_template_kwargs include_reasoning service_tier`,
+    chat_template_kwargs include_reasoning think thinking_token_budget service_tier`,
   ],
   [
     messages,
@@ -61,6 +61,7 @@ test.each<[Format, object]>([
   [chat, { n: 1, modalities: ["text"], top_logprobs: 3, response_format: { type: "text" }, service_tier: "flex" }],
   [chat, { tools: null, tool_choice: "none" }],
   [chat, { thinking: "yes", enable_thinking: 1, chat_template_kwargs: "x", include_reasoning: {} }],
+  [chat, { reasoning: { enabled: 1, max_tokens: 0, exclude: true }, think: "much", thinking_token_budget: "x" }],
   [messages, { metadata: "u1" }],
   [messages, { metadata: { user_id: 7 } }],
   [responses, { stream: false, store: false, background: false, context_management: [], truncation: "disabled" }],
@@ -223,6 +224,17 @@ test.each<[Format, object, object | undefined]>([
   [chat, enabled(-1), on],
   [chat, { thinking: { type: "disabled" }, enable_thinking: true }, off],
   [chat, { reasoning_effort: "low", enable_thinking: false }, low],
+  [chat, { reasoning: { enabled: true } }, on],
+  [chat, { reasoning: { enabled: false, effort: "high" }, reasoning_effort: "high" }, off],
+  [chat, { reasoning: { max_tokens: 500 } }, { ...on, budgetTokens: 500 }],
+  [chat, { reasoning: { max_tokens: 500 }, max_tokens: 100 }, { ...on, budgetTokens: 99 }],
+  [chat, { reasoning: { effort: "low", max_tokens: 500 } }, { ...low, budgetTokens: 500 }],
+  [chat, { think: true }, on],
+  [chat, { think: false }, off],
+  [chat, { think: "high" }, high],
+  [chat, { think: "high", reasoning_effort: "low" }, low],
+  [chat, { thinking_token_budget: 7 }, { ...on, mode: ReasoningMode.UNSPECIFIED, budgetTokens: 7 }],
+  [chat, { thinking_token_budget: 7, think: true }, { ...on, budgetTokens: 7 }],
   [messages, { thinking: { type: "disabled" } }, off],
   [messages, { thinking: { type: "between_tools" } }, on],
   [messages, enabled(1), { ...on, budgetTokens: 1 }],
@@ -247,10 +259,12 @@ test.each<[Format, object, object]>([
 const NO_PARAMETERS = '{"type":"object","properties":{}}';
 const chatTool = (name: string, more: object = {}) => ({ type: "function", function: { name, ...more } });
 const read = { name: "read", description: "Reads.", strict: true };
+const strictRead = { ...read, deferred: false, parametersJsonSchema: JSON.stringify(schema) };
 const named = (name: string, more: object = {}) => ({
   name,
   description: "",
   strict: false,
+  deferred: false,
   parametersJsonSchema: NO_PARAMETERS,
   ...more,
 });
@@ -258,16 +272,12 @@ const withSchema = { parametersJsonSchema: JSON.stringify(schema) };
 const cacheBreakpoint = { ttl: { seconds: 300, nanos: 0 } };
 
 test.each<[Format, object[], object[]]>([
-  [
-    chat,
-    [chatTool("read", { ...read, parameters: schema }), chatTool("now")],
-    [{ ...read, ...withSchema }, named("now")],
-  ],
+  [chat, [chatTool("read", { ...read, parameters: schema }), chatTool("now")], [strictRead, named("now")]],
   [chat, [{ ...chatTool("read"), cache_control: TTL }], [named("read", { cacheBreakpoint })]],
   [
     messages,
     [{ type: "custom", ...read, input_schema: schema, cache_control: TTL, eager_input_streaming: true }],
-    [{ ...read, ...withSchema, cacheBreakpoint }],
+    [{ ...strictRead, cacheBreakpoint }],
   ],
   [
     messages,
@@ -280,7 +290,7 @@ test.each<[Format, object[], object[]]>([
       { type: "function", ...read, parameters: schema },
       { type: "function", name: "now", parameters: null, strict: null },
     ],
-    [{ ...read, ...withSchema }, named("now")],
+    [strictRead, named("now")],
   ],
   [responses, [1, 2].map(() => ({ type: "function", name: "twice" })), [named("twice"), named("twice")]],
   [
@@ -305,6 +315,13 @@ test("a deferred tool is a tool, its placeholder is not", () => {
   const tools = ["DeferredToolPlaceholder", "read"].map((name) => ({ name, input_schema: {}, defer_loading: true }));
   const { request, toolPaths } = prepare(messages, { tools });
   expect([request.tools.map(({ name }) => name), toolPaths]).toEqual([["read"], [["tools", 1]]]);
+});
+
+test("a tool that only code of the vendor may call is not offered", () => {
+  const callers = [["code_execution_20260120"], ["code_execution_20260120", "direct"], null, undefined];
+  const tools = callers.map((allowed_callers, at) => ({ name: `t${at}`, input_schema: {}, allowed_callers }));
+  expect(requestOf(messages, { tools }).tools.map(({ name }) => name)).toEqual(["t1", "t2", "t3"]);
+  expect(refusal(messages, { tools, tool_choice: { type: "tool", name: "t0" } })).toMatch(/^tool_choice.name: no tool/);
 });
 
 test("unsupported tools are left out if so configured", () => {

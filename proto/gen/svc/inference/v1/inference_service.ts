@@ -214,7 +214,7 @@ export interface GenerateRequest {
    * call, the answer continues its text.
    */
   readonly messages: readonly Message[];
-  /** The tools are what the model may call. Default: none. */
+  /** The tools are what the model may call, those that a message declares later (Tool.deferred) included. Default: none. */
   readonly tools: readonly Tool[];
   /** The tool choice says whether tools are to be called, and which. Absent: the model decides. */
   readonly toolChoice:
@@ -271,11 +271,11 @@ export interface GenerateRequest {
     | undefined;
   /**
    * The prefix digests name the places at which this prompt can be shared with others, in 16 bytes each: the first is of
-   * the tools and all leading system messages, then follows one for each further message, of everything up to its end.
-   * Where these are more than 64, the first two and the last 62 of them stand here. Each digests all in front of it
-   * under a key that the node does not have, another one for each tenant, isolation salt and model. The node tells by
-   * them which prefixes it holds (NodeService.WatchPrefixes). Empty, the default: it is not to be told. Another number of
-   * bytes than that fails with INVALID_REQUEST.
+   * the tools that are not deferred and all leading system messages, then follows one for each further message, of
+   * everything up to its end, with the tools that it declares. Where these are more than 64, the first two and the last
+   * 62 of them stand here. Each digests all in front of it under a key that the node does not have, another one for each
+   * tenant, isolation salt and model. The node tells by them which prefixes it holds (NodeService.WatchPrefixes). Empty,
+   * the default: it is not to be told. Another number of bytes than that fails with INVALID_REQUEST.
    */
   readonly prefixDigests: Buffer;
 }
