@@ -105,7 +105,7 @@ export class DeclaredTools {
     const pattern = grammar?.syntax === "regex" ? wholeText(grammar.definition) : undefined;
     const hint = grammar && `The text follows this ${grammar.syntax} grammar:\n${grammar.definition}`;
     const words = [description, hint].filter((text) => text).join("\n\n");
-    // Any engine can enforce one string; of a pattern, only what was asked for is a promise.
+    // Any engine can enforce one string; of a pattern, only the strict one is a promise.
     const source = { name, description: words, strict: strict ?? pattern === undefined };
     const tool = toolOf(source, inputSchema(pattern), schemaPath);
     this.#add(tool, { kind: "custom", name, namespace }, path, schemaPath);

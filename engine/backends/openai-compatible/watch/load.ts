@@ -130,7 +130,7 @@ function collect(
 type Sample = { readonly labels: string; readonly value: number };
 
 /** Parses a Prometheus page (https://prometheus.io/docs/instrumenting/exposition_formats/) by metric. */
-export function readMetricsPage(page: string): ReadonlyMap<string, readonly Sample[]> {
+function readMetricsPage(page: string): ReadonlyMap<string, readonly Sample[]> {
   const samples = new Map<string, Sample[]>();
   for (const line of page.split("\n")) {
     const [, name, labels = "", text] = /^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)/.exec(line) ?? [];

@@ -41,13 +41,6 @@ test.each(CASES)("a tool choice: %s", (_what, choice, ...plan) => {
   expect(planOf(choice)).toEqual(plan);
 });
 
-test.each([
-  ["names no tool", { mode: ToolChoiceMode.NAMED, name: "nope" }],
-  ["allows no tool", { mode: ToolChoiceMode.REQUIRED, allowedNames: ["nope"] }],
-])("a required call that %s is refused", (_what, choice) => {
-  expect(() => planOf(choice)).toThrow(expect.objectContaining({ reason: "INVALID_REQUEST" }));
-});
-
 describe("a deferred tool", () => {
   const tools = TOOLS.map((tool) => ({ ...tool, deferred: tool.name === "search" }));
   const loaded = { role: Role.USER, parts: [declaration("gone", "search")] };
