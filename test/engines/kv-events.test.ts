@@ -20,7 +20,7 @@ import { QUIET } from "./engines.ts";
  */
 const folder = process.env.SVC_TEST_ENGINES ?? "";
 const python = join(folder, "vllm/bin/python");
-const PATIENCE_MS = 400_000;
+const PATIENCE_MS = 900_000;
 const BLOCK_TOKENS = 32;
 
 /** Starts vLLM with its KV events on, at the next ports for each further rank. */

@@ -5,10 +5,10 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { LlamaBackend } from "../../engine/backends/llama/llama-backend.ts";
 import type { LlamaOptions } from "../../engine/backends/llama/llama-options.ts";
 import { FinishReason, ReasoningEffort, ReasoningMode } from "../../proto/gen/svc/inference/v1/inference_service.ts";
-import { ToolChoice, ToolChoiceMode } from "../../proto/gen/svc/inference/v1/messages.ts";
+import { type Message, Role, ToolChoice, ToolChoiceMode } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { Capability, ModelState } from "../../proto/gen/svc/inference/v1/node_service.ts";
 import { backendConformance } from "../support/engine/backend-conformance.ts";
-import { system, tool, user } from "../support/engine/canonical.ts";
+import { assistant, call, declaration, part, system, tool, user } from "../support/engine/canonical.ts";
 import {
   ask,
   DEMO_MODEL,
@@ -111,6 +111,42 @@ describe.skipIf(missing !== "")("the demonstration model in process", () => {
     expect(warm.text).toBe(cold.text);
     expect((await ask(backend, wanted("two"))).cached).toBe(0);
     expect((await ask(backend, wanted("one", "other"))).cached).toBe(0);
+  });
+});
+
+describe.skipIf(missing !== "")("a tool that is loaded in mid-conversation", () => {
+  const PAGE = {
+    type: "object",
+    properties: { url: { enum: ["a.example", "b.example"] } },
+    required: ["url"],
+    additionalProperties: false,
+  };
+  const SEARCH = tool("search", "Finds tools.");
+  const FETCH = { ...tool("fetch", "Gets a page.", PAGE), strict: true, deferred: true };
+  const BEFORE = [system("Be brief. ".repeat(20)), user("Get the page.")];
+  const RESULT = { callId: "call_1", name: "search", content: [declaration("fetch")], isError: false };
+  const AFTER = [
+    ...BEFORE,
+    assistant(call("search", '{"city":"page"}')),
+    { role: Role.TOOL, parts: [part({ $case: "toolResult", value: RESULT })] },
+  ];
+  const asked = (messages: readonly Message[], name: string) => {
+    const toolChoice = { ...ToolChoice.create(), mode: ToolChoiceMode.NAMED, name };
+    return request(messages, { tools: [SEARCH, FETCH], toolChoice, maxOutputTokens: 60 });
+  };
+
+  test("keeps the cached prompt, and can be called from there on", async () => {
+    const backend = await sharedBackend();
+    await expect(ask(backend, asked(BEFORE, "fetch"))).rejects.toThrow(reason("INVALID_REQUEST"));
+    const { finished } = await ask(backend, asked(BEFORE, "search"));
+    const inputTokens = finished.usage?.inputTokens ?? 0;
+    const loaded = await ask(backend, asked(AFTER, "fetch"));
+    expect(loaded.cached).toBeGreaterThanOrEqual(0.95 * inputTokens);
+    expect(loaded.calls).toEqual([
+      { name: "fetch", arguments: expect.stringMatching(/^\{"url": ?"[ab]\.example"\}$/) },
+    ]);
+    const counted = await backend.countTokens({ ...asked(AFTER, "fetch"), tenant: "t" }, never());
+    expect(counted).toBe(loaded.finished.usage?.inputTokens);
   });
 });
 

@@ -4,6 +4,7 @@ import type { Backend, BackendDescription, BackendLoad } from "../../../engine/b
 import { callerLeft } from "../../../engine/backends/caller-left.ts";
 import { continuedAnswer } from "../../../engine/backends/request-plan.ts";
 import { stepOf } from "../../../engine/backends/stream-events.ts";
+import { shownTools } from "../../../engine/conversation/declared-tools.ts";
 import { EngineError, notOfThisAnswer } from "../../../engine/errors.ts";
 import {
   type Continuation,
@@ -172,7 +173,10 @@ function roughTokens(request: CountTokensRequest): number {
       if (kind?.$case === "toolResult") return sum + length(kind.value.content);
       return sum;
     }, 0);
-  const tools = request.tools.reduce((sum, tool) => sum + tool.name.length + tool.parametersJsonSchema.length, 0);
+  const tools = shownTools(request.tools, request.messages).reduce(
+    (sum, tool) => sum + tool.name.length + tool.parametersJsonSchema.length,
+    0,
+  );
   return Math.ceil((tools + request.messages.reduce((sum, message) => sum + length(message.parts), 0)) / 4) + 1;
 }
 

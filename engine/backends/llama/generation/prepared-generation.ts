@@ -216,13 +216,12 @@ function reasoningEnd({ runtime, markers: { reasoning } }: EngineParts): readonl
 
 function samplingOf(
   { runtime, vocabulary, markers, markTokens, samplingDefaults }: EngineParts,
-  { conversation, callable, fixed }: AnswerPlan,
+  { mustNotCall, fixed }: AnswerPlan,
   sampling: Sampling | undefined,
   generated: readonly Token[],
 ): SamplingOptions {
   const callMark = openingToken(markers, vocabulary);
   // A model that sees tools would call them even if the request forbids calls.
-  const mustNotCall = conversation.tools.length > 0 && callable.length === 0;
   const callMarks = mustNotCall && callMark !== undefined ? [callMark] : [];
   // A grammar treats their spelling as text, but detokenizing drops it.
   const hidden = needsGrammar(fixed) ? vocabulary.hiddenTokens.filter((token) => !markTokens.has(token)) : [];

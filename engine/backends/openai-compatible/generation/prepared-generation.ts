@@ -47,8 +47,7 @@ export async function prepareGeneration(
   const continued = continuedAnswer(request, parts.revision);
   const plan = planAnswer(request, profile);
   const salt = cacheSalt(request);
-  const mustNotCall = plan.conversation.tools.length > 0 && plan.callable.length === 0;
-  const banned = mustNotCall && markup.callToken !== undefined ? [markup.callToken] : [];
+  const banned = plan.mustNotCall && markup.callToken !== undefined ? [markup.callToken] : [];
   const sampling = toSampling(request.sampling, settings, banned);
   if (plan.mustCall && !markup.markers.toolCall)
     throw new EngineError("UNSUPPORTED_FEATURE", "tool_choice: this model calls no tools.");
