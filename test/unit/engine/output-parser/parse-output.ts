@@ -19,10 +19,12 @@ export type Parsed = { blocks: Block[]; matchedStop: string | undefined; finishe
 
 export type ParseOptions = Partial<OutputParserOptions> & { end?: "stop" | "cut" };
 
+const [BEGIN, END] = [started(), finished()];
+
 /** Folds events to blocks; throws if they violate the rules of the stream. */
 export function foldBlocks(events: readonly Event[]): Block[] {
   const order = new EventOrder();
-  const illegal = [started(), ...events, finished()].find((event) => !order.allows(event));
+  const illegal = [BEGIN, ...events, END].find((event) => !order.allows(event));
   if (illegal) throw new Error(`an illegal event: ${JSON.stringify(illegal)}`);
   const blocks = answerOf(events).blocks.map(({ kind, ...block }): Block => {
     if (block.text === "") throw new Error("an empty block");
