@@ -22,16 +22,10 @@ export function continuedAnswer({ continuation }: GenerateRequest, revision: str
 }
 
 export type OutputLimit = {
-  /** The most tokens of the answer, at least 1. */
+  /** The most tokens of the answer; 0 if only the prompt is to be read. */
   readonly maxOutputTokens: number;
   readonly limitReason: FinishReason;
 };
-
-/** Returns the output limit of a request; undefined without one. Throws `EngineError` INVALID_REQUEST below 1. */
-export function askedOutputTokens({ maxOutputTokens }: GenerateRequest): number | undefined {
-  if (maxOutputTokens === undefined || maxOutputTokens >= 1) return maxOutputTokens;
-  throw new EngineError("INVALID_REQUEST", "max_output_tokens: must be at least 1.");
-}
 
 /** Returns the number of tokens that fit after a prompt. Throws `EngineError` CONTEXT_WINDOW_EXCEEDED if none does. */
 export function roomBehind(inputTokens: number, contextWindow: number): number {
@@ -48,17 +42,13 @@ export function windowExceeded(inputTokens: number, contextWindow: number): Engi
   });
 }
 
-/**
- * Returns the lower of the request's limit and the room after its prompt. Throws `EngineError` INVALID_REQUEST for a
- * limit below 1, and CONTEXT_WINDOW_EXCEEDED if no token fits.
- */
+/** Returns the lower of the request's limit and the room after its prompt. Throws as `roomBehind` does. */
 export function limitOutput(request: GenerateRequest, inputTokens: number, contextWindow: number): OutputLimit {
   const room = roomBehind(inputTokens, contextWindow);
-  const asked = askedOutputTokens(request) ?? Number.POSITIVE_INFINITY;
-  return {
-    maxOutputTokens: Math.min(asked, room),
-    limitReason: asked <= room ? FinishReason.MAX_OUTPUT_TOKENS : FinishReason.CONTEXT_WINDOW,
-  };
+  const asked = request.maxOutputTokens ?? Number.POSITIVE_INFINITY;
+  const cut = asked <= room ? FinishReason.MAX_OUTPUT_TOKENS : FinishReason.CONTEXT_WINDOW;
+  // Without an answer nothing is cut.
+  return { maxOutputTokens: Math.min(asked, room), limitReason: asked === 0 ? FinishReason.STOP : cut };
 }
 
 export type ReasoningUse = {

@@ -28,7 +28,8 @@ const SHELLS = /(bash|shell|exec|run_command|terminal)/i;
 export function agentTurn(request: GenerateRequest): readonly Event[] {
   const inputTokens = promptTokens(request.messages);
   const started = { nodeId: "scripted", modelRevision: "scripted", inputTokens, sampling: undefined };
-  return [{ kind: { $case: "started", value: started } }, ...turn(request)];
+  const answer = request.maxOutputTokens === 0 ? [finished(FinishReason.STOP, 0)] : turn(request);
+  return [{ kind: { $case: "started", value: started } }, ...answer];
 }
 
 /** Estimates the number of tokens of a prompt: a quarter of its characters. */
@@ -127,7 +128,7 @@ function end(): Event {
   return { kind: { $case: "blockEnded", value: { index: 0, complete: true } } };
 }
 
-function finished(reason: FinishReason): Event {
-  const usage = { inputTokens: 64, cachedInputTokens: 0, cacheWriteTokens: 0, outputTokens: 16, reasoningTokens: 0 };
+function finished(reason: FinishReason, outputTokens = 16): Event {
+  const usage = { inputTokens: 64, cachedInputTokens: 0, cacheWriteTokens: 0, outputTokens, reasoningTokens: 0 };
   return { kind: { $case: "finished", value: { reason, usage, timings: undefined } } };
 }

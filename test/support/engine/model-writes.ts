@@ -28,7 +28,7 @@ function* written(request: GenerateRequest, pieces: readonly string[]): Generato
   });
   yield [started()];
   const tokens = pieces.slice(0, request.maxOutputTokens ?? pieces.length);
-  const cut = tokens.length < pieces.length;
+  const cut = tokens.length < pieces.length && request.maxOutputTokens !== 0;
   for (const token of tokens) yield parser.push(token);
   yield parser.end(cut ? "cut" : "stop");
   yield [finished(reasonOf(parser, cut), { outputTokens: tokens.length }, matched(parser))];

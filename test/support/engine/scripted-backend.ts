@@ -19,7 +19,7 @@ import {
   Capability,
   EngineKind,
   Modality,
-  type ModelDescription,
+  ModelDescription,
   ModelState,
 } from "../../../proto/gen/svc/inference/v1/node_service.ts";
 import { blockEnd, delta, finished, started, textStart } from "../events/events.ts";
@@ -77,20 +77,13 @@ export class ScriptedBackend implements Backend {
     const contextWindow = this.#options.contextWindow ?? 262_144;
     const models = this.#options.models.map(
       (id): ModelDescription => ({
-        id,
-        revision: this.#revision,
-        contextWindow,
+        ...ModelDescription.fromPartial({ id, revision: this.#revision, contextWindow, state: ModelState.READY }),
         maxOutputTokens: contextWindow,
         kvTokenCapacity: contextWindow * this.#options.slots,
         kvBlockTokens: 1,
         maxConcurrentRequests: this.#options.slots,
         inputModalities: [...(this.#options.inputModalities ?? [Modality.TEXT])],
         capabilities: ALL_CAPABILITIES,
-        state: ModelState.READY,
-        maxCacheTtl: undefined,
-        longestTokenBytes: 0,
-        keptConversations: 0,
-        dataParallelRanks: 0,
       }),
     );
     return { engineKind: EngineKind.SCRIPTED, engineVersion: "1", models };

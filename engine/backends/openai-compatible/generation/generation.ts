@@ -126,6 +126,13 @@ class Generation {
   async *run(): AsyncGenerator<GenerateResponse, void, void> {
     const { answer, limit } = this.#prepared;
     let cut: FinishReason | undefined;
+    if (this.#readsOnly) {
+      // Engines generate at least one token.
+      this.#grammar = undefined;
+      yield* this.#leg(1);
+      yield this.#closing(cut);
+      return;
+    }
     while (!answer.isComplete) {
       const room = limit.maxOutputTokens - answer.outputTokens;
       if (room <= 0) {
@@ -140,6 +147,11 @@ class Generation {
       }
     }
     yield this.#closing(cut);
+  }
+
+  /** Whether only the prompt is to be read. */
+  get #readsOnly(): boolean {
+    return this.#prepared.limit.maxOutputTokens === 0;
   }
 
   /** Writes the tokens that close the reasoning, up to the answer's limit. */
@@ -172,13 +184,13 @@ class Generation {
           this.#cachedInputTokens ??= whole.cachedInputTokens;
           if (end) continue;
           const room = this.#prepared.answer.reasoningRoom;
-          const chunk = whole.tokens.length > room ? await this.#shortened(whole, room) : whole;
+          const chunk = !this.#readsOnly && whole.tokens.length > room ? await this.#shortened(whole, room) : whole;
           if (chunk.prefilledTokens !== undefined && this.#firstMs === undefined) {
             this.#prepared.reading.reported(chunk.prefilledTokens);
             events.push(progress(0, chunk.prefilledTokens, watch.moves));
           }
           events.push(...this.#take(chunk));
-          if (this.#prepared.continues) tokens.push(...chunk.tokens);
+          if (this.#prepared.continues && !this.#readsOnly) tokens.push(...chunk.tokens);
           end = this.#endOf(chunk);
         }
         if (events.length + tokens.length > 0) yield this.#step(events, tokens);
@@ -207,6 +219,7 @@ class Generation {
     if (tokens.length > 0) {
       this.#firstMs ??= this.#parts.nowMs();
       this.#prepared.reading.read();
+      if (this.#readsOnly) return [];
       this.#tokens.push(...tokens);
     }
     const { answer, sampling } = this.#prepared;
@@ -218,6 +231,7 @@ class Generation {
 
   #endOf({ finish }: TokenChunk): LegEnd | undefined {
     const { answer } = this.#prepared;
+    if (this.#readsOnly && finish === undefined) return undefined;
     if (answer.isComplete) return { by: "node", cut: false };
     if (finish === "abort") throw new EngineError("ENGINE_ABORTED", "The engine gave the request up.");
     if (finish === "error")

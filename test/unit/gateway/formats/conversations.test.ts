@@ -13,6 +13,7 @@ type Rows = Readonly<Record<string, readonly [conversation: readonly object[], e
 const user = (content: unknown, more: object = {}) => ({ role: "user", content, ...more });
 const assistant = (content: unknown, more: object = {}) => ({ role: "assistant", content, ...more });
 const text = (words: string, more: object = {}) => ({ type: "text", text: words, ...more });
+const breakpoint = (ttl?: string) => ({ prompt_cache_breakpoint: { mode: "explicit", ttl } });
 const mark = (ttl?: string) => ({ cache_control: { type: "ephemeral", ttl } });
 
 describe("chat", () => {
@@ -76,6 +77,10 @@ describe("chat", () => {
       'assistant call(c read {}) | tool result(c read "done") | tool result(c read "done")',
     ],
     "a mark stays at its part": [[user([text("a", mark("5m")), text("b")])], 'user "a"@300 "b"'],
+    "a mark of the newer form stays at its part": [
+      [user([text("a", breakpoint("12h")), text("b", breakpoint()), text("c", { ...mark("5m"), ...breakpoint() })])],
+      'user "a"@43200 "b"@ "c"@300',
+    ],
     "a mark at an empty part keeps the part": [[user([text("a"), text("", mark("5m"))])], 'user "a" ""@300'],
     "the mark of a message is at its last part": [[{ role: "system", content: "s", ...mark("1h") }], 'system "s"@3600'],
     "the mark of a result is at the result": [
@@ -312,6 +317,14 @@ describe("responses", () => {
       [user("a"), { role: "developer", content: "d" }, { type: "message", role: "system", content: "s" }],
       'user "a" | system "d" | system "s"',
     ],
+    "a mark stays at its part, in an output too": [
+      [
+        user([{ ...inputText("a"), ...breakpoint("30m") }, inputText("b")]),
+        call("c"),
+        output("c", [{ ...inputText("d"), ...breakpoint() }]),
+      ],
+      'user "a"@1800 "b" | assistant call(c read { "a":1}) | tool result(c read "d"@)',
+    ],
     "both words for text are accepted in every role": [
       [
         user([{ type: "output_text", text: "a", annotations: [] }], { passed_through: {} }),
@@ -339,6 +352,15 @@ describe("responses", () => {
     "a call in a namespace has the model's name": [
       [call("c", { id: "fc_1", status: "completed", namespace: "fs" }), output("c")],
       'assistant call(c fs__read { "a":1}) | tool result(c fs__read "done")',
+    ],
+    "the calls of custom tools are calls with one string": [
+      [
+        call("a"),
+        { type: "custom_tool_call", id: "ctc_1", call_id: "c", namespace: "g", name: "exec", input: 'a\n"b"' },
+        output("a"),
+        { type: "custom_tool_call_output", call_id: "c", output: [inputText("done")] },
+      ],
+      'assistant call(a read { "a":1}) call(c g__exec {"input": "a\\n\\"b\\""}) | tool result(a read "done") | tool result(c g__exec "done")',
     ],
     "arguments that are not JSON are unchanged": [
       [call("c", { arguments: "{oops" }), output("c")],

@@ -245,8 +245,9 @@ export interface GenerateRequest {
    */
   readonly priority: number;
   /**
-   * The most tokens that may be generated, reasoning included, at least 1 (0 fails with INVALID_REQUEST). Absent, or
-   * more than there is room for: as many as fit into the context window.
+   * The most tokens that may be generated, reasoning included. Absent, or more than there is room for: as many as fit into
+   * the context window. 0 asks for no answer: the node reads the prompt into its cache, and the stream is Started and
+   * Finished, of the reason STOP and without output tokens. A node that does not know this fails with INVALID_REQUEST.
    */
   readonly maxOutputTokens?:
     | number

@@ -84,13 +84,6 @@ test("each engine gets the tokens, sampling, grammar and hints in its own fields
   });
 });
 
-test("sampling parameters of the model's configuration apply where the request has none", () => {
-  const settings = { ...settingsOf("vllm"), defaults: { temperature: 0.6, topK: 20 } };
-  expect(toSampling(undefined, settings, [])).toMatchObject({ temperature: 0.6, topK: 20, topP: undefined });
-  const own = { temperature: 0, stop: [], logitBias: {} };
-  expect(toSampling(own, settings, [])).toMatchObject({ temperature: 0, topK: 20 });
-});
-
 describe.each(ALL)("a conversation for %s", (dialect) => {
   const promptOf = (fields: Parameters<typeof generateRequest>[0], profile?: string) =>
     toChatPrompt(generateRequest(fields), settingsOf(dialect, profile));
