@@ -2,6 +2,7 @@ import type { OutputConstraint, Sampling } from "../../../proto/gen/svc/inferenc
 import { Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { type Catalog, findModel } from "../../catalog.ts";
 import type { JsonObject } from "../../json/json-text.ts";
+import { priorityOfTurn } from "../agent-hints.ts";
 import { unsupportedValue } from "../field-error.ts";
 import { promptCacheTtl, reasoningOfEffort } from "../fields.ts";
 import {
@@ -21,7 +22,7 @@ import { readInput } from "./items.ts";
 import type { ReplyView } from "./output-item.ts";
 import type { Echo } from "./reply-schema.ts";
 import { compactedReply, foldedReply } from "./response-object.ts";
-import { checkBody, LOGPROBS, metadataOf, type ResponsesBody, SEALED_REASONING } from "./schema.ts";
+import { checkBody, LOGPROBS, metadataOf, type ResponsesBody, SEALED_REASONING, turnMetadataOf } from "./schema.ts";
 import { CompactionStream, ResponsesStream } from "./stream.ts";
 import { DeclaredTools, noCalls, toolChoice } from "./tools.ts";
 
@@ -121,6 +122,7 @@ function prepared(body: ResponsesBody, context: PrepareContext, compacts: boolea
     stream: body.stream ?? false,
     request,
     options: { echo, view },
+    priority: priorityOfTurn(turnMetadataOf(body)),
     toolPaths: tools.paths,
     schemaPaths: tools.schemaPaths,
     messagePlaces: [...instructions.map(() => INSTRUCTIONS), ...input.places],
