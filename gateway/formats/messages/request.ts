@@ -25,9 +25,12 @@ import {
   INSTRUCTIONS,
   type PrepareContext,
   type Prepared,
+  WHOLE_PROMPT,
 } from "../format.ts";
 import { catalogModel, refuseUntaken, requestBody } from "../request-body.ts";
+import { summaryRequest } from "../summary.ts";
 import { schemaText, toolOf } from "../tools.ts";
+import { CompactionEncoder, compactedReply, type SummaryWish, summaryWish } from "./compaction.ts";
 import { conversation, refuseSystemRole, systemMessage } from "./conversation.ts";
 import { type Asked, messageReply, type ThinkingDisplay } from "./reply.ts";
 import { countTokensBody, MESSAGES_UNTAKEN, type MessagesBody, messagesRequest, tool as toolSchema } from "./schema.ts";
@@ -45,12 +48,29 @@ export const messages: Format<Asked> = {
   repeatsCutStreams: true,
   prepare(value, context) {
     const { body, ...rest } = checkedBody(value, messagesRequest, context);
-    const { model } = rest.request;
-    return { model, stream: body.stream ?? false, options: { model, display: thinkingDisplay(body) }, ...rest };
+    const { model, messages } = rest.request;
+    const wish = summaryWish(body, messages);
+    const options = { model, display: thinkingDisplay(body), compacts: wish !== undefined };
+    return { model, stream: body.stream ?? false, options, ...(wish ? withSummaryRequest(rest, wish) : rest) };
   },
-  encoder: (head, asked) => new MessagesEncoder(head, asked),
-  reply: (head, completion, asked) => messageReply(head, asked, completion),
+  encoder: (head, asked) => {
+    const stream = new MessagesEncoder(head, asked);
+    return asked.compacts ? new CompactionEncoder(stream) : stream;
+  },
+  reply: (head, completion, asked) => (asked.compacts ? compactedReply : messageReply)(head, asked, completion),
 };
+
+/** Tools stay for a summary, too: they are part of the prefix that the engine has cached. */
+function withSummaryRequest({ request, messagePlaces = [], ...rest }: Asking, { instructions }: SummaryWish): Asking {
+  const { messages, tools } = request;
+  const asking = {
+    ...request,
+    messages: [...messages, summaryRequest(instructions)],
+    toolChoice: toolChoiceOf({ type: "none", name: undefined }, tools),
+    outputConstraint: undefined,
+  };
+  return { ...rest, request: asking, messagePlaces: [...messagePlaces, WHOLE_PROMPT] };
+}
 
 export const countTokens: CountFormat = {
   name: messages.name,
@@ -59,7 +79,9 @@ export const countTokens: CountFormat = {
   reply: (inputTokens) => ({ input_tokens: inputTokens }),
 };
 
-type CheckedBody = Pick<Prepared, "request" | "toolPaths" | "messagePlaces"> & { readonly body: MessagesBody };
+type Asking = Pick<Prepared, "request" | "toolPaths" | "messagePlaces">;
+
+type CheckedBody = Asking & { readonly body: MessagesBody };
 
 function checkedBody(
   value: unknown,

@@ -15,7 +15,7 @@ import {
   textPart,
   type UnreadableRule,
 } from "../parts.ts";
-import { summaryMessage, summaryRequest } from "./compaction.ts";
+import { summaryRequest, summaryText } from "../summary.ts";
 import {
   callItem,
   compactionItem,
@@ -155,7 +155,7 @@ class Conversation {
         [...path, "encrypted_content"],
         "it was not made by this service for your key, or was changed. Send the conversation itself instead.",
       );
-    this.#push(summaryMessage(summary));
+    this.#push({ role: Role.USER, parts: [textPart(summaryText(summary))] });
   }
 
   #output(item: JsonObject, path: FieldPath): void {
