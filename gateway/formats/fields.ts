@@ -135,6 +135,7 @@ export const EFFORTS = {
   high: ReasoningEffort.HIGH,
   xhigh: ReasoningEffort.HIGH,
   max: ReasoningEffort.HIGH,
+  ultra: ReasoningEffort.HIGH,
 } as const satisfies Readonly<Record<string, ReasoningEffort>>;
 
 export type Effort = keyof typeof EFFORTS;
@@ -145,7 +146,7 @@ export const effort = z.enum(Object.keys(EFFORTS) as Effort[]);
 export const reasoningEffort = effort
   .nullish()
   .describe(
-    "How much to reason: `none` switches reasoning off, `minimal` is `low`, and `xhigh` and `max` are `high`. Default: the model's own.",
+    "How much to reason: `none` switches reasoning off, `minimal` is `low`, and `xhigh`, `max` and `ultra` are `high`. Default: the model's own.",
   );
 
 export function reasoningOfEffort(word: Effort): Reasoning {

@@ -8,7 +8,7 @@ import {
 } from "../../proto/gen/svc/inference/v1/messages.ts";
 import type { FieldPath } from "../errors.ts";
 import { isJsonObject, jsonText } from "../json/json-text.ts";
-import { invalidSchema, wrongType } from "./field-error.ts";
+import { invalidSchema, invalidValue, wrongType } from "./field-error.ts";
 
 export const MAX_TOOLS = 512;
 
@@ -58,6 +58,16 @@ export function shownTools(tools: readonly Tool[], messages: readonly Message[])
 function namesDeclared({ kind }: Part): readonly string[] {
   if (kind?.$case === "toolDeclaration") return kind.value.names;
   return kind?.$case === "toolResult" ? kind.value.content.flatMap(namesDeclared) : [];
+}
+
+/**
+ * Returns whether `tool` repeats `known`, which has its name: agents declare tools twice by mistake. Throws `ApiError`
+ * for a different tool.
+ */
+export function isRepeated(known: Tool, tool: Tool, path: FieldPath): boolean {
+  const isSame = (["description", "parametersJsonSchema", "strict"] as const).every((key) => known[key] === tool[key]);
+  if (isSame) return true;
+  throw invalidValue([...path, "name"], "another tool of this name is declared, and differs.");
 }
 
 /** The words of chat and responses for a choice of tools. */

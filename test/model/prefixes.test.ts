@@ -4,8 +4,8 @@ import { keepMs, upToBreakpoint } from "../../engine/conversation/cache-breakpoi
 import type { Duration } from "../../proto/gen/google/protobuf/duration.ts";
 import { type Message, type Part, Role } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { assistant, call, part, reasoning, result, system, text, tool, user } from "../support/engine/canonical.ts";
-import { ask, missing, never, request, sharedBackend, startBackend } from "../support/engine/demo-engine.ts";
-import { digested, digestOf } from "./caches.test.ts";
+import { ask, digested, missing, never, request, sharedBackend, startBackend } from "../support/engine/demo-engine.ts";
+import { digestOf } from "../support/requests/prefix-digests.ts";
 
 const RULES = system("You are a terse assistant, and look things up. ".repeat(12));
 const TOOLS = [tool("look", "Looks something up.", { type: "object", properties: { what: { type: "string" } } })];

@@ -10,6 +10,7 @@ import {
   type Tool,
   ToolChoiceMode,
 } from "../../../proto/gen/svc/inference/v1/messages.ts";
+import { shownTools } from "../../conversation/declared-tools.ts";
 import { exampleValue, readSchema, type Schema } from "./example-value.ts";
 
 /*
@@ -47,8 +48,8 @@ function turn(request: GenerateRequest): Event[] {
   return text("This is the scripted engine. Ask for a file to be written to see a tool call.");
 }
 
-/** Returns the tool to call now, if any. */
-function chosenTool({ tools, toolChoice, messages }: GenerateRequest): Tool | undefined {
+function chosenTool({ tools: all, toolChoice, messages }: GenerateRequest): Tool | undefined {
+  const tools = shownTools(all, messages);
   if (toolChoice?.mode === ToolChoiceMode.NAMED) return tools.find((tool) => tool.name === toolChoice.name);
   if (toolChoice?.mode === ToolChoiceMode.NONE) return undefined;
   const suited = tools.find((tool) => WRITES.test(tool.name)) ?? tools.find((tool) => SHELLS.test(tool.name));

@@ -7,6 +7,7 @@ import {
 } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type Tool, type ToolChoice, ToolChoiceMode } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import type { CatalogModel } from "../../catalog.ts";
+import type { FieldPath } from "../../errors.ts";
 import { isJsonObject } from "../../json/json-text.ts";
 import { checked } from "../checked.ts";
 import { invalidValue, tooMany, unsupportedValue, wrongType } from "../field-error.ts";
@@ -22,7 +23,7 @@ import {
 } from "../fields.ts";
 import type { CanonicalRequest, Format, PrepareContext } from "../format.ts";
 import { catalogModel, refuseUntaken, requestBody } from "../request-body.ts";
-import { CHOICE_MODES, schemaText, toolOf } from "../tools.ts";
+import { CHOICE_MODES, isRepeated, schemaText, toolOf } from "../tools.ts";
 import { readMessages } from "./messages.ts";
 import { chatReply, type ReplyOptions } from "./reply.ts";
 import { CHAT_UNTAKEN, type ChatBody, chatRequest, chatToolChoice, ONLY_FUNCTIONS } from "./schema.ts";
@@ -55,21 +56,22 @@ export const chat: Format<ReplyOptions> = {
       includeUsage: body.stream_options?.include_usage ?? false,
       echoServiceTier: (body.service_tier ?? undefined) !== undefined,
     };
-    const request = canonicalRequest(body, model, context);
-    return { model: model.id, stream: body.stream ?? false, request, options };
+    return { model: model.id, stream: body.stream ?? false, options, ...readRequest(body, model, context) };
   },
   encoder: (head, options) => new ChatEncoder(head, options),
   reply: chatReply,
 };
 
-function canonicalRequest(body: ChatBody, model: CatalogModel, context: PrepareContext): CanonicalRequest {
+type ReadRequest = { readonly request: CanonicalRequest; readonly toolPaths: readonly FieldPath[] };
+
+function readRequest(body: ChatBody, model: CatalogModel, context: PrepareContext): ReadRequest {
   const options = body.prompt_cache_options ?? undefined;
   const limit = options?.prewarm ? 0 : (body.max_completion_tokens ?? body.max_tokens ?? undefined);
   const maxOutputTokens = limit === undefined ? undefined : Math.min(limit, model.contextWindow);
   const sampling = readSampling(body);
   const reasoning = readReasoning(body, maxOutputTokens);
-  const tools = readTools(body.tools);
-  return {
+  const { tools, toolPaths } = readTools(body.tools);
+  const request = {
     model: model.id,
     tools,
     toolChoice: readToolChoice(body.tool_choice, tools, body.parallel_tool_calls ?? true),
@@ -88,6 +90,7 @@ function canonicalRequest(body: ChatBody, model: CatalogModel, context: PrepareC
       unreadable: context.settings.unreadableContent,
     }),
   };
+  return { request, toolPaths };
 }
 
 const MAX_TOKEN_ID = 2 ** 32 - 1;
@@ -205,12 +208,24 @@ function isBudget(value: unknown): value is number {
   return Number.isSafeInteger(value) && Number(value) >= 1;
 }
 
-function readTools(tools: ChatBody["tools"]): readonly Tool[] {
-  return (tools ?? []).map((tool, index) => {
-    const { parameters, ...definition } = tool.function;
-    const breakpoint = cacheBreakpoint(tool.cache_control) ?? cacheBreakpoint(definition.cache_control);
-    return toolOf(definition, parameters, ["tools", index, "function", "parameters"], breakpoint);
-  });
+/** Reads the tools, each of which may be declared more than once. */
+function readTools(list: ChatBody["tools"]): {
+  readonly tools: readonly Tool[];
+  readonly toolPaths: readonly FieldPath[];
+} {
+  const tools = new Map<string, Tool>();
+  const toolPaths: FieldPath[] = [];
+  for (const [index, { function: source, cache_control }] of (list ?? []).entries()) {
+    const { parameters, ...definition } = source;
+    const path = ["tools", index];
+    const breakpoint = cacheBreakpoint(cache_control) ?? cacheBreakpoint(definition.cache_control);
+    const tool = toolOf(definition, parameters, [...path, "function", "parameters"], breakpoint);
+    const known = tools.get(tool.name);
+    if (known && isRepeated(known, tool, [...path, "function"])) continue;
+    tools.set(tool.name, tool);
+    toolPaths.push(path);
+  }
+  return { tools: [...tools.values()], toolPaths };
 }
 
 const PATH = ["tool_choice"];

@@ -265,7 +265,7 @@ const options = {
       effort: effort
         .nullish()
         .describe(
-          "How much to think. `none` switches thinking off, `minimal` is `low`, and `xhigh` and `max` are `high`.",
+          "How much to think. `none` switches thinking off, `minimal` is `low`, and `xhigh`, `max` and `ultra` are `high`.",
         ),
       format: outputFormat.nullish().describe("The form of the answer's text. Default: free text."),
     })

@@ -23,7 +23,7 @@ import type { Echo } from "./reply-schema.ts";
 import { compactedReply, foldedReply } from "./response-object.ts";
 import { checkBody, LOGPROBS, metadataOf, type ResponsesBody, SEALED_REASONING } from "./schema.ts";
 import { CompactionStream, ResponsesStream } from "./stream.ts";
-import { declaredTools, noCalls, toolChoice } from "./tools.ts";
+import { DeclaredTools, noCalls, toolChoice } from "./tools.ts";
 
 /** The Responses format, `POST /v1/responses`. It is stateless: every request brings its whole conversation. */
 export const responses: Format<Answering> = {
@@ -78,7 +78,8 @@ function prepared(body: ResponsesBody, context: PrepareContext, compacts: boolea
   const included = new Set(body.include ?? []);
   const sealReasoning = included.has(SEALED_REASONING);
   const parallel = body.parallel_tool_calls ?? true;
-  const tools = declaredTools(body.tools, context.settings.unsupportedTools);
+  const tools = new DeclaredTools(context.settings.unsupportedTools);
+  const toolsEcho = tools.add(body.tools ?? [], ["tools"]);
   const choice = toolChoice(body.tool_choice, tools, parallel);
   const format = textFormat(body.text?.format);
   const logprobs = included.has(LOGPROBS) || (body.top_logprobs ?? 0) > 0;
@@ -86,6 +87,7 @@ function prepared(body: ResponsesBody, context: PrepareContext, compacts: boolea
     sealer: context.sealer(model.id),
     acceptsImages: context.acceptsImages(model.id),
     unreadable: context.settings.unreadableContent,
+    unsupported: context.settings.unsupportedTools,
   };
   const instructions = body.instructions ? [{ role: Role.SYSTEM, parts: [textPart(body.instructions)] }] : [];
   const input = readInput(body.input, items, compacts);
@@ -113,13 +115,14 @@ function prepared(body: ResponsesBody, context: PrepareContext, compacts: boolea
     compacts: input.compacts,
     obfuscate: body.stream_options?.include_obfuscation ?? false,
   };
-  const echo = echoOf(body, model.id, { parallel, tools: repeatedTools(tools), format: format.echo });
+  const echo = echoOf(body, model.id, { parallel, tools: repeatedTools(tools, toolsEcho), format: format.echo });
   return {
     model: model.id,
     stream: body.stream ?? false,
     request,
     options: { echo, view },
     toolPaths: tools.paths,
+    schemaPaths: tools.schemaPaths,
     messagePlaces: [...instructions.map(() => INSTRUCTIONS), ...input.places],
   };
 }
@@ -150,7 +153,7 @@ function sampling(body: ResponsesBody, logprobs: boolean): Sampling {
 
 type Derived = { readonly parallel: boolean; readonly tools: Echo["tools"]; readonly format: Echo["text"]["format"] };
 
-function repeatedTools({ tools, echo }: ReturnType<typeof declaredTools>): Echo["tools"] {
+function repeatedTools({ tools }: DeclaredTools, echo: Echo["tools"]): Echo["tools"] {
   const units = tools.reduce(
     (sum, { name, description, parametersJsonSchema }) =>
       sum + name.length + description.length + parametersJsonSchema.length,

@@ -1,3 +1,4 @@
+import { shownTools } from "../../../engine/conversation/declared-tools.ts";
 import { OutputParser } from "../../../engine/output-parser/output-parser.ts";
 import {
   type Event,
@@ -20,7 +21,7 @@ function* written(request: GenerateRequest, pieces: readonly string[]): Generato
   const parser = new OutputParser({
     markers: HERMES_MARKERS,
     startsInReasoning: false,
-    toolNames: mayCall ? request.tools.map((tool) => tool.name) : [],
+    toolNames: mayCall ? shownTools(request.tools, request.messages).map((tool) => tool.name) : [],
     ...(request.toolChoice?.disableParallelCalls && { maxToolCalls: 1 }),
     stop: request.sampling?.stop ?? [],
     newCallId: () => `call_${calls++}`,

@@ -84,7 +84,6 @@ function sentGeneration(
   const cachedTokens = heldTokens ?? lastTurns.cachedTokens(salt, marks) ?? 0;
   const reading = ledger.sent({ tokens, cachedTokens: Math.min(tokens, cachedTokens), rank });
   const learn = (foundTokens: number) => {
-    reading.measured(foundTokens);
     lastTurns.answered(salt, marks, prompt.tokens.length, foundTokens);
     // The tokens of a begun answer may be cached, too.
     if (given.length === 0) followed?.answered(foundTokens, reading);
@@ -249,7 +248,7 @@ class Generation {
     const body = dialect.generateBody(request);
     const turn = () => turns.nextUnlessLeft(this.#request.tenant, this.#signal);
     const call = {
-      ...({ method: "POST", path: dialect.paths.generate, timeoutMs: silenceMs } as const),
+      ...{ path: dialect.paths.generate, timeoutMs: silenceMs },
       body: await toJsonBytes(body, turn),
       headers: dialect.generateHeaders?.(request),
       onSent: () => this.#life.tell(),
@@ -364,10 +363,7 @@ function biasBehind({ frequencyPenalty = 0, logitBias }: TokenSampling, tokens: 
   return bias;
 }
 
-/**
- * Creates the engine's id for the request. A retry may reach the engine while it still runs the first attempt, so that
- * their ids must differ.
- */
+/** Returns an id that differs from that of an earlier attempt, which the engine may still be running. */
 function engineRequestId({ requestId }: GenerateRequest): string | undefined {
   if (!/^[A-Za-z0-9_-]{1,64}$/.test(requestId)) return undefined;
   return `${requestId}-${randomBytes(4).toString("hex")}`;

@@ -5,6 +5,7 @@ import type {
   Sampling,
 } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { Role } from "../../../../proto/gen/svc/inference/v1/messages.ts";
+import { withDeclaredTools } from "../../../conversation/declared-tools.ts";
 import type { TurnRules } from "../../../conversation/turn-rules.ts";
 import type { ModelProfile } from "../../../profiles/profile.ts";
 import { planReasoning } from "../../request-plan.ts";
@@ -36,10 +37,11 @@ export function toChatPrompt(
   const { thinking } = profile;
   const { wanted, effort } = planReasoning(reasoning, thinking);
   const word = wanted ? effort?.reasoningEffort : undefined;
+  const head = toChatTools(tools, marks);
   return {
     model,
-    messages: toChatMessages(messages, { turns, callIds: profile.callIds, images, marks }),
-    tools: tools.length > 0 ? toChatTools(tools, marks) : undefined,
+    messages: toChatMessages(withDeclaredTools(messages, tools), { turns, callIds: profile.callIds, images, marks }),
+    tools: head.length > 0 ? head : undefined,
     templateKwargs: {
       // Sent explicitly: one engine reasons where the template alone would not.
       ...(wanted ? thinking?.on : thinking?.off),
@@ -72,10 +74,7 @@ export function toSampling(
   };
 }
 
-/**
- * Returns the session whose prefixes the engine should protect: one per tenant and affinity key; undefined without an
- * affinity key.
- */
+/** Returns the session whose prefixes the engine should protect: one per tenant and affinity key. */
 export function sessionId({ tenant, cache }: GenerateRequest): string | undefined {
   return cache?.affinityKey ? digest(tenant, cache.affinityKey) : undefined;
 }

@@ -297,6 +297,15 @@ describe("responses", () => {
       [call("c", { id: "fc_1", status: "completed", namespace: "fs" }), output("c")],
       'assistant call(c fs__read { "a":1}) | tool result(c fs__read "done")',
     ],
+    "the calls of custom tools are calls with one string": [
+      [
+        call("a"),
+        { type: "custom_tool_call", id: "ctc_1", call_id: "c", namespace: "g", name: "exec", input: 'a\n"b"' },
+        output("a"),
+        { type: "custom_tool_call_output", call_id: "c", output: [inputText("done")] },
+      ],
+      'assistant call(a read { "a":1}) call(c g__exec {"input": "a\\n\\"b\\""}) | tool result(a read "done") | tool result(c g__exec "done")',
+    ],
     "arguments that are not JSON are unchanged": [
       [call("c", { arguments: "{oops" }), output("c")],
       'assistant call(c read {oops) | tool result(c read "done")',

@@ -73,6 +73,7 @@ test.each<[Format, object]>([
     { reasoning: { effort: null, summary: null, context: "auto", mode: "standard" }, include: [], tools: [] },
   ],
   [responses, { text: {}, metadata: {}, client_metadata: { a: "x".repeat(16_383) }, prompt_cache_options: {} }],
+  [responses, { stream_options: { reasoning_summary_delivery: "sequential_cutoff" }, reasoning: { unknown: null } }],
   [responses, { prompt_cache_retention: "in_memory", safety_identifier: "s", user: "u", tool_choice: "auto" }],
 ])("$name: %j changes nothing", (format, fields) => {
   expect(requestOf(format, fields)).toEqual(requestOf(format));
@@ -196,6 +197,7 @@ const EFFORTS = {
     high: ReasoningEffort.HIGH,
     xhigh: ReasoningEffort.HIGH,
     max: ReasoningEffort.HIGH,
+    ultra: ReasoningEffort.HIGH,
   },
 };
 
@@ -302,7 +304,8 @@ test.each<[Format, object[], object[]]>([
     ],
     [strictRead, named("now")],
   ],
-  [responses, [1, 2].map(() => ({ type: "function", name: "twice" })), [named("twice"), named("twice")]],
+  [chat, [chatTool("twice"), chatTool("now"), chatTool("twice")], [named("twice"), named("now")]],
+  [responses, [1, 2].map(() => ({ type: "function", name: "twice" })), [named("twice")]],
   [
     responses,
     [
@@ -338,10 +341,7 @@ test("unsupported tools are left out if so configured", () => {
   const group = {
     type: "namespace",
     name: "g",
-    tools: [
-      { type: "custom", name: "c" },
-      { type: "function", name: "h" },
-    ],
+    tools: [{ type: "image_generation" }, { type: "function", name: "h" }],
   };
   const tools = [{ type: "web_search" }, { type: "function", name: "f" }, group];
   const names = (list: object[]) => requestOf(responses, { tools: list }, { unsupportedTools: "skip" }).tools;
@@ -386,6 +386,7 @@ const chatTools = { tools: [chatTool("a"), chatTool("b")] };
 const group = { type: "namespace", name: "fs", tools: [{ type: "function", name: "write" }] };
 const responseTools = { tools: [{ type: "function", name: "read" }, group] };
 const allowed = (mode: string) => ({ type: "allowed_tools", allowed_tools: { mode, tools: [chatTool("b")] } });
+const custom = { type: "custom", name: "exec" };
 const ofGroup = { type: "function", namespace: "fs", name: "write" };
 
 test.each<[Format, object, object]>([
@@ -400,6 +401,12 @@ test.each<[Format, object, object]>([
   [responses, { ...responseTools, tool_choice: "required" }, { mode: REQUIRED }],
   [responses, { ...responseTools, tool_choice: { type: "function", name: "read" } }, { mode: NAMED, name: "read" }],
   [responses, { ...responseTools, tool_choice: ofGroup }, { mode: NAMED, name: "fs__write" }],
+  [responses, { tools: [custom], tool_choice: custom }, { mode: NAMED, name: "exec" }],
+  [
+    responses,
+    { tools: [custom, group], tool_choice: { type: "allowed_tools", mode: "auto", tools: [ofGroup, custom] } },
+    { mode: AUTO, allowedNames: ["fs__write", "exec"] },
+  ],
   [
     responses,
     { ...responseTools, tool_choice: { type: "allowed_tools", mode: "auto", tools: [ofGroup] } },
