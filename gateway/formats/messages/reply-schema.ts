@@ -28,9 +28,17 @@ export type MessageUsage = Written<typeof finalUsage>;
 
 const stop = {
   stop_reason: z
-    .enum(["end_turn", "stop_sequence", "max_tokens", "model_context_window_exceeded", "tool_use", "refusal"])
+    .enum([
+      "end_turn",
+      "stop_sequence",
+      "max_tokens",
+      "model_context_window_exceeded",
+      "tool_use",
+      "refusal",
+      "compaction",
+    ])
     .describe(
-      "Why the answer ended: at its end, at a stop text, at `max_tokens`, at the end of the window, to have tools called, or filtered.",
+      "Why the answer ended: at its end, at a stop text, at `max_tokens`, at the end of the window, to have tools called, filtered, or as it is a summary.",
     ),
   stop_sequence: z.string().nullable().describe("The stop text that ended the answer; null where none did."),
 };
@@ -59,7 +67,19 @@ const toolUse = named("ReplyToolUse", "A block with a tool call.", {
   input: z.looseObject({}).meta({ description: "The arguments. Empty where a stream opens the block." }),
 });
 
-const block = z.discriminatedUnion("type", [text, thinking, toolUse]);
+const summary = {
+  content: z.string().nullable().describe("The summary; null where a stream opens the block."),
+  encrypted_content: z.null().describe("Always null."),
+};
+
+const compaction = named("ReplyCompaction", "The summary of a conversation, as the only block.", {
+  type: tag("compaction"),
+  ...summary,
+});
+
+export type ReplyCompaction = Written<typeof compaction>;
+
+const block = z.discriminatedUnion("type", [text, thinking, toolUse, compaction]);
 
 export type ReplyBlock = Written<typeof block>;
 
@@ -124,6 +144,7 @@ export const messageEvents = [
           type: tag("input_json_delta"),
           partial_json: z.string().describe("The piece; all pieces join to the JSON of `input`, none at all is `{}`."),
         }),
+        named("CompactionDelta", "The whole summary, once.", { type: tag("compaction_delta"), ...summary }),
       ])
       .meta({ description: "The piece." }),
   }),

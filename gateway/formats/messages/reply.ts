@@ -11,14 +11,23 @@ import type { MessageUsage, ReplyBlock, Stop } from "./reply-schema.ts";
 export type ThinkingDisplay = "shown" | "omitted" | "none";
 
 /** The parts of the request that a reply repeats or depends on. */
-export type Asked = { readonly model: string; readonly display: ThinkingDisplay };
+export type Asked = {
+  readonly model: string;
+  readonly display: ThinkingDisplay;
+  /** Whether the reply is a summary of the conversation. */
+  readonly compacts: boolean;
+};
 
 export function messageReply(head: Head, asked: Asked, completion: Completion): object {
   return Object.assign(messageHead(head, asked), {
     content: completion.blocks.flatMap((block) => replyBlocks(block, head, asked)),
     ...stopOf(completion.finished),
-    usage: Object.assign(usageOf(completion.finished.usage), { service_tier: "standard" }),
+    usage: usageWithTier(completion.finished.usage),
   });
+}
+
+export function usageWithTier(usage: Usage | undefined) {
+  return Object.assign(usageOf(usage), { service_tier: "standard" });
 }
 
 export function messageHead(head: Head, asked: Asked) {

@@ -5,6 +5,7 @@ import { errorBodyB } from "../error-envelope.ts";
 import type { Head, StreamEncoder } from "../format.ts";
 import { filled, frame, HOLE, type OpenFrame, openFrame } from "../sse.ts";
 import { type Asked, messageHead, signatureOf, stopOf, usageOf } from "./reply.ts";
+import type { ReplyCompaction, Stop } from "./reply-schema.ts";
 
 /* Text and thinking open with their first piece, as some clients reject an empty block. */
 type State =
@@ -59,6 +60,19 @@ export class MessagesEncoder implements StreamEncoder {
     if (this.#state.at === "end") return "";
     this.#state = { at: "end" };
     return event(errorBodyB(error, this.#head.requestId));
+  }
+
+  /** Writes a block at once, and the end of the stream. */
+  whole(block: ReplyCompaction, stop: Stop, { usage }: Finished): string {
+    const { type, ...value } = block;
+    const index = this.#index++;
+    this.#state = { at: "end" };
+    return (
+      event({ type: "content_block_start", index, content_block: { type, content: null, encrypted_content: null } }) +
+      event({ type: "content_block_delta", index, delta: { type: `${type}_delta`, ...value } }) +
+      event({ type: "content_block_stop", index }) +
+      this.#end(stop, usage)
+    );
   }
 
   keepAlive(): string {
@@ -139,10 +153,11 @@ export class MessagesEncoder implements StreamEncoder {
 
   #finish(finished: Finished): string {
     this.#state = { at: "end" };
-    return (
-      event({ type: "message_delta", delta: stopOf(finished), usage: usageOf(finished.usage) }) +
-      event({ type: "message_stop" })
-    );
+    return this.#end(stopOf(finished), finished.usage);
+  }
+
+  #end(delta: Stop, usage: Finished["usage"]): string {
+    return event({ type: "message_delta", delta, usage: usageOf(usage) }) + event({ type: "message_stop" });
   }
 }
 

@@ -3,7 +3,7 @@ import { ApiError, type ErrorCode, engineLost } from "../../../../gateway/errors
 import { chat } from "../../../../gateway/formats/chat/request.ts";
 import { CompletionFold, shownCallId } from "../../../../gateway/formats/completion.ts";
 import type { Format } from "../../../../gateway/formats/format.ts";
-import { messages } from "../../../../gateway/formats/messages/request.ts";
+import { countTokens, messages } from "../../../../gateway/formats/messages/request.ts";
 import { compaction, responses } from "../../../../gateway/formats/responses/request.ts";
 import { type Event, type Finished, FinishReason } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { Role, ToolChoiceMode } from "../../../../proto/gen/svc/inference/v1/messages.ts";
@@ -18,7 +18,7 @@ import {
   toolCallStart,
 } from "../../../support/events/events.ts";
 import { valueAt } from "../../../support/http/value-at.ts";
-import { head, prepare, requestOf, sealer } from "./fixture.ts";
+import { contextOf, head, prepare, requestOf, sealer } from "./fixture.ts";
 
 /* What a request asks for changes its answer. The golden transcripts have answers of every form as a whole. */
 
@@ -349,6 +349,82 @@ describe("a call has an id in the format's own form, whatever the engine created
       expect(shownCallId("toolu_", `${minted}1`, head)).not.toBe(shown);
     },
   );
+});
+
+describe("compaction of messages", () => {
+  const turns = [
+    { role: "user", content: "Fix it." },
+    { role: "assistant", content: "Done." },
+  ];
+  const edit = (trigger: number | undefined, more: object = {}) => ({
+    context_management: {
+      edits: [
+        {
+          ...{ type: "compact_20260112", pause_after_compaction: true, ...more },
+          trigger: trigger === undefined ? undefined : { type: "input_tokens", value: trigger },
+        },
+      ],
+    },
+  });
+  const summarised = (fields: object) =>
+    requestOf(messages, { messages: turns, ...fields }).messages.length > turns.length;
+  const summarize = { compaction: { type: "summarize" } };
+
+  test.each<[object, boolean]>([
+    [{}, false],
+    [summarize, true],
+    [{ ...summarize, context_management: { edits: [] } }, true],
+    [edit(undefined), false],
+    [edit(3), true],
+    [edit(4), false],
+    [edit(3, { pause_after_compaction: false }), false],
+    [{ context_management: { edits: [{ type: "clear_thinking_20251015" }] } }, false],
+    [{ context_management: "other" }, false],
+  ])("%j asks for a summary: %s", (fields, expected) => {
+    expect(summarised(fields)).toBe(expected);
+  });
+
+  test("the request keeps prefix and tools, and asks for a summary without calls and without a form", () => {
+    const fields = { messages: turns, tools: [{ name: "read", input_schema: {} }] };
+    const form = { output_config: { format: { type: "json_schema", schema: { type: "object" } } } };
+    const plain = requestOf(messages, fields);
+    const request = requestOf(messages, { ...fields, ...form, ...summarize, tool_choice: { type: "any" } });
+    expect(request.messages.slice(0, -1)).toEqual(plain.messages);
+    expect([request.tools, request.toolChoice?.mode]).toEqual([plain.tools, ToolChoiceMode.NONE]);
+    expect(request.outputConstraint).toBeUndefined();
+  });
+
+  test.each([" ", null, undefined, "In one word."])("the instructions %j are those of the summary", (instructions) => {
+    const compaction = { type: "summarize", instructions };
+    const last = requestOf(messages, { messages: turns, compaction }).messages.at(-1)?.parts[0]?.kind;
+    const own = requestOf(messages, { messages: turns, ...summarize }).messages.at(-1)?.parts[0]?.kind;
+    expect(last).toEqual(instructions?.trim() ? { $case: "text", value: { text: instructions } } : own);
+  });
+
+  test("the reply is one block, folded as streamed, without reasoning", () => {
+    const events = answer(...reasoning("Hm."), textStart(1), delta(1, " Half"), delta(1, " done. "), blockEnd(1));
+    const block = { type: "compaction", content: "Half done.", encrypted_content: null };
+    const stop = { stop_reason: "compaction", stop_sequence: null };
+    expect(reply(messages, events, summarize)).toMatchObject({ content: [block], ...stop });
+    expect(stream(messages, events, summarize)).toMatchObject([
+      { type: "message_start" },
+      { type: "content_block_start", index: 0, content_block: { ...block, content: null } },
+      { type: "content_block_delta", index: 0, delta: { ...block, type: "compaction_delta" } },
+      { type: "content_block_stop", index: 0 },
+      { type: "message_delta", delta: stop },
+      { type: "message_stop" },
+    ]);
+  });
+
+  test("an answer without text is a failure", () => {
+    expect(() => reply(messages, answer(...reasoning("Hm.")), summarize)).toThrow("no summary");
+    expect(stream(messages, answer(), summarize)).toMatchObject([{}, { type: "error" }]);
+  });
+
+  test("a count is that of the conversation as sent", () => {
+    const body = { model: "svc-qwen", messages: turns };
+    expect(countTokens.prepare({ ...body, ...summarize }, contextOf())).toEqual(countTokens.prepare(body, contextOf()));
+  });
 });
 
 describe("compaction", () => {
