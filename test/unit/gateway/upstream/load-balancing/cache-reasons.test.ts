@@ -59,7 +59,7 @@ class Gateway {
 
   /**
    * Plays steps: `A head u1 a1 u2: 0 moved lost=2` is a prompt on an endpoint, the messages that its engine reports as
-   * cached, and what is to be said of it, with tokens in thousands; `other@A` is one of another session; `+6` are
+   * cached, and its expected note, with tokens in thousands; `other@A` is one of another session; `+6` are
    * minutes; `A=2` is the start of an endpoint, and `A=` its loss.
    */
   play(story: string): void {
