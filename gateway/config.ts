@@ -177,7 +177,7 @@ const gatewayKeys = z.strictObject({
           unsupportedTools: z
             .enum(["reject", "skip"])
             .default("reject")
-            .describe("How hosted tools in Responses are handled: refused with 400, or omitted."),
+            .describe("How hosted tools in Responses, and their items, are handled: refused with 400, or omitted."),
         })
         .prefault({})
         .describe("Tolerances of the Responses format."),

@@ -245,7 +245,8 @@ function object({ shape, catchall }: z.core.$ZodObjectDef): Check {
       const found = check(value[key]);
       if (found) return within(key, found);
     }
-    const extra = isClosed ? Object.keys(value).find((key) => !Object.hasOwn(shape, key)) : undefined;
+    const isExtra = (key: string) => !Object.hasOwn(shape, key) && !isAbsent(value[key]);
+    const extra = isClosed ? Object.keys(value).find(isExtra) : undefined;
     return extra === undefined ? undefined : fault((path) => unknownParameter(extra, path));
   };
 }

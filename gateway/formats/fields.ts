@@ -89,6 +89,11 @@ export const imageUrl = z
   .string()
   .describe("A URL of the form `data:<type>;base64,<data>`: PNG, JPEG, GIF or WebP. Others are never fetched.");
 
+export const imageDetail = z
+  .enum(["auto", "low", "high", "original"])
+  .nullish()
+  .describe("How finely to look; `original` is `high`. Default: `auto`.");
+
 export const schemaName = z
   .string()
   .regex(/^[A-Za-z0-9_-]{1,64}$/, "expected 1 to 64 characters out of letters, digits, '_' and '-'.")
@@ -130,6 +135,7 @@ export const EFFORTS = {
   high: ReasoningEffort.HIGH,
   xhigh: ReasoningEffort.HIGH,
   max: ReasoningEffort.HIGH,
+  ultra: ReasoningEffort.HIGH,
 } as const satisfies Readonly<Record<string, ReasoningEffort>>;
 
 export type Effort = keyof typeof EFFORTS;
@@ -140,7 +146,7 @@ export const effort = z.enum(Object.keys(EFFORTS) as Effort[]);
 export const reasoningEffort = effort
   .nullish()
   .describe(
-    "How much to reason: `none` switches reasoning off, `minimal` is `low`, and `xhigh` and `max` are `high`. Default: the model's own.",
+    "How much to reason: `none` switches reasoning off, `minimal` is `low`, and `xhigh`, `max` and `ultra` are `high`. Default: the model's own.",
   );
 
 export function reasoningOfEffort(word: Effort): Reasoning {
@@ -157,6 +163,42 @@ export const promptCacheKey = optional(
 export function cacheTtl(name: string): Duration | undefined {
   const seconds = TTL_SECONDS.get(name);
   return seconds === undefined ? undefined : { seconds, nanos: 0 };
+}
+
+/** The lifetimes of chat and responses, in seconds. */
+const OPTION_TTLS = { "30m": 1_800, "12h": 43_200 } as const;
+
+const optionTtl = z.enum(Object.keys(OPTION_TTLS) as (keyof typeof OPTION_TTLS)[]).nullish();
+
+export const promptCacheBreakpoint = named("PromptCacheBreakpoint", "The end of a reusable beginning of the prompt.", {
+  mode: withoutEffect("The format's own word, `explicit`."),
+  ttl: optionTtl.describe("How long the beginning is worth keeping. Default: `ttl` of `prompt_cache_options`."),
+})
+  .nullish()
+  .describe("A mark that a reusable beginning of the prompt ends with this part.");
+
+/** The fields of `prompt_cache_options` in chat and responses. */
+export const promptCacheOptions = {
+  ttl: optionTtl.describe("How long the prompt is worth keeping. It is a hint. Default: the node's own time."),
+  prewarm: flag.describe("Whether the prompt is read into the cache without an answer. Default: `false`."),
+  mode: withoutEffect("Accepted without effect: the beginning of every prompt is cached."),
+} as const;
+
+export const promptCacheRetention = unchecked(z.string().nullish()).describe(
+  "`24h` keeps the prompt for that long where `prompt_cache_options` says no time, as a hint; any other value is the default.",
+);
+
+type CacheOptions = { readonly ttl?: keyof typeof OPTION_TTLS | null | undefined } | null | undefined;
+
+/** Returns how long a prompt of chat or responses is to be kept; undefined for the node's own time. */
+export function promptCacheTtl(options: CacheOptions, retention: unknown): Duration | undefined {
+  if (options?.ttl) return { seconds: OPTION_TTLS[options.ttl], nanos: 0 };
+  return retention === "24h" ? cacheTtl(retention) : undefined;
+}
+
+/** Returns the mark of a checked `prompt_cache_breakpoint`, if any. */
+export function partBreakpoint(mark: CacheOptions): CacheBreakpoint | undefined {
+  return mark ? { ttl: promptCacheTtl(mark, undefined) } : undefined;
 }
 
 /**

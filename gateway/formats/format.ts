@@ -47,7 +47,7 @@ export type FormatSettings = {
   readonly unreadableContent: UnreadableRule;
   /** Whether Format B refuses messages of the role `system`, or accepts them as system text at their position. */
   readonly systemRole: "reject" | "merge";
-  /** Whether hosted tools of the Responses format are refused, or left out. */
+  /** Whether hosted tools of the Responses format and their items are refused, or left out. */
   readonly unsupportedTools: "reject" | "skip";
 };
 
@@ -66,6 +66,8 @@ export type Head = {
 export type Places = {
   /** The paths in the body of the engine's tools, in their order. Default: `tools[i]`. */
   readonly toolPaths?: readonly FieldPath[];
+  /** The paths of their schemas. Default: `FieldsAtFault.toolSchema` inside of each tool. */
+  readonly schemaPaths?: readonly FieldPath[];
   /** The body's message of each canonical message, `INSTRUCTIONS` or `WHOLE_PROMPT`. Default: the same number. */
   readonly messagePlaces?: readonly number[];
 };
@@ -76,6 +78,8 @@ export type Prepared<Options extends object = object> = Places & {
   readonly stream: boolean;
   readonly request: CanonicalRequest;
   readonly options: Options;
+  /** The contract's priority by hints in the body, 0 or below. Default: 0. */
+  readonly priority?: number;
 };
 
 /** The place of a canonical message that came from the instructions field, beside the prompt. */
@@ -89,9 +93,14 @@ export type PreparedCount = Places & {
 };
 
 /** Returns the count of all that engines render of the prompt, so that it equals the answer's input tokens. */
-export function countOf({ request, toolPaths, messagePlaces }: Pick<Prepared, "request"> & Places): PreparedCount {
+export function countOf({ request, ...prepared }: Pick<Prepared, "request"> & Places): PreparedCount {
   const { model, messages, tools, toolChoice, reasoning } = request;
-  const places = { ...(toolPaths && { toolPaths }), ...(messagePlaces && { messagePlaces }) };
+  const { toolPaths, schemaPaths, messagePlaces } = prepared;
+  const places = {
+    ...(toolPaths && { toolPaths }),
+    ...(schemaPaths && { schemaPaths }),
+    ...(messagePlaces && { messagePlaces }),
+  };
   return { model, request: { model, messages, tools, toolChoice, reasoning }, ...places };
 }
 

@@ -32,7 +32,7 @@ function offer(usable: readonly string[]): string {
   return `Your key can use: ${usable.slice(0, MAX_NAMED).join(", ")}${more}.`;
 }
 
-type Neutral = string | number | boolean | readonly never[];
+type Neutral = string | number | boolean | readonly never[] | Readonly<Record<string, string>>;
 
 /** A top-level field that does not reach the request, but is checked and documented; unlisted ones are ignored. */
 export type UntakenField = {

@@ -1,8 +1,14 @@
 import * as z from "zod";
-import { type CacheBreakpoint, type Tool, ToolChoiceMode } from "../../proto/gen/svc/inference/v1/messages.ts";
+import {
+  type CacheBreakpoint,
+  type Message,
+  type Part,
+  type Tool,
+  ToolChoiceMode,
+} from "../../proto/gen/svc/inference/v1/messages.ts";
 import type { FieldPath } from "../errors.ts";
 import { isJsonObject, jsonText } from "../json/json-text.ts";
-import { invalidSchema, wrongType } from "./field-error.ts";
+import { invalidSchema, invalidValue, wrongType } from "./field-error.ts";
 
 export const MAX_TOOLS = 512;
 
@@ -30,7 +36,36 @@ export function toolOf(
   const isStrict = strict ?? false;
   const parametersJsonSchema =
     schema === undefined || schema === null ? EMPTY_PARAMETERS : schemaText(schema, path, "function", isStrict);
-  return { name, description: description ?? "", parametersJsonSchema, strict: isStrict, cacheBreakpoint };
+  return {
+    name,
+    description: description ?? "",
+    parametersJsonSchema,
+    strict: isStrict,
+    deferred: false,
+    cacheBreakpoint,
+  };
+}
+
+/** Returns the tools that the model reads: of the deferred ones only those that a message declares. */
+export function shownTools(tools: readonly Tool[], messages: readonly Message[]): readonly Tool[] {
+  if (!tools.some(({ deferred }) => deferred)) return tools;
+  const declared = new Set(messages.flatMap(({ parts }) => parts.flatMap(namesDeclared)));
+  return tools.filter(({ name, deferred }) => !deferred || declared.has(name));
+}
+
+function namesDeclared({ kind }: Part): readonly string[] {
+  if (kind?.$case === "toolDeclaration") return kind.value.names;
+  return kind?.$case === "toolResult" ? kind.value.content.flatMap(namesDeclared) : [];
+}
+
+/**
+ * Returns whether `tool` repeats `known`, which has its name: agents declare tools twice by mistake. Throws `ApiError`
+ * for a different tool.
+ */
+export function isRepeated(known: Tool, tool: Tool, path: FieldPath): boolean {
+  const isSame = (["description", "parametersJsonSchema", "strict"] as const).every((key) => known[key] === tool[key]);
+  if (isSame) return true;
+  throw invalidValue([...path, "name"], "another tool of this name is declared, and differs.");
 }
 
 /** The words of chat and responses for a choice of tools. */

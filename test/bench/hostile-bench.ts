@@ -1,5 +1,4 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { setPriority, tmpdir } from "node:os";
+import { setPriority } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { bodyFor } from "../support/http/answer-check.ts";
@@ -9,8 +8,8 @@ import type { HostileTally, Hostility } from "../support/processes/hostile-calle
 import { createKey } from "../support/processes/key-command.ts";
 import { memoryOf } from "../support/processes/processes-with.ts";
 import type { Attack } from "./processes/hostile-process.ts";
-import { DEMONSTRATION, type NodeFleet, startChild, startNodeFleet } from "./processes/programs.ts";
-import { type BenchResult, cpuMs, percentile, type Row } from "./report.ts";
+import { type NodeFleet, startChild, startNodeFleet } from "./processes/programs.ts";
+import { type BenchResult, cpuMs, inFolder, percentile, type Row } from "./report.ts";
 import type { BenchSettings } from "./settings.ts";
 
 const NODES = 3;
@@ -58,11 +57,14 @@ type RunningAttack = {
   readonly stop: () => Promise<HostileTally>;
 };
 
-export async function hostileBench({ seconds, quick }: BenchSettings): Promise<BenchResult> {
-  const folder = await mkdtemp(join(tmpdir(), "svc-bench-hostile-"));
+export function hostileBench(settings: BenchSettings): Promise<BenchResult> {
+  return inFolder("hostile", (folder) => measured(settings, folder));
+}
+
+async function measured({ seconds, quick }: BenchSettings, folder: string): Promise<BenchResult> {
   const lengthMs = seconds * LENGTH_FACTOR * 1_000;
   const hostility = quick ? { ...HOSTILITY, bodies: 8, connections: 200 } : HOSTILITY;
-  const fleet = await startNodeFleet({ nodes: NODES, backend: DEMONSTRATION }, folder);
+  const fleet = await startNodeFleet(NODES, folder);
   try {
     const keys = await honestKeys(join(folder, "gateway", "keys", "keys.json"));
     await stretch(fleet, keys, WARM_UP_MS, undefined, folder);
@@ -100,7 +102,6 @@ export async function hostileBench({ seconds, quick }: BenchSettings): Promise<B
     };
   } finally {
     await fleet.stop();
-    await rm(folder, { recursive: true, force: true });
   }
 }
 

@@ -1,27 +1,19 @@
 import { mkdir, writeFile } from "node:fs/promises";
+import { cpus, loadavg } from "node:os";
 import { dirname, resolve } from "node:path";
 import { Command, CommanderError, InvalidArgumentError, Option } from "commander";
 import { programVersion } from "../../deploy/runtime/files/project-folder.ts";
-import { fleetBench } from "./fleet-bench.ts";
 import { hostileBench } from "./hostile-bench.ts";
 import { llamaBench } from "./llama-bench.ts";
 import { replayBench } from "./replay/replay-bench.ts";
-import { type BenchResult, loadAverage, type Measured, machineFacts, resultText } from "./report.ts";
+import { type BenchResult, type Measured, resultText } from "./report.ts";
 import { scaleBench } from "./scale/scale-bench.ts";
 import { schemasBench } from "./schemas/schemas-bench.ts";
-import {
-  ALL_REPLAY_POLICIES,
-  type BenchSettings,
-  parseScale,
-  QUICK_SCALE,
-  type ScaleSettings,
-  WHOLE_SCALE,
-} from "./settings.ts";
+import { ALL_REPLAY_POLICIES, type BenchSettings, QUICK_SCALE, type ScaleSettings, WHOLE_SCALE } from "./settings.ts";
 import { CELL_NAMES, STAND_TARGETS, standBench } from "./stand/stand-bench.ts";
 
 const BENCHES: Readonly<Record<string, (settings: BenchSettings) => Promise<BenchResult>>> = {
   replay: replayBench,
-  fleet: fleetBench,
   hostile: hostileBench,
   scale: scaleBench,
   schemas: schemasBench,
@@ -30,6 +22,8 @@ const BENCHES: Readonly<Record<string, (settings: BenchSettings) => Promise<Benc
 };
 
 const NAMES: readonly string[] = Object.keys(BENCHES);
+/** As many as there are addresses of endpoints. */
+const MOST_ENDPOINTS = 62_500;
 
 type Options = Omit<BenchSettings, "repetitions" | "scale"> & {
   readonly json?: string;
@@ -49,21 +43,18 @@ async function runAll(names: readonly string[], options: Options): Promise<void>
   };
   const results: Measured[] = [];
   for (const name of names) {
-    const loadBefore = loadAverage();
+    const [loadBefore = Number.NaN] = loadavg();
     const result = await BENCHES[name]?.(settings);
     if (!result) continue;
-    const measured = { ...result, name, loadBefore, loadAfter: loadAverage() };
+    const measured = { ...result, name, loadBefore, loadAfter: loadavg()[0] ?? Number.NaN };
     console.log(resultText(measured));
     results.push(measured);
   }
   const file = options.json ?? `bench-results/${startedAt.replaceAll(":", "-")}.json`;
-  await writeResults(file, { startedAt, ...machineFacts(), ...settings }, results);
-  console.log(`\nWritten to ${file}`);
-}
-
-async function writeResults(file: string, facts: object, benches: readonly Measured[]): Promise<void> {
+  const machine = { node: process.version, cpus: cpus().length, cpuModel: cpus()[0]?.model ?? "unknown" };
   await mkdir(dirname(resolve(file)), { recursive: true });
-  await writeFile(file, `${JSON.stringify({ ...facts, benches }, null, 2)}\n`);
+  await writeFile(file, `${JSON.stringify({ startedAt, ...machine, ...settings, benches: results }, null, 2)}\n`);
+  console.log(`\nWritten to ${file}`);
 }
 
 function benchName(name: string, before: readonly string[] = []): readonly string[] {
@@ -89,11 +80,15 @@ function namesOf(what: string, known: readonly string[]): (value: string) => rea
   };
 }
 
+/** Parses sizes such as `endpoints=100,streams=500` over the whole scale. */
 function scale(value: string): ScaleSettings {
-  const sizes = parseScale(value);
-  if (!sizes)
-    throw new InvalidArgumentError("Sizes such as endpoints=100,keys=1000,streams=500,gateways=2 are expected.");
-  return sizes;
+  const pairs = value.split(",").map((part) => part.split("="));
+  const sizes = Object.fromEntries(pairs.map(([name = "", size]): [string, number] => [name, Number(size)]));
+  const areSizes = Object.entries(sizes).every(
+    ([name, size]) => Object.hasOwn(WHOLE_SCALE, name) && Number.isSafeInteger(size) && size >= 1,
+  );
+  if (areSizes && !(Number(sizes.endpoints) > MOST_ENDPOINTS)) return { ...WHOLE_SCALE, ...sizes };
+  throw new InvalidArgumentError("Sizes such as endpoints=100,keys=1000,streams=500,gateways=2 are expected.");
 }
 
 async function main(): Promise<number> {
@@ -114,7 +109,10 @@ async function main(): Promise<number> {
     .option("--page <file>", "the page that the stand writes")
     .option("--data <folder>", "public data that a bench reads: for `schemas` a folder with checkouts")
     .option("--vllm <url>", "a vLLM with the demonstration weights, whose answers `schemas` judges as well")
-    .option("--trace <file>", "what replay replays; default: some sessions that lie beside it")
+    .option(
+      "--trace <file>",
+      "what replay replays, sessions or one of Mooncake's traces; default: some sessions that lie beside it",
+    )
     .option("--nodes <n>", "nodes of the replay", positive, 8)
     .option("--ranks <n>", "data-parallel ranks of each node of the replay, of which it picks one", positive, 1)
     .option("--host-tokens <n>", "host memory behind each cache of the replay, in tokens", Number, 0)

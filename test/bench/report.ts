@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
-import { cpus, loadavg, tmpdir } from "node:os";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 /** A row of a result, with unrounded numbers; NaN for missing measurements. */
@@ -70,17 +70,13 @@ export async function interleave<T extends { readonly name: string }, M>(
 
 const TICK_MS = 10;
 
-/** Returns the user and system time of all threads, in milliseconds, from a text of `/proc/<pid>/stat`. */
-export function parseProcessStat(stat: string): number {
+/** Returns the CPU time of a process in milliseconds, in steps of 10. Throws if there is no such process. */
+export function cpuMs(pid: number): number {
+  const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
   // The program's name is in parentheses and may contain spaces and parentheses.
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   // Fields 14 and 15 in proc(5), without the two before the closing parenthesis.
   return (Number(fields[11]) + Number(fields[12])) * TICK_MS;
-}
-
-/** Returns the CPU time of a process in milliseconds, in steps of 10. Throws if there is no such process. */
-export function cpuMs(pid: number): number {
-  return parseProcessStat(readFileSync(`/proc/${pid}/stat`, "utf8"));
 }
 
 /** Formats rows as aligned text: words left, numbers right, a dash for missing measurements. */
@@ -115,14 +111,6 @@ export type Measured = BenchResult & {
   readonly loadBefore: number;
   readonly loadAfter: number;
 };
-
-export function machineFacts() {
-  return { node: process.version, cpus: cpus().length, cpuModel: cpus()[0]?.model ?? "unknown" };
-}
-
-export function loadAverage(): number {
-  return loadavg()[0] ?? Number.NaN;
-}
 
 export function resultText(result: Measured): string {
   const load = `Load average ${result.loadBefore.toFixed(1)} before, ${result.loadAfter.toFixed(1)} after.`;

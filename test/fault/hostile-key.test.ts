@@ -6,7 +6,7 @@ import { attack } from "../support/processes/hostile-caller.ts";
 
 /* One key that tries to block the service, beside ordinary callers. */
 
-const ATTACK_MS = size(15_000, 300_000);
+const ATTACK_MS = size(8_000, 300_000);
 const HONEST = size(6, 20);
 const HOSTILITY = {
   schemas: size(8, 16),

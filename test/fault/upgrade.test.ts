@@ -37,8 +37,6 @@ describe.skipIf(NO_EARLIER_RELEASE !== "")(`together with the previous release${
   const of = (whose: Whose) => (whose === "earlier" ? release : undefined);
 
   test.each<readonly [gateway: Whose, lost: Whose, stays: Whose]>([
-    ["earlier", "present", "present"],
-    ["present", "earlier", "earlier"],
     // The fleet during an upgrade of the nodes, and during a rollback.
     ["present", "earlier", "present"],
     ["earlier", "present", "earlier"],

@@ -6,7 +6,9 @@ import { CompletionFold } from "../../gateway/formats/completion.ts";
 import type { Format } from "../../gateway/formats/format.ts";
 import { messages } from "../../gateway/formats/messages/request.ts";
 import { responses } from "../../gateway/formats/responses/request.ts";
+import { FinishReason } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { CONTEXT, HEAD } from "../support/events/encoding-context.ts";
+import { blockEnd, delta, finished, started, toolCallStart } from "../support/events/events.ts";
 import { TRANSCRIPTS, transcriptEvents } from "../support/events/transcripts.ts";
 
 /*
@@ -47,6 +49,30 @@ describe.each(TRANSCRIPTS)("transcript %s", (scenario) => {
     const reply = format.reply(HEAD, fold.result(), format.prepare(body, CONTEXT).options);
     const text = `${JSON.stringify(reply, undefined, 2)}\n`;
     await expect(text).toMatchFileSnapshot(join(FOLDER, scenario, `${format.name}.json`));
+  });
+});
+
+describe("calls of custom tools", () => {
+  const tools = [{ type: "namespace", name: "functions", tools: [{ type: "custom", name: "exec" }] }];
+  const body = { model: "svc-qwen", input: "hi", tools };
+  const pieces = ['{"inp', 'ut": "text(\\"h', "\\u00", 'e9\\")\\', 'nexit"', "}"];
+  const events = [
+    ...[started(), toolCallStart(0, "functions__exec"), ...pieces.map((piece) => delta(0, piece)), blockEnd(0)],
+    ...[toolCallStart(1, "read"), delta(1, "{}"), blockEnd(1), finished(FinishReason.TOOL_CALLS)],
+  ];
+
+  test("stream as responses", async () => {
+    const encoder = responses.encoder(HEAD, responses.prepare({ ...body, stream: true }, CONTEXT).options);
+    const text = events.map((event) => encoder.next(event)).join("");
+    await expect(text).toMatchFileSnapshot(join(import.meta.dirname, "custom-calls", "responses.sse"));
+  });
+
+  test("fold to responses", async () => {
+    const fold = new CompletionFold();
+    for (const event of events) fold.next(event);
+    const reply = responses.reply(HEAD, fold.result(), responses.prepare(body, CONTEXT).options);
+    const text = `${JSON.stringify(reply, undefined, 2)}\n`;
+    await expect(text).toMatchFileSnapshot(join(import.meta.dirname, "custom-calls", "responses.json"));
   });
 });
 

@@ -1,15 +1,15 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { becomes } from "../support/becomes.ts";
+import { endKindsOf, mostTokens, openStreams } from "../support/processes/open-streams.ts";
 import { processesWith } from "../support/processes/processes-with.ts";
 import {
-  ask,
-  endOfStream,
+  answers,
   gatewayProcess,
   isLive,
-  openStream,
+  type Service,
+  startService,
   startSimulated,
-} from "../support/processes/simulated-service.ts";
-import { type Service, startService } from "../support/processes/start-service.ts";
+} from "../support/processes/start-service.ts";
 
 /* An uncaught error in a process. */
 
@@ -53,29 +53,29 @@ describe.runIf(process.platform === "linux")("an uncaught error", () => {
     "in a gateway ($signal): it finishes its streams, ends with 1 and is replaced",
     async ({ signal, said }) => {
       const heard = newlySaid();
-      const stream = await openStream(service, 60);
+      const streams = await openStreams(service, 3, { fields: mostTokens(60) });
       process.kill(gatewayProcess(service), signal);
-      expect(await endOfStream(stream)).toBe("complete");
+      expect(await endKindsOf(streams)).toEqual(Array(3).fill("complete"));
       await becomes(async () => heard().includes("the gateway ended (exit code 1)"), "it has ended");
       const { at, ...line } = crashLine(heard());
       expect(line).toMatchObject({ level: 60, ...said });
       expect(at).toContainEqual(expect.stringMatching(/^at /));
       expect(service.said()).not.toContain(CANARY);
       await becomes(() => isLive(service), "it is there again");
-      expect((await ask(service, { max_tokens: 1 })).status).toBe(200);
+      expect(await answers(service)).toBe(true);
     },
   );
 
   test("in an engine: it finishes its generations, ends with 1 and is replaced", async () => {
     const heard = newlySaid();
-    const stream = await openStream(service, 60);
+    const streams = await openStreams(service, 3, { fields: mostTokens(60) });
     const [engine = 0] = processesWith(`${service.stateDir}/engine-1.yaml`);
     process.kill(engine, "SIGUSR2");
-    expect(await endOfStream(stream)).toBe("complete");
+    expect(await endKindsOf(streams)).toEqual(Array(3).fill("complete"));
     await becomes(async () => heard().includes("the engine 1 ended (exit code 1)"), "it has ended");
     expect(crashLine(heard())).toMatchObject({ error: "TypeError", origin: "unhandledRejection" });
     expect(service.said()).not.toContain(CANARY);
-    await becomes(async () => (await ask(service, { max_tokens: 1 })).status === 200, "it is there again");
+    await becomes(() => answers(service), "it is there again");
     expect(await service.stop()).toBe(0);
   });
 });

@@ -7,23 +7,7 @@ import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { becomes } from "../support/becomes.ts";
 import { processesWith } from "../support/processes/processes-with.ts";
-import { START, startService } from "../support/processes/start-service.ts";
-
-test.runIf(process.platform === "linux")("a killed engine is answered with overload and started again", async () => {
-  const service = await startService();
-  const body = { model: "svc-qwen", messages: [{ role: "user", content: "Count from 1 to 12." }], temperature: 0 };
-  const [engine] = processesWith(join(service.stateDir, "engine-1.yaml"));
-  if (engine === undefined) throw new Error("there is no engine");
-  process.kill(engine, "SIGKILL");
-  const status = async () => {
-    const response = await service.post("/v1/chat/completions", body);
-    await response.text();
-    return response.status;
-  };
-  await expect.poll(status, { timeout: 5_000, interval: 10 }).toBe(503);
-  await expect.poll(status, { timeout: 30_000, interval: 100 }).toBe(200);
-  expect(await service.stop()).toBe(0);
-});
+import { START } from "../support/processes/start-service.ts";
 
 test.runIf(process.platform === "linux")(
   "stopped during its start, it exits with 0 and leaves no process",

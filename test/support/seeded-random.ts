@@ -9,10 +9,6 @@ export function seededRandom(seed: number): () => number {
   };
 }
 
-export function exponential(mean: number, random: () => number): number {
-  return -mean * Math.log(1 - random());
-}
-
 export class SeededRandom {
   #state: number;
 

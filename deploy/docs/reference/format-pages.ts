@@ -59,8 +59,9 @@ const PAGES: readonly FormatPage[] = [
     operations: ["responses", "compact", "input_tokens"],
     intro: [
       "The endpoint is stateless: a request brings all items that it needs, function calls with their outputs among them. Null in an optional",
-      "field means that it is absent. Other keys than these are 400 at the top level and in `text`, `reasoning` and `stream_options`; inside items and",
-      "tools they are ignored. Hosted tools and their items are 400. Reasoning is in the reply only where `reasoning.summary` or `include` asks for it.",
+      "field means that it is absent. Other keys than these are 400 at the top level and in `text`, `reasoning`, `stream_options` and `tool_choice`, unless they",
+      "are null; inside items and tools they are ignored. Hosted tools and their items are 400, or left out where the operator has",
+      "`formats.responses.unsupportedTools: skip`. Reasoning is in the reply only where `reasoning.summary` or `include` asks for it.",
       "An agent whose conversation has grown too long asks for a summary to go on with, by a last item `compaction_trigger` or at the endpoint for that; it is",
       "sealed, and nothing of it is stored.",
     ].join("\n"),

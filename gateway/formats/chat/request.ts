@@ -7,6 +7,7 @@ import {
 } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type Tool, type ToolChoice, ToolChoiceMode } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import type { CatalogModel } from "../../catalog.ts";
+import type { FieldPath } from "../../errors.ts";
 import { isJsonObject } from "../../json/json-text.ts";
 import { checked } from "../checked.ts";
 import { invalidValue, tooMany, unsupportedValue, wrongType } from "../field-error.ts";
@@ -15,13 +16,14 @@ import {
   cacheTtl,
   effort,
   MAX_LOGIT_BIAS,
+  promptCacheTtl,
   reasoningBudget,
   reasoningOfEffort,
   stopStrings,
 } from "../fields.ts";
 import type { CanonicalRequest, Format, PrepareContext } from "../format.ts";
 import { catalogModel, refuseUntaken, requestBody } from "../request-body.ts";
-import { CHOICE_MODES, schemaText, toolOf } from "../tools.ts";
+import { CHOICE_MODES, isRepeated, schemaText, toolOf } from "../tools.ts";
 import { readMessages } from "./messages.ts";
 import { chatReply, type ReplyOptions } from "./reply.ts";
 import { CHAT_UNTAKEN, type ChatBody, chatRequest, chatToolChoice, ONLY_FUNCTIONS } from "./schema.ts";
@@ -54,20 +56,22 @@ export const chat: Format<ReplyOptions> = {
       includeUsage: body.stream_options?.include_usage ?? false,
       echoServiceTier: (body.service_tier ?? undefined) !== undefined,
     };
-    const request = canonicalRequest(body, model, context);
-    return { model: model.id, stream: body.stream ?? false, request, options };
+    return { model: model.id, stream: body.stream ?? false, options, ...readRequest(body, model, context) };
   },
   encoder: (head, options) => new ChatEncoder(head, options),
   reply: chatReply,
 };
 
-function canonicalRequest(body: ChatBody, model: CatalogModel, context: PrepareContext): CanonicalRequest {
-  const limit = body.max_completion_tokens ?? body.max_tokens ?? undefined;
+type ReadRequest = { readonly request: CanonicalRequest; readonly toolPaths: readonly FieldPath[] };
+
+function readRequest(body: ChatBody, model: CatalogModel, context: PrepareContext): ReadRequest {
+  const options = body.prompt_cache_options ?? undefined;
+  const limit = options?.prewarm ? 0 : (body.max_completion_tokens ?? body.max_tokens ?? undefined);
   const maxOutputTokens = limit === undefined ? undefined : Math.min(limit, model.contextWindow);
   const sampling = readSampling(body);
   const reasoning = readReasoning(body, maxOutputTokens);
-  const tools = readTools(body.tools);
-  return {
+  const { tools, toolPaths } = readTools(body.tools);
+  const request = {
     model: model.id,
     tools,
     toolChoice: readToolChoice(body.tool_choice, tools, body.parallel_tool_calls ?? true),
@@ -78,7 +82,7 @@ function canonicalRequest(body: ChatBody, model: CatalogModel, context: PrepareC
     cache: {
       affinityKey: body.prompt_cache_key ?? "",
       isolationSalt: "",
-      ttl: body.cache_ttl ? cacheTtl(body.cache_ttl) : undefined,
+      ttl: body.cache_ttl ? cacheTtl(body.cache_ttl) : promptCacheTtl(options, body.prompt_cache_retention),
     },
     maxOutputTokens,
     messages: readMessages(body.messages, {
@@ -86,6 +90,7 @@ function canonicalRequest(body: ChatBody, model: CatalogModel, context: PrepareC
       unreadable: context.settings.unreadableContent,
     }),
   };
+  return { request, toolPaths };
 }
 
 const MAX_TOKEN_ID = 2 ** 32 - 1;
@@ -152,18 +157,27 @@ function readResponseFormat(format: ChatBody["response_format"]): OutputConstrai
 
 const { UNSPECIFIED } = ReasoningEffort;
 
+const OFF: Reasoning = { mode: ReasoningMode.DISABLED, effort: UNSPECIFIED };
+
 /**
- * Reads `reasoning.effort`, else `reasoning_effort`, else the switches of self-hosted stacks; switches of another form
- * are ignored, as no specification defines them. `maxOutputTokens` bounds the budget, so that some answer stays visible.
+ * Reads `reasoning.effort`, else `reasoning_effort`, else the switches of other stacks; switches of another form are
+ * ignored, as no specification defines them. `maxOutputTokens` bounds the budget, so that some answer stays visible.
  */
 function readReasoning(body: ChatBody, maxOutputTokens: number | undefined): Reasoning | undefined {
-  const word = body.reasoning?.effort ?? checked(NULLISH_EFFORT, body.reasoning_effort, ["reasoning_effort"]);
-  if (word) return reasoningOfEffort(word);
-  const budgetTokens = budgetOf(body.thinking, maxOutputTokens);
-  const on = switchOf(body);
-  if (on === undefined) return undefined;
-  if (!on) return { mode: ReasoningMode.DISABLED, effort: UNSPECIFIED };
-  return { mode: ReasoningMode.ENABLED, effort: UNSPECIFIED, budgetTokens };
+  const { reasoning, think } = body;
+  const named = reasoning?.effort ?? checked(NULLISH_EFFORT, body.reasoning_effort, ["reasoning_effort"]);
+  const word = named ?? effort.safeParse(think).data;
+  if (reasoning?.enabled === false) return OFF;
+  const thinking = isJsonObject(body.thinking) ? body.thinking : {};
+  const budget = [reasoning?.max_tokens, thinking.budget_tokens, body.thinking_token_budget].find(isBudget);
+  const budgetTokens = budget === undefined ? undefined : reasoningBudget(budget, maxOutputTokens);
+  if (word) return word === "none" ? OFF : { ...reasoningOfEffort(word), budgetTokens };
+  const on = switchOf(body) ?? (isBudget(reasoning?.max_tokens) || undefined);
+  if (on === false) return OFF;
+  if (on) return { mode: ReasoningMode.ENABLED, effort: UNSPECIFIED, budgetTokens };
+  return isBudget(body.thinking_token_budget)
+    ? { mode: ReasoningMode.UNSPECIFIED, effort: UNSPECIFIED, budgetTokens }
+    : undefined;
 }
 
 const NULLISH_EFFORT = effort.nullish();
@@ -172,7 +186,9 @@ const NULLISH_EFFORT = effort.nullish();
 function switchOf(body: ChatBody): boolean | undefined {
   const template = isJsonObject(body.chat_template_kwargs) ? body.chat_template_kwargs : {};
   const switches = [
+    body.reasoning?.enabled,
     thinkingSwitch(body.thinking),
+    body.think,
     body.enable_thinking,
     template.enable_thinking,
     template.thinking,
@@ -188,18 +204,28 @@ function thinkingSwitch(thinking: unknown): boolean | undefined {
   return thinking.type === "enabled" || thinking.type === "adaptive" ? true : undefined;
 }
 
-function budgetOf(thinking: unknown, maxOutputTokens: number | undefined): number | undefined {
-  const budget = isJsonObject(thinking) ? thinking.budget_tokens : undefined;
-  if (typeof budget !== "number" || !Number.isSafeInteger(budget) || budget < 1) return undefined;
-  return reasoningBudget(budget, maxOutputTokens);
+function isBudget(value: unknown): value is number {
+  return Number.isSafeInteger(value) && Number(value) >= 1;
 }
 
-function readTools(tools: ChatBody["tools"]): readonly Tool[] {
-  return (tools ?? []).map((tool, index) => {
-    const { parameters, ...definition } = tool.function;
-    const breakpoint = cacheBreakpoint(tool.cache_control) ?? cacheBreakpoint(definition.cache_control);
-    return toolOf(definition, parameters, ["tools", index, "function", "parameters"], breakpoint);
-  });
+/** Reads the tools, each of which may be declared more than once. */
+function readTools(list: ChatBody["tools"]): {
+  readonly tools: readonly Tool[];
+  readonly toolPaths: readonly FieldPath[];
+} {
+  const tools = new Map<string, Tool>();
+  const toolPaths: FieldPath[] = [];
+  for (const [index, { function: source, cache_control }] of (list ?? []).entries()) {
+    const { parameters, ...definition } = source;
+    const path = ["tools", index];
+    const breakpoint = cacheBreakpoint(cache_control) ?? cacheBreakpoint(definition.cache_control);
+    const tool = toolOf(definition, parameters, [...path, "function", "parameters"], breakpoint);
+    const known = tools.get(tool.name);
+    if (known && isRepeated(known, tool, [...path, "function"])) continue;
+    tools.set(tool.name, tool);
+    toolPaths.push(path);
+  }
+  return { tools: [...tools.values()], toolPaths };
 }
 
 const PATH = ["tool_choice"];

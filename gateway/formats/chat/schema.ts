@@ -6,6 +6,7 @@ import {
   effort,
   flag,
   frequencyPenalty,
+  imageDetail,
   imageUrl,
   jsonSchemaField,
   MAX_LOGIT_BIAS,
@@ -16,7 +17,10 @@ import {
   optional,
   parameters,
   presencePenalty,
+  promptCacheBreakpoint,
   promptCacheKey,
+  promptCacheOptions,
+  promptCacheRetention,
   reasoningEffort,
   schemaName,
   stream,
@@ -44,6 +48,7 @@ export const chatParts = {
     type: tag("text"),
     text: z.string().describe("The text."),
     cache_control: cacheControl,
+    prompt_cache_breakpoint: promptCacheBreakpoint,
   }),
   image_url: named(
     "ChatImagePart",
@@ -52,9 +57,10 @@ export const chatParts = {
       type: tag("image_url"),
       image_url: named("ChatImage", "An image as data.", {
         url: imageUrl,
-        detail: z.enum(["auto", "low", "high"]).nullish().describe("How finely to look. Default: `auto`."),
+        detail: imageDetail,
       }),
       cache_control: cacheControl,
+      prompt_cache_breakpoint: promptCacheBreakpoint,
     },
   ),
   refusal: named("ChatRefusalPart", "A refusal, in messages of the role `assistant`.", {
@@ -207,12 +213,18 @@ export const chatRequest = named("ChatRequest", "The body of a request for a cha
   parallel_tool_calls: flag.describe("Whether one answer may hold more than one tool call. Default: `true`."),
   modalities: z.array(z.string()).nullish().describe("The kinds of output. Only `text` is supported."),
   prompt_cache_key: promptCacheKey,
+  prompt_cache_options: open(promptCacheOptions).describe("How the prompt is cached."),
+  prompt_cache_retention: promptCacheRetention,
   cache_ttl: optional(
     z.enum(CACHE_TTLS),
-    "How long the beginning of this prompt is worth keeping. It is a hint. Default: the node's own time.",
+    "How long the beginning of this prompt is worth keeping. It is a hint. Default: `prompt_cache_options.ttl`.",
   ),
   reasoning: open({
     effort: reasoningEffort,
+    enabled: unchecked(flag).describe("Whether to reason; `false` wins over every effort and switch."),
+    max_tokens: unchecked(z.int().min(1).nullish()).describe(
+      "The most tokens of reasoning, cut below the limit of the answer. It switches reasoning on.",
+    ),
   }).describe("Whether and how much the model reasons before it answers."),
   reasoning_effort: unchecked(effort.nullish()).describe("The same as `reasoning.effort`, which wins."),
   stop: optional(
@@ -231,6 +243,12 @@ export const chatRequest = named("ChatRequest", "The body of a request for a cha
   thinking: unchecked(z.union([z.boolean(), thinkingSwitch]).nullish()).describe(
     "Whether to reason, where no effort is named. Of the switches from here on the first one counts.",
   ),
+  think: unchecked(z.union([z.boolean(), effort]).nullish()).describe(
+    "Whether to reason, or an effort, where no other effort is named.",
+  ),
+  thinking_token_budget: unchecked(z.int().min(1).nullish()).describe(
+    "The most tokens of reasoning, cut below the limit of the answer, where the model reasons.",
+  ),
   enable_thinking: unchecked(flag).describe("Whether to reason, where no effort is named."),
   chat_template_kwargs: unchecked(templateSwitches.nullish()).describe("Whether to reason, where no effort is named."),
   include_reasoning: unchecked(flag).describe("Whether to reason, where no effort is named."),
@@ -241,6 +259,7 @@ export type ChatBody = z.infer<typeof chatRequest>;
 
 const KEPT = "Nothing is kept between requests.";
 const TOKENS = "Token ids and the lengths of answers in tokens are the engine's; use 'stop' and 'max_tokens'.";
+const OF_ANSWERS = "Only tokens of the answer are reported: use 'logprobs'.";
 const TEMPLATE = "The prompt is written by the model's own chat template.";
 
 /** The top-level fields of a chat body that do not reach the request, in the order of their check. */
@@ -256,9 +275,13 @@ export const CHAT_UNTAKEN: readonly UntakenField[] = [
   ...refused("Answers are not moderated here.", { moderation: [] }),
   ...refused("Use 'response_format' with a JSON Schema instead.", {
     ...{ guided_json: [], guided_regex: [], guided_choice: [], guided_grammar: [], structured_outputs: [] },
-    ...{ json_schema: [], grammar: [] },
+    ...{ json_schema: [], grammar: [], regex: [], ebnf: [], format: [""] },
   }),
   ...refused(TOKENS, { min_tokens: [0], stop_token_ids: [[]], allowed_token_ids: [[]], ignore_eos: [false] }),
+  ...refused("Use 'max_tokens' instead.", { n_predict: [-1] }),
+  ...refused("Use 'stop' instead.", { stop_regex: [[]] }),
+  ...refused("Send them as fields of this format, such as 'temperature' and 'max_tokens'.", { options: [{}] }),
+  ...refused(OF_ANSWERS, { prompt_logprobs: [], return_token_ids: [false] }),
   ...refused("Use 'logit_bias' instead.", { bad_words: [[]] }),
   ...refused("An answer ends before its stop string.", { include_stop_str_in_output: [false] }),
   ...refused(TEMPLATE, { chat_template: [] }),
@@ -272,5 +295,5 @@ export const CHAT_UNTAKEN: readonly UntakenField[] = [
   ...ignored("Whoever asks is known by the key.", ["user", "safety_identifier"]),
   ...ignored("It would make the same answer faster, and changes nothing in it.", ["prediction"]),
   ...ignored("It is a hint, which no model here knows.", ["verbosity"]),
-  ...ignored("It is a hint; 'cache_ttl' is the one that is taken.", ["prompt_cache_retention", "prompt_cache_options"]),
+  ...ignored("The beginning of every prompt is cached.", ["prompt_cache_options.mode"]),
 ];

@@ -19,13 +19,13 @@ type Kind = NonNullable<Part["kind"]>;
 type KindName = Kind["$case"];
 
 const KINDS: Readonly<Record<number, readonly KindName[]>> = {
-  [Role.SYSTEM]: ["text"],
-  [Role.USER]: ["text", "image"],
+  [Role.SYSTEM]: ["text", "toolDeclaration"],
+  [Role.USER]: ["text", "image", "toolDeclaration"],
   [Role.ASSISTANT]: ["text", "reasoning", "toolCall"],
   [Role.TOOL]: ["toolResult"],
 };
 
-const RESULT_KINDS: readonly KindName[] = ["text", "image"];
+const RESULT_KINDS: readonly KindName[] = ["text", "image", "toolDeclaration"];
 
 const FIELD = {
   text: "text",
@@ -33,6 +33,7 @@ const FIELD = {
   toolCall: "tool_call",
   toolResult: "tool_result",
   image: "image",
+  toolDeclaration: "tool_declaration",
 } as const satisfies Record<KindName, string>;
 
 const ROLES = ["ROLE_SYSTEM", "ROLE_USER", "ROLE_ASSISTANT", "ROLE_TOOL"];
@@ -76,6 +77,7 @@ function checkedParts(parts: readonly Part[], path: FieldPath, context: PartCont
 function checkedKind(kind: Kind, path: FieldPath, { acceptsImages }: PartContext): Kind | undefined {
   switch (kind.$case) {
     case "text":
+    case "toolDeclaration":
       return kind;
     case "reasoning":
       return reasoningParts(kind.value.redacted ? "" : kind.value.text)[0]?.kind;

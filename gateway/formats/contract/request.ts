@@ -24,7 +24,7 @@ import {
 import { MAX_LOGIT_BIAS, MAX_STOP_STRINGS, reasoningBudget } from "../fields.ts";
 import type { CountFormat, Format } from "../format.ts";
 import { catalogModel } from "../request-body.ts";
-import { EMPTY_PARAMETERS, MAX_SCHEMA_BYTES, MAX_TOOLS, schemaText, toolName } from "../tools.ts";
+import { EMPTY_PARAMETERS, MAX_SCHEMA_BYTES, MAX_TOOLS, schemaText, shownTools, toolName } from "../tools.ts";
 import { breakpointOf, checkedCacheHints, checkedMessages } from "./conversation.ts";
 
 /*
@@ -50,19 +50,20 @@ export const contractGenerate: Pick<Format, "name" | "fields" | "prepare"> = {
     // The answer would silently start again, which no client with a continuation can want.
     if (request.continuation) throw unsupportedParameter(["continuation"], "The gateway itself goes on with answers.");
     const limit = request.maxOutputTokens;
-    checkNumber(limit, ["max_output_tokens"], 1, Number.MAX_SAFE_INTEGER);
+    checkNumber(limit, ["max_output_tokens"], 0, Number.MAX_SAFE_INTEGER);
     const maxOutputTokens = limit === undefined ? undefined : Math.min(limit, model.contextWindow);
     const tools = checkedTools(request.tools);
+    const messages = checkedMessages(request.messages, context.acceptsImages(model.id));
     const canonical = {
       model: model.id,
       tools,
-      toolChoice: checkedToolChoice(request.toolChoice, tools),
+      toolChoice: checkedToolChoice(request.toolChoice, shownTools(tools, messages)),
       outputConstraint: checkedConstraint(request.outputConstraint),
       sampling: checkedSampling(request.sampling),
       reasoning: checkedReasoning(request.reasoning, maxOutputTokens),
       cache: checkedCacheHints(request.cache),
       maxOutputTokens,
-      messages: checkedMessages(request.messages, context.acceptsImages(model.id)),
+      messages,
     };
     return { model: model.id, stream: true, request: canonical, options: {} };
   },
@@ -75,9 +76,9 @@ export const contractCount: Pick<CountFormat, "name" | "fields" | "prepare"> = {
     const request = decodeBounded(bytesOf(body), (reader) => CountTokensRequest.decode(reader));
     const model = catalogModel(request.model || undefined, context);
     const tools = checkedTools(request.tools);
-    const toolChoice = checkedToolChoice(request.toolChoice, tools);
-    const reasoning = checkedReasoning(request.reasoning, undefined);
     const messages = checkedMessages(request.messages, context.acceptsImages(model.id));
+    const toolChoice = checkedToolChoice(request.toolChoice, shownTools(tools, messages));
+    const reasoning = checkedReasoning(request.reasoning, undefined);
     return { model: model.id, request: { model: model.id, messages, tools, toolChoice, reasoning } };
   },
 };
@@ -188,11 +189,11 @@ function checkedTools(tools: readonly Tool[]): readonly Tool[] {
     const name = checked(toolName, tool.name === "" ? undefined : tool.name, [...path, "name"]);
     if (names.has(name)) throw invalidValue([...path, "name"], "another tool has the same name.");
     names.add(name);
-    const { description, strict, parametersJsonSchema: text } = tool;
+    const { description, strict, deferred, parametersJsonSchema: text } = tool;
     const schemaPath = [...path, "parameters_json_schema"];
     const parametersJsonSchema = text === "" ? EMPTY_PARAMETERS : schemaAsSent(text, schemaPath, "function", strict);
     const cacheBreakpoint = breakpointOf(tool.cacheBreakpoint, path);
-    return { name, description, parametersJsonSchema, strict, cacheBreakpoint };
+    return { name, description, parametersJsonSchema, strict, deferred, cacheBreakpoint };
   });
 }
 

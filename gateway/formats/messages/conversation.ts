@@ -2,10 +2,11 @@ import { type Message, type Part, Role } from "../../../proto/gen/svc/inference/
 import { ApiError, type FieldPath } from "../../errors.ts";
 import { isJsonObject, type JsonObject } from "../../json/json-text.ts";
 import { checked, field } from "../checked.ts";
-import { invalidValue, missing, wrongType } from "../field-error.ts";
+import { invalidValue, missing, unsupportedValue, wrongType } from "../field-error.ts";
 import { withBreakpoint } from "../parts.ts";
 import { allParts, type Block, type ContentContext, contentBlocks, partsOf } from "./content.ts";
 import { inputMessage, textBlock, toolResultBlock, toolUseBlock } from "./schema.ts";
+import { RequestTools } from "./tools.ts";
 
 type Turn = {
   readonly role: "user" | "assistant" | "system";
@@ -57,12 +58,19 @@ function turnsOf(
     if (!isJsonObject(message)) throw wrongType(path, "an object", message);
     const contentPath = [...path, "content"];
     if (message.role === "system" && systemRole === "merge") {
-      turns.push({ role: message.role, blocks: [...systemBlocks(message.content, contentPath)], place: index });
+      const { content } = message;
+      const blocks = Array.isArray(content)
+        ? contentBlocks(content, contentPath, "system")
+        : systemBlocks(content, contentPath);
+      turns.push({ role: message.role, blocks: [...blocks], place: index });
       continue;
     }
     const role = field(inputMessage, message, "role", path);
     if (message.content === undefined || message.content === null) throw missing(contentPath);
     const blocks = contentBlocks(message.content, contentPath, role);
+    const isLastWord = role === "user" && index === messages.length - 1;
+    if (isLastWord && blocks.length === 0 && [message.content].flat().length > 0)
+      throw unsupportedValue([...contentPath, 0, "type"], "Blocks of hosted tools say nothing to the model here.");
     const last = turns.at(-1);
     if (last?.role !== role) turns.push({ role, blocks: [...blocks], place: index });
     else if (strictAlternation) throw invalidValue([...path, "role"], NOT_ALTERNATING);
@@ -178,7 +186,12 @@ export function refuseSystemRole(body: JsonObject): void {
   );
 }
 
-const NO_CONTEXT: ContentContext = { acceptsImages: false, unreadable: "reject", sealer: { open: () => undefined } };
+const NO_CONTEXT: ContentContext = {
+  acceptsImages: false,
+  unreadable: "reject",
+  sealer: { open: () => undefined },
+  tools: new RequestTools([]),
+};
 
 export function systemBlocks(system: unknown, at: FieldPath): readonly Block[] {
   if (system === undefined || system === null) return [];

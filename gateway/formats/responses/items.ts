@@ -1,10 +1,12 @@
+import type * as z from "zod";
 import { type Message, type Part, Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { ApiError, type FieldPath } from "../../errors.ts";
 import { argumentsText, isJsonObject, type JsonObject } from "../../json/json-text.ts";
 import { checked } from "../checked.ts";
 import { bracketPath } from "../error-envelope.ts";
 import { invalidValue, missing, oneOf, unsupportedParameter, unsupportedValue, wrongType } from "../field-error.ts";
-import { type Sealer, WHOLE_PROMPT } from "../format.ts";
+import { partBreakpoint } from "../fields.ts";
+import { type FormatSettings, type Sealer, WHOLE_PROMPT } from "../format.ts";
 import {
   IMAGE_DETAILS,
   imageFromUrl,
@@ -15,9 +17,11 @@ import {
   type UnreadableRule,
 } from "../parts.ts";
 import { summaryMessage, summaryRequest } from "./compaction.ts";
+import { inputArguments } from "./custom-input.ts";
 import {
   callItem,
   compactionItem,
+  customCallItem,
   inputImage,
   inputText,
   messageItem,
@@ -36,13 +40,15 @@ const ROLES = {
 
 /** Items of tools that only the vendor's service runs, or of state that only that service stores. */
 const FOREIGN_ITEM =
-  /^(?:(?:web_search|file_search|image_generation|code_interpreter)_call|(?:computer|local_shell|shell|apply_patch|custom_tool)_call(?:_output)?|mcp_[a-z_]{1,32}|tool_search_[a-z_]{1,32}|additional_tools|program(?:_[a-z_]{1,32})?)$/;
+  /^(?:(?:web_search|file_search|image_generation|code_interpreter)_call|(?:computer|local_shell|shell|apply_patch)_call(?:_output)?|mcp_[a-z_]{1,32}|tool_search_[a-z_]{1,32}|additional_tools|program(?:_[a-z_]{1,32})?)$/;
 
 export type ItemContext = {
   readonly sealer: Sealer;
   readonly acceptsImages: boolean;
   /** For images and files that the model cannot read, in the user's own content of the last item. */
   readonly unreadable: UnreadableRule;
+  /** For items of tools that this service does not run. */
+  readonly unsupported: FormatSettings["unsupportedTools"];
 };
 
 export type Input = {
@@ -77,7 +83,10 @@ function withSummaryRequest({ messages, places }: PlacedMessages): Input {
   return { messages: [...messages, summaryRequest()], places: [...places, WHOLE_PROMPT], compacts: true };
 }
 
-type Call = { readonly name: string; readonly path: FieldPath };
+/** `kind` is the vendor's word for calls of its item. */
+type Call = { readonly kind: string; readonly name: string; readonly path: FieldPath };
+
+type CalledTool = Pick<z.infer<typeof callItem | typeof customCallItem>, "type" | "call_id" | "name" | "namespace">;
 
 class Conversation {
   readonly #context: ItemContext;
@@ -106,10 +115,12 @@ class Conversation {
     if (this.#turn.length === 0) this.#turnPlace = place;
     if (!isJsonObject(item)) throw wrongType(path, "an object", item);
     if (this.#trigger) throw invalidValue(this.#trigger, "a 'compaction_trigger' has to be the last item.");
+    if (this.#context.unsupported === "skip" && isForeign(item.type)) return;
     const type = typeOf(item, path);
     if (type === "message") this.#message(item, path);
-    else if (type === "function_call") this.#call(item, path);
-    else if (type === "function_call_output") this.#output(item, path);
+    else if (type === "function_call") this.#functionCall(item, path);
+    else if (type === "custom_tool_call") this.#customCall(item, path);
+    else if (type === "function_call_output" || type === "custom_tool_call_output") this.#output(item, path);
     else if (type === "reasoning") this.#turn.push(...reasoningParts(reasoningText(item, this.#context.sealer)));
     else if (type === "compaction") this.#compaction(item, path);
     else this.#trigger = [...path, "type"];
@@ -117,8 +128,8 @@ class Conversation {
 
   /** Returns all messages. Throws `ApiError` when a call has no output, as the model would consider it unfinished. */
   end(): Input {
-    for (const { path } of this.#open.values())
-      throw unpaired(`No tool output found for function call '${bracketPath(path)}'.`, path);
+    for (const { kind, path } of this.#open.values())
+      throw unpaired(`No tool output found for ${kind} '${bracketPath(path)}'.`, path);
     this.#endTurn();
     if (this.#trigger && this.#messages.length === 0)
       throw invalidValue(this.#trigger, "there is nothing before it that could be compacted.");
@@ -135,13 +146,24 @@ class Conversation {
     else for (const part of parts) this.#turn.push(part);
   }
 
-  #call(item: JsonObject, path: FieldPath): void {
+  #functionCall(item: JsonObject, path: FieldPath): void {
     const call = checked(callItem, item, path);
-    const callId = call.call_id;
-    const name = modelName(call.namespace ?? undefined, call.name);
-    const argumentsJson = argumentsText(call.arguments);
+    this.#call(call, argumentsText(call.arguments), path);
+  }
+
+  #customCall(item: JsonObject, path: FieldPath): void {
+    const call = checked(customCallItem, item, path);
+    this.#call(call, inputArguments(call.input), path);
+  }
+
+  #call(
+    { type, call_id: callId, name: declared, namespace }: CalledTool,
+    argumentsJson: string,
+    path: FieldPath,
+  ): void {
+    const name = modelName(namespace ?? undefined, declared);
     this.#turn.push({ kind: { $case: "toolCall", value: { callId, name, argumentsJson } } });
-    const place: Call = { name, path: [...path, "call_id"] };
+    const place: Call = { kind: type.replaceAll("_", " "), name, path: [...path, "call_id"] };
     this.#calls.set(callId, place);
     this.#open.set(callId, place);
   }
@@ -158,11 +180,11 @@ class Conversation {
   }
 
   #output(item: JsonObject, path: FieldPath): void {
-    const { call_id: callId, output } = checked(outputItem, item, path);
+    const { type, call_id: callId, output } = checked(outputItem, item, path);
     const call = this.#calls.get(callId);
     if (!call) {
       const at: FieldPath = [...path, "call_id"];
-      throw unpaired(`No tool call found for function call output with call_id '${bracketPath(at)}'.`, at);
+      throw unpaired(`No tool call found for ${type.replaceAll("_", " ")} with call_id '${bracketPath(at)}'.`, at);
     }
     this.#open.delete(callId);
     const images = this.#context.acceptsImages ? "accepted" : "not_by_model";
@@ -189,6 +211,8 @@ const ITEM_TYPES = [
   "message",
   "function_call",
   "function_call_output",
+  "custom_tool_call",
+  "custom_tool_call_output",
   "reasoning",
   "compaction",
   "compaction_trigger",
@@ -206,9 +230,12 @@ function typeOf(item: JsonObject, path: FieldPath): (typeof ITEM_TYPES)[number] 
   const known = ITEM_TYPES.find((name) => name === type);
   if (known) return known;
   if (type === "item_reference") throw itemReference(typePath);
-  if (typeof type === "string" && FOREIGN_ITEM.test(type))
-    throw unsupportedValue(typePath, "Items of hosted, custom or stored tools are not supported.");
+  if (isForeign(type)) throw unsupportedValue(typePath, "Items of hosted or stored tools are not supported.");
   throw oneOf(typePath, ITEM_TYPES);
+}
+
+function isForeign(type: unknown): boolean {
+  return typeof type === "string" && FOREIGN_ITEM.test(type);
 }
 
 function itemReference(path: FieldPath): ApiError {
@@ -256,8 +283,14 @@ function contentParts(
 
 /** Agents mix the types of input and output text, so either is accepted in every role. */
 function contentPart(part: unknown, path: FieldPath, images: ImageRule, wanted: UnreadableRule): Part {
-  const unreadable = images === "not_here" ? "reject" : wanted;
-  if (!isJsonObject(part)) throw wrongType(path, "an object", part);
+  const { prompt_cache_breakpoint: mark } = checked(MARKED_PART, part, path);
+  const read = plainPart(part as JsonObject, path, images, images === "not_here" ? "reject" : wanted);
+  return mark ? { ...read, cacheBreakpoint: partBreakpoint(mark) } : read;
+}
+
+const MARKED_PART = inputText.pick({ prompt_cache_breakpoint: true });
+
+function plainPart(part: JsonObject, path: FieldPath, images: ImageRule, unreadable: UnreadableRule): Part {
   switch (part.type) {
     case "input_text":
     case "output_text":

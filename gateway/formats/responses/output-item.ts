@@ -2,8 +2,9 @@ import type { AlternativeLogprob, TokenLogprob } from "../../../proto/gen/svc/in
 import { type CompletedBlock, type OpenBlock, shownCallId } from "../completion.ts";
 import type { Head } from "../format.ts";
 import { framePieces, HOLE } from "../sse.ts";
+import { CustomInput, customInput } from "./custom-input.ts";
 import type { BlockItem, Logprob } from "./reply-schema.ts";
-import type { ToolNames } from "./tools.ts";
+import type { DeclaredTool, ToolNames } from "./tools.ts";
 
 /*
  * Output items ("Response object" in formats/README.md). The stream and the folded reply both make a finished item here
@@ -23,13 +24,15 @@ export type ReplyView = {
   readonly obfuscate: boolean;
 };
 
-const ID_PREFIX = { text: "msg", reasoning: "rs", toolCall: "fc" } as const satisfies Record<
-  CompletedBlock["kind"],
-  string
->;
+const ID_PREFIX = {
+  message: "msg",
+  reasoning: "rs",
+  function_call: "fc",
+  custom_tool_call: "ctc",
+} as const satisfies Record<BlockItem["type"], string>;
 
-function itemId(head: Head, position: number, kind: CompletedBlock["kind"]): string {
-  return `${ID_PREFIX[kind]}_${head.replyId}_${position}`;
+function itemId(head: Head, position: number, type: BlockItem["type"]): string {
+  return `${ID_PREFIX[type]}_${head.replyId}_${position}`;
 }
 
 /**
@@ -42,50 +45,67 @@ export function finishedItem(
   block: CompletedBlock,
   view: ReplyView,
 ): BlockItem | undefined {
-  const id = itemId(head, position, block.kind);
   const status = block.complete ? "completed" : "incomplete";
   switch (block.kind) {
     case "text": {
       const logprobs = view.logprobs ? toLogprobs(block.logprobs) : [];
       const part = { type: "output_text", text: block.text, annotations: [], logprobs } as const;
-      return { id, type: "message", role: "assistant", status, content: [part] };
+      return { id: itemId(head, position, "message"), type: "message", role: "assistant", status, content: [part] };
     }
     case "reasoning": {
       const { text } = block;
       if (view.reasoning === "none" || text === "") return undefined;
+      const id = itemId(head, position, "reasoning");
       const sealed = view.sealReasoning ? { encrypted_content: head.sealer.seal(text) } : {};
       return view.reasoning === "summary"
         ? { id, type: "reasoning", summary: [{ type: "summary_text", text }], ...sealed, status }
         : { id, type: "reasoning", summary: [], content: [{ type: "reasoning_text", text }], ...sealed, status };
     }
-    case "toolCall": {
-      // Clients parse the text, so that of a call without arguments becomes an empty object.
-      const text = block.complete && block.argumentsJson === "" ? "{}" : block.argumentsJson;
-      return { id, type: "function_call", status, ...calledBy(head, block, view), arguments: text };
-    }
+    case "toolCall":
+      return callItem(head, position, block, { status, argumentsJson: block.argumentsJson }, view);
     default:
       return block satisfies never;
   }
 }
 
-function announcedItem(head: Head, id: string, block: OpenBlock["block"], view: ReplyView): BlockItem {
+function announcedItem(head: Head, position: number, block: OpenBlock["block"], view: ReplyView): BlockItem {
   const status = "in_progress";
   switch (block.$case) {
     case "text":
-      return { id, type: "message", role: "assistant", status, content: [] };
-    case "reasoning":
-      return { id, type: "reasoning", summary: [], ...(view.reasoning !== "summary" && { content: [] }), status };
+      return { id: itemId(head, position, "message"), type: "message", role: "assistant", status, content: [] };
+    case "reasoning": {
+      const content = view.reasoning !== "summary" && { content: [] };
+      return { id: itemId(head, position, "reasoning"), type: "reasoning", summary: [], ...content, status };
+    }
     case "toolCall":
-      return { id, type: "function_call", status, ...calledBy(head, block.value, view), arguments: "" };
+      return callItem(head, position, block.value, { status, argumentsJson: "" }, view);
     default:
       return block satisfies never;
   }
 }
 
-/** Returns the id of a call, and the name and namespace under which the caller declared its tool. */
-function calledBy(head: Head, { callId, name }: { readonly callId: string; readonly name: string }, view: ReplyView) {
-  const declared: { readonly namespace?: string; readonly name: string } = view.toolNames.get(name) ?? { name };
-  return { call_id: shownCallId("call_", callId, head), ...declared };
+type ShownCall = {
+  readonly status: "in_progress" | "completed" | "incomplete";
+  readonly argumentsJson: string;
+};
+
+/** Returns the item of a call under the name and namespace with which the caller declared its tool. */
+function callItem(
+  head: Head,
+  position: number,
+  { callId, name: known }: { readonly callId: string; readonly name: string },
+  { status, argumentsJson }: ShownCall,
+  { toolNames }: ReplyView,
+): BlockItem {
+  const { kind, name, namespace }: DeclaredTool = toolNames.get(known) ?? { kind: "function", name: known };
+  const called = { call_id: shownCallId("call_", callId, head), ...(namespace !== undefined && { namespace }), name };
+  if (kind === "custom") {
+    const input = customInput(argumentsJson, status === "completed");
+    return { id: itemId(head, position, "custom_tool_call"), type: "custom_tool_call", status, ...called, input };
+  }
+  // Clients parse the text, so that of a call without arguments becomes an empty object.
+  const text = status === "completed" && argumentsJson === "" ? "{}" : argumentsJson;
+  return { id: itemId(head, position, "function_call"), type: "function_call", status, ...called, arguments: text };
 }
 
 export function toLogprobs(tokens: readonly TokenLogprob[]): readonly Logprob[] {
@@ -106,6 +126,8 @@ export type ItemEvent = { readonly type: string; readonly fields: object };
 export type ItemFrames = {
   readonly opening: readonly ItemEvent[];
   readonly deltaType: string;
+  /** Takes the text of the deltas out of the pieces of the block; undefined where they are the text. */
+  readonly input: CustomInput | undefined;
   /** The fields that every event inside the item repeats. */
   readonly place: object;
   /** The delta's JSON text goes between `before` and `between`, its sequence number between `between` and `after`. */
@@ -123,8 +145,8 @@ type Form = {
   readonly index: object;
 };
 
-const FORMS: Readonly<Record<CompletedBlock["kind"] | "summary", Form>> = {
-  text: {
+const FORMS: Readonly<Record<BlockItem["type"] | "summary", Form>> = {
+  message: {
     text: "response.output_text",
     part: ["response.content_part", { type: "output_text", text: "", annotations: [], logprobs: [] }],
     index: { content_index: 0 },
@@ -139,16 +161,16 @@ const FORMS: Readonly<Record<CompletedBlock["kind"] | "summary", Form>> = {
     part: ["response.reasoning_summary_part", { type: "summary_text", text: "" }],
     index: { summary_index: 0 },
   },
-  toolCall: { text: "response.function_call_arguments", part: undefined, index: {} },
+  function_call: { text: "response.function_call_arguments", part: undefined, index: {} },
+  custom_tool_call: { text: "response.custom_tool_call_input", part: undefined, index: {} },
 };
 
 /** `position` is the item's `output_index`. */
 export function itemFrames(head: Head, position: number, block: OpenBlock["block"], view: ReplyView): ItemFrames {
+  const item = announcedItem(head, position, block, view);
   const isSummary = block.$case === "reasoning" && view.reasoning === "summary";
-  const { text, part, index } = FORMS[isSummary ? "summary" : block.$case];
-  const id = itemId(head, position, block.$case);
-  const place = { item_id: id, output_index: position, ...index };
-  const item = announcedItem(head, id, block, view);
+  const { text, part, index } = FORMS[isSummary ? "summary" : item.type];
+  const place = { item_id: item.id, output_index: position, ...index };
   const added = { type: "response.output_item.added", fields: { output_index: position, item } };
   const deltaType = `${text}.delta`;
   const more = block.$case === "text" ? { logprobs: [] } : {};
@@ -157,6 +179,7 @@ export function itemFrames(head: Head, position: number, block: OpenBlock["block
   return {
     opening: part ? [added, { type: `${part[0]}.added`, fields: { ...place, part: part[1] } }] : [added],
     deltaType,
+    input: item.type === "custom_tool_call" ? new CustomInput() : undefined,
     place,
     delta: { before, between, after },
     closing(finished) {
@@ -172,6 +195,7 @@ export function itemFrames(head: Head, position: number, block: OpenBlock["block
 
 function closingForm(item: BlockItem): { readonly payload: object; readonly part?: object | undefined } {
   if (item.type === "function_call") return { payload: { name: item.name, arguments: item.arguments } };
+  if (item.type === "custom_tool_call") return { payload: { input: item.input } };
   if (item.type === "message") {
     const [part] = item.content;
     return { payload: { text: part?.text ?? "", logprobs: part?.logprobs ?? [] }, part };

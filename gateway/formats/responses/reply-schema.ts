@@ -65,20 +65,34 @@ const callItem = named("OutputFunctionCall", "A function call.", {
   arguments: z.string().describe("The arguments as JSON text."),
 });
 
+const customCallItem = named("OutputCustomToolCall", "A call of a `custom` tool.", {
+  type: tag("custom_tool_call"),
+  id: z.string().describe("The id of the item, `ctc_…`."),
+  status,
+  call_id: z.string().describe("The id of the call, which its output names."),
+  namespace: z.string().optional().describe("The namespace of the tool, where it was declared in one."),
+  name: z.string().describe("The name of the tool."),
+  input: z.string().describe("The text for the tool."),
+});
+
 const compactionItem = named("OutputCompaction", "The summary of a conversation, which only this service can read.", {
   type: tag("compaction"),
   id: z.string().describe("The id of the item, `cmp_…`."),
   encrypted_content: z.string().describe("The sealed summary, to be sent back in place of what it summarises."),
 });
 
-export type BlockItem = Written<typeof messageItem> | Written<typeof reasoningItem> | Written<typeof callItem>;
+export type BlockItem =
+  | Written<typeof messageItem>
+  | Written<typeof reasoningItem>
+  | Written<typeof callItem>
+  | Written<typeof customCallItem>;
 
 /** An item that replaces a whole conversation. */
 export type CompactionItem = Written<typeof compactionItem>;
 
 export type OutputItem = BlockItem | CompactionItem;
 
-const item = z.discriminatedUnion("type", [messageItem, reasoningItem, callItem, compactionItem]);
+const item = z.discriminatedUnion("type", [messageItem, reasoningItem, callItem, customCallItem, compactionItem]);
 
 const usage = named("ResponseUsage", "The tokens of prompt and answer.", {
   input_tokens: z.int().describe("The tokens of the prompt."),
@@ -289,6 +303,17 @@ export const responseEvents = [
     output_index,
     name: z.string().describe("The name of the function."),
     arguments: z.string().describe("The whole arguments."),
+  }),
+  event("CustomInputDelta", "response.custom_tool_call_input.delta", "A piece of the text for a `custom` tool.", {
+    item_id,
+    output_index,
+    delta: piece,
+    obfuscation,
+  }),
+  event("CustomInputDone", "response.custom_tool_call_input.done", "The text for a `custom` tool is whole.", {
+    item_id,
+    output_index,
+    input: wholeText,
   }),
   event("OutputItemDone", "response.output_item.done", "An item is whole, or was cut short.", {
     output_index,

@@ -2,8 +2,9 @@ import type { OutputConstraint, Sampling } from "../../../proto/gen/svc/inferenc
 import { Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { type Catalog, findModel } from "../../catalog.ts";
 import type { JsonObject } from "../../json/json-text.ts";
+import { priorityOfTurn } from "../agent-hints.ts";
 import { unsupportedValue } from "../field-error.ts";
-import { reasoningOfEffort } from "../fields.ts";
+import { promptCacheTtl, reasoningOfEffort } from "../fields.ts";
 import {
   type CanonicalRequest,
   type CountFormat,
@@ -21,9 +22,9 @@ import { readInput } from "./items.ts";
 import type { ReplyView } from "./output-item.ts";
 import type { Echo } from "./reply-schema.ts";
 import { compactedReply, foldedReply } from "./response-object.ts";
-import { checkBody, LOGPROBS, metadataOf, type ResponsesBody, SEALED_REASONING } from "./schema.ts";
+import { checkBody, LOGPROBS, metadataOf, type ResponsesBody, SEALED_REASONING, turnMetadataOf } from "./schema.ts";
 import { CompactionStream, ResponsesStream } from "./stream.ts";
-import { declaredTools, noCalls, toolChoice } from "./tools.ts";
+import { DeclaredTools, noCalls, toolChoice } from "./tools.ts";
 
 /** The Responses format, `POST /v1/responses`. It is stateless: every request brings its whole conversation. */
 export const responses: Format<Answering> = {
@@ -73,11 +74,13 @@ const MAX_REPEATED_WORD_UNITS = 1_024;
 function prepared(body: ResponsesBody, context: PrepareContext, compacts: boolean): Prepared<Answering> {
   const model = catalogModel(catalogId(body.model, context.catalog), context);
   const effort = body.reasoning?.effort ?? undefined;
-  const limit = body.max_output_tokens ?? undefined;
+  const { prewarm } = body.prompt_cache_options ?? {};
+  const limit = prewarm ? 0 : (body.max_output_tokens ?? undefined);
   const included = new Set(body.include ?? []);
   const sealReasoning = included.has(SEALED_REASONING);
   const parallel = body.parallel_tool_calls ?? true;
-  const tools = declaredTools(body.tools, context.settings.unsupportedTools);
+  const tools = new DeclaredTools(context.settings.unsupportedTools);
+  const toolsEcho = tools.add(body.tools ?? [], ["tools"]);
   const choice = toolChoice(body.tool_choice, tools, parallel);
   const format = textFormat(body.text?.format);
   const logprobs = included.has(LOGPROBS) || (body.top_logprobs ?? 0) > 0;
@@ -85,9 +88,13 @@ function prepared(body: ResponsesBody, context: PrepareContext, compacts: boolea
     sealer: context.sealer(model.id),
     acceptsImages: context.acceptsImages(model.id),
     unreadable: context.settings.unreadableContent,
+    unsupported: context.settings.unsupportedTools,
   };
   const instructions = body.instructions ? [{ role: Role.SYSTEM, parts: [textPart(body.instructions)] }] : [];
   const input = readInput(body.input, items, compacts);
+  if (prewarm && input.compacts)
+    throw unsupportedValue(["prompt_cache_options", "prewarm"], "A summary is an answer: only false is supported.");
+  const ttl = promptCacheTtl(body.prompt_cache_options, body.prompt_cache_retention);
   const request: CanonicalRequest = {
     model: model.id,
     messages: [...instructions, ...input.messages],
@@ -98,7 +105,7 @@ function prepared(body: ResponsesBody, context: PrepareContext, compacts: boolea
     sampling: sampling(body, logprobs),
     reasoning: effort === undefined ? undefined : reasoningOfEffort(effort),
     // The caller's own key: the route, which has the tenant, makes a digest of it.
-    cache: { affinityKey: body.prompt_cache_key ?? "", isolationSalt: "", ttl: undefined },
+    cache: { affinityKey: body.prompt_cache_key ?? "", isolationSalt: "", ttl },
     maxOutputTokens: limit === undefined ? undefined : Math.min(limit, model.contextWindow),
   };
   const view: ReplyView = {
@@ -109,13 +116,15 @@ function prepared(body: ResponsesBody, context: PrepareContext, compacts: boolea
     compacts: input.compacts,
     obfuscate: body.stream_options?.include_obfuscation ?? false,
   };
-  const echo = echoOf(body, model.id, { parallel, tools: repeatedTools(tools), format: format.echo });
+  const echo = echoOf(body, model.id, { parallel, tools: repeatedTools(tools, toolsEcho), format: format.echo });
   return {
     model: model.id,
     stream: body.stream ?? false,
     request,
     options: { echo, view },
+    priority: priorityOfTurn(turnMetadataOf(body)),
     toolPaths: tools.paths,
+    schemaPaths: tools.schemaPaths,
     messagePlaces: [...instructions.map(() => INSTRUCTIONS), ...input.places],
   };
 }
@@ -146,7 +155,7 @@ function sampling(body: ResponsesBody, logprobs: boolean): Sampling {
 
 type Derived = { readonly parallel: boolean; readonly tools: Echo["tools"]; readonly format: Echo["text"]["format"] };
 
-function repeatedTools({ tools, echo }: ReturnType<typeof declaredTools>): Echo["tools"] {
+function repeatedTools({ tools }: DeclaredTools, echo: Echo["tools"]): Echo["tools"] {
   const units = tools.reduce(
     (sum, { name, description, parametersJsonSchema }) =>
       sum + name.length + description.length + parametersJsonSchema.length,

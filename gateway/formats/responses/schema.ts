@@ -6,6 +6,7 @@ import { missing, tooLong, tooMany, unsupportedParameter, unsupportedValue, wron
 import {
   closed,
   frequencyPenalty,
+  imageDetail,
   imageUrl,
   inert,
   jsonSchemaField,
@@ -13,16 +14,17 @@ import {
   optional,
   parameters,
   presencePenalty,
+  promptCacheBreakpoint,
   promptCacheKey,
+  promptCacheOptions,
   reasoningEffort,
   schemaName,
   strictAnswer,
   tag,
   temperatureUpTo,
   topP,
-  withoutEffect,
 } from "../fields.ts";
-import { requestBody } from "../request-body.ts";
+import { ignored, requestBody, type UntakenField } from "../request-body.ts";
 import { MAX_TOOLS, toolName } from "../tools.ts";
 
 /*
@@ -43,6 +45,7 @@ const STATELESS = "Nothing is kept between requests: send the whole conversation
 export const inputText = named("InputTextPart", "A part of text. Either word for text is taken in every role.", {
   type: z.enum(["input_text", "output_text"]).describe("`input_text` or `output_text`."),
   text: z.string().describe("The text."),
+  prompt_cache_breakpoint: promptCacheBreakpoint,
 });
 
 export const inputImage = named(
@@ -51,7 +54,8 @@ export const inputImage = named(
   {
     type: tag("input_image"),
     image_url: imageUrl,
-    detail: z.enum(["auto", "low", "high", "original"]).nullish().describe("How finely to look. Default: `auto`."),
+    detail: imageDetail,
+    prompt_cache_breakpoint: promptCacheBreakpoint,
   },
 );
 
@@ -85,10 +89,20 @@ export const callItem = named(
   },
 );
 
-export const outputItem = named("FunctionCallOutput", "The result of a function call.", {
-  type: tag("function_call_output"),
+export const outputItem = named("FunctionCallOutput", "The result of a call.", {
+  type: z
+    .enum(["function_call_output", "custom_tool_call_output"])
+    .describe("`function_call_output`, or `custom_tool_call_output` of a `custom` tool."),
   call_id: z.string().min(1).describe("The id of the call, which stands before."),
-  output: content.describe("What the function gave: a text or parts."),
+  output: content.describe("What the tool gave: a text or parts."),
+});
+
+export const customCallItem = named("InputCustomToolCall", "A call of a `custom` tool in an earlier answer.", {
+  type: tag("custom_tool_call"),
+  call_id: z.string().min(1).describe("The id of the call."),
+  name: z.string().min(1).describe("The name of the tool."),
+  input: z.string().describe("The text for the tool."),
+  namespace: z.string().nullish().describe("The namespace of the tool, where it was declared in one."),
 });
 
 const reasoningItem = named(
@@ -145,27 +159,66 @@ export const functionTool = named("FunctionTool", "A function that the model may
   ),
 });
 
-export const namespaceTool = named(
-  "NamespaceTool",
-  "A group of the caller's own functions. The model sees one joined name; calls have name and namespace apart.",
+export const customTool = named(
+  "CustomTool",
+  "A tool that takes free text, which the model writes and the caller runs.",
   {
-    type: tag("namespace"),
-    name: toolName.describe("The name of the group."),
-    description: z.string().nullish().describe("What the functions are for; repeated in the reply."),
-    tools: z.array(unchecked(functionTool), "an array of tools").nullish().describe("The functions of the group."),
+    type: tag("custom"),
+    name: toolName.describe("The name of the tool, unique where it is declared."),
+    description: z.string().nullish().describe("What the tool does, for the model to read."),
+    format: z
+      .discriminatedUnion("type", [
+        named("CustomTextFormat", "Any text.", { type: tag("text") }),
+        named("CustomGrammarFormat", "Text that follows a grammar, which the model reads with the description.", {
+          type: tag("grammar"),
+          syntax: z
+            .enum(["lark", "regex"])
+            .describe("What the grammar is. Engines hold the text to a `regex` as they do to a `pattern` of a schema."),
+          definition: z.string().describe("The grammar, or the expression of the whole text."),
+        }),
+      ])
+      .nullish()
+      .describe("The form of the text. Default: any text."),
+    strict: optional(
+      z.boolean(),
+      "Whether a grammar that the engine cannot hold the text to is refused, as `lark` always is. Default: it is then a hint to the model.",
+    ),
   },
 );
 
-export const functionChoice = named("FunctionChoice", "One function by its name.", {
-  type: tag("function"),
-  name: z.string().describe("The name of a function in `tools`."),
-  namespace: z.string().nullish().describe("The namespace of the function, where it was declared in one."),
+export const namespaceTool = named(
+  "NamespaceTool",
+  "A group of the caller's own tools. The model sees one joined name; calls have name and namespace apart.",
+  {
+    type: tag("namespace"),
+    name: toolName.describe("The name of the group."),
+    description: z.string().nullish().describe("What the tools are for; repeated in the reply."),
+    tools: z
+      .array(unchecked(z.discriminatedUnion("type", [functionTool, customTool])), "an array of tools")
+      .nullish()
+      .describe("The tools of the group."),
+  },
+);
+
+const choiceOf = <const Type extends "function" | "custom">(type: Type) => ({
+  type: tag(type),
+  name: z.string().describe("The name of such a tool among those of the request."),
+  namespace: z.string().nullish().describe("The namespace of the tool, where it was declared in one."),
 });
 
-const allowedChoice = named("AllowedTools", "Some of the functions by their names.", {
+const functionChoice = closed("FunctionChoice", "One function by its name.", choiceOf("function"));
+
+const customChoice = closed("CustomChoice", "One `custom` tool by its name.", choiceOf("custom"));
+
+export const allowedTool = z.discriminatedUnion("type", [
+  named("AllowedFunction", "One function by its name.", choiceOf("function")),
+  named("AllowedCustomTool", "One `custom` tool by its name.", choiceOf("custom")),
+]);
+
+const allowedChoice = closed("AllowedTools", "Some of the tools by their names.", {
   type: tag("allowed_tools"),
   mode: z.enum(["auto", "required"]).describe("Whether the model may call one of them, or must."),
-  tools: z.array(unchecked(functionChoice), "an array of tools").min(1).describe("The functions."),
+  tools: z.array(unchecked(allowedTool), "an array of tools").min(1).describe("The tools."),
 });
 
 const textFormatSchema = z.discriminatedUnion("type", [
@@ -181,10 +234,18 @@ const textFormatSchema = z.discriminatedUnion("type", [
 ]);
 
 export const toolChoiceSchema = z
-  .union([z.enum(["none", "auto", "required"]), functionChoice, allowedChoice], "a string or an object")
+  .union([z.enum(["none", "auto", "required"]), functionChoice, customChoice, allowedChoice], "a string or an object")
   .nullish();
 
-const inputItem = z.union([messageItem, callItem, outputItem, reasoningItem, compactionItem, triggerItem]);
+const inputItem = z.union([
+  messageItem,
+  callItem,
+  customCallItem,
+  outputItem,
+  reasoningItem,
+  compactionItem,
+  triggerItem,
+]);
 
 const textPairs = z.record(z.string(), z.string()).nullish();
 
@@ -207,9 +268,9 @@ export const responsesRequest = closed(
     ),
     tools: optional(
       z
-        .array(unchecked(z.discriminatedUnion("type", [functionTool, namespaceTool])), "an array of tools")
+        .array(unchecked(z.discriminatedUnion("type", [functionTool, customTool, namespaceTool])), "an array of tools")
         .max(MAX_TOOLS),
-      "The caller's own function tools, and namespaces of them.",
+      "The caller's own tools, and namespaces of them. One that is declared twice is one tool.",
     ),
     tool_choice: unchecked(toolChoiceSchema).describe("Whether and which tool the model calls. Default: `auto`."),
     parallel_tool_calls: optional(
@@ -257,12 +318,15 @@ export const responsesRequest = closed(
     ),
     metadata: unchecked(textPairs).describe("Pairs of strings that are repeated in the reply, at most 16."),
     prompt_cache_key: promptCacheKey,
-    prompt_cache_retention: z.string().nullish().describe("Repeated in the reply, without effect."),
-    prompt_cache_options: withoutEffect("Accepted without effect."),
+    prompt_cache_options: z.strictObject(promptCacheOptions).nullish().describe("How the prompt is cached."),
+    prompt_cache_retention: z
+      .string()
+      .nullish()
+      .describe("As `24h` the time for which to keep the prompt, where the options say none. Repeated in the reply."),
     safety_identifier: z.string().nullish().describe("Repeated in the reply, without effect."),
     user: z.string().nullish().describe("Repeated in the reply, without effect."),
     client_metadata: unchecked(textPairs).describe(
-      "Pairs of strings for the caller's own use, checked and dropped. At most 16 KiB together.",
+      "Pairs of strings for the caller's own use, checked and dropped, but for `x-codex-turn-metadata`, whose kind of request lowers the priority. At most 16 KiB together.",
     ),
     store: optional(
       z.literal(false, "Responses are never stored: only false is supported."),
@@ -295,6 +359,10 @@ export const responsesRequest = closed(
         include_obfuscation: optional(
           z.boolean(),
           "Whether each delta is padded to a multiple of 32 bytes, so that its size reveals little of its text. Default: `false`.",
+        ),
+        reasoning_summary_delivery: inert(
+          z.literal("sequential_cutoff", "Only 'sequential_cutoff' is supported.").nullish(),
+          "Only `sequential_cutoff`, which changes nothing: reasoning always comes whole before what follows it.",
         ),
       })
       .nullish()
@@ -340,6 +408,11 @@ export function metadataOf(value: unknown): Readonly<Record<string, string>> {
   return Object.fromEntries(pairs);
 }
 
+/** Returns what Codex says of its turn, in its own JSON; undefined if the request has none. */
+export function turnMetadataOf({ client_metadata: pairs }: ResponsesBody): string | undefined {
+  return isJsonObject(pairs) ? String(pairs["x-codex-turn-metadata"] ?? "") : undefined;
+}
+
 function checkClientMetadata(value: unknown): void {
   const path = ["client_metadata"];
   const bytes = stringPairs(value, path)
@@ -356,3 +429,8 @@ function stringPairs(value: unknown, path: FieldPath): readonly (readonly [strin
     return [key, text] as const;
   });
 }
+
+/** The fields that do not reach the request, beside those that the schemas say to be without effect. */
+export const RESPONSES_UNTAKEN: readonly UntakenField[] = [
+  ...ignored("The beginning of every prompt is cached.", ["prompt_cache_options.mode"]),
+];

@@ -91,8 +91,9 @@ export class ResponsesStream implements StreamEncoder {
 
   fail(error: ApiError): string {
     if (this.#state.at === "end") return "";
-    const begun = this.#begin();
+    let begun = this.#begin();
     const state = this.#state;
+    if (state.at === "in_item") begun += this.#held(state.item, false);
     // The item that was open is in the final object, but never announced as done.
     const partial =
       state.at === "in_item" && finishedItem(this.#head, this.#output.length, completed(state.item, false), this.#view);
@@ -162,8 +163,11 @@ export class ResponsesStream implements StreamEncoder {
     }
   }
 
-  #itemDelta(item: OpenItem, text: string, logprobs: readonly TokenLogprob[]): string {
-    item.pieces.push(text);
+  #itemDelta(item: OpenItem, piece: string, logprobs: readonly TokenLogprob[]): string {
+    item.pieces.push(piece);
+    const { input } = item.frames;
+    const text = input ? input.push(piece) : piece;
+    if (input && text === "") return "";
     if (this.#view.logprobs && item.block.$case === "text") {
       item.logprobs.push(...logprobs);
       return this.#deltaFrame(item, text, { logprobs: toLogprobs(logprobs) });
@@ -194,8 +198,14 @@ export class ResponsesStream implements StreamEncoder {
     this.#output.push(item);
     // A call without text still needs its arguments as a delta: some clients only read deltas.
     const missing = item.type === "function_call" && state.item.pieces.join("") === "" ? item.arguments : "";
-    const filling = missing && this.#deltaFrame(state.item, missing);
+    const filling = missing ? this.#deltaFrame(state.item, missing) : this.#held(state.item, complete);
     return filling + this.#frames(state.item.frames.closing(item));
+  }
+
+  /** Returns the delta with the text that the item has held back; the item ends. */
+  #held(item: OpenItem, complete: boolean): string {
+    const text = item.frames.input?.end(complete);
+    return text ? this.#deltaFrame(item, text) : "";
   }
 
   #finish(finished: Finished): string {

@@ -68,7 +68,7 @@ export async function dispatchAnswer(
     };
   const format = paid.format.name;
   if (streamed) stats.streamsActive.inc({ format });
-  record.sent();
+  record.sent(hints.priorityClass);
   try {
     await router.dispatch({ request, facts, hints, sink: followed, record, ...terms }, answer.signal);
   } catch (thrown) {
@@ -136,7 +136,8 @@ export function restarting(): ApiError {
 }
 
 /** Returns an engine's refusal with the field of the format that it is about. */
-export function located(error: ApiError, fields: FieldsAtFault, { toolPaths, messagePlaces }: Places): ApiError {
+export function located(error: ApiError, fields: FieldsAtFault, places: Places): ApiError {
+  const { toolPaths, schemaPaths, messagePlaces } = places;
   if (error.path) return error;
   if (error.promptMessage !== undefined) {
     const place = messagePlaces ? (messagePlaces[error.promptMessage] ?? WHOLE_PROMPT) : error.promptMessage;
@@ -148,7 +149,8 @@ export function located(error: ApiError, fields: FieldsAtFault, { toolPaths, mes
   if (error.tool === undefined) return error;
   const tool = toolPaths ? toolPaths[error.tool] : ["tools", error.tool];
   if (error.code === "invalid_value") return error.at(tool ?? ["tools"]);
-  return tool ? unusableSchema(error, [...tool, ...fields.toolSchema], "function") : error;
+  if (tool === undefined) return error;
+  return unusableSchema(error, schemaPaths?.[error.tool] ?? [...tool, ...fields.toolSchema], "function");
 }
 
 /** Returns an engine's refusal of a schema with the text of the gateway's own check. */

@@ -1,6 +1,6 @@
 import { createHash, type Hash, hash } from "node:crypto";
 import type { GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { type Message, type Part, Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
+import { type Message, type Part, Role, type Tool } from "../../../proto/gen/svc/inference/v1/messages.ts";
 
 const KEY_BYTES = 32;
 /**
@@ -21,7 +21,7 @@ export type Boundary = {
 
 /** The positions at which a prompt can share cached tokens with other prompts, found without tokenizing it. */
 export type PromptShape = {
-  /** The boundary after the tools and the leading system messages, then one after each message. Never empty. */
+  /** The boundary after the tools that are not deferred and the leading system messages, then one after each message. Never empty. */
   readonly boundaries: readonly Boundary[];
   /** The last boundary that an earlier request ended at; undefined for a first turn. */
   readonly lastTurn: number | undefined;
@@ -41,15 +41,19 @@ export function promptShape(
   gathered.set(key);
   section.begin("");
   let marked = false;
-  for (const { name, description, parametersJsonSchema, strict, cacheBreakpoint } of tools) {
-    section.add(`tool ${strict}`, name, description, parametersJsonSchema);
-    if (cacheBreakpoint) marked = true;
+  const undeclared = new Map<string, Tool>();
+  for (const tool of tools) {
+    if (tool.deferred) undeclared.set(tool.name, tool);
+    else {
+      addTool(tool);
+      if (tool.cacheBreakpoint) marked = true;
+    }
   }
   let headLength = 0;
   for (const message of messages) {
     if (message.role !== Role.SYSTEM) break;
     headLength += 1;
-    if (addMessage(message)) marked = true;
+    if (addMessage(message, undeclared)) marked = true;
   }
   let last: Boundary = { hash: section.digest(), bytes: section.bytes, marked };
   const boundaries = [last];
@@ -57,7 +61,7 @@ export function promptShape(
   for (const message of messages.slice(headLength)) {
     if (message.role === Role.ASSISTANT) lastTurn = boundaries.length - 1;
     section.begin(last.hash);
-    const isMarked = addMessage(message);
+    const isMarked = addMessage(message, undeclared);
     last = { hash: section.digest(), bytes: last.bytes + section.bytes, marked: isMarked };
     boundaries.push(last);
   }
@@ -73,18 +77,22 @@ export function headOf({ boundaries }: PromptShape): string {
   return (boundaries[1] ?? boundaries[0])?.hash ?? "";
 }
 
-/** Adds a message to the section. Returns whether the caller marked its end. */
-function addMessage({ role, name, parts }: Message): boolean {
+function addTool({ name, description, parametersJsonSchema, strict }: Tool): void {
+  section.add(`tool ${strict}`, name, description, parametersJsonSchema);
+}
+
+/** Adds a message to the section, and takes the tools that it declares out of `undeclared`. Returns whether its end is marked. */
+function addMessage({ role, name, parts }: Message, undeclared: Map<string, Tool>): boolean {
   section.add(`message ${role} ${parts.length}`, name ?? "");
   let isMarked = false;
   for (const part of parts) {
-    addPart(part);
+    addPart(part, undeclared);
     if (part.cacheBreakpoint) isMarked = true;
   }
   return isMarked;
 }
 
-function addPart({ kind }: Part): void {
+function addPart({ kind }: Part, undeclared: Map<string, Tool>): void {
   switch (kind?.$case) {
     case undefined:
       return;
@@ -100,7 +108,7 @@ function addPart({ kind }: Part): void {
     case "toolResult": {
       const { callId, name, isError, content } = kind.value;
       section.add(`result ${isError} ${content.length}`, callId, name);
-      for (const part of content) addPart(part);
+      for (const part of content) addPart(part, undeclared);
       return;
     }
     case "image": {
@@ -109,6 +117,14 @@ function addPart({ kind }: Part): void {
       section.addImage(`image ${detail}`, identity, mimeType);
       return;
     }
+    case "toolDeclaration":
+      section.add("declaration");
+      for (const name of kind.value.names) {
+        const tool = undeclared.get(name);
+        if (tool) addTool(tool);
+        undeclared.delete(name);
+      }
+      return;
     default:
       kind satisfies never;
   }

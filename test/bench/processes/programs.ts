@@ -6,7 +6,6 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { stringify } from "yaml";
 import { Child } from "../../../deploy/local/child.ts";
 import { CATALOG } from "../../../gateway/catalog.ts";
-import { metricSum } from "../../support/metric-text.ts";
 import { IMAGE_ENV } from "../../support/processes/image-env.ts";
 import { createKey } from "../../support/processes/key-command.ts";
 
@@ -39,7 +38,7 @@ export async function startChild(name: string, program: string, args: readonly s
   }
 }
 
-export const GATEWAY_PROGRAM = join(import.meta.dirname, "../../../gateway/main.js");
+const GATEWAY_PROGRAM = join(import.meta.dirname, "../../../gateway/main.js");
 
 const READY_MS = 20_000;
 
@@ -50,16 +49,14 @@ export type BenchGateway = RunningChild & {
 
 type BenchGatewayOptions = {
   readonly engines: readonly string[];
-  readonly cluster?: object;
   readonly settings?: object;
   readonly readyTimeoutMs?: number;
 };
 
-/** Starts the gateway as deployed, but with the cache header. Resolves when an engine is healthy. */
+/** Starts the gateway as deployed. Resolves when an engine is healthy. */
 export async function startBenchGateway(
-  program: string,
   folder: string,
-  { engines, cluster = {}, settings = {}, readyTimeoutMs = READY_MS }: BenchGatewayOptions,
+  { engines, settings = {}, readyTimeoutMs = READY_MS }: BenchGatewayOptions,
 ): Promise<BenchGateway> {
   await mkdir(folder, { recursive: true });
   // The gateway watches the folder of its keys: the log must not be written there.
@@ -71,14 +68,13 @@ export async function startBenchGateway(
     listen: { port: 0 },
     admin: { port: 0 },
     keys: { file: keyFile },
-    clusters: CATALOG.map(({ id }) => ({ model: id, endpoints, ...cluster })),
-    cacheHeader: true,
+    clusters: CATALOG.map(({ id }) => ({ model: id, endpoints })),
     drainGraceMs: 0,
     drainTimeoutMs: 1_000,
     ...settings,
   };
   await writeFile(configFile, stringify(config, { aliasDuplicateObjects: false }));
-  const child = await startChild("gateway", program, ["--config", configFile], folder);
+  const child = await startChild("gateway", GATEWAY_PROGRAM, ["--config", configFile], folder);
   const { baseUrl, adminUrl } = child.ready as { baseUrl: string; adminUrl: string };
   await untilReady(`${adminUrl}/readyz`, readyTimeoutMs);
   return { ...child, port: Number(new URL(baseUrl).port), key };
@@ -96,16 +92,6 @@ async function untilReady(url: string, timeoutMs: number): Promise<void> {
 
 const ENGINE_PROGRAM = join(import.meta.dirname, "../../support/engine/main.js");
 
-/** Nodes whose prefill dominates the wait: a thousand tokens take 200 ms, much more than the machine's own overhead. */
-export const SIMULATED = {
-  kind: "simulator",
-  tokensPerSecond: 200,
-  prefillTokensPerSecond: 5_000,
-  timeToFirstTokenMs: 20,
-  slots: 32,
-  answerTokens: { min: 24, max: 48 },
-};
-
 export const DEMONSTRATION = {
   kind: "llama",
   modelPath: join(import.meta.dirname, "../../../../engine/demo-model/demo.gguf"),
@@ -114,26 +100,17 @@ export const DEMONSTRATION = {
   threads: 1,
 };
 
-export type NodeFleetOptions = {
-  readonly nodes: number;
-  readonly backend: object;
-  readonly cluster?: object;
-};
-
 export type NodeFleet = Awaited<ReturnType<typeof startNodeFleet>>;
 
-export async function startNodeFleet({ nodes, backend, cluster = {} }: NodeFleetOptions, folder: string) {
-  await mkdir(folder, { recursive: true });
+/** Starts nodes with the demonstration model, and a gateway in front of them. */
+export async function startNodeFleet(nodes: number, folder: string) {
   const names = Array.from({ length: nodes }, (_, index) => `node-${index}`);
-  const engines = await Promise.all(names.map((name) => startNode(name, backend, folder)));
-  const gateway = await startBenchGateway(GATEWAY_PROGRAM, join(folder, "gateway"), {
-    engines: engines.map(({ ready }) => String(ready.address)),
-    cluster,
-  });
+  const engines = await Promise.all(names.map((name) => startNode(name, DEMONSTRATION, folder)));
+  const addresses = engines.map(({ ready }) => String(ready.address));
+  const gateway = await startBenchGateway(join(folder, "gateway"), { engines: addresses });
   return {
     gateway,
     nodePids: engines.map(({ pid }) => pid),
-    generations: () => Promise.all(engines.map(({ ready }) => generationsOf(Number(ready.metricsPort)))),
     async stop(): Promise<void> {
       for (const child of [gateway, ...engines]) await child.stop();
     },
@@ -142,12 +119,9 @@ export async function startNodeFleet({ nodes, backend, cluster = {} }: NodeFleet
 
 export async function startNode(nodeId: string, backend: object, folder: string): Promise<RunningChild> {
   const file = join(folder, `${nodeId}.yaml`);
-  const config = { nodeId, models: ["svc-qwen"], listen: { port: 0 }, metrics: { port: 0 }, backend };
-  await writeFile(file, stringify(config));
+  await writeFile(
+    file,
+    stringify({ nodeId, models: ["svc-qwen"], listen: { port: 0 }, metrics: { port: 0 }, backend }),
+  );
   return startChild(nodeId, ENGINE_PROGRAM, ["--config", file], folder);
-}
-
-async function generationsOf(metricsPort: number): Promise<number> {
-  const response = await fetch(`http://127.0.0.1:${metricsPort}/metrics`);
-  return metricSum(await response.text(), "svc_engine_generations_total");
 }

@@ -4,7 +4,7 @@ import { openRedisKeyVault } from "../../../gateway/keys/redis/redis-key-vault.t
 import { stateSchema } from "../../../gateway/state/state-settings.ts";
 import { metricSum } from "../../support/metric-text.ts";
 import { RedisProcess } from "../../support/redis/redis-process.ts";
-import { type BenchGateway, GATEWAY_PROGRAM, startBenchGateway, startChild } from "../processes/programs.ts";
+import { type BenchGateway, startBenchGateway, startChild } from "../processes/programs.ts";
 import { cpuMs } from "../report.ts";
 import { endpointHost, type ScaleSettings } from "../settings.ts";
 
@@ -84,7 +84,7 @@ export async function startInstallation(scale: ScaleSettings, folder: string) {
     Array.from({ length: scale.gateways }, async (_, at) => {
       const beganMs = performance.now();
       const options = { engines: [], settings, readyTimeoutMs: READY_TIMEOUT_MS };
-      const gateway = await startBenchGateway(GATEWAY_PROGRAM, join(folder, `gateway-${at}`), options);
+      const gateway = await startBenchGateway(join(folder, `gateway-${at}`), options);
       return { gateway, tookMs: performance.now() - beganMs };
     }),
   );

@@ -43,7 +43,7 @@ describe.each(VIEWS)("with %s", (_, fields, reasoning, shown) => {
     const sse = await service.stream(RESPONSES, fields);
     expect(sse).not.toContain("[DONE]");
     const frames = framesOf(sse);
-    checkResponses(frames, reasoning, reasoning === "text");
+    checkResponses(frames, { reasoning, isSealed: reasoning === "text" });
     expect(frames.at(-1)?.event).toBe("response.completed");
     const output = valueAt(frames.at(-1)?.data, "response", "output") as unknown[];
     expect(output.map((item) => valueAt(item, "type"))).toEqual([
@@ -72,7 +72,7 @@ test("case 128: a lost engine ends in response.failed, without an error event", 
     throw new EngineError("ENGINE_DOWN", "gone");
   });
   const frames = framesOf(await service.stream(RESPONSES));
-  checkResponses(frames, "none", false);
+  checkResponses(frames, { reasoning: "none", isSealed: false });
   expect(frames.at(-1)?.data).toMatchObject({
     type: "response.failed",
     response: { status: "failed", error: { code: "server_error", message: expect.any(String) } },
@@ -89,7 +89,7 @@ test("case 129: keepalive events bridge a silent engine, numbered like all other
   await body.until((text) => text.includes("event: keepalive\n"));
   go.open();
   const frames = framesOf(await body.toEnd());
-  checkResponses(frames, "none", false);
+  checkResponses(frames, { reasoning: "none", isSealed: false });
   expect(Object.keys(frames.find(({ event }) => event === "keepalive")?.data as object)).toEqual([
     "type",
     "sequence_number",

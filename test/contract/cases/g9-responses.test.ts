@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { FinishReason } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { framesOf } from "../../support/checkers/stream-text.ts";
 import { modelWrites } from "../../support/engine/model-writes.ts";
 import {
   blockEnd,
@@ -9,6 +10,7 @@ import {
   started,
   textAnswer,
   textStart,
+  toolCallStart,
 } from "../../support/events/events.ts";
 import { serviceOfFile, startScriptedService } from "../../support/gateway/scripted-service.ts";
 import { expectErrorA } from "../../support/http/error-reply.ts";
@@ -181,6 +183,27 @@ describe("case 115: function tools", () => {
     const nested = { type: "function", function: { name: "read", parameters: {} } };
     await expectRefused({ tools: [nested] }, "missing_required_parameter", "tools[0].name");
   });
+});
+
+test.each([false, true])("a custom tool is called with free text, stream %s", async (stream) => {
+  const custom = { type: "custom", name: "exec", description: null, format: { type: "text" } };
+  const pieces = ['{"input": "a\\', 'nb"}'].map((piece) => delta(0, piece));
+  service.play(() => [[started(), toolCallStart(0, "exec", "c"), ...pieces, blockEnd(0), finished()]]);
+  const item = { type: "custom_tool_call", call_id: "call_c", name: "exec", input: "a\nb" };
+  const fields = { tools: [custom], tool_choice: { type: "custom", name: "exec" } };
+  if (stream) {
+    const text = await (await service.post(RESPONSES, { ...fields, stream })).text();
+    const done = framesOf(text).find(({ event }) => event === "response.output_item.done");
+    expect(valueAt(done?.data, "item")).toMatchObject(item);
+  } else expect(await service.reply(RESPONSES, fields)).toMatchObject({ tools: [custom], output: [item] });
+  expect(service.lastRequest().toolChoice).toMatchObject({ name: "exec" });
+  await service.reply(RESPONSES, {
+    ...fields,
+    input: [user, item, { type: "custom_tool_call_output", call_id: "call_c", output: "done" }],
+  });
+  expect(outline(service.lastRequest())).toBe(
+    'user "hi" | assistant call(call_c exec {"input": "a\\nb"}) | tool result(call_c exec "done")',
+  );
 });
 
 describe("case 116: the tool loop", () => {

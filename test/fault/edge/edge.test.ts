@@ -6,7 +6,8 @@ import { type EdgeRig, startEdge } from "../../support/edge/edge-rig.ts";
 import { HAS_ENVOY, NO_ENVOY, startEnvoy } from "../../support/edge/envoy-process.ts";
 import { NodeClient } from "../../support/engine/node-client.ts";
 import { ANSWER_PATHS, bodyFor } from "../../support/http/answer-check.ts";
-import { endsOf, openStreams } from "../../support/processes/open-streams.ts";
+import { HELD, letEnd } from "../../support/processes/fleet.ts";
+import { endKindsOf, mostTokens, openStreams } from "../../support/processes/open-streams.ts";
 import { generateRequest } from "../../support/requests/generate-request.ts";
 
 /* The Envoy of deploy/envoy with two gateways behind it. */
@@ -16,7 +17,7 @@ const STREAMS = 100;
 
 let rig: EdgeRig;
 beforeAll(async () => {
-  if (HAS_ENVOY) rig = await startEdge({ tokensPerSecond: 10, answerTokens: { min: 200, max: 200 }, slots: 300 });
+  if (HAS_ENVOY) rig = await startEdge(HELD);
 });
 afterAll(async () => {
   await rig?.end();
@@ -28,16 +29,14 @@ const idle = () => becomes(async () => (await rig.engine.busy()) === 0, "no slot
 describe.skipIf(!HAS_ENVOY)(`behind Envoy (${NO_ENVOY})`, () => {
   test("100 streams share one HTTP/2 connection, delta by delta, and cancelled ones end at the engine", async () => {
     const caller = new Http2Caller(rig.edge);
-    const short = await openStreams(caller, 3, {
-      fields: (path) => ({ [path === "/v1/responses" ? "max_output_tokens" : "max_tokens"]: 30 }),
-    });
+    const short = await openStreams(caller, 3, { fields: mostTokens(3) });
     const leave = new AbortController();
     const long = await openStreams(caller, STREAMS - short.length, { signal: leave.signal });
     // Every stream has had a delta while all still run: no proxy buffers answers.
     expect(long.map(({ status }) => status)).toEqual(long.map(() => 200));
     expect(await running()).toBeGreaterThanOrEqual(long.length);
     expect(caller.opened).toBe(1);
-    expect((await endsOf(short)).map(({ end }) => end)).toEqual(short.map(() => "complete"));
+    expect(await endKindsOf(short)).toEqual(short.map(() => "complete"));
     leave.abort();
     await idle();
     caller.close();
@@ -70,8 +69,7 @@ describe.skipIf(!HAS_ENVOY)(`behind Envoy (${NO_ENVOY})`, () => {
   test("both logs name a request by the ids of both, and hold nothing of it", async () => {
     const caller = new Http1Caller(rig.edge);
     for (const path of ANSWER_PATHS) {
-      const fields = { [path === "/v1/responses" ? "max_output_tokens" : "max_tokens"]: 2 };
-      const answer = await caller.post(`${path}?q=${CANARY}`, bodyFor(path, CANARY, fields));
+      const answer = await caller.post(`${path}?q=${CANARY}`, bodyFor(path, CANARY, mostTokens(2)(path)));
       await answer.text();
       const id = answer.headers.get("x-request-id");
       const lines = () => rig.envoy.log.filter(({ request_id }) => request_id === id);
@@ -142,6 +140,7 @@ describe.skipIf(!HAS_ENVOY)(`behind Envoy (${NO_ENVOY})`, () => {
       return CN === "second";
     }, "the new certificate is shown");
     const after = stream?.body.text().length ?? 0;
+    letEnd([rig.engine]);
     await stream?.body.until((text) => text.length > after);
     caller.close();
     await idle();

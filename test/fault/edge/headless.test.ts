@@ -15,7 +15,7 @@ import { NodeClient } from "../../support/engine/node-client.ts";
 import { EngineProcess } from "../../support/processes/engine-process.ts";
 import { FleetProcess } from "../../support/processes/fleet-process.ts";
 import { createKey } from "../../support/processes/key-command.ts";
-import { endsOf, openStreams } from "../../support/processes/open-streams.ts";
+import { endKindsOf, openStreams } from "../../support/processes/open-streams.ts";
 import { generateRequest } from "../../support/requests/generate-request.ts";
 import { configFile, noKustomize, podsOf, rendered, resourcesOf } from "../../support/tools/manifests.ts";
 
@@ -126,7 +126,7 @@ describe.skipIf(missing !== "")(`Envoy with the rendered configuration of Kubern
       await body.until((text) => text.length > seen + 1_000);
     }
     expect(hook.exitCode).toBe(null);
-    expect((await endsOf(streams)).map(({ end }) => end)).toEqual(streams.map(() => "complete"));
+    expect(await endKindsOf(streams)).toEqual(streams.map(() => "complete"));
     expect(await ended).toEqual([0, null]);
     caller.close();
   });

@@ -4,6 +4,7 @@ import { type EdgeRig, startEdge } from "../../support/edge/edge-rig.ts";
 import { HAS_ENVOY, NO_ENVOY } from "../../support/edge/envoy-process.ts";
 import { closedLoop, tallyOf } from "../../support/processes/closed-loop.ts";
 import { show, size } from "../../support/processes/fleet.ts";
+import { mostTokens } from "../../support/processes/open-streams.ts";
 
 /* Gateways that are stopped, one after the other, behind the Envoy of deploy/envoy; FULL=1 has the promised sizes. */
 
@@ -28,8 +29,9 @@ test.skipIf(!HAS_ENVOY)(
     rig = await startEdge({ tokensPerSecond: 40, answerTokens: { min: 120, max: 200 }, slots: 500 });
     const { edge } = rig;
     const callers = [new Http1Caller(edge), new Http2Caller(edge)];
-    const short = (path: string) => ({ [path === "/v1/responses" ? "max_output_tokens" : "max_tokens"]: 2 });
-    const quick = callers.map((caller) => closedLoop(caller, CLIENTS / 2, { fields: short, pauseMs: PAUSE_MS }));
+    const quick = callers.map((caller) =>
+      closedLoop(caller, CLIENTS / 2, { fields: mostTokens(2), pauseMs: PAUSE_MS }),
+    );
     const slow = callers.map((caller) => closedLoop(caller, SLOW_CLIENTS / 2));
     const beganMs = performance.now();
     const codes: (number | null)[] = [];

@@ -1,58 +1,15 @@
 import { describe, expect, test } from "vitest";
 import { GenerateRequest, GenerateResponse } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { becomes } from "../../support/becomes.ts";
-import { HealthNode } from "../../support/engine/health-node.ts";
 import { framed, rawCall } from "../../support/engine/raw-generate.ts";
 import { ANSWER_PATHS, bodyFor } from "../../support/http/answer-check.ts";
 import { streamOnce } from "../../support/processes/closed-loop.ts";
-import { EngineProcess } from "../../support/processes/engine-process.ts";
 import { Fleet, healthy } from "../../support/processes/fleet.ts";
 import { generateRequest } from "../../support/requests/generate-request.ts";
 import { covering } from "../../support/size.ts";
 
-/* Nodes with other versions, other models, a duplicate name or a wrong clock. */
+/* Nodes and gateways of other versions, or with a wrong clock. */
 
 const fleet = new Fleet();
-
-async function healthNode(options: Parameters<typeof HealthNode.start>[0]): Promise<HealthNode> {
-  const node = await HealthNode.start(options);
-  fleet.onEnd(() => node.stop());
-  return node;
-}
-
-test("H6 a node with another model or another contract is a version mismatch and gets no request", async () => {
-  const other = await healthNode({ models: ["svc-glm53"] });
-  const stranger = await healthNode({ models: [], contract: false });
-  const good = await fleet.engine("good");
-  const endpoints = [other, stranger, good].map(({ address }) => ({ address }));
-  const gateway = await fleet.gateway({ endpoints, lbPolicy: "round_robin" });
-  await healthy(gateway, good.address);
-  for (const { address } of [other, stranger])
-    await becomes(async () => (await gateway.health(address)) === "/version_mismatch", "it is told apart");
-  for (const path of ANSWER_PATHS)
-    for (let request = 0; request < 4; request += 1)
-      expect(await streamOnce(gateway, path, `request ${request}`)).toMatchObject({ status: 200, end: "complete" });
-  for (const { address } of [other, stranger]) expect(await gateway.stat("svc_endpoint_rq_total", address)).toBe(0);
-  expect(await good.metric("svc_engine_generations_total")).toBe(12);
-  // Operators see the mismatch, and fix it without a restart of the gateway.
-  const told = () =>
-    gateway.process.log.some(({ endpoint, health }) => endpoint === other.address && health === "/version_mismatch");
-  await becomes(async () => told(), "the log says so");
-  other.models = ["svc-qwen"];
-  other.breakWatches();
-  await healthy(gateway, other.address);
-});
-
-test("H13 two nodes with one name are two endpoints, and a second one on the same port does not start", async () => {
-  const nodes = await Promise.all([fleet.engine("twin"), fleet.engine("twin")]);
-  const gateway = await fleet.inFrontOf(nodes, { lbPolicy: "round_robin" });
-  for (let request = 0; request < 6; request += 1)
-    expect(await streamOnce(gateway, "/v1/messages", `request ${request}`)).toMatchObject({ end: "complete" });
-  for (const node of nodes) expect(await node.metric("svc_engine_generations_total")).toBe(3);
-  const port = Number(nodes[0].address.split(":").at(-1));
-  await expect(EngineProcess.start("third", {}, undefined, { port })).rejects.toThrow("is in use");
-  expect(await streamOnce(gateway, "/v1/messages", "after")).toMatchObject({ end: "complete" });
-});
 
 describe("H14", () => {
   function withClockOff(hours: number): readonly string[] {

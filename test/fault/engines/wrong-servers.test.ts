@@ -13,21 +13,16 @@ async function listening(server: Server): Promise<string> {
   return `127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-test.each([
-  [
-    "H5 a server that talks nonsense",
-    () =>
-      createServer((socket) => {
-        socket.on("error", () => {});
-        socket.write(Buffer.alloc(1_024, 0x5a));
-      }),
-  ],
-  ["H5 a server that says nothing", () => createServer((socket) => socket.on("error", () => {}))],
-  ["H5 an HTTP/1 server", () => createHttpServer((_request, response) => response.end("hello"))],
-])("%s never gets a request; as the only endpoint it fails requests at once", async (_name, make) => {
-  const wrong = await listening(make());
+test("H5 servers of nonsense, of silence and of HTTP/1 get no request; the only endpoint fails them at once", async () => {
+  const nonsense = createServer((socket) => {
+    socket.on("error", () => {});
+    socket.write(Buffer.alloc(1_024, 0x5a));
+  });
+  const silence = createServer((socket) => socket.on("error", () => {}));
+  const http = createHttpServer((_request, response) => response.end("hello"));
+  const wrong = await Promise.all([nonsense, silence, http].map(listening));
   const good = await fleet.engine("good", {}, FRONT_MODELS);
-  const gateway = await startFront([wrong, good.address]);
+  const gateway = await startFront([...wrong, good.address]);
   fleet.onEnd(() => gateway.end());
   await healthy(gateway, good.address);
   for (const path of ANSWER_PATHS) {
@@ -42,6 +37,6 @@ test.each([
     expect(alone.headers.get("retry-after")).toMatch(/^[1-9]\d*$/);
     expect(text).not.toContain("127.0.0.1");
   }
-  expect(await gateway.health(wrong)).toContain("/failed_active_hc");
+  for (const address of wrong) expect(await gateway.health(address)).toContain("/failed_active_hc");
   expect(await gateway.open()).toBe(0);
 });

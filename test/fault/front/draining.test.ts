@@ -3,7 +3,7 @@ import { becomes } from "../../support/becomes.ts";
 import { ANSWER_PATHS, bodyFor, brokenEnd } from "../../support/http/answer-check.ts";
 import { head, RawConnection } from "../../support/http/raw-http.ts";
 import { streamOnce, tallyOf } from "../../support/processes/closed-loop.ts";
-import { Fleet, LONG, show, size } from "../../support/processes/fleet.ts";
+import { Fleet, HELD, LONG, letEnd, show, size } from "../../support/processes/fleet.ts";
 import { endsOf, openStreams } from "../../support/processes/open-streams.ts";
 
 /* SIGTERM of the gateway; FULL=1 with the promised numbers of connections. */
@@ -12,15 +12,12 @@ const NODES = 3;
 const STREAMS = NODES * size(20, 333);
 const QUEUED = size(9, 99);
 const IDLE = size(8, 50);
-/** Tokens: an answer lasts until all others have begun. */
-const ANSWER = size(400, 1_000);
 const SILENT = size(5, 20);
 
 const fleet = new Fleet();
 
 test("J1 a draining gateway completes running and waiting requests, and admits no new waiters", async () => {
-  const tokensPerSecond = size(40, 20);
-  const nodes = await fleet.engines(NODES, { tokensPerSecond, slots: 500, answerTokens: { min: ANSWER, max: ANSWER } });
+  const nodes = await fleet.engines(NODES, HELD);
   const circuitBreakers = {
     maxRequestsPerEndpoint: STREAMS / NODES,
     maxPendingRequests: QUEUED,
@@ -47,6 +44,7 @@ test("J1 a draining gateway completes running and waiting requests, and admits n
   await Promise.all([...silent, ...idle].map((connection) => connection.untilClosed()));
   const readyAfter = await fetch(`${gateway.adminUrl}/ready`);
   expect({ status: readyAfter.status, text: await readyAfter.text() }).toEqual({ status: 503, text: "DRAINING\n" });
+  letEnd(nodes);
   const ends = await endsOf(streams);
   const waited = tallyOf(await Promise.all(queued));
   const code = await gateway.process.ended;

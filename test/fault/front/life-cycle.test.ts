@@ -4,16 +4,15 @@ import { idOfKey } from "../../../gateway/keys/key-format.ts";
 import type { KeyRecord } from "../../../gateway/keys/key-record.ts";
 import { becomes } from "../../support/becomes.ts";
 import { ANSWER_PATHS, bodyFor } from "../../support/http/answer-check.ts";
-import { Fleet, healthy, nothingOpen } from "../../support/processes/fleet.ts";
+import { Fleet, HELD, healthy, letEnd, nothingOpen } from "../../support/processes/fleet.ts";
 import type { GatewayProcess } from "../../support/processes/gateway-process.ts";
 import { keyCommand } from "../../support/processes/key-command.ts";
-import { endsOf, openStreams } from "../../support/processes/open-streams.ts";
+import { endKindsOf, openStreams } from "../../support/processes/open-streams.ts";
 
 /* Changes around a running gateway: the order of starts, keys, endpoints. */
 
 const OF_ALL_MODELS = ["--models", "all", "--name", "changing", "--concurrency", "10"];
 const RUNNING = ANSWER_PATHS.length;
-const SLOW = { tokensPerSecond: 20, answerTokens: { min: 80, max: 90 } };
 
 const fleet = new Fleet();
 
@@ -32,8 +31,6 @@ test("J6 gateway and nodes may start in any order: it is ready while a model has
   await node.startAgain();
   await becomes(async () => (await ready(gateway)) === "200 LIVE", "it is ready");
   expect((await gateway.post("/v1/messages", bodyFor("/v1/messages", "hi"))).status).toBe(200);
-  const second = await fleet.gateway({ endpoints: [{ address: node.address }] });
-  await becomes(async () => (await ready(second)) === "200 LIVE", "one that starts behind it is ready, too");
 });
 
 /** Statuses of one new request in each format, which is cancelled at its status. */
@@ -72,7 +69,7 @@ const KEY_CHANGES: readonly KeyChange[] = [
 ];
 
 test("J7 keys that change while their streams run: these end well, new requests obey", async () => {
-  const nodes = await fleet.engines(1, SLOW);
+  const nodes = await fleet.engines(1, HELD);
   const gateway = await fleet.inFrontOf(nodes);
   const keys = await Promise.all(KEY_CHANGES.map(() => gateway.createKey(...OF_ALL_MODELS)));
   const streams = (await Promise.all(keys.map((key) => openStreams(gateway, RUNNING, { key })))).flat();
@@ -84,12 +81,13 @@ test("J7 keys that change while their streams run: these end well, new requests 
     await becomes(async () => (await statuses(gateway, key)).join() === obeyed, `new requests obey: the key ${what}`);
   }
   await becomes(async () => (await gateway.stat("svc_streams_active")) === streams.length, "the others are there");
-  expect((await endsOf(streams)).map(({ end }) => end)).toEqual(streams.map(() => "complete"));
+  letEnd(nodes);
+  expect(await endKindsOf(streams)).toEqual(streams.map(() => "complete"));
   await nothingOpen(gateway, nodes);
 });
 
 test("I6 and J7 streams of removed endpoints complete, and new requests use others or fail", async () => {
-  const [first, second] = await fleet.engines(2, SLOW);
+  const [first, second] = await fleet.engines(2, HELD);
   if (!first || !second) throw new Error("two nodes were started");
   const file = fleet.endpointFile();
   file.list([first]);
@@ -105,31 +103,7 @@ test("I6 and J7 streams of removed endpoints complete, and new requests use othe
   const overloaded = ANSWER_PATHS.map((path) => (path === "/v1/messages" ? 529 : 503)).join();
   await becomes(async () => (await statuses(gateway, gateway.key)).join() === overloaded, "no model is left");
   expect(await ready(gateway)).toContain("503");
-  const ends = await endsOf([...onFirst, ...onSecond]);
-  expect(ends.map(({ end }) => end)).toEqual(Array(2 * RUNNING).fill("complete"));
+  letEnd([first, second]);
+  expect(await endKindsOf([...onFirst, ...onSecond])).toEqual(Array(2 * RUNNING).fill("complete"));
   await nothingOpen(gateway, [first, second]);
-});
-
-const BAD_FILES = [
-  ["has a field that nobody knows", 'endpoints: [{ address: "127.0.0.1:1", zone: a }]', "endpoints.0"],
-  ["has an address that is none", "endpoints: [{ address: nowhere }]", "endpoints.0.address"],
-  ["is no YAML", "endpoints: [", ""],
-] as const;
-
-test("I6 an invalid endpoint file is refused as a whole, with the position of the error", async () => {
-  const node = await fleet.engine("node", SLOW);
-  const file = fleet.endpointFile();
-  file.list([node]);
-  const gateway = await fleet.gateway({ type: "file", path: file.path });
-  await healthy(gateway, node.address);
-  const streams = await openStreams(gateway, RUNNING);
-  const faults = () => gateway.process.log.filter(({ fault }) => fault !== undefined).map(({ fault }) => String(fault));
-  for (const [told, [what, content, where]] of BAD_FILES.entries()) {
-    file.write(content);
-    await becomes(async () => faults().length > told, `the fault is noticed: the file ${what}`);
-    expect(faults()[told], what).toContain(where);
-    expect(await gateway.health(node.address), what).toBe("healthy");
-    expect(await statuses(gateway, gateway.key), what).toEqual([200, 200, 200]);
-  }
-  expect((await endsOf(streams)).map(({ end }) => end)).toEqual(Array(RUNNING).fill("complete"));
 });

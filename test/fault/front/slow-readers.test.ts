@@ -84,7 +84,7 @@ test.skipIf(process.platform !== "linux").each(ROWS.map((habits) => [habits.join
   async (what, habits) => {
     const node = await floodingNode();
     const endpoints = [{ address: node.address }];
-    const gateway = await fleet.gateway({ endpoints }, { timeouts: { requestTimeoutMs: 6_000 } }, TIDY);
+    const gateway = await fleet.gateway({ endpoints }, { timeouts: { requestTimeoutMs: 4_000 } }, TIDY);
     await healthy(gateway, node.address);
     const before = memoryOf(gateway.process.child.pid);
     // Each format with each habit.

@@ -4,6 +4,7 @@ import { modelHistory } from "../../../engine/conversation/model-history.ts";
 import { ControlTokens } from "../../../engine/conversation/prompt-pieces.ts";
 import { builtInProfiles, type ModelProfile } from "../../../engine/profiles/profile.ts";
 import { assistant, call, toolResult, user } from "../../support/engine/canonical.ts";
+import { FAMILY_TEMPLATES } from "../../support/engine/family-templates.ts";
 import { type GeneratedConversation, generatedConversation } from "../../support/templates/generated-conversations.ts";
 import { PROFILE_SHAPES } from "../../support/templates/profile-shapes.ts";
 import {
@@ -150,7 +151,8 @@ const PART_CASES = Object.entries(PARTS).map(([what, parts]) => {
 const DIFFERENCE_CASES = Object.entries(DIFFERENCES).map(([what, [source, ours, python]]) => {
   return { what, template: templateOf(source), ours, python };
 });
-const PROFILE_CASES = Object.entries(PROFILE_SHAPES).map(([name, source]) => {
+const SHAPES = [...Object.entries(PROFILE_SHAPES), ...Object.entries(FAMILY_TEMPLATES)];
+const PROFILE_CASES = SHAPES.map(([name, source]) => {
   const profile = PROFILES.find((each) => each.name === name)?.profile;
   if (!profile) throw new Error(`there is no profile ${name}`);
   // In the second, placeholders represent many texts: the prompt must be the same.

@@ -173,7 +173,7 @@ test("a node without Watch is checked by Check", async () => {
   expect(checked.checker.healthy).toBe(false);
 });
 
-describe("the handshake", () => {
+describe("H6 the handshake", () => {
   test.each<[string, Partial<HealthNodeOptions>, Serving, boolean]>([
     ["describes another model", { models: ["svc-glm53"] }, Serving.SERVING, true],
     ["does not have the model", { models: ["svc-glm53"] }, Serving.SERVICE_UNKNOWN, false],

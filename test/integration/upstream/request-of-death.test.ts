@@ -16,7 +16,7 @@ async function behindWires(script: Script, count: number) {
   return { one, wires, ...(await inFrontOf(wires)) };
 }
 
-describe("a request that kills engines", () => {
+describe("H12 a request that kills engines", () => {
   test("fails after the second one, and is refused from then on; other requests are not", async () => {
     const { rig, one, wires } = await behindWires(staysAt([started()]), 4);
     const poison = generateRequest({}, "poison");

@@ -167,12 +167,20 @@ const MESSAGE_ITEM: Steps = [
   "content_part.done ",
   "output_item.done ",
 ];
-const CALL_ITEM: Steps = [
-  "function_call ",
-  "(?:function_call_arguments.delta )*",
-  "function_call_arguments.done ",
-  "output_item.done ",
-];
+const CALL_ITEMS = {
+  function: [
+    "function_call ",
+    "(?:function_call_arguments.delta )*",
+    "function_call_arguments.done ",
+    "output_item.done ",
+  ],
+  custom: [
+    "custom_tool_call ",
+    "(?:custom_tool_call_input.delta )*",
+    "custom_tool_call_input.done ",
+    "output_item.done ",
+  ],
+} as const satisfies Readonly<Record<string, Steps>>;
 /** Without reasoning there is no item, so there is at least one delta. */
 const REASONING_ITEMS: Readonly<Record<Reasoning, Steps>> = {
   none: [],
@@ -209,19 +217,24 @@ function assembled(added: object, text: string, status: unknown): object {
       return Object.hasOwn(added, "content")
         ? { ...added, status, content: [{ type: "reasoning_text", text }] }
         : { ...added, status, summary: [{ type: "summary_text", text }] };
+    case "custom_tool_call":
+      return { ...added, status, input: text };
     default:
       return { ...added, status, arguments: text };
   }
 }
 
+/** What the items of an answer are like. */
+type Shown = { readonly reasoning: Reasoning; readonly isSealed: boolean; readonly call?: keyof typeof CALL_ITEMS };
+
 /** Fields that differ between the lifecycle events of one response. */
 const CHANGING = ["status", "completed_at", "error", "incomplete_details", "output", "output_text", "usage"];
 
 /** Throws `StreamFault` unless the frames are a legal stream of the format. */
-export function checkResponses(frames: readonly Frame[], reasoning: Reasoning, isSealed: boolean): void {
+export function checkResponses(frames: readonly Frame[], { reasoning, isSealed, call = "function" }: Shown): void {
   const words = frames.map(responsesWord);
   must(/^created in_progress\b/.test(words.join(" ")), "nothing stands before the first two events");
-  const items = [MESSAGE_ITEM, CALL_ITEM, REASONING_ITEMS[reasoning]].filter((steps) => steps.length > 0);
+  const items = [MESSAGE_ITEM, CALL_ITEMS[call], REASONING_ITEMS[reasoning]].filter((steps) => steps.length > 0);
   const one = (form: (steps: Steps) => string) => `(?:${items.map(form).join("|")})`;
   mustMatch(words, `created in_progress ${one(whole)}*(?:completed |incomplete |${one(begun)}failed )`);
   const done: unknown[] = [];
@@ -242,7 +255,8 @@ export function checkResponses(frames: readonly Frame[], reasoning: Reasoning, i
     if (word === valueAt(data, "item", "type")) open = { added: valueAt(data, "item") as object, text: "" };
     must(id === undefined || id === valueAt(open?.added, "id"), "an event is of the open item");
     if (word.endsWith(".delta") && open) open.text += String(valueAt(data, "delta"));
-    const said = valueAt(data, "text") ?? valueAt(data, "arguments") ?? valueAt(data, "part", "text");
+    const said =
+      valueAt(data, "text") ?? valueAt(data, "arguments") ?? valueAt(data, "input") ?? valueAt(data, "part", "text");
     must(said === undefined || said === (word.endsWith(".added") ? "" : open?.text), "a text is that of the deltas");
     if (word !== "output_item.done") continue;
     checkItem(valueAt(data, "item"));
@@ -272,9 +286,14 @@ export function checkResponses(frames: readonly Frame[], reasoning: Reasoning, i
   must(valueAt(final, "output_text") === texts.join(""), "output_text is the text of all messages");
   const idsOf = (type: string, key: string) =>
     output.filter((item) => valueAt(item, "type") === type).map((item) => valueAt(item, key));
-  for (const [type, prefix] of Object.entries({ message: "msg_", reasoning: "rs_", function_call: "fc_" }))
+  for (const [type, prefix] of Object.entries({
+    message: "msg_",
+    reasoning: "rs_",
+    function_call: "fc_",
+    custom_tool_call: "ctc_",
+  }))
     mustBeIds(idsOf(type, "id"), prefix);
-  mustBeIds(idsOf("function_call", "call_id"), "call_");
+  for (const type of ["function_call", "custom_tool_call"]) mustBeIds(idsOf(type, "call_id"), "call_");
 }
 
 function checkOutcome(final: unknown, status: string | undefined): void {
@@ -305,12 +324,13 @@ function messagesVariant(kind: Thinking, thinking: object): Variant {
   };
 }
 
-function responsesVariant(reasoning: Reasoning, isSealed: boolean): Variant {
-  const summary = reasoning === "summary" ? "auto" : null;
-  const include = isSealed ? ["reasoning.encrypted_content"] : [];
+function responsesVariant(shown: Shown): Variant {
+  const summary = shown.reasoning === "summary" ? "auto" : null;
+  const include = shown.isSealed ? ["reasoning.encrypted_content"] : [];
+  const tools = shown.call ? [{ type: shown.call, name: "read" }] : [];
   return {
-    body: { model: "svc-qwen", input: "hi", stream: true, reasoning: { summary }, include },
-    check: (frames) => checkResponses(frames, reasoning, isSealed),
+    body: { model: "svc-qwen", input: "hi", stream: true, reasoning: { summary }, include, tools },
+    check: (frames) => checkResponses(frames, shown),
   };
 }
 
@@ -326,6 +346,11 @@ export const CHECKED_FORMATS: readonly CheckedFormat[] = [
   },
   {
     format: responses,
-    variants: [responsesVariant("summary", true), responsesVariant("text", true), responsesVariant("none", false)],
+    variants: [
+      responsesVariant({ reasoning: "summary", isSealed: true }),
+      responsesVariant({ reasoning: "text", isSealed: true }),
+      responsesVariant({ reasoning: "none", isSealed: false }),
+      responsesVariant({ reasoning: "summary", isSealed: true, call: "custom" }),
+    ],
   },
 ];

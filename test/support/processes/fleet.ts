@@ -17,17 +17,19 @@ export function show(what: string, seen: object): void {
   process.stdout.write(`${inject("size")} ${what}: ${JSON.stringify(seen)}\n`);
 }
 
-/** Settings of a simulator whose answers take some 100 ms. */
-export const SHORT = { tokensPerSecond: 200, answerTokens: { min: 16, max: 24 } };
+/** Settings of a simulator whose answers take some 100 ms, and hardly any of the processor. */
+export const SHORT = { tokensPerSecond: 50, answerTokens: { min: 8, max: 12 } };
+/** Settings of a simulator whose answers last, once begun, until `letEnd` (else for minutes). */
+export const HELD = { answerTokens: { min: 60, max: 80 }, holdAfterTokens: 4, slots: 500 };
 /** Settings of a simulator whose answers take some seconds. */
 export const LONG = { tokensPerSecond: 20, answerTokens: { min: 60, max: 80 }, slots: 200 };
 
-/** Gateways and nodes as processes; those of a test end after it, newest first. */
+/** Gateways and nodes as processes; they end after each test, or with `afterAll` after all of them, newest first. */
 export class Fleet {
   readonly #closing: (() => unknown)[] = [];
 
-  constructor() {
-    afterEach(async () => {
+  constructor(after: (close: () => Promise<void>) => void = afterEach) {
+    after(async () => {
       for (const close of this.#closing.splice(0).reverse()) await close();
     });
   }
@@ -97,6 +99,11 @@ type Tail<T extends readonly unknown[]> = T extends [unknown, ...infer Rest] ? R
 /** Resolves when the endpoint at `address` is healthy for the gateway; throws if it does not become so. */
 export async function healthy(gateway: GatewayProcess, address: string): Promise<void> {
   await becomes(async () => (await gateway.health(address)) === "healthy", `${address} is healthy`);
+}
+
+/** Lets the answers of `HELD` nodes end. */
+export function letEnd(nodes: readonly EngineProcess[]): void {
+  for (const node of nodes) node.signal("SIGUSR2");
 }
 
 export async function nothingOpen(gateway: GatewayProcess, nodes: readonly EngineProcess[]): Promise<void> {

@@ -12,6 +12,11 @@ type Client = {
 
 type Front = Pick<GatewayProcess, "post">;
 
+/** Returns the field of each format that limits its answer to so many tokens. */
+export function mostTokens(tokens: number): (path: string) => object {
+  return (path) => ({ [path === "/v1/responses" ? "max_output_tokens" : "max_tokens"]: tokens });
+}
+
 /** Opens streams until all have begun, the formats in turn. A refused one has no text yet. */
 export function openStreams(gateway: Front, count: number, client: Client = {}): Promise<OpenStream[]> {
   return Promise.all(Array.from({ length: count }, (_, index) => openStream(gateway, index, client)));
@@ -24,6 +29,11 @@ async function openStream(gateway: Front, index: number, { key, signal, fields }
   const reader = readBody(response);
   if (response.status === 200) await reader.until((text) => hasDelta(path, text));
   return { path, status: response.status, body: reader };
+}
+
+/** Reads the streams to their ends, and returns how each ended. */
+export async function endKindsOf(streams: readonly OpenStream[]): Promise<readonly string[]> {
+  return (await endsOf(streams)).map(({ end }) => end);
 }
 
 /** Reads the streams to their ends. */

@@ -6,6 +6,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { freePort } from "../free-port.ts";
+import { bodyFor } from "../http/answer-check.ts";
+import { processesWith } from "./processes-with.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
 
@@ -63,12 +65,13 @@ export async function startService(
     process: child,
     said: () => errors,
     ports: [baseUrl, adminUrl, engine].map((address) => address.split(":").at(-1) ?? ""),
-    /** Sends a body as JSON, with the default key unless `headers` has another. */
-    post: (path: string, body: unknown, headers: Record<string, string> = {}) =>
+    /** Sends a body as JSON over a new connection: the gateway may have been replaced. */
+    post: (path: string, body: unknown, signal?: AbortSignal) =>
       fetch(`${baseUrl}${path}`, {
         method: "POST",
-        headers: { authorization: `Bearer ${key}`, "content-type": "application/json", ...headers },
+        headers: { authorization: `Bearer ${key}`, "content-type": "application/json", connection: "close" },
         body: JSON.stringify(body),
+        ...(signal && { signal }),
       }),
     /** Sends the signal to the whole process group, as a terminal does; resolves to the exit code. */
     async stop(signal: NodeJS.Signals = "SIGINT") {
@@ -78,4 +81,31 @@ export async function startService(
       return code;
     },
   };
+}
+
+/** Runs `npm start` with a simulated engine of 50 tokens a second. */
+export function startSimulated(options: StartOptions = {}): Promise<Service> {
+  return startService([0, 0, 0], options, "test/support/engine/start.js");
+}
+
+export async function adminText(service: Service, path: string, method = "GET"): Promise<string | undefined> {
+  const response = await fetch(`${service.adminUrl}${path}`, { method }).catch(() => undefined);
+  return response?.text();
+}
+
+export async function isLive(service: Service): Promise<boolean> {
+  return (await adminText(service, "/ready")) === "LIVE\n";
+}
+
+/** Whether a new request is answered. */
+export async function answers(service: Service): Promise<boolean> {
+  const path = "/v1/chat/completions";
+  return (await service.post(path, bodyFor(path, "hi", { max_tokens: 1 }))).status === 200;
+}
+
+/** Returns the process id of the gateway; on Linux only. */
+export function gatewayProcess({ stateDir }: Service): number {
+  const [pid] = processesWith(`${stateDir}/gateway.yaml`);
+  if (pid === undefined) throw new Error("there is no gateway");
+  return pid;
 }

@@ -8,7 +8,7 @@ export function textMessage(role: Role, text: string): Message {
 
 export function toolOf(name: string, schema: object): Tool {
   const parametersJsonSchema = JSON.stringify(schema);
-  return { name, description: "", parametersJsonSchema, strict: false, cacheBreakpoint: undefined };
+  return { name, description: "", parametersJsonSchema, strict: false, deferred: false, cacheBreakpoint: undefined };
 }
 
 export function generateRequest(fields: Partial<GenerateRequest> = {}, text = "hello"): GenerateRequest {

@@ -22,6 +22,8 @@ function partOutline({ kind, cacheBreakpoint }: Part): string {
       const { callId, name, content, isError } = kind.value;
       return `${isError ? "failure" : "result"}(${[callId, name, ...content.map(partOutline)].join(" ")})${mark}`;
     }
+    case "toolDeclaration":
+      return `declares(${kind.value.names.join(" ")})${mark}`;
     default:
       return `${kind?.value.mimeType} ${kind?.value.detail}${mark}`;
   }

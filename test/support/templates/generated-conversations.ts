@@ -57,6 +57,7 @@ class Generator {
       description: this.#chance(80) ? this.#text() : "",
       parametersJsonSchema: this.#schema(2),
       strict: false,
+      deferred: false,
       cacheBreakpoint: undefined,
     }));
   }

@@ -41,104 +41,6 @@ const chatml = (thinks: boolean): string => `
 {%- endfor %}
 {%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{% if enable_thinking is defined and enable_thinking is false %}{{- '<think>\\n\\n</think>\\n\\n' }}{% endif %}{% endif %}`;
 
-/** Marks with bars, and calls with arguments as text, optionally in a code block. */
-const bars = (open: string, close: string): string => `
-{%- if not add_generation_prompt is defined %}{% set add_generation_prompt = false %}{% endif %}
-{%- set ns = namespace(is_first=false, is_tool=false, is_output_first=true, opening='', is_last_user=false) %}
-{%- for m in messages if m['role'] == 'system' %}
-  {%- set ns.opening = m['content'] if loop.first else ns.opening + '\\n\\n' + m['content'] %}
-{%- endfor %}
-{%- if tools is defined and tools is not none %}
-  {%- set listed = namespace(text='Tools:') %}
-  {%- for tool in tools %}{% set listed.text = listed.text + '\\n' + tool.function.name + ': ' + (tool.function.parameters | tojson) %}{% endfor %}
-  {%- set ns.opening = ns.opening + '\\n\\n' + listed.text %}
-{%- endif %}
-{{- bos_token }}{{- ns.opening }}
-{%- for m in messages %}
-  {%- if m['role'] == 'user' %}{% set ns.is_tool = false %}{% set ns.is_last_user = true %}{{- '<｜User｜>' + m['content'] }}{% endif %}
-  {%- if m['role'] == 'assistant' %}
-    {%- set content = m['content'] %}{% if '</think>' in content %}{% set content = content.split('</think>', 1)[1] %}{% endif %}
-    {%- if ns.is_last_user %}{{- '<｜Assistant｜>' }}{% endif %}{% set ns.is_last_user = false %}
-    {%- if m['tool_calls'] is defined and m['tool_calls'] is not none %}
-      {%- set ns.is_first = false %}
-      {%- for call in m['tool_calls'] %}
-        {%- if not ns.is_first %}{{- content + '<｜tool▁calls▁begin｜>' }}{% set ns.is_first = true %}{% endif %}
-        {{- '<｜tool▁call▁begin｜>' + call['function']['name'] + '${open}' + call['function']['arguments'] + '${close}' }}
-      {%- endfor %}
-      {{- '<｜tool▁calls▁end｜><｜end▁of▁sentence｜>' }}
-    {%- else %}{{- content + '<｜end▁of▁sentence｜>' }}{% endif %}
-  {%- endif %}
-  {%- if m['role'] == 'tool' %}{{- '<｜tool▁output▁begin｜>' + m['content'] + '<｜tool▁output▁end｜>' }}{% set ns.is_tool = true %}{% endif %}
-{%- endfor -%}
-{%- if add_generation_prompt and ns.is_last_user %}{{- '<｜Assistant｜>' }}{% if not thinking %}{{- '</think>' }}{% else %}{{- '<think>' }}{% endif %}{% endif %}`;
-
-/** Sections of calls, numbered by their ids. */
-const sections = (thinks: boolean): string => `
-{%- macro named(m) -%}{{ m.get('name') or m.get('role') }}{%- endmacro -%}
-{%- if tools -%}<|im_system|>tool_declare<|im_middle|>{{ tools | tojson(separators=(',', ':')) }}<|im_end|>{%- endif -%}
-{%- set ns = namespace(at=-1) -%}
-{%- for m in messages -%}{%- if m.role == 'assistant' and not m.get('tool_calls') -%}{%- set ns.at = loop.index0 -%}{%- endif -%}{%- endfor -%}
-{%- set before = messages[:ns.at + 1] -%}{%- set after = messages[ns.at + 1:] -%}
-{%- for part in [before, after] -%}
-{%- set keeps = loop.last -%}
-{%- for m in part -%}
-  {%- if m.role == 'user' -%}<|im_user|>{{ named(m) }}<|im_middle|>
-  {%- elif m.role == 'assistant' -%}<|im_assistant|>{{ named(m) }}<|im_middle|>
-  {%- else -%}<|im_system|>{{ named(m) }}<|im_middle|>{%- endif -%}
-  {%- if ${thinks} and m.role == 'assistant' -%}<think>{{ m.get('reasoning_content', '') if keeps }}</think>{%- endif -%}
-  {%- if m.role == 'tool' -%}{{ '## Return of ' + m.tool_call_id + '\\n' + m.content }}{%- else -%}{{ m.content }}{%- endif -%}
-  {%- if m.role == 'assistant' and m.get('tool_calls') -%}
-    <|tool_calls_section_begin|>
-    {%- for call in m['tool_calls'] -%}
-      <|tool_call_begin|>{{ call['id'] }}<|tool_call_argument_begin|>{% if call['function']['arguments'] is string %}{{ call['function']['arguments'] }}{% else %}{{ call['function']['arguments'] | tojson }}{% endif %}<|tool_call_end|>
-    {%- endfor -%}
-    <|tool_calls_section_end|>
-  {%- endif -%}
-  <|im_end|>
-{%- endfor -%}
-{%- endfor -%}
-{%- if add_generation_prompt -%}<|im_assistant|>assistant<|im_middle|>{%- endif -%}`;
-
-/** Alternating turns, tools before the last user message, and several forms of calls. */
-const brackets = (call: string, thinks: boolean): string => `
-{%- if messages[0]["role"] == "system" %}{% set opening = messages[0]["content"] %}{% set spoken = messages[1:] %}{% else %}{% set spoken = messages %}{% endif %}
-{%- if not tools is defined %}{% set tools = none %}{% endif %}
-{%- set users = spoken | selectattr("role", "equalto", "user") | list %}
-{%- set ns = namespace(index=0) %}
-{%- for m in spoken %}
-  {%- if not (m.role == "tool" or (m.tool_calls is defined and m.tool_calls is not none)) %}
-    {%- if (m["role"] == "user") != (ns.index % 2 == 0) %}{{- raise_exception("Roles have to take turns.") }}{% endif %}
-    {%- set ns.index = ns.index + 1 %}
-  {%- endif %}
-{%- endfor %}
-{{- bos_token }}{% if opening is defined %}{{- '[SYSTEM_PROMPT]' ~ opening ~ '[/SYSTEM_PROMPT]' }}{% endif %}
-{%- for m in spoken %}
-  {%- if m["role"] == "user" %}
-    {%- if tools is not none and (m == users[-1]) %}
-      {{- "[AVAILABLE_TOOLS][" }}
-      {%- for tool in tools %}{% set tool = tool.function %}
-        {{- '{"type": "function", "function": {' }}
-        {%- for key, val in tool.items() if key != "return" %}{% if val is string %}{{- '"' + key + '": "' + val + '"' }}{% else %}{{- '"' + key + '": ' + val | tojson }}{% endif %}{% if not loop.last %}{{- ", " }}{% endif %}{% endfor %}
-        {{- "}}" }}{% if not loop.last %}{{- ", " }}{% else %}{{- "]" }}{% endif %}
-      {%- endfor %}
-      {{- "[/AVAILABLE_TOOLS]" }}
-    {%- endif %}
-    {{- "[INST]" + m["content"] + "[/INST]" }}
-  {%- elif m.tool_calls is defined and m.tool_calls is not none %}
-    {%- if ${thinks} and m.reasoning_content %}{{- '[THINK]' + m.reasoning_content + '[/THINK]' }}{% endif %}
-    {%- for tool_call in m.tool_calls %}
-      {%- if not tool_call.id is defined or tool_call.id | length != 9 %}{{- raise_exception("An id of another length.") }}{% endif %}
-      ${call}
-    {%- endfor %}
-    {{- eos_token }}
-  {%- elif m["role"] == "assistant" %}{{- m["content"] | trim + eos_token }}
-  {%- elif m["role"] == "tool" %}{{- '[TOOL_RESULTS]{"content": ' + m.content | string + ', "call_id": "' + m.tool_call_id + '"}[/TOOL_RESULTS]' }}
-  {%- else %}{{- raise_exception("No such role.") }}{% endif %}
-{%- endfor %}`;
-
-const jsonCall = `{{- ("[TOOL_CALLS][" if loop.first else ", ") + (tool_call.function | tojson)[:-1] + ', "id": "' + tool_call.id + '"}' }}{% if loop.last %}{{- "]" }}{% endif %}`;
-const argsCall = `{{- "[TOOL_CALLS]" + tool_call.function.name + "[CALL_ID]" + tool_call.id + "[ARGS]" + (tool_call.function.arguments | tojson if tool_call.function.arguments is not string else tool_call.function.arguments) }}`;
-
 /** Messages under headers that name a channel; of the calls of a turn only the first is written. */
 const channels = `
 {%- macro said(head, body) %}{{ '<|start|>' + head + '<|message|>' + body + '<|end|>' }}{% endmacro %}
@@ -238,22 +140,10 @@ const markedTexts = `
   {%- elif thinks -%}{{- '<|channel>thought\n' -}}{%- endif -%}
 {%- endif -%}`;
 
-/**
- * Templates in the forms of families' public ones, by profile: some for each rule about ids, arguments and reasoning of
- * the history.
- */
+/** Templates in the forms of families' public ones, by profile: one for each form of the history's reasoning. */
 export const PROFILE_SHAPES: Readonly<Record<string, string>> = {
-  "deepseek-r1": bars("\\n```json\\n", "\\n```<｜tool▁call▁end｜>"),
-  "deepseek-v3": bars("\\n```json\\n", "\\n```<｜tool▁call▁end｜>"),
-  "deepseek-v3.1": bars("<｜tool▁sep｜>", "<｜tool▁call▁end｜>"),
   "gemma-4": markedTexts,
   "gpt-oss": channels,
   hermes: chatml(false),
   "hermes-thinking": chatml(true),
-  "kimi-k2": sections(false),
-  "kimi-k2-thinking": sections(true),
-  magistral: brackets(argsCall, true),
-  mistral: brackets(jsonCall, false),
-  "mistral-args": brackets(argsCall, false),
-  qwen3: chatml(true),
 };

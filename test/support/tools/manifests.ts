@@ -108,9 +108,14 @@ export const noSchemas = has(PYTHON, "-c", "import kubernetes_validate")
     : "the definitions of custom resources are not there: .ci/run fetches them"
   : "no schemas: `python3 -m venv .tools && .tools/bin/pip install kubernetes-validate==1.37.0` brings them";
 
+const renderings = new Map<string, string>();
+
 export function rendered(folder: string): string {
   const [program = "", ...args] = KUSTOMIZE ?? [];
-  return execFileSync(program, [...args, join(ROOT, "deploy/kubernetes", folder)], { encoding: "utf8" });
+  const known = renderings.get(folder);
+  const text = known ?? execFileSync(program, [...args, join(ROOT, "deploy/kubernetes", folder)], { encoding: "utf8" });
+  renderings.set(folder, text);
+  return text;
 }
 
 export function resourcesOf(text: string): readonly Resource[] {

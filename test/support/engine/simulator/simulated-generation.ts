@@ -35,6 +35,7 @@ export type GenerationPlan = Pick<SimulatorOptions, "timeToFirstTokenMs" | "fail
   readonly answer: PlannedAnswer;
   /** The number of answer tokens that earlier calls made, which are prefilled with the prompt; 0 for none. */
   readonly continuedTokens: number;
+  readonly isHeld: (outputTokens: number) => boolean;
   readonly cache: PrefixCache;
   readonly nowMs: () => number;
 };
@@ -164,6 +165,7 @@ export class SimulatedGeneration {
   }
 
   #decode(atMs: number): void {
+    if (this.#plan.isHeld(this.#outputTokens)) return;
     const { continuedTokens, failAfterTokens = Number.POSITIVE_INFINITY } = this.#plan;
     if (this.#outputTokens - continuedTokens >= failAfterTokens) {
       this.#error = new EngineError("ENGINE_STREAM_TRUNCATED", "The engine's stream broke off.");

@@ -15,7 +15,7 @@ import {
   Capability,
   EngineKind,
   Modality,
-  type ModelDescription,
+  ModelDescription,
   ModelState,
 } from "../../../../proto/gen/svc/inference/v1/node_service.ts";
 import { cutAnswer, planAnswer, tokenIds } from "./planned-answer.ts";
@@ -44,6 +44,8 @@ export type SimulatorOptions = ServedNode & {
   readonly seed: number;
   /** The number of tokens after which every stream breaks off. Default: none does. */
   readonly failAfterTokens?: number | undefined;
+  /** The number of tokens after which answers hardly go on until the first SIGUSR2 of the process. Default: none. */
+  readonly holdAfterTokens?: number | undefined;
   /** Whether SIGUSR2 of the process stops the steps, and continues them. Default: false. */
   readonly sticks?: boolean;
 };
@@ -63,6 +65,9 @@ export const SIMULATOR_DEFAULTS = {
 
 /** The interval of progress events to waiting callers, in simulated milliseconds. */
 const PROGRESS_MS = 1000;
+
+/** The interval of tokens of a held answer, in simulated milliseconds: a silent engine would count as stuck. */
+const HELD_TOKEN_MS = 5_000;
 
 const CAPABILITIES: readonly Capability[] = [
   Capability.TOOLS,
@@ -90,11 +95,18 @@ export class SimulatorBackend implements Backend {
   /** The unused fraction of the prefill budget, in tokens. */
   #budget = 0;
   #isClosed = false;
+  #holdAfterTokens = Number.POSITIVE_INFINITY;
 
   constructor(options: SimulatorOptions, clock: Clock = systemClock) {
     this.#options = options;
     this.#clock = clock;
     this.#cache = new PrefixCache(options.kvTokens, () => clock.nowMs());
+    if (options.holdAfterTokens !== undefined) {
+      this.#holdAfterTokens = options.holdAfterTokens;
+      process.once("SIGUSR2", () => {
+        this.#holdAfterTokens = Number.POSITIVE_INFINITY;
+      });
+    }
     const stepMs = 1000 / options.tokensPerSecond;
     this.#prefillPerStep = (options.prefillTokensPerSecond * stepMs) / 1000;
     this.#progressSteps = Math.max(1, Math.round(PROGRESS_MS / stepMs));
@@ -175,6 +187,7 @@ export class SimulatorBackend implements Backend {
     const answer = cutAnswer(planAnswer(request, prompt.text, this.#options), maxOutputTokens, limitReason);
     const ids = given.length === 0 ? [] : tokenIds(answer);
     if (given.some((token, at) => token !== ids[at])) throw notOfThisAnswer();
+    const heldSteps = Math.ceil((HELD_TOKEN_MS * this.#options.tokensPerSecond) / 1000);
     return new SimulatedGeneration({
       nodeId,
       revision,
@@ -188,6 +201,7 @@ export class SimulatorBackend implements Backend {
       continuedTokens: given.length,
       timeToFirstTokenMs,
       failAfterTokens,
+      isHeld: (outputTokens) => outputTokens >= this.#holdAfterTokens && this.#loop.count % heldSteps > 0,
       cache: this.#cache,
       nowMs: () => this.#clock.nowMs(),
     });
@@ -250,8 +264,7 @@ function simulatorRevision({ seed }: Pick<SimulatorOptions, "seed">): string {
 function describeSimulator(options: SimulatorOptions): BackendDescription {
   const models = options.models.map(
     (id): ModelDescription => ({
-      id,
-      revision: simulatorRevision(options),
+      ...ModelDescription.fromPartial({ id, revision: simulatorRevision(options), state: ModelState.READY }),
       contextWindow: options.contextTokens,
       maxOutputTokens: options.contextTokens - 1,
       kvTokenCapacity: options.kvTokens,
@@ -259,11 +272,7 @@ function describeSimulator(options: SimulatorOptions): BackendDescription {
       maxConcurrentRequests: options.slots,
       inputModalities: [Modality.TEXT, Modality.IMAGE],
       capabilities: CAPABILITIES,
-      state: ModelState.READY,
-      maxCacheTtl: undefined,
       longestTokenBytes: LONGEST_TOKEN_BYTES,
-      keptConversations: 0,
-      dataParallelRanks: 0,
     }),
   );
   return { engineKind: EngineKind.SIMULATOR, engineVersion: "1", models };

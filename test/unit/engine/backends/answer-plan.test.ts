@@ -5,7 +5,7 @@ import { ToolChoiceMode } from "../../../../proto/gen/svc/inference/v1/messages.
 import { generateRequest } from "../../../support/requests/generate-request.ts";
 
 const OUTPUT_CONSTRAINT = { kind: { $case: "jsonObject", value: {} } } as const;
-const TOOL = { name: "run", description: "", parametersJsonSchema: "", strict: true };
+const TOOL = { name: "run", description: "", parametersJsonSchema: "", strict: true, deferred: false };
 
 test("a required call excludes any other form of answer", () => {
   const profile = loadProfile("qwen3");

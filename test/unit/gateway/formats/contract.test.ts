@@ -50,12 +50,15 @@ const schema = (schemaJson: string, name = ""): OutputConstraint => ({
   kind: { $case: "jsonSchema", value: { schemaJson, strict: true, name } },
 });
 const tools = [toolOf("look", { type: "object" }), toolOf("find", {})];
+const deferred = [{ ...toolOf("look", {}), deferred: true }];
+const declaration = (...names: string[]): Part["kind"] => ({ $case: "toolDeclaration", value: { names } });
 const choice = (fields: Partial<ToolChoice>): ToolChoice => ({
   ...{ mode: ToolChoiceMode.AUTO, name: "", allowedNames: [], disableParallelCalls: false },
   ...fields,
 });
 const hints = (fields: object) => ({ affinityKey: "a", isolationSalt: "of another", ttl: undefined, ...fields });
 const ttl = (seconds: number) => hints({ ttl: { seconds, nanos: 0 } });
+const named = choice({ mode: ToolChoiceMode.NAMED, name: "look" });
 const sampling = (fields: Partial<Sampling>) => ({ sampling: { ...Sampling.create(), ...fields } });
 const budget = (budgetTokens: number) => Reasoning.create({ mode: ReasoningMode.ENABLED, budgetTokens });
 const unknown = 9 as never;
@@ -63,12 +66,12 @@ const unknown = 9 as never;
 describe("a field at fault is refused by its path", () => {
   test.each<[Partial<GenerateRequest>, string]>([
     [{ model: "" }, "model"],
-    [{ maxOutputTokens: 0 }, "max_output_tokens"],
     [{ continuation: Continuation.create() }, "continuation"],
     [{ messages: [] }, "messages"],
     [{ messages: [textMessage(unknown, "x")] }, "messages[0].role"],
     [{ messages: [message(Role.USER, call("1"))] }, "messages[0].parts[0].tool_call"],
     [{ messages: [message(Role.SYSTEM, image())] }, "messages[0].parts[0].image"],
+    [{ messages: [message(Role.ASSISTANT, declaration("look"))] }, "messages[0].parts[0].tool_declaration"],
     [{ messages: [message(Role.ASSISTANT, call(""))] }, "messages[0].parts[0].tool_call.call_id"],
     [{ messages: [message(Role.ASSISTANT, call("1", "a\nb"))] }, "messages[0].parts[0].tool_call.name"],
     [{ messages: [message(Role.ASSISTANT, call("1"), call("1"))] }, "messages[0].parts[1].tool_call.call_id"],
@@ -101,6 +104,8 @@ describe("a field at fault is refused by its path", () => {
     [{ tools: [{ ...toolOf("look", {}), parametersJsonSchema: "7" }] }, "tools[0].parameters_json_schema"],
     [{ tools, toolChoice: choice({ mode: unknown }) }, "tool_choice.mode"],
     [{ tools, toolChoice: choice({ mode: ToolChoiceMode.NAMED, name: "gone" }) }, "tool_choice.name"],
+    [{ tools: [...deferred, toolOf("find", {})], toolChoice: named }, "tool_choice.name"],
+    [{ tools: deferred, toolChoice: choice({ mode: ToolChoiceMode.REQUIRED }) }, "tool_choice"],
     [{ tools, toolChoice: choice({ allowedNames: ["look", "gone"] }) }, "tool_choice.allowed_names[1]"],
     [{ toolChoice: choice({ mode: ToolChoiceMode.REQUIRED }) }, "tool_choice"],
   ])("case %#", (fields, param) => {
@@ -116,6 +121,11 @@ describe("a field at fault is refused by its path", () => {
 test("an unknown model, and a body that is no message, are refused", () => {
   expect(faultOf(() => prepare({ model: "gpt" }))).toBe("model_not_found model");
   expect(thrownBy(() => contractGenerate.prepare({}, contextOf())).detail).toBe("message_unreadable");
+});
+
+test("a deferred tool may be chosen where a message declares it", () => {
+  const sent = { tools: deferred, toolChoice: named, messages: [message(Role.USER, declaration("gone", "look"))] };
+  expect(prepare(sent)).toMatchObject(sent);
 });
 
 test("only fields that a caller may set are passed on", () => {

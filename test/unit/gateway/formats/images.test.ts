@@ -37,6 +37,20 @@ test.each([
 });
 
 test.each([
+  ["auto", 0],
+  ["low", 1],
+  ["high", 2],
+  ["original", 2],
+])("the detail %s is %i in chat and responses", (detail, expected) => {
+  const image_url = `data:image/png;base64,${PNG}`;
+  const inChat = [{ type: "image_url", image_url: { url: image_url, detail } }];
+  const inResponses = [{ type: "input_image", image_url, detail }];
+  const shown = `user image/png ${expected}`;
+  expect(outline(requestOf(chat, { messages: [{ role: "user", content: inChat }] }))).toBe(shown);
+  expect(outline(requestOf(responses, { input: [{ role: "user", content: inResponses }] }))).toBe(shown);
+});
+
+test.each([
   ["https://example.com/a.png", "unsupported_value"],
   ["", "unsupported_value"],
   [`data:image/png;hex,${PNG}`, "invalid_value"],

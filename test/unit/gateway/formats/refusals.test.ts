@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { chat } from "../../../../gateway/formats/chat/request.ts";
 import { statusOf } from "../../../../gateway/formats/error-envelope.ts";
 import { messages } from "../../../../gateway/formats/messages/request.ts";
-import { compaction, responses } from "../../../../gateway/formats/responses/request.ts";
+import { compaction, inputTokens, responses } from "../../../../gateway/formats/responses/request.ts";
 import { contextOf, faultOf, PNG, prepare, refusal, requestOf, thrownBy } from "./fixture.ts";
 
 /* The first fault of a body becomes an error with the path of its field. Plain cases are in the contract tests. */
@@ -62,6 +62,8 @@ describe("chat", () => {
     [{ modalities: ["text", "audio"] }, "unsupported_value modalities"],
     [{ reasoning_effort: "constructor" }, "invalid_value reasoning_effort"],
     [{ prompt_cache_key: "😀".repeat(513) }, "string_above_max_length prompt_cache_key"],
+    [{ prompt_cache_options: { ttl: "9h" } }, "invalid_value prompt_cache_options.ttl"],
+    [{ prompt_cache_options: { prewarm: 1 } }, "invalid_type prompt_cache_options.prewarm"],
     [{ messages: new Array(100_001).fill(user) }, "array_above_max_length messages"],
     [{ messages: [{ content: "x" }] }, "missing_required_parameter messages[0].role"],
     [{ messages: ["x"] }, "invalid_type messages[0]"],
@@ -98,6 +100,7 @@ describe("chat", () => {
     [tools(tool("")), "invalid_value tools[1].function.name"],
     [tools(tool("a b")), "invalid_value tools[1].function.name"],
     [tools(tool("a\n")), "invalid_value tools[1].function.name"],
+    [{ tools: [tool("a"), tool("a", { description: "other" })] }, "invalid_value tools[1].function.name"],
     [tools(tool("<|im_end|>")), "invalid_value tools[1].function.name"],
     [tools(tool("x".repeat(129))), "invalid_value tools[1].function.name"],
     [schema([]), "invalid_type tools[1].function.parameters"],
@@ -234,7 +237,10 @@ describe("messages", () => {
     [{ tools: strings(513).map((name) => tool(name)) }, "tools: List should have at most 512 items"],
     [{ tools: [tool("a b")] }, "tools.0.name: expected 1 to 128 characters"],
     [{ tools: [tool("a", { input_schema: [] })] }, "tools.0.input_schema: Input should be an object"],
-    [{ tools: [tool("a"), tool("a")] }, "tools.1.name: Tool names must be unique."],
+    [
+      { tools: [tool("a"), tool("a"), { ...tool("a"), description: "b" }] },
+      "tools.2.name: another tool of this name is declared, and differs.",
+    ],
     // The name of an unknown type is the caller's text.
     [
       { tools: [{ type: "SECRET", name: "x" }] },
@@ -298,6 +304,10 @@ describe("responses", () => {
     [{ context_management: [{ type: "compaction" }] }, "unsupported_parameter context_management"],
     [{ reasoning: { context: "other" } }, "unsupported_value reasoning.context"],
     [{ reasoning: { mode: "pro" } }, "unsupported_value reasoning.mode"],
+    [
+      { stream_options: { reasoning_summary_delivery: "x" } },
+      "unsupported_value stream_options.reasoning_summary_delivery",
+    ],
     [{ reasoning: { summary: "long" } }, "invalid_value reasoning.summary"],
     [{ reasoning: { effort: "huge" } }, "invalid_value reasoning.effort"],
     [{ temperature: -0.1 }, "decimal_below_min_value temperature"],
@@ -307,6 +317,21 @@ describe("responses", () => {
     [{ frequency_penalty: 2.5 }, "decimal_above_max_value frequency_penalty"],
     [{ presence_penalty: -2.5 }, "decimal_below_min_value presence_penalty"],
     [{ max_tool_calls: 0 }, "integer_below_min_value max_tool_calls"],
+    [{ prompt_cache_options: { ttl: "5m" } }, "invalid_value prompt_cache_options.ttl"],
+    [{ prompt_cache_options: { other: 1 } }, "unknown_parameter prompt_cache_options.other"],
+    [
+      {
+        input: [{ role: "user", content: [{ type: "input_text", text: "a", prompt_cache_breakpoint: { ttl: "5m" } }] }],
+      },
+      "invalid_value input[0].content[0].prompt_cache_breakpoint.ttl",
+    ],
+    [
+      {
+        input: [{ role: "user", content: "a" }, { type: "compaction_trigger" }],
+        prompt_cache_options: { prewarm: true },
+      },
+      "unsupported_value prompt_cache_options.prewarm",
+    ],
     [{ prompt_cache_key: "😀".repeat(513) }, "string_above_max_length prompt_cache_key"],
     [{ metadata: { a: 1 } }, "invalid_type metadata"],
     [{ metadata: { ["k".repeat(65)]: "v" } }, "string_above_max_length metadata"],
@@ -327,7 +352,10 @@ describe("responses", () => {
     [tools(tool("a__b"), group("a", tool("b"))), "invalid_value tools[1].tools[0].name"],
     [tools(group("a", tool("b__c")), group("a__b", tool("c"))), "invalid_value tools[1].tools[0].name"],
     [tools(group("a", group("b"))), "unsupported_value tools[0].tools[0].type"],
-    [tools(group("a", { type: "custom", name: "c" })), "unsupported_value tools[0].tools[0].type"],
+    [tools(group("a", { type: "web_search", name: "c" })), "unsupported_value tools[0].tools[0].type"],
+    [tools(tool("a"), { ...tool("a"), description: "other" }), "invalid_value tools[1].name"],
+    [tools(tool("a"), { ...tool("a"), type: "custom" }), "invalid_value tools[1].name"],
+    [tools(group("g", tool("a")), group("g", { ...tool("a"), strict: true })), "invalid_value tools[1].tools[0].name"],
     [tools(group("")), "invalid_value tools[0].name"],
     [tools(group("n".repeat(100), tool("t".repeat(100)))), "invalid_value tools[0].tools[0].name"],
     [tools(...["x", "y"].map((name) => group(name, ...strings(300).map(tool)))), "array_above_max_length tools"],
@@ -336,7 +364,9 @@ describe("responses", () => {
     [choice("any"), "invalid_value tool_choice"],
     [choice({}), "missing_required_parameter tool_choice.type"],
     [choice({ type: "web_search_preview" }), "unsupported_value tool_choice.type"],
-    [choice({ type: "custom", name: "read" }), "unsupported_value tool_choice.type"],
+    [choice({ type: "custom", name: "read" }), "invalid_value tool_choice"],
+    [choice({ ...tool("read"), strict: true }), "unknown_parameter tool_choice.strict"],
+    [choice({ type: "allowed_tools", mode: "auto", tools: [tool("read")], x: 1 }), "unknown_parameter tool_choice.x"],
     [choice(tool("write")), "invalid_value tool_choice"],
     [allowed("none"), "invalid_value tool_choice.mode"],
     [allowed("auto"), "empty_array tool_choice.tools"],
@@ -349,11 +379,13 @@ describe("responses", () => {
   test.each([
     ...["web_search_call", "file_search_call", "image_generation_call", "code_interpreter_call", "computer_call"],
     ...["computer_call_output", "local_shell_call", "local_shell_call_output", "shell_call", "shell_call_output"],
-    ...["apply_patch_call", "apply_patch_call_output", "custom_tool_call", "custom_tool_call_output", "mcp_call"],
+    ...["apply_patch_call", "apply_patch_call_output", "mcp_call"],
     ...["mcp_list_tools", "mcp_approval_request", "mcp_approval_response", "tool_search_call", "tool_search_output"],
     ...["additional_tools", "program", "program_output"],
   ])("an item %s is unsupported", (type) => {
     expect(refusal(responses, { input: [{ type }] })).toBe("unsupported_value input[0].type");
+    const skipped = requestOf(responses, { input: [{ type }, user] }, { unsupportedTools: "skip" });
+    expect(skipped.messages).toEqual(requestOf(responses, { input: [user] }).messages);
   });
 
   test.each([{ type: "item_reference", id: "rs_1" }, { id: "rs_1" }])("the refusal of %j names the fix", (item) => {
@@ -365,7 +397,7 @@ describe("responses", () => {
   test.each([
     ["web_search_preview_2025_03_11", "The tool type 'web_search_preview_2025_03_11' is not supported"],
     ["mcp", "The tool type 'mcp' is not supported"],
-    ["custom", "The tool type 'custom' is not supported"],
+    ["local_shell", "The tool type 'local_shell' is not supported"],
     ["zzz", "This tool type is not supported"],
   ])("a tool %s is refused, with its name if that is known", (type, message) => {
     const error = thrownBy(() => prepare(responses, { tools: [tool("f"), { type, name: "x" }] }));
@@ -373,10 +405,14 @@ describe("responses", () => {
     expect(error.message).toContain(message);
   });
 
-  test.each(["messages", "max_tokens", "response_format", "thread"])("the key %s is unknown, even as null", (key) => {
-    expect(thrownBy(() => prepare(responses, { [key]: ["x"] })).message).toBe(`Unknown parameter: '${key}'.`);
-    expect(refusal(responses, { [key]: null })).toBe(`unknown_parameter ${key}`);
-  });
+  test.each(["messages", "max_tokens", "response_format", "multi_agent"])(
+    "the key %s is unknown, null absent",
+    (key) => {
+      expect(thrownBy(() => prepare(responses, { [key]: ["x"] })).message).toBe(`Unknown parameter: '${key}'.`);
+      for (const format of [responses, compaction, inputTokens])
+        expect(() => format.prepare({ model: "svc-qwen", input: "hi", [key]: null }, contextOf())).not.toThrow();
+    },
+  );
 
   test("a missing model is reported before a missing input, and both before other faults", () => {
     expect(refusal(responses, { model: undefined, input: undefined, stop: 1 })).toBe(

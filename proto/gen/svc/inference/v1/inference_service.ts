@@ -214,7 +214,7 @@ export interface GenerateRequest {
    * call, the answer continues its text.
    */
   readonly messages: readonly Message[];
-  /** The tools are what the model may call. Default: none. */
+  /** The tools are what the model may call, those that a message declares later (Tool.deferred) included. Default: none. */
   readonly tools: readonly Tool[];
   /** The tool choice says whether tools are to be called, and which. Absent: the model decides. */
   readonly toolChoice:
@@ -241,12 +241,14 @@ export interface GenerateRequest {
     | undefined;
   /**
    * The priority orders requests that wait in the node's queue, -100 to 100: a higher one is served earlier, and
-   * 0 is the default. An engine may tell fewer classes apart, at least above 0, 0 and below 0, or ignore it.
+   * 0 is the default. An engine may tell fewer classes apart, at least from 10 on, 0 and down to -10, or ignore it;
+   * smaller steps may order the requests of one tenant only.
    */
   readonly priority: number;
   /**
-   * The most tokens that may be generated, reasoning included, at least 1 (0 fails with INVALID_REQUEST). Absent, or
-   * more than there is room for: as many as fit into the context window.
+   * The most tokens that may be generated, reasoning included. Absent, or more than there is room for: as many as fit into
+   * the context window. 0 asks for no answer: the node reads the prompt into its cache, and the stream is Started and
+   * Finished, of the reason STOP and without output tokens. A node that does not know this fails with INVALID_REQUEST.
    */
   readonly maxOutputTokens?:
     | number
@@ -271,11 +273,11 @@ export interface GenerateRequest {
     | undefined;
   /**
    * The prefix digests name the places at which this prompt can be shared with others, in 16 bytes each: the first is of
-   * the tools and all leading system messages, then follows one for each further message, of everything up to its end.
-   * Where these are more than 64, the first two and the last 62 of them stand here. Each digests all in front of it
-   * under a key that the node does not have, another one for each tenant, isolation salt and model. The node tells by
-   * them which prefixes it holds (NodeService.WatchPrefixes). Empty, the default: it is not to be told. Another number of
-   * bytes than that fails with INVALID_REQUEST.
+   * the tools that are not deferred and all leading system messages, then follows one for each further message, of
+   * everything up to its end, with the tools that it declares. Where these are more than 64, the first two and the last
+   * 62 of them stand here. Each digests all in front of it under a key that the node does not have, another one for each
+   * tenant, isolation salt and model. The node tells by them which prefixes it holds (NodeService.WatchPrefixes). Empty,
+   * the default: it is not to be told. Another number of bytes than that fails with INVALID_REQUEST.
    */
   readonly prefixDigests: Buffer;
 }

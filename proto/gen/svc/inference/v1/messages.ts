@@ -213,6 +213,9 @@ export interface Part {
     | //
     /** The part is an image. */
     { readonly $case: "image"; readonly value: ImagePart }
+    | //
+    /** The part shows deferred tools to the model. */
+    { readonly $case: "toolDeclaration"; readonly value: ToolDeclarationPart }
     | undefined;
   /** The cache breakpoint marks the end of a prefix that the caller will send again. Absent: no mark. */
   readonly cacheBreakpoint?: CacheBreakpoint | undefined;
@@ -253,13 +256,27 @@ export interface ToolResultPart {
   readonly callId: string;
   /** The name is that of the tool; empty where it is not known. */
   readonly name: string;
-  /** The content is what the tool said: text and images. None is an empty result. */
+  /** The content is what the tool said: text, images and declarations of tools. None is an empty result. */
   readonly content: readonly Part[];
   /**
    * Whether the tool says that it failed. Default: false. Models see it as a text in front of the content, as their
    * templates have no other place for it.
    */
   readonly isError: boolean;
+}
+
+/**
+ * ToolDeclarationPart is the place of a conversation at which the model reads deferred tools (Tool.deferred): the name,
+ * description and schema of each stand there as text. It may stand in the content of a tool result, and in messages of
+ * the system and of the user; in one of the assistant it fails with INVALID_REQUEST. A node that does not know it
+ * skips it, and has the tools in the head of the prompt like all others.
+ */
+export interface ToolDeclarationPart {
+  /**
+   * The names are those of the tools, in the order in which the model reads them. Only the first declaration of a tool
+   * in a request writes it. The name of a tool that is not deferred, or that the request does not have, is skipped.
+   */
+  readonly names: readonly string[];
 }
 
 /**
@@ -309,7 +326,16 @@ export interface Tool {
    * INVALID_SCHEMA. Default false: the schema is advice to the model.
    */
   readonly strict: boolean;
-  /** The cache breakpoint marks the end of a prefix that the caller will send again. Absent: no mark. */
+  /**
+   * Deferred keeps the tool out of the head of the prompt, where templates write the tools: the model reads it where the
+   * first ToolDeclarationPart names it, and may call it from there on, so that a tool that comes later changes nothing
+   * in front of it. Without a declaration it is neither shown nor callable. Default: false.
+   */
+  readonly deferred: boolean;
+  /**
+   * The cache breakpoint marks the end of a prefix that the caller will send again. Absent: no mark. That of a deferred
+   * tool marks nothing.
+   */
   readonly cacheBreakpoint?: CacheBreakpoint | undefined;
 }
 
@@ -318,8 +344,8 @@ export interface ToolChoice {
   /** The mode says whether to call. */
   readonly mode: ToolChoiceMode;
   /**
-   * The name is that of the tool to call. Set only for TOOL_CHOICE_MODE_NAMED; one that no tool has fails with
-   * INVALID_REQUEST.
+   * The name is that of the tool to call. Set only for TOOL_CHOICE_MODE_NAMED; one that no tool has, or a deferred tool
+   * without a declaration, fails with INVALID_REQUEST.
    */
   readonly name: string;
   /** Disabling parallel calls allows at most one call in an answer. Default: false, as many as the model makes. */
@@ -467,6 +493,9 @@ export const Part: MessageFns<Part> = {
       case "image":
         ImagePart.encode(message.kind.value, writer.uint32(42).fork()).join();
         break;
+      case "toolDeclaration":
+        ToolDeclarationPart.encode(message.kind.value, writer.uint32(50).fork()).join();
+        break;
     }
     if (message.cacheBreakpoint !== undefined) {
       CacheBreakpoint.encode(message.cacheBreakpoint, writer.uint32(122).fork()).join();
@@ -527,6 +556,14 @@ export const Part: MessageFns<Part> = {
             message.kind = { $case: "image", value: ImagePart.decode(reader, reader.uint32()) };
             continue;
           }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.kind = { $case: "toolDeclaration", value: ToolDeclarationPart.decode(reader, reader.uint32()) };
+            continue;
+          }
           case 15: {
             if (tag !== 122) {
               break;
@@ -563,6 +600,10 @@ export const Part: MessageFns<Part> = {
         ? { $case: "toolResult", value: ToolResultPart.fromJSON(object.tool_result) }
         : isSet(object.image)
         ? { $case: "image", value: ImagePart.fromJSON(object.image) }
+        : isSet(object.toolDeclaration)
+        ? { $case: "toolDeclaration", value: ToolDeclarationPart.fromJSON(object.toolDeclaration) }
+        : isSet(object.tool_declaration)
+        ? { $case: "toolDeclaration", value: ToolDeclarationPart.fromJSON(object.tool_declaration) }
         : undefined,
       cacheBreakpoint: isSet(object.cacheBreakpoint)
         ? CacheBreakpoint.fromJSON(object.cacheBreakpoint)
@@ -584,6 +625,8 @@ export const Part: MessageFns<Part> = {
       obj.toolResult = ToolResultPart.toJSON(message.kind.value);
     } else if (message.kind?.$case === "image") {
       obj.image = ImagePart.toJSON(message.kind.value);
+    } else if (message.kind?.$case === "toolDeclaration") {
+      obj.toolDeclaration = ToolDeclarationPart.toJSON(message.kind.value);
     }
     if (message.cacheBreakpoint !== undefined) {
       obj.cacheBreakpoint = CacheBreakpoint.toJSON(message.cacheBreakpoint);
@@ -624,6 +667,12 @@ export const Part: MessageFns<Part> = {
       case "image": {
         if (object.kind?.value !== undefined && object.kind?.value !== null) {
           message.kind = { $case: "image", value: ImagePart.fromPartial(object.kind.value) };
+        }
+        break;
+      }
+      case "toolDeclaration": {
+        if (object.kind?.value !== undefined && object.kind?.value !== null) {
+          message.kind = { $case: "toolDeclaration", value: ToolDeclarationPart.fromPartial(object.kind.value) };
         }
         break;
       }
@@ -1037,6 +1086,73 @@ export const ToolResultPart: MessageFns<ToolResultPart> = {
   },
 };
 
+function createBaseToolDeclarationPart(): ToolDeclarationPart {
+  return { names: [] };
+}
+
+export const ToolDeclarationPart: MessageFns<ToolDeclarationPart> = {
+  encode(message: ToolDeclarationPart, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.names) {
+      writer.uint32(10).string(v!);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ToolDeclarationPart {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseToolDeclarationPart() as any;
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.names.push(reader.string());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): ToolDeclarationPart {
+    return { names: globalThis.Array.isArray(object?.names) ? object.names.map((e: any) => globalThis.String(e)) : [] };
+  },
+
+  toJSON(message: ToolDeclarationPart): unknown {
+    const obj: any = {};
+    if (message.names?.length) {
+      obj.names = message.names;
+    }
+    return obj;
+  },
+
+  create<I extends Exact<DeepPartial<ToolDeclarationPart>, I>>(base?: I): ToolDeclarationPart {
+    return ToolDeclarationPart.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<ToolDeclarationPart>, I>>(object: I): ToolDeclarationPart {
+    const message = createBaseToolDeclarationPart() as any;
+    message.names = object.names?.map((e) => e) || [];
+    return message;
+  },
+};
+
 function createBaseImagePart(): ImagePart {
   return { source: undefined, mimeType: "", detail: 0, contentSha256: Buffer.alloc(0) };
 }
@@ -1195,7 +1311,14 @@ export const ImagePart: MessageFns<ImagePart> = {
 };
 
 function createBaseTool(): Tool {
-  return { name: "", description: "", parametersJsonSchema: "", strict: false, cacheBreakpoint: undefined };
+  return {
+    name: "",
+    description: "",
+    parametersJsonSchema: "",
+    strict: false,
+    deferred: false,
+    cacheBreakpoint: undefined,
+  };
 }
 
 export const Tool: MessageFns<Tool> = {
@@ -1211,6 +1334,9 @@ export const Tool: MessageFns<Tool> = {
     }
     if (message.strict !== false) {
       writer.uint32(32).bool(message.strict);
+    }
+    if (message.deferred !== false) {
+      writer.uint32(40).bool(message.deferred);
     }
     if (message.cacheBreakpoint !== undefined) {
       CacheBreakpoint.encode(message.cacheBreakpoint, writer.uint32(122).fork()).join();
@@ -1263,6 +1389,14 @@ export const Tool: MessageFns<Tool> = {
             message.strict = reader.bool();
             continue;
           }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.deferred = reader.bool();
+            continue;
+          }
           case 15: {
             if (tag !== 122) {
               break;
@@ -1293,6 +1427,7 @@ export const Tool: MessageFns<Tool> = {
         ? globalThis.String(object.parameters_json_schema)
         : "",
       strict: isSet(object.strict) ? globalThis.Boolean(object.strict) : false,
+      deferred: isSet(object.deferred) ? globalThis.Boolean(object.deferred) : false,
       cacheBreakpoint: isSet(object.cacheBreakpoint)
         ? CacheBreakpoint.fromJSON(object.cacheBreakpoint)
         : isSet(object.cache_breakpoint)
@@ -1315,6 +1450,9 @@ export const Tool: MessageFns<Tool> = {
     if (message.strict !== false) {
       obj.strict = message.strict;
     }
+    if (message.deferred !== false) {
+      obj.deferred = message.deferred;
+    }
     if (message.cacheBreakpoint !== undefined) {
       obj.cacheBreakpoint = CacheBreakpoint.toJSON(message.cacheBreakpoint);
     }
@@ -1330,6 +1468,7 @@ export const Tool: MessageFns<Tool> = {
     message.description = object.description ?? "";
     message.parametersJsonSchema = object.parametersJsonSchema ?? "";
     message.strict = object.strict ?? false;
+    message.deferred = object.deferred ?? false;
     message.cacheBreakpoint = (object.cacheBreakpoint !== undefined && object.cacheBreakpoint !== null)
       ? CacheBreakpoint.fromPartial(object.cacheBreakpoint)
       : undefined;

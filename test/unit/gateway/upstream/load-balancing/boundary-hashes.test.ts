@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { headOf, promptShape } from "../../../../../gateway/upstream/load-balancing/boundary-hashes.ts";
+import { headOf, promptBytes, promptShape } from "../../../../../gateway/upstream/load-balancing/boundary-hashes.ts";
 import {
   ImageDetail,
   type Message,
@@ -20,7 +20,10 @@ const say = (role: Role, ...parts: readonly (string | Part)[]): Message => ({
 const system = say(Role.SYSTEM, "Be brief.");
 const user = (...parts: readonly (string | Part)[]) => say(Role.USER, ...parts);
 const assistant = (...parts: readonly (string | Part)[]) => say(Role.ASSISTANT, ...parts);
-const tool: Tool = { name: "ls", description: "Lists.", parametersJsonSchema: "{}", strict: false };
+const result = (isError: boolean, ...content: Part[]): Part => ({
+  kind: { $case: "toolResult", value: { callId: "1", name: "ls", content, isError } },
+});
+const tool: Tool = { name: "ls", description: "Lists.", parametersJsonSchema: "{}", strict: false, deferred: false };
 
 const shape = (messages: readonly Message[], tools: readonly Tool[] = [], key = KEY) =>
   promptShape({ messages, tools }, key);
@@ -84,9 +87,6 @@ describe("two prompts that differ in one field have no common boundary from ther
   const call = (argumentsJson: string, callId = "1"): Part => ({
     kind: { $case: "toolCall", value: { callId, name: "ls", argumentsJson } },
   });
-  const result = (isError: boolean, ...content: Part[]): Part => ({
-    kind: { $case: "toolResult", value: { callId: "1", name: "ls", content, isError } },
-  });
   const reasoning = (redacted: boolean, signature = "s"): Part => ({
     kind: { $case: "reasoning", value: { text: "hm", signature: Buffer.from(signature), redacted } },
   });
@@ -131,6 +131,34 @@ describe("two prompts that differ in one field have no common boundary from ther
     ["strictness", { ...tool, strict: true }],
   ])("%s of a tool", (_, other) => {
     expect(hashes([user("a")], [tool])[0]).not.toBe(hashes([user("a")], [other])[0]);
+  });
+});
+
+describe("a deferred tool", () => {
+  const search = { ...tool, name: "search" };
+  const deferred = { ...tool, deferred: true, cacheBreakpoint: { ttl: undefined } };
+  const declaration = (...names: string[]): Part => ({ kind: { $case: "toolDeclaration", value: { names } } });
+  const turns = (...parts: readonly (string | Part)[]) => [user("a"), assistant("b"), user(...parts), user("c")];
+
+  test("is digested where the first declaration names it, and not before", () => {
+    const without = hashes(turns("found"), [search]);
+    expect(hashes(turns("found"), [search, deferred])).toEqual(without);
+    const declared = hashes(turns("found", declaration(tool.name)), [search, deferred]);
+    expect(declared.map((hash, index) => hash === without[index])).toEqual([true, true, true, false, false]);
+    const other = hashes(turns("found", declaration(tool.name)), [search, { ...deferred, description: "x" }]);
+    expect(declared.map((hash, index) => hash === other[index])).toEqual([true, true, true, false, false]);
+  });
+
+  test("counts once, in a result too, and names of other tools not at all", () => {
+    const once = user(result(false, declaration(tool.name)));
+    const bytes = (...messages: Message[]) => promptBytes(shape(messages, [search, deferred]));
+    expect(bytes(once, user(declaration("gone", tool.name, "search"))) - bytes(once, user(declaration()))).toBe(0);
+    expect(bytes(once) - bytes(user(result(false, declaration("gone"))))).toBe("ls".length + "Lists.{}".length);
+  });
+
+  test("marks no end of a prefix", () => {
+    const marks = shape([user("a")], [search, deferred]).boundaries.map(({ marked }) => marked);
+    expect(marks).toEqual([false, false]);
   });
 });
 
