@@ -65,7 +65,9 @@ function namesDeclared({ kind }: Part): readonly string[] {
  * for a different tool.
  */
 export function isRepeated(known: Tool, tool: Tool, path: FieldPath): boolean {
-  const isSame = (["description", "parametersJsonSchema", "strict"] as const).every((key) => known[key] === tool[key]);
+  const isSame = (["description", "parametersJsonSchema", "strict", "deferred"] as const).every(
+    (key) => known[key] === tool[key],
+  );
   if (isSame) return true;
   throw invalidValue([...path, "name"], "another tool of this name is declared, and differs.");
 }
