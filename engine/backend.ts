@@ -5,6 +5,7 @@ import type {
   GenerateResponse,
 } from "../proto/gen/svc/inference/v1/inference_service.ts";
 import type { EngineKind, ModelDescription } from "../proto/gen/svc/inference/v1/node_service.ts";
+import type { PrefillSpeed } from "./backends/prefill-speed.ts";
 import type { CallerWork } from "./caller-work/caller-work.ts";
 import type { HeldPrefixes } from "./prefixes/held-prefixes.ts";
 
@@ -35,14 +36,16 @@ export type BackendLoad = {
   readonly busySlots: number;
   readonly waiting: number;
   /** Absent: the watchdog does not watch this engine. */
-  readonly steps?: EngineSteps;
+  readonly steps?: EngineSteps | undefined;
+  /** The passes over the weights so far, and how many of them were made because running sequences lay apart. */
+  readonly passes?: { readonly made: number; readonly forGaps: number };
   /** The fraction of the KV cache that running generations use, from 0 to 1. */
-  readonly kvUse?: number;
-  readonly kvTokensUsed?: number;
-  readonly kvTokensTotal?: number;
+  readonly kvUse?: number | undefined;
+  readonly kvTokensUsed?: number | undefined;
+  readonly kvTokensTotal?: number | undefined;
   /** The number of uncached prompt tokens that running and waiting generations have yet to prefill. */
   readonly queuedUncachedTokens?: number;
-  readonly observedRetentionSeconds?: number;
+  readonly observedRetentionSeconds?: number | undefined;
 };
 
 /**
@@ -55,6 +58,8 @@ export interface Backend {
   readonly holdsStrict?: boolean;
   /** The cached prefixes, by the digests of requests, of models with CAPABILITY_PREFIX_EVENTS. */
   readonly prefixes?: HeldPrefixes | undefined;
+  /** The prefill speed, which the node measures by the timings of generations. Absent: the backend does not use it. */
+  readonly prefillSpeed?: PrefillSpeed;
   /**
    * Loads and warms up the model; the backend serves once this resolves. Rejects if the backend can never serve.
    * Aborting `signal` cancels the load.

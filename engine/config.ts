@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { listenSchema, logSchema } from "../deploy/runtime/config/process-schema.ts";
+import { file, listenSchema, logSchema } from "../deploy/runtime/config/process-schema.ts";
 import { tracingSchema } from "../deploy/runtime/tracing/tracing-schema.ts";
 import type { Backend, ServedNode } from "./backend.ts";
 import { llama } from "./backends/llama/kind.ts";
@@ -9,21 +9,11 @@ import type { CallerWork } from "./caller-work/caller-work.ts";
 
 const tls = z
   .strictObject({
-    certFile: z
-      .string()
-      .min(1)
-      .describe("The path of a PEM file with the certificate that the node shows to callers, and its chain."),
-    keyFile: z
-      .string()
-      .min(1)
-      .describe("The path of a PEM file with the private key of certFile, which only its owner and group may read."),
-    clientCaFile: z
-      .string()
-      .min(1)
-      .optional()
-      .describe(
-        "The path of a PEM file with authorities, one of which must have signed the certificate of every caller; without it, callers show none.",
-      ),
+    certFile: file("The path of a PEM file with the certificate that the node shows to callers, and its chain."),
+    keyFile: file("The path of a PEM file with the private key of certFile, which only its owner and group may read."),
+    clientCaFile: file(
+      "The path of a PEM file with authorities, one of which must have signed the certificate of every caller; without it, callers show none.",
+    ).optional(),
     allowedClientNames: z
       .array(z.string().min(1).max(255))
       .min(1)

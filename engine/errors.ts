@@ -105,10 +105,7 @@ export function grpcStatusOf(failure: EngineError | undefined): string {
   return status[failure ? REASONS[failure.reason].status : status.OK];
 }
 
-/**
- * Returns an error as a gRPC status with `google.rpc.ErrorInfo` in its details. `retryAfterMs`, if given, is sent as
- * `google.rpc.RetryInfo`, in milliseconds from now.
- */
+/** Returns an error as a gRPC status with `ErrorInfo` and, if a delay is given, `RetryInfo` in its details. */
 export function toFailedCall({ reason, message, facts }: EngineError, retryAfterMs?: number): FailedCall {
   return failedCall({ code: REASONS[reason].status, message, reason, facts, retryAfterMs });
 }

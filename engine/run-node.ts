@@ -17,7 +17,7 @@ import { EngineError } from "./errors.ts";
 import { CONNECTION_LIMITS } from "./grpc/interceptors.ts";
 import { EngineMetrics } from "./metrics/engine-metrics.ts";
 import { serveMetrics } from "./metrics/metrics-server.ts";
-import { EngineServer } from "./server.ts";
+import { EngineServer, hostPort } from "./server.ts";
 import type { GenerationTracing } from "./tracing/generation-tracing.ts";
 
 type NodeConfig = Omit<EngineConfig, "backend"> & { readonly backend: { readonly kind: string } };
@@ -28,10 +28,7 @@ export type CreateBackend<Config extends NodeConfig> = (
   work: CallerWork,
 ) => Backend | Promise<Backend>;
 
-/**
- * Runs an engine node with the configuration of the command line until a stop signal, then exits the process: native
- * threads and library timers must not keep it alive.
- */
+/** Runs a node until a stop signal, then exits the process: native threads must not keep it alive. */
 export async function runNode<Config extends NodeConfig>(
   schema: z.ZodType<Config>,
   createBackend: CreateBackend<Config>,
@@ -128,8 +125,4 @@ async function started(backend: Backend, stop: AbortSignal): Promise<boolean> {
 function startingFacts({ backend }: NodeConfig): { readonly backend: string; readonly engine?: string } {
   const beside = "baseUrl" in backend ? { engine: new URL(String(backend.baseUrl)).host } : {};
   return { backend: backend.kind, ...beside };
-}
-
-function hostPort(host: string, port: number): string {
-  return host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
 }

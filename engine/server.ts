@@ -125,7 +125,7 @@ export class EngineServer {
     this.#options = options;
     this.#clock = clock;
     this.#calls = new OpenCalls(clock);
-    this.#throughput = new Throughput(() => clock.nowMs());
+    this.#throughput = new Throughput(() => clock.nowMs(), backend.prefillSpeed);
     this.#loadStreams = new LoadStreams(clock, (readers) => this.#report(readers));
     this.#prefixStreams = backend.prefixes && new PrefixStreams(backend.prefixes, clock);
     backend.prefixes?.onVerdict(verdictRecorder(metrics, log));
@@ -177,12 +177,9 @@ export class EngineServer {
     if (options.reflection) contractReflection().addToServer(this.#server);
   }
 
-  /**
-   * Resolves to the port; port 0 picks a free one. Generations are refused until `serve`. Rejects with `EngineError`
-   * ENGINE_DOWN if the address is in use.
-   */
+  /** Resolves to the port; port 0 picks a free one. Rejects with ENGINE_DOWN if the address is in use. */
   listen(host: string, port: number): Promise<number> {
-    const address = host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
+    const address = hostPort(host, port);
     return new Promise((resolve, reject) => {
       this.#server.bindAsync(address, this.#credentials, (error, bound) => {
         if (error?.message.includes("EADDRINUSE"))
@@ -367,6 +364,10 @@ function costTrailer(usage: Usage): Metadata {
   const trailer = new Metadata();
   trailer.set("endpoint-load-metrics-bin", Buffer.from(OrcaLoadReport.encode(requestCost(usage)).finish()));
   return trailer;
+}
+
+export function hostPort(host: string, port: number): string {
+  return host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
 }
 
 function stopped(): EngineError {

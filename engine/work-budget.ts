@@ -12,7 +12,8 @@ export class WorkSpent extends Error {
 export class WorkBudget {
   readonly #of: WorkBudget | undefined;
   #left: number;
-  #spent = 0;
+  /** The steps paid so far, including those beyond the budget. */
+  spent = 0;
 
   /** Creates a budget of `work` steps. Payments are also charged to `of`, if given. */
   constructor(work: number, of?: WorkBudget) {
@@ -35,21 +36,15 @@ export class WorkBudget {
     return this.#left < 0;
   }
 
-  /** The steps paid so far, including those beyond the budget. */
-  get spent(): number {
-    return this.#spent;
-  }
-
   /** Pays for steps of work. Returns false once a payment has exceeded the budget. */
   spend(work: number): boolean {
     if (this.#left < 0) return false;
     this.#left -= work;
-    this.#spent += work;
+    this.spent += work;
     if (this.#of?.spend(work) === false) this.#left = -1;
     return this.#left >= 0;
   }
 
-  /** Pays for processing `characters` characters; returns false as `spend` does. */
   spendOnText(characters: number): boolean {
     return this.spend(textWork(characters));
   }
@@ -59,7 +54,6 @@ export class WorkBudget {
     if (!this.spend(work)) throw new WorkSpent("There is no work left to do this.");
   }
 
-  /** Pays for processing `characters` characters, as `pay` does. */
   payForText(characters: number): void {
     this.pay(textWork(characters));
   }

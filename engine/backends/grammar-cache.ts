@@ -121,9 +121,7 @@ export class GrammarCache<Grammar> {
     if (!needsGrammar(input)) return undefined;
     const read = worthReading(input);
     // The rest of one answer is asked for once, and holds its text.
-    if (!read.behind) return this.#get(read, order);
-    const text = await this.#write(read, order);
-    return text === undefined ? undefined : this.#compile(text, read);
+    return read.behind ? (await this.#make(read, order))?.grammar : this.#get(read, order);
   }
 
   async #get(input: GrammarInput, order: GrammarOrder): Promise<Grammar | undefined> {
@@ -133,7 +131,9 @@ export class GrammarCache<Grammar> {
     const refusal = this.#refused.get(key);
     if (refusal) throw refusal;
     try {
-      return await this.#make(key, input, order);
+      const made = await this.#make(input, order);
+      if (made) this.#compiled.set(key, made.grammar, BYTES_PER_GRAMMAR + 4 * made.text.length, order.tenant);
+      return made?.grammar;
     } catch (error) {
       if (error instanceof EngineError && error.reason === "INVALID_SCHEMA")
         this.#refused.set(key, error, BYTES_PER_REFUSAL, order.tenant);
@@ -141,12 +141,9 @@ export class GrammarCache<Grammar> {
     }
   }
 
-  async #make(key: string, input: GrammarInput, order: GrammarOrder): Promise<Grammar | undefined> {
+  async #make(input: GrammarInput, order: GrammarOrder) {
     const text = await this.#write(input, order);
-    if (text === undefined) return undefined;
-    const grammar = await this.#compile(text, input);
-    this.#compiled.set(key, grammar, BYTES_PER_GRAMMAR + 4 * text.length, order.tenant);
-    return grammar;
+    return text === undefined ? undefined : { text, grammar: await this.#compile(text, input) };
   }
 
   async #write(input: GrammarInput, order: GrammarOrder): Promise<string | undefined> {

@@ -5,7 +5,8 @@ import {
   ReasoningEffort,
   ReasoningMode,
 } from "../../proto/gen/svc/inference/v1/inference_service.ts";
-import { type Message, type Part, Role, type Tool } from "../../proto/gen/svc/inference/v1/messages.ts";
+import { Role, type Tool } from "../../proto/gen/svc/inference/v1/messages.ts";
+import { says, textPart } from "../conversation/model-history.ts";
 import { EngineError } from "../errors.ts";
 import type { OutputMarkers } from "../output-parser/markers.ts";
 
@@ -25,11 +26,6 @@ export const weightsSetting = z
 export const VOCABULARY_TEXT =
   'Größe naïve Привет 你好世界 こんにちは مرحبا 한국어 🙂👩‍👩‍👧 1234567890 3.14159 0x1F\n\n\tfor (let i = 0; i < 10; i++) {\n        a[i] ??= "\\u00e9";   // don\'t\n    }\r\n';
 
-const says = (role: Role, kind: NonNullable<Part["kind"]>): Message => ({
-  role,
-  parts: [{ kind, cacheBreakpoint: undefined }],
-});
-const text = (value: string) => ({ $case: "text", value: { text: value } }) as const;
 const CALL = { callId: "call00001", name: "look_up" };
 const TOOL: Tool = {
   name: CALL.name,
@@ -46,20 +42,21 @@ const NO_EFFORT = { effort: ReasoningEffort.UNSPECIFIED };
 const CONVERSATIONS: readonly CountTokensRequest[] = [
   {
     messages: [
-      says(Role.USER, text("Hello.")),
-      says(Role.ASSISTANT, text("Hello!\nWhat is it?")),
-      says(Role.USER, text(VOCABULARY_TEXT)),
+      says(Role.USER, textPart("Hello.")),
+      says(Role.ASSISTANT, textPart("Hello!\nWhat is it?")),
+      says(Role.USER, textPart(VOCABULARY_TEXT)),
     ],
     tools: [],
     reasoning: { mode: ReasoningMode.DISABLED, ...NO_EFFORT },
   },
   {
     messages: [
-      says(Role.USER, text("Look it up.")),
-      says(Role.ASSISTANT, { $case: "toolCall", value: { ...CALL, argumentsJson: '{"word": "é", "n": 1}' } }),
+      says(Role.USER, textPart("Look it up.")),
+      says(Role.ASSISTANT, {
+        kind: { $case: "toolCall", value: { ...CALL, argumentsJson: '{"word": "é", "n": 1}' } },
+      }),
       says(Role.TOOL, {
-        $case: "toolResult",
-        value: { ...CALL, content: [{ kind: text("a letter"), cacheBreakpoint: undefined }], isError: false },
+        kind: { $case: "toolResult", value: { ...CALL, content: [textPart("a letter")], isError: false } },
       }),
     ],
     tools: [TOOL],

@@ -8,7 +8,6 @@ const MAX_QUEUE_SECONDS = 0.1;
 /** What remains of the earlier sums at each further prompt: the last ten prompts dominate. */
 const KEPT = 0.9;
 
-/** One prompt that an engine has read. */
 export type Prefill = {
   readonly uncachedTokens: number;
   readonly seconds: number;

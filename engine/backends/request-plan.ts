@@ -7,7 +7,8 @@ import {
   ReasoningEffort,
   ReasoningMode,
 } from "../../proto/gen/svc/inference/v1/inference_service.ts";
-import { type Message, type Tool, ToolChoiceMode } from "../../proto/gen/svc/inference/v1/messages.ts";
+import { type Message, type Tool, type ToolChoice, ToolChoiceMode } from "../../proto/gen/svc/inference/v1/messages.ts";
+import { shownTools } from "../conversation/declared-tools.ts";
 import { EngineError } from "../errors.ts";
 import type { ModelProfile, ThinkingEffort } from "../profiles/profile.ts";
 
@@ -21,16 +22,10 @@ export function continuedAnswer({ continuation }: GenerateRequest, revision: str
 }
 
 export type OutputLimit = {
-  /** The most tokens of the answer, at least 1. */
+  /** The most tokens of the answer; 0 if only the prompt is to be read. */
   readonly maxOutputTokens: number;
   readonly limitReason: FinishReason;
 };
-
-/** Returns the output limit of a request; undefined without one. Throws `EngineError` INVALID_REQUEST below 1. */
-export function askedOutputTokens({ maxOutputTokens }: GenerateRequest): number | undefined {
-  if (maxOutputTokens === undefined || maxOutputTokens >= 1) return maxOutputTokens;
-  throw new EngineError("INVALID_REQUEST", "max_output_tokens: must be at least 1.");
-}
 
 /** Returns the number of tokens that fit after a prompt. Throws `EngineError` CONTEXT_WINDOW_EXCEEDED if none does. */
 export function roomBehind(inputTokens: number, contextWindow: number): number {
@@ -47,17 +42,13 @@ export function windowExceeded(inputTokens: number, contextWindow: number): Engi
   });
 }
 
-/**
- * Returns the lower of the request's limit and the room after its prompt. Throws `EngineError` INVALID_REQUEST for a
- * limit below 1, and CONTEXT_WINDOW_EXCEEDED if no token fits.
- */
+/** Returns the lower of the request's limit and the room after its prompt. Throws as `roomBehind` does. */
 export function limitOutput(request: GenerateRequest, inputTokens: number, contextWindow: number): OutputLimit {
   const room = roomBehind(inputTokens, contextWindow);
-  const asked = askedOutputTokens(request) ?? Number.POSITIVE_INFINITY;
-  return {
-    maxOutputTokens: Math.min(asked, room),
-    limitReason: asked <= room ? FinishReason.MAX_OUTPUT_TOKENS : FinishReason.CONTEXT_WINDOW,
-  };
+  const asked = request.maxOutputTokens ?? Number.POSITIVE_INFINITY;
+  const cut = asked <= room ? FinishReason.MAX_OUTPUT_TOKENS : FinishReason.CONTEXT_WINDOW;
+  // Without an answer nothing is cut.
+  return { maxOutputTokens: Math.min(asked, room), limitReason: asked === 0 ? FinishReason.STOP : cut };
 }
 
 export type ReasoningUse = {
@@ -93,28 +84,37 @@ const LEVELS: Readonly<Partial<Record<ReasoningEffort, "low" | "medium" | "high"
 };
 
 export type ToolUse = {
-  /** The tools that may be called, in the request's order. */
+  /** The tools that may be called, in the request's order: no deferred one that no message declares. */
   readonly callable: readonly Tool[];
   readonly mustCall: boolean;
+  /** Whether the model sees tools of which it may call none. */
+  readonly mustNotCall: boolean;
   /** The most calls in one answer: 1, or Infinity without a bound. */
   readonly maxCalls: number;
 };
 
 /** Throws `EngineError` INVALID_REQUEST for a required call that no tool matches. */
-export function planToolUse(request: Pick<GenerateRequest, "tools" | "toolChoice">): ToolUse {
+export function planToolUse(request: Pick<GenerateRequest, "tools" | "toolChoice" | "messages">): ToolUse {
   const { toolChoice } = request;
   const mode = toolChoice?.mode ?? ToolChoiceMode.AUTO;
-  const callable = callableTools(request, mode);
+  const tools = shownTools(request.tools, request.messages);
+  const callable = callableTools(tools, toolChoice, mode);
   const mustCall = mode === ToolChoiceMode.REQUIRED || mode === ToolChoiceMode.NAMED;
   if (mustCall && callable.length === 0) {
     throw new EngineError("INVALID_REQUEST", "tool_choice: names no tool of the request.");
   }
   const once = toolChoice?.disableParallelCalls === true || mode === ToolChoiceMode.NAMED;
-  return { callable, mustCall, maxCalls: once ? 1 : Number.POSITIVE_INFINITY };
+  return {
+    callable,
+    mustCall,
+    mustNotCall: tools.length > 0 && callable.length === 0,
+    maxCalls: once ? 1 : Number.POSITIVE_INFINITY,
+  };
 }
 
 function callableTools(
-  { tools, toolChoice }: Pick<GenerateRequest, "tools" | "toolChoice">,
+  tools: readonly Tool[],
+  toolChoice: ToolChoice | undefined,
   mode: ToolChoiceMode,
 ): readonly Tool[] {
   if (mode === ToolChoiceMode.NONE) return [];
@@ -123,10 +123,7 @@ function callableTools(
   return allowed.length === 0 ? tools : tools.filter(({ name }) => allowed.includes(name));
 }
 
-/**
- * Returns a function that creates ids for the calls to which the model gave none, in the form that its template
- * requires in the next turn.
- */
+/** Returns a function that creates ids for calls without one, in the form that the template requires. */
 export function newCallIds(rule: ModelProfile["callIds"], history: readonly Message[]): (toolName: string) => string {
   switch (rule) {
     case "any":

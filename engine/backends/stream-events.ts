@@ -7,7 +7,6 @@ import type {
   Timings,
 } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 
-/** Creates the response of one engine step: its events and its tokens, none by default. */
 export function stepOf(events: readonly Event[], tokens: readonly number[] = []): GenerateResponse {
   return { events, tokens };
 }

@@ -37,10 +37,7 @@ type CountParts = {
   readonly log: Logger;
 };
 
-/**
- * Answers one CountTokens call with the number of tokens in the rendered prompt, and counts its outcome. Throws
- * `EngineError`, also when `signal` is aborted.
- */
+/** Answers one CountTokens call, and counts its outcome. Throws `EngineError`, also when `signal` is aborted. */
 export async function countTokensCall(
   { backend, permits, state, metrics, log }: CountParts,
   request: CountTokensRequest,

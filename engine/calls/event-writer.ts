@@ -2,6 +2,7 @@ import { waitUnlessAborted } from "../../deploy/runtime/time/abort.ts";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import type { Event, GenerateResponse } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { joinedDelta } from "../backends/stream-events.ts";
+import type { StreamSink } from "../prefixes/prefix-streams.ts";
 
 const MAX_EVENTS = 32;
 /** The most delta text in one message, in bytes; a single delta may be larger. */
@@ -10,12 +11,7 @@ const MAX_TEXT_BYTES = 16 * 1024;
 const MAX_EVENTLESS_TOKENS = 8;
 const NO_TOKENS: readonly number[] = [];
 
-export type EventSink = {
-  /** Sends a message. Returns false when the reader falls behind; the message is sent nevertheless. */
-  write(message: GenerateResponse): boolean;
-  /** Calls `listener` each time the reader has caught up after `write` returned false. */
-  onDrain(listener: () => void): void;
-};
+export type EventSink = Omit<StreamSink<GenerateResponse>, "end">;
 
 export type EventWriterOptions = {
   /** The longest time that deltas may be held to be batched, in milliseconds; 0 for none. */

@@ -28,12 +28,10 @@ export type GenerationCallOptions = {
   readonly request: GenerateRequest;
   readonly sink: GenerationSink;
   readonly backend: Backend;
-  /** The worker threads that validate whole answers against their schemas. */
   readonly work: Pick<CallerWork, "run" | "moves">;
   readonly clock: Clock;
   /** The caller's timeout on arrival, in milliseconds; Infinity without a deadline. */
   readonly deadlineMs: number;
-  /** Throws `EngineError` if the node refuses requests for this model now. */
   readonly admit: (model: string) => void;
 };
 

@@ -43,10 +43,7 @@ export class OpenCalls {
     for (const call of this.#running) if (meant(call.request)) call.stop(error);
   }
 
-  /**
-   * Resolves once no generation runs and no data is pending, at the latest after `timeoutMs` milliseconds or when
-   * `cutOff` is aborted. Never rejects.
-   */
+  /** Resolves once all calls have ended and are sent, after `timeoutMs`, or when `cutOff` is aborted. */
   async whenIdle(timeoutMs: number, cutOff: AbortSignal): Promise<void> {
     if (this.#running.size + this.#unsent.size === 0) return;
     await waitUnlessAborted<void>(cutOff, (done) => {

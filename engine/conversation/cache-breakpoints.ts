@@ -8,7 +8,8 @@ const MAX_KEEP_MS = 86_400_000;
 
 /** The longest lifetime that a request asks for, at most 24 h; 5 min by default. */
 export function keepMs({ messages, tools, cache }: GenerateRequest): number {
-  const marked = [...messages.flatMap(({ parts }) => parts.flatMap(breakpointsOf)), ...tools.flatMap(breakpointsOf)];
+  const inHead = tools.filter(({ deferred }) => !deferred);
+  const marked = [...messages.flatMap(({ parts }) => parts.flatMap(breakpointsOf)), ...inHead.flatMap(breakpointsOf)];
   const wanted = [cache?.ttl, ...marked.map(({ ttl }) => ttl)].flatMap((ttl) => (ttl ? [durationMs(ttl)] : []));
   return wanted.length === 0 ? DEFAULT_KEEP_MS : Math.min(MAX_KEEP_MS, Math.max(0, ...wanted));
 }
@@ -23,7 +24,7 @@ export function upToBreakpoint(conversation: Conversation): Conversation | undef
     const parts = last.parts.slice(0, last.parts.findLastIndex(isMarked) + 1);
     return { ...prefix, messages: [...messages.slice(0, at), { ...last, parts }] };
   }
-  if (!tools.some(({ cacheBreakpoint }) => cacheBreakpoint !== undefined)) return undefined;
+  if (!tools.some(({ deferred, cacheBreakpoint }) => !deferred && cacheBreakpoint !== undefined)) return undefined;
   // Templates write the tools into the system turn, or next to it.
   return { ...prefix, messages: messages.slice(0, firstTurn(messages)) };
 }

@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { type Message, Role, type Tool } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { EngineError } from "../errors.ts";
+import { withDeclaredTools } from "./declared-tools.ts";
 import { pythonQuoted } from "./jinja/operators.ts";
 import { JinjaTemplate, RaisedByTemplate } from "./jinja/template.ts";
 import { list, toValue } from "./jinja/values.ts";
@@ -272,7 +273,8 @@ export class ChatTemplate {
     const standIn: StandIn = (text) =>
       Placeholders.mustHold(text) || !this.#options.controlTokens.isInert(text) ? hold(text) : text;
     const { callIds = "any", historyArguments, historyReasoning } = this.#options;
-    const history = modelHistory(conversation.messages, { turns, callIds, images: false });
+    const said = withDeclaredTools(conversation.messages, conversation.tools);
+    const history = modelHistory(said, { turns, callIds, images: false });
     const messages: TemplateMessage[] = [
       ...toTemplateMessages(history, standIn, { historyArguments, historyReasoning }),
     ];

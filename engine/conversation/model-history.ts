@@ -115,6 +115,8 @@ function check({ role, parts }: Message, path: string, { images }: HistoryRules)
   if (role < Role.SYSTEM || role > Role.TOOL) throw new EngineError("INVALID_REQUEST", `${path}.role: is not set.`);
   for (const [index, { kind }] of parts.entries()) {
     const partPath = `${path}.parts[${index}]`;
+    if (role === Role.ASSISTANT && kind?.$case === "toolDeclaration")
+      throw new EngineError("INVALID_REQUEST", `${partPath}.tool_declaration: the model declares no tools.`);
     checkImage(kind, partPath, images);
     if (kind?.$case !== "toolResult") continue;
     for (const [at, part] of kind.value.content.entries()) checkImage(part.kind, `${partPath}.content[${at}]`, images);
@@ -239,4 +241,8 @@ function joined(messages: readonly HistoryMessage[]): readonly HistoryMessage[] 
 
 export function textPart(text: string): Part {
   return { kind: { $case: "text", value: { text } } };
+}
+
+export function says(role: Role, ...parts: Part[]): Message {
+  return { role, parts };
 }

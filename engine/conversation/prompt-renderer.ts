@@ -141,10 +141,7 @@ export type RenderedPrompt = {
   readonly continuesText: boolean;
   /** Shared with the prompt up to the last cache breakpoint: equal pieces, and the next one of that prompt. */
   readonly marked: { readonly pieces: number; readonly next: PromptPiece | undefined } | undefined;
-  /**
-   * For each of `Conversation.counts`, the end of the last piece that such prompts share, in UTF-16 units; 0 if
-   * unknown.
-   */
+  /** For each of `Conversation.counts`, the end of the last shared piece, in UTF-16 units; 0 if unknown. */
   readonly places: Uint32Array;
 };
 
@@ -162,6 +159,8 @@ export class PromptRenderer {
   render(conversation: Conversation): RenderedPrompt {
     const { spans, places } = this.#marking(conversation);
     const pieces = this.#pieces(spans, places);
+    const last = spans.at(-1);
+    const open = this.#format.reasoningOpen;
     let end = 0;
     const ends = Uint32Array.from(pieces, ({ text }) => (end += text.length));
     return {
@@ -169,8 +168,8 @@ export class PromptRenderer {
       ends,
       places: Uint32Array.from(places, (place) => lastUpTo(ends, place) ?? 0),
       plain: Uint32Array.from(pieces.flatMap(({ control }, at) => (control ? [] : [at]))),
-      startsInReasoning: this.#endsInReasoning(spans),
-      continuesText: spans.at(-1)?.origin === "caller",
+      startsInReasoning: last?.origin === "template" && open !== undefined && last.text.trimEnd().endsWith(open),
+      continuesText: last?.origin === "caller",
       marked: this.#marked(conversation, pieces, places),
     };
   }
@@ -208,12 +207,6 @@ export class PromptRenderer {
 
   #pieces(spans: readonly Span[], places: readonly number[]): readonly PromptPiece[] {
     return toPromptPieces(spans, this.#controlTokens, this.#format, places);
-  }
-
-  #endsInReasoning(spans: readonly Span[]): boolean {
-    const last = spans.at(-1);
-    const open = this.#format.reasoningOpen;
-    return last?.origin === "template" && open !== undefined && last.text.trimEnd().endsWith(open);
   }
 
   #marked(

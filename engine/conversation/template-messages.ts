@@ -125,7 +125,7 @@ function isJson(text: string): boolean {
 
 export type TemplateMessage = Readonly<Record<string, unknown>>;
 
-const ROLE: Readonly<Record<number, string>> = {
+export const ROLE: Readonly<Record<number, string>> = {
   [Role.SYSTEM]: "system",
   [Role.USER]: "user",
   [Role.ASSISTANT]: "assistant",
@@ -162,18 +162,34 @@ function resultOf({ content, callId, name }: ToolResultPart, standIn: StandIn): 
   };
 }
 
-/** Returns the tools in the template's form. Throws `EngineError` for a schema that is not a JSON object. */
+/**
+ * Returns the tools that are not deferred, in the template's form. Throws `EngineError` for a schema that is not a JSON
+ * object.
+ */
 export function toTemplateTools(tools: readonly Tool[], standIn: StandIn): readonly TemplateMessage[] {
-  return tools.map((tool, index) => {
-    const schema = tool.parametersJsonSchema === "" ? "{}" : tool.parametersJsonSchema;
-    const parameters = toTemplateValue(schema, standIn);
-    if (!(parameters instanceof Map)) {
-      const field = `tools[${index}].parameters_json_schema`;
-      throw new EngineError("INVALID_SCHEMA", `${field}: is not a JSON object.`, { field });
-    }
+  return tools.flatMap((tool, index) => {
+    if (tool.deferred) return [];
+    const parameters = toTemplateValue(schemaOf(tool), standIn);
+    if (!(parameters instanceof Map)) throw notAnObject(index);
     const description = tool.description === "" ? {} : { description: standIn(tool.description) };
-    return { type: "function", function: { name: standIn(tool.name), ...description, parameters } };
+    return [{ type: "function", function: { name: standIn(tool.name), ...description, parameters } }];
   });
+}
+
+/** Returns the exact text of a tool's schema. Throws `EngineError` if it is not a JSON object. */
+export function parametersOf(tool: Tool, index: number): string {
+  const schema = schemaOf(tool);
+  if (!/^\s*\{/.test(schema) || isTooDeep(schema) || !isJson(schema)) throw notAnObject(index);
+  return schema;
+}
+
+function schemaOf({ parametersJsonSchema }: Tool): string {
+  return parametersJsonSchema === "" ? "{}" : parametersJsonSchema;
+}
+
+function notAnObject(index: number): EngineError {
+  const field = `tools[${index}].parameters_json_schema`;
+  return new EngineError("INVALID_SCHEMA", `${field}: is not a JSON object.`, { field });
 }
 
 function turnOf(

@@ -1,4 +1,5 @@
 import { type Message, type Part, Role } from "../../proto/gen/svc/inference/v1/messages.ts";
+import { says, textPart } from "./model-history.ts";
 
 /** The values of `TurnRules.systemMessages`, least restrictive first. */
 export const SYSTEM_PLACES = ["anywhere", "first", "nowhere"] as const;
@@ -12,8 +13,6 @@ export type TurnRules = {
 
 export const ANY_ORDER: TurnRules = { systemMessages: "anywhere", alternates: false, singleCalls: false };
 
-const text = (value: string): Part => ({ kind: { $case: "text", value: { text: value } } });
-const says = (role: Role, ...parts: Part[]): Message => ({ role, parts });
 const CALLS = ["aaaaaaaa1", "aaaaaaaa2"] as const;
 const [HITHER, YONDER] = ["hither", "yonder"];
 const call = (callId: string): Part => ({
@@ -24,15 +23,15 @@ const call = (callId: string): Part => ({
 });
 const reports = (callId: string): Message =>
   says(Role.TOOL, {
-    kind: { $case: "toolResult", value: { callId, name: "look", content: [text("report")], isError: false } },
+    kind: { $case: "toolResult", value: { callId, name: "look", content: [textPart("report")], isError: false } },
   });
 
 const [OPENING, QUESTION, LATER, FOLLOW_UP] = ["overture", "enquiry", "afterthought", "sequel"];
-const opening = says(Role.SYSTEM, text(OPENING));
-const question = says(Role.USER, text(QUESTION));
-const later = says(Role.SYSTEM, text(LATER));
-const followUp = says(Role.USER, text(FOLLOW_UP));
-const answer = says(Role.ASSISTANT, text("reply"));
+const opening = says(Role.SYSTEM, textPart(OPENING));
+const question = says(Role.USER, textPart(QUESTION));
+const later = says(Role.SYSTEM, textPart(LATER));
+const followUp = says(Role.USER, textPart(FOLLOW_UP));
+const answer = says(Role.ASSISTANT, textPart("reply"));
 const lookUp = [question, says(Role.ASSISTANT, call(CALLS[0])), reports(CALLS[0])] as const;
 
 export const TRIALS = {

@@ -34,9 +34,8 @@ export function prune(
     }
   };
   const visit = (node: Gbnf, name?: string): Gbnf => {
-    const isWhole = !hasDeadEnd(node, finishing);
-    const alive = isWhole ? node : (withoutDeadEnds(node, finishing) ?? NEVER);
-    keep(isWhole && name !== undefined ? finishing.usedBy(name) : references(alive));
+    const alive = withoutDeadEnds(node, finishing) ?? NEVER;
+    keep(alive === node && name !== undefined ? finishing.usedBy(name) : references(alive));
     return alive;
   };
   const alive = visit(root);
@@ -152,45 +151,20 @@ class FinishingRules {
   }
 }
 
-function hasDeadEnd(node: Gbnf, finishing: FinishingRules): boolean {
-  switch (node.kind) {
-    case "rule":
-      return !finishing.canFinish(node);
-    case "sequence":
-      return haveDeadEnd(node.parts, finishing);
-    case "choice":
-      return node.options.length === 0 || haveDeadEnd(node.options, finishing);
-    case "repeat":
-      return hasDeadEnd(node.part, finishing);
-    default:
-      return false;
-  }
-}
-
-/** A loop: a closure for each expression would cost too much. */
-function haveDeadEnd(nodes: readonly Gbnf[], finishing: FinishingRules): boolean {
-  for (const node of nodes) if (hasDeadEnd(node, finishing)) return true;
-  return false;
-}
-
 /** Undefined if nothing remains. */
 function withoutDeadEnds(node: Gbnf, finishing: FinishingRules): Gbnf | undefined {
   switch (node.kind) {
     case "rule":
       return finishing.canFinish(node) ? node : undefined;
     case "sequence": {
-      const parts = node.parts.map((part) => withoutDeadEnds(part, finishing));
-      if (parts.every((part, at) => part === node.parts[at])) return node;
-      const alive = parts.filter((part) => part !== undefined);
-      return alive.length === parts.length ? sequence(...alive) : undefined;
+      const parts = allWithoutDeadEnds(node.parts, finishing);
+      if (parts === node.parts) return node;
+      return parts.length === node.parts.length ? sequence(...parts) : undefined;
     }
     case "choice": {
-      const options = node.options.map((option) => withoutDeadEnds(option, finishing));
-      const alive = options.filter((option) => option !== undefined);
-      if (alive.length === 0) return undefined;
-      return alive.every((option, at) => option === node.options[at]) && alive.length === options.length
-        ? node
-        : choice(...alive);
+      const options = allWithoutDeadEnds(node.options, finishing);
+      if (options.length === 0) return undefined;
+      return options === node.options ? node : choice(...options);
     }
     case "repeat": {
       const part = withoutDeadEnds(node.part, finishing);
@@ -200,6 +174,19 @@ function withoutDeadEnds(node: Gbnf, finishing: FinishingRules): Gbnf | undefine
     default:
       return node;
   }
+}
+
+/** Most lists are unchanged and returned as they are: copies and closures for each expression would cost too much. */
+function allWithoutDeadEnds(nodes: readonly Gbnf[], finishing: FinishingRules): readonly Gbnf[] {
+  let changed: Gbnf[] | undefined;
+  let at = 0;
+  for (const node of nodes) {
+    const alive = withoutDeadEnds(node, finishing);
+    if (alive !== node) changed ??= nodes.slice(0, at);
+    if (alive !== undefined) changed?.push(alive);
+    at += 1;
+  }
+  return changed ?? nodes;
 }
 
 function references(node: Gbnf, found: string[] = []): string[] {
@@ -234,38 +221,31 @@ const RULE_WORK = 8;
 export class GrammarRules {
   /** The program that reads the grammar: some forms cost one of them much. */
   readonly reader: GrammarReader;
-  #budget: WorkBudget;
-  #patternBudget: WorkBudget;
+  /** The work budget of the grammar; inside `attempt` that of the attempt. */
+  budget: WorkBudget;
+  /** The part of the budget for automata: a pattern beyond it is not enforced. */
+  patternBudget: WorkBudget;
   readonly #rules = new Map<string, Gbnf>();
   readonly #once = new Map<string, Gbnf | Error>();
   #count = 0;
   #patternStates = 0;
   #freeWays = 0;
-  #finishing = new FinishingRules(this.#rules);
+  /** Which rules can finish; rules still under construction must not be passed. */
+  finishing = new FinishingRules(this.#rules);
 
   constructor(budget = new WorkBudget(Number.POSITIVE_INFINITY), reader = LLAMA_CPP) {
     this.reader = reader;
-    this.#budget = budget;
-    this.#patternBudget = new WorkBudget(PATTERNS_WORK, budget);
-  }
-
-  /** The work budget of the grammar; inside `attempt` that of the attempt. */
-  get budget(): WorkBudget {
-    return this.#budget;
-  }
-
-  /** The part of the budget for automata: a pattern beyond it is not enforced. */
-  get patternBudget(): WorkBudget {
-    return this.#patternBudget;
+    this.budget = budget;
+    this.patternBudget = new WorkBudget(PATTERNS_WORK, budget);
   }
 
   /** Returns the result of `make`, which may spend `work`; if it throws, its rules are removed. */
   attempt<T>(work: number, make: () => T): T {
-    const before = { budget: this.#budget, patternBudget: this.#patternBudget };
+    const before = { budget: this.budget, patternBudget: this.patternBudget };
     const [states, freeWays] = [this.#patternStates, this.#freeWays];
     const [rules, once] = [this.#rules.size, this.#once.size];
-    this.#budget = new WorkBudget(work, before.budget);
-    this.#patternBudget = new WorkBudget(PATTERNS_WORK, this.#budget);
+    this.budget = new WorkBudget(work, before.budget);
+    this.patternBudget = new WorkBudget(PATTERNS_WORK, this.budget);
     try {
       return make();
     } catch (error) {
@@ -273,21 +253,16 @@ export class GrammarRules {
       for (const key of [...this.#once.keys()].slice(once)) this.#once.delete(key);
       this.#patternStates = states;
       this.#freeWays = freeWays;
-      this.#finishing = new FinishingRules(this.#rules);
+      this.finishing = new FinishingRules(this.#rules);
       throw error;
     } finally {
-      this.#budget = before.budget;
-      this.#patternBudget = before.patternBudget;
+      this.budget = before.budget;
+      this.patternBudget = before.patternBudget;
     }
   }
 
   get all(): ReadonlyMap<string, Gbnf> {
     return this.#rules;
-  }
-
-  /** Which rules can finish; rules still under construction must not be passed. */
-  get finishing(): FinishingRules {
-    return this.#finishing;
   }
 
   takePatternStates(count: number): boolean {
@@ -333,9 +308,22 @@ export class GrammarRules {
     if (to.kind === "rule") this.#make(to.name, body);
   }
 
+  /** Returns a function that refers to the rule for a key, of which `build` makes the body, once; it may recur. */
+  keyed<Key extends readonly unknown[]>(build: (...key: Key) => Gbnf): (...key: Key) => Gbnf {
+    const made = new Map<string, Gbnf>();
+    return (...key) => {
+      const known = made.get(key.join());
+      if (known !== undefined) return known;
+      const reference = this.declared();
+      made.set(key.join(), reference);
+      this.define(reference, build(...key));
+      return reference;
+    };
+  }
+
   #make(name: string, body: Gbnf): void {
     this.#rules.set(name, body);
-    this.#finishing.note(name, body);
+    this.finishing.note(name, body);
   }
 
   /** Refers to the rule for a key, created at the key's first use. The key must identify the rule's language. */
@@ -354,10 +342,7 @@ export class GrammarRules {
     }
   }
 
-  /**
-   * Matches `part` from `least` to `most` times; rules grow with the logarithm of the counts, and equal ones are
-   * shared.
-   */
+  /** Matches `part` from `least` to `most` times; rules grow with the logarithm of the counts, and are shared. */
   times(part: Gbnf, least: number, most: number | undefined): Gbnf {
     const min = Math.min(least, BEYOND_ANSWERS);
     const max = most !== undefined && most < BEYOND_ANSWERS ? most : undefined;

@@ -117,7 +117,6 @@ function begunMark(text: string, { ends }: Extract<Gbnf, { kind: "until" }>): st
   return "";
 }
 
-/** Returns the grammar of what a stack has yet to match. */
 function restOf(stack: Stack | undefined, rules: GrammarRules): Gbnf {
   const parts: Gbnf[] = [];
   for (let at = stack; at !== undefined; at = at.next) parts.push(restOfTop(at, rules));

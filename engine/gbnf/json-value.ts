@@ -27,23 +27,13 @@ export function stringChar(rules: GrammarRules): Gbnf {
   return rules.named("char", () => {
     const hex = charsOf("09", "AF", "af");
     const d = charsOf("DD", "dd");
+    const high = sequence(literal("\\u"), d, charsOf("89", "AB", "ab"), hex, hex);
     return choice(
       chars([0x20, 0x21], [0x23, 0x5b], [0x5d, 0xd7ff], [0xe000, 0x10ffff]),
       sequence(literal("\\"), charsOf('""', "//", "\\\\", "bb", "ff", "nn", "rr", "tt")),
       sequence(literal("\\u"), charsOf("09", "AC", "EF", "ac", "ef"), hex, hex, hex),
       sequence(literal("\\u"), d, charsOf("07"), hex, hex),
-      sequence(
-        literal("\\u"),
-        d,
-        charsOf("89", "AB", "ab"),
-        hex,
-        hex,
-        literal("\\u"),
-        d,
-        charsOf("CF", "cf"),
-        hex,
-        hex,
-      ),
+      sequence(high, literal("\\u"), d, charsOf("CF", "cf"), hex, hex),
     );
   });
 }

@@ -33,10 +33,7 @@ export function onlyCallersNamed(allowed: readonly string[]): ServerInterceptor 
   };
 }
 
-/**
- * Refuses DrainNode from remote callers without a client certificate, which TLS has verified by then: a drain cannot be
- * undone.
- */
+/** Refuses DrainNode from remote callers without a client certificate: a drain cannot be undone. */
 export const drainedByTrusted: ServerInterceptor = ({ path }: Method, call: Call) => {
   const isDrain = path === NodeServiceService.drainNode.path;
   if (isDrain && !call.getAuthContext().sslPeerCertificate && !isLoopback(call.getPeer().replace(/:\d+$/, "")))

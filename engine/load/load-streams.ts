@@ -2,7 +2,7 @@ import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import { durationMs } from "../../deploy/runtime/time/clock.ts";
 import type { OrcaLoadReport } from "../../proto/gen/xds/data/orca/v3/orca_load_report.ts";
 import type { OrcaLoadReportRequest } from "../../proto/gen/xds/service/orca/v3/orca.ts";
-import type { StreamSink } from "../prefixes/prefix-streams.ts";
+import { OpenStreams, type StreamSink } from "../prefixes/prefix-streams.ts";
 import { changedSharply } from "./load-report.ts";
 
 const DEFAULT_INTERVAL_MS = 500;
@@ -26,12 +26,12 @@ type Stream = {
 export class LoadStreams {
   readonly #clock: Clock;
   readonly #takeReport: (readers: number) => OrcaLoadReport;
-  readonly #streams = new Set<Stream>();
-  #cancel: (() => void) | undefined;
+  readonly #streams: OpenStreams<Stream>;
 
   constructor(clock: Clock, takeReport: (readers: number) => OrcaLoadReport) {
     this.#clock = clock;
     this.#takeReport = takeReport;
+    this.#streams = new OpenStreams(clock, MIN_INTERVAL_MS, () => this.#sample());
   }
 
   /** Opens a stream to `sink`. Returns the function that ends it, which must be called when the caller leaves. */
@@ -44,8 +44,7 @@ export class LoadStreams {
     });
     this.#streams.add(stream);
     stream.blocked = !sink.write(report);
-    this.#arm();
-    return () => this.#drop(stream);
+    return this.#streams.opened(stream);
   }
 
   tell(): void {
@@ -54,25 +53,7 @@ export class LoadStreams {
   }
 
   close(): void {
-    for (const stream of [...this.#streams]) {
-      this.#drop(stream);
-      stream.sink.end();
-    }
-  }
-
-  #drop(stream: Stream): void {
-    this.#streams.delete(stream);
-    if (this.#streams.size > 0) return;
-    this.#cancel?.();
-    this.#cancel = undefined;
-  }
-
-  #arm(): void {
-    this.#cancel ??= this.#clock.after(MIN_INTERVAL_MS, () => {
-      this.#cancel = undefined;
-      this.#sample();
-      if (this.#streams.size > 0) this.#arm();
-    });
+    this.#streams.endAll();
   }
 
   #sample(): void {

@@ -30,13 +30,15 @@ export class Throughput {
   readonly #nowMs: () => number;
   readonly #requests = new FadingCount();
   readonly #errors = new FadingCount();
-  readonly #prefill = new PrefillSpeed();
+  readonly #prefill: PrefillSpeed;
   #decode: number | undefined;
   /** The average time that a generation holds its slot, in milliseconds; undefined before the first measurement. */
   #serviceMs: number | undefined;
 
-  constructor(nowMs: () => number) {
+  /** `prefill` is the speed that the backend reads as well. */
+  constructor(nowMs: () => number, prefill = new PrefillSpeed()) {
     this.#nowMs = nowMs;
+    this.#prefill = prefill;
   }
 
   /** Adds a generation that has ended. Other nodes made `continuedTokens` of its answer. */

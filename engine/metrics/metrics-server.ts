@@ -6,14 +6,11 @@ import type { NodePhase } from "../node/node-state.ts";
 /** The running HTTP server of metrics; `close` also ends all its connections. */
 export type MetricsServer = { readonly port: number; close(): Promise<void> };
 
-/** The listen address of the metrics server; port 0 picks a free one. */
 export type MetricsAddress = { readonly host: string; readonly port: number };
 
 export type ProbedNode = {
   readonly phase: NodePhase;
-  /**
-   * Whether the engine makes no step although work runs, for so long that only a restart helps; false while it starts.
-   */
+  /** Whether running work has had no step for so long that only a restart helps; false while it starts. */
   readonly engineHung: boolean;
 };
 

@@ -2,10 +2,7 @@ import { type DescribeNodeResponse, ModelState } from "../../proto/gen/svc/infer
 import type { BackendDescription } from "../backend.ts";
 import { EngineError } from "../errors.ts";
 
-/**
- * The phase of a node. `loading` comes first and `draining` last; a `stalled` node is out of service until its engine
- * makes steps again.
- */
+/** `loading` comes first and `draining` last; `stalled` is out of service until the engine makes steps again. */
 export type NodePhase = "loading" | "serving" | "stalled" | "draining";
 
 const MODEL_STATE: Readonly<Record<NodePhase, ModelState>> = {
@@ -47,7 +44,6 @@ export class NodeState {
     return true;
   }
 
-  /** Throws `EngineError` if the node does not accept a request for this model now. */
   admit(model: string): void {
     if (this.now !== "serving") throw this.refusal();
     if (!this.#models.has(model)) throw new EngineError("MODEL_NOT_SERVED", "The node does not serve this model.");

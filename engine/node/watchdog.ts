@@ -4,6 +4,7 @@ import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import { GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { Role } from "../../proto/gen/svc/inference/v1/messages.ts";
 import type { Backend, EngineSteps } from "../backend.ts";
+import { says, textPart } from "../conversation/model-history.ts";
 import { EngineError } from "../errors.ts";
 import type { NodeState } from "./node-state.ts";
 
@@ -15,7 +16,6 @@ export type WatchdogOptions = {
   readonly clock: Clock;
   /** The milliseconds without a step, while steps are in flight, after which the engine counts as stalled. */
   readonly stallMs: number;
-  /** Returns the engine's step counter; undefined if the engine does not count its steps. */
   readonly steps: () => EngineSteps | undefined;
   readonly onStall: () => void;
   readonly onRecover: () => void;
@@ -149,7 +149,7 @@ function probeBackend(
     ...GenerateRequest.create(),
     requestId: "probe",
     model: models[0] ?? "",
-    messages: [{ role: Role.USER, parts: [{ kind: { $case: "text", value: { text: "." } } }] }],
+    messages: [says(Role.USER, textPart("."))],
     maxOutputTokens: 1,
   };
   const run = async () => {

@@ -95,7 +95,7 @@ export class CallPassage {
     const position = this.#position;
     switch (position.at) {
       case "call": {
-        writer.appendArguments(position.reader.flush?.(reason === "stop" ? pending.text : "") ?? "");
+        writer.appendArguments(position.reader.flush(reason === "stop" ? pending.text : ""));
         const isWhole = position.reader.argumentsAreWhole;
         this.finishedToolCalls += isWhole ? 1 : 0;
         writer.end(isWhole);
@@ -154,7 +154,7 @@ export class CallPassage {
   }
 
   #withoutStray({ reader, raw }: { readonly reader: CallReader; readonly raw: string }): string {
-    const stray = reader.isPastLead === false && this.#options.reading.strays?.find((mark) => raw.startsWith(mark));
+    const stray = !reader.isPastLead && this.#options.reading.strays?.find((mark) => raw.startsWith(mark));
     return stray ? raw.slice(stray.length) : raw;
   }
 

@@ -42,9 +42,9 @@ export function marksOfText({ start, open, close, end, others = [] }: TextMarker
 export type ReasoningMarkers = Readonly<z.output<typeof reasoningMarkers>>;
 
 export type OutputMarkers = {
-  readonly reasoning?: ReasoningMarkers;
-  readonly toolCall?: ToolCallMarkers;
-  readonly text?: TextMarkers;
+  readonly reasoning?: ReasoningMarkers | undefined;
+  readonly toolCall?: ToolCallMarkers | undefined;
+  readonly text?: TextMarkers | undefined;
 };
 
 export const FENCE = { signs: "`~", minLength: 3, maxIndent: 3 } as const;

@@ -11,7 +11,6 @@ export type PromptFinding = {
   readonly before: number;
   /** The announced tokens when its answer ended: blocks that were in flight have come. */
   readonly after: number;
-  /** The tokens that the engine reported as found in its cache. */
   readonly found: number;
   /** Whether the engine had no other prompt to read when this one was sent: else it may have evicted some of it since. */
   readonly isAlone: boolean;
@@ -25,13 +24,8 @@ export type Contradiction = "more" | "less";
 export class AnnouncementCheck {
   #contradictions = 0;
   #agreements = 0;
-  #isTrusted = true;
+  isTrusted = true;
 
-  get isTrusted(): boolean {
-    return this.#isTrusted;
-  }
-
-  /** Takes the next finding. Returns the contradiction in it, if there is one. */
   take({ before, after, found, isAlone, blockTokens }: PromptFinding): Contradiction | undefined {
     const tolerance = TOLERATED_BLOCKS * blockTokens;
     const isLess = found < before - tolerance;
@@ -39,11 +33,11 @@ export class AnnouncementCheck {
     if (contradiction) {
       this.#contradictions = Math.min(MAX_CONTRADICTIONS, this.#contradictions + 1);
       this.#agreements = 0;
-      if (this.#contradictions === MAX_CONTRADICTIONS) this.#isTrusted = false;
+      if (this.#contradictions === MAX_CONTRADICTIONS) this.isTrusted = false;
     } else if (!isLess && found > tolerance) {
       this.#contradictions = Math.max(0, this.#contradictions - 1);
       this.#agreements += 1;
-      if (this.#agreements >= MIN_AGREEMENTS) this.#isTrusted = true;
+      if (this.#agreements >= MIN_AGREEMENTS) this.isTrusted = true;
     }
     return contradiction;
   }

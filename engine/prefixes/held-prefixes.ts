@@ -99,7 +99,6 @@ export class HeldPrefixes {
     return () => this.#listeners.delete(listener);
   }
 
-  /** Compares the held tokens of a prompt with those that the engine found. */
   found(finding: PromptFinding): void {
     const before = this.isAnnounced;
     const contradiction = this.#check.take(finding);

@@ -13,7 +13,7 @@ const KV_INTERVAL_MS = 1_000;
 const KV_STEP = 0.01;
 
 export type StreamSink<Sent> = {
-  /** Returns false when the reader falls behind. */
+  /** Returns false when the reader falls behind; the message is sent nevertheless. */
   write(message: Sent): boolean;
   /** Calls `listener` each time the reader has caught up after `write` returned false. */
   onDrain(listener: () => void): void;
@@ -22,10 +22,52 @@ export type StreamSink<Sent> = {
 
 export type PrefixSink = StreamSink<WatchPrefixesResponse>;
 
+/** Open streams, with a timer while there are any. */
+export class OpenStreams<Stream extends { readonly sink: Pick<StreamSink<never>, "end"> }> extends Set<Stream> {
+  readonly #clock: Clock;
+  readonly #intervalMs: number;
+  readonly #onTick: () => void;
+  #cancel: (() => void) | undefined;
+
+  constructor(clock: Clock, intervalMs: number, onTick: () => void) {
+    super();
+    this.#clock = clock;
+    this.#intervalMs = intervalMs;
+    this.#onTick = onTick;
+  }
+
+  /** Starts the timer for an added stream. Returns the function that ends it. */
+  opened(stream: Stream): () => void {
+    this.#arm();
+    return () => this.#drop(stream);
+  }
+
+  endAll(): void {
+    for (const stream of [...this]) {
+      this.#drop(stream);
+      stream.sink.end();
+    }
+  }
+
+  #drop(stream: Stream): void {
+    this.delete(stream);
+    if (this.size > 0) return;
+    this.#cancel?.();
+    this.#cancel = undefined;
+  }
+
+  #arm(): void {
+    this.#cancel ??= this.#clock.after(this.#intervalMs, () => {
+      this.#cancel = undefined;
+      this.#onTick();
+      if (this.size > 0) this.#arm();
+    });
+  }
+}
+
 type Stream = {
   readonly sink: PrefixSink;
   readonly model: string;
-  /** The digests with changes that were not sent yet. */
   changed: Set<string>;
   /** Whether the next message is a reset, which replaces all earlier ones. */
   reset: boolean;
@@ -36,19 +78,17 @@ type Stream = {
 /** The WatchPrefixes streams of a node. Changes of one moment share a message. */
 export class PrefixStreams {
   readonly #held: HeldPrefixes;
-  readonly #clock: Clock;
-  readonly #streams = new Set<Stream>();
+  readonly #streams: OpenStreams<Stream>;
   readonly #unsubscribe: readonly (() => void)[];
   #isScheduled = false;
-  #cancelTimer: (() => void) | undefined;
 
   constructor(held: HeldPrefixes, clock: Clock) {
     this.#held = held;
-    this.#clock = clock;
+    this.#streams = new OpenStreams(clock, KV_INTERVAL_MS, () => this.#sendKv());
     this.#unsubscribe = [
       held.onChange((digest, model) => this.#changed(digest, model)),
       held.onVerdict(({ isAnnounced }) => {
-        if (!isAnnounced) this.#endAll();
+        if (!isAnnounced) this.#streams.endAll();
       }),
     ];
   }
@@ -62,27 +102,12 @@ export class PrefixStreams {
     });
     this.#streams.add(stream);
     this.#send(stream);
-    this.#arm();
-    return () => this.#drop(stream);
+    return this.#streams.opened(stream);
   }
 
   close(): void {
     for (const unsubscribe of this.#unsubscribe) unsubscribe();
-    this.#endAll();
-  }
-
-  #endAll(): void {
-    for (const stream of [...this.#streams]) {
-      this.#drop(stream);
-      stream.sink.end();
-    }
-  }
-
-  #drop(stream: Stream): void {
-    this.#streams.delete(stream);
-    if (this.#streams.size > 0) return;
-    this.#cancelTimer?.();
-    this.#cancelTimer = undefined;
+    this.#streams.endAll();
   }
 
   #changed(digest: string, model: string): void {
@@ -134,17 +159,13 @@ export class PrefixStreams {
     return { held, dropped: digestBytes(dropped) };
   }
 
-  #arm(): void {
-    this.#cancelTimer ??= this.#clock.after(KV_INTERVAL_MS, () => {
-      this.#cancelTimer = undefined;
-      const { kv } = this.#held;
-      for (const stream of this.#streams) {
-        if (stream.blocked || Math.abs(kv.used - stream.kvUsed) < KV_STEP * kv.total) continue;
-        stream.kvUsed = kv.used;
-        stream.blocked = !stream.sink.write({ reset: false, held: [], dropped: digestBytes([]), ...kvFields(kv) });
-      }
-      if (this.#streams.size > 0) this.#arm();
-    });
+  #sendKv(): void {
+    const { kv } = this.#held;
+    for (const stream of this.#streams) {
+      if (stream.blocked || Math.abs(kv.used - stream.kvUsed) < KV_STEP * kv.total) continue;
+      stream.kvUsed = kv.used;
+      stream.blocked = !stream.sink.write({ reset: false, held: [], dropped: digestBytes([]), ...kvFields(kv) });
+    }
   }
 }
 

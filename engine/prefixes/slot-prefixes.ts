@@ -2,7 +2,6 @@ import type { HeldPrefixes } from "./held-prefixes.ts";
 
 /** A position in the tokens of a prompt that a digest names. */
 export type PrefixPlace = {
-  /** The digest of everything up to the position. */
   readonly digest: string;
   readonly tokens: number;
 };

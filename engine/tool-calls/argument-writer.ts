@@ -122,10 +122,7 @@ type Value =
   | { readonly kind: "held"; readonly types: ReadonlySet<JsonType> | undefined; readonly text: string }
   | { readonly kind: "json"; readonly scanner: JsonScanner };
 
-/**
- * Writes keys and plain texts as one JSON object, always a prefix of valid JSON. A value whose only type is string is
- * sent as it arrives.
- */
+/** Writes keys and plain texts as one JSON object, always a prefix of valid JSON. */
 export class ArgumentWriter {
   #written = "";
   #count = 0;
@@ -139,10 +136,7 @@ export class ArgumentWriter {
     this.#startValue(key, types);
   }
 
-  /**
-   * A first key that may wrap all arguments: as the only one, with only `declared` members, its object is the
-   * arguments.
-   */
+  /** A first key that wraps all arguments if it is the only one and its object has only `declared` members. */
   startWrapper(key: string, types: ReadonlySet<JsonType> | undefined, declared: ReadonlySet<string>): void {
     this.#wrapper = { key, types, declared, text: "" };
   }

@@ -1,10 +1,18 @@
 import * as z from "zod";
 import { literal, markup, sequence } from "../gbnf/gbnf.ts";
-import { type ArgumentPath, type ArgumentTypes, ITEM, type JsonType } from "./argument-types.ts";
+import { ITEM, type JsonType } from "./argument-types.ts";
 import { inString, jsonOf } from "./argument-writer.ts";
-import { type CallProgress, type CallReader, heldSuffixLength, MAX_NAME, markAt, skipSpace } from "./call-reader.ts";
+import {
+  type CallableTools,
+  CallReader,
+  heldSuffixLength,
+  MAX_NAME,
+  markAt,
+  type Step,
+  skipSpace,
+} from "./call-reader.ts";
 import { JsonScanner } from "./json-scanner.ts";
-import { mark, openersOf, opening, toolCallForm } from "./tool-call-form.ts";
+import { mark, openersOf, opening, others, toolCallForm, UNGROUPED } from "./tool-call-form.ts";
 
 type BareKeyCallMarks = {
   readonly heads: readonly string[];
@@ -14,8 +22,6 @@ type BareKeyCallMarks = {
 };
 
 type Position = "head" | "name" | "key" | "value" | "text" | "json" | "behind-value" | "close";
-
-type Step = { readonly at: number; readonly state: "open" | "closed" | "malformed" | "stop" };
 
 type Level = { readonly kind: "object" | "list"; entries: number; key: string };
 
@@ -29,28 +35,17 @@ const KEY = /[^\s{}[\],:<>"][^{}[\],:<>"\n]*/y;
  * Reads `HEAD NAME{key:value,…}` and the closing mark. Unambiguous mistakes are accepted: a text without its first
  * mark, JSON quotation marks, a single bare word, a redundant comma, and a missing mark after the call.
  */
-class BareKeyCallReader implements CallReader {
+class BareKeyCallReader extends CallReader {
   readonly #marks: BareKeyCallMarks;
-  readonly #knownNames: ReadonlySet<string>;
-  readonly #types: ArgumentTypes;
   readonly #levels: Level[] = [];
   #position: Position = "head";
-  #name: string | undefined;
   #scanner = new JsonScanner({ root: "any" });
   #written = "";
+  protected readonly isStarted = true;
 
-  constructor(marks: BareKeyCallMarks, knownNames: ReadonlySet<string>, types: ArgumentTypes) {
+  constructor(marks: BareKeyCallMarks, tools: CallableTools) {
+    super(tools, "");
     this.#marks = marks;
-    this.#knownNames = knownNames;
-    this.#types = types;
-  }
-
-  get startedName(): string | undefined {
-    return this.nameIsUnknown ? undefined : this.#name;
-  }
-
-  get nameIsUnknown(): boolean {
-    return this.#name !== undefined && !this.#knownNames.has(this.#name);
   }
 
   get argumentsAreWhole(): boolean {
@@ -61,23 +56,22 @@ class BareKeyCallReader implements CallReader {
     return this.#position === "text" ? inString(rest) : "";
   }
 
-  push(text: string): CallProgress {
-    let step: Step = { at: 0, state: "open" };
-    while (step.state === "open") step = this.#step(text, step.at);
+  protected written(): string {
     const written = this.#written;
     this.#written = "";
-    const state = step.state === "stop" ? "open" : step.state;
-    return { consumed: step.at, arguments: this.startedName === undefined ? "" : written, state };
+    return written;
   }
 
-  #step(text: string, from: number): Step {
+  protected step(text: string, from: number): Step {
     if (this.#position === "text") return this.#readText(text, from);
     if (this.#position === "json") return this.#readJson(text, from);
     const at = skipSpace(text, from);
     if (at === text.length) return { at, state: "stop" };
     switch (this.#position) {
-      case "head":
-        return this.#pass(text, at, this.#marks.heads, "name");
+      case "head": {
+        const passed = this.passed(text, at, this.#marks.heads);
+        return passed.state === "open" ? this.#go("name", passed.at) : passed;
+      }
       case "name":
         return this.#readName(text, at);
       case "key":
@@ -87,7 +81,7 @@ class BareKeyCallReader implements CallReader {
       case "behind-value":
         return this.#readBehindValue(text, at);
       case "close": {
-        const passed = this.#pass(text, at, [this.#marks.close], "close");
+        const passed = this.passed(text, at, [this.#marks.close]);
         return passed.state === "open" ? { ...passed, state: "closed" } : passed;
       }
     }
@@ -98,18 +92,12 @@ class BareKeyCallReader implements CallReader {
     return { at, state: "open" };
   }
 
-  #pass(text: string, at: number, marks: readonly string[], next: Position): Step {
-    const found = markAt(text, at, marks);
-    if (found === undefined) return { at, state: "malformed" };
-    return found === "partly" ? { at, state: "stop" } : this.#go(next, at + found.mark.length);
-  }
-
   #readName(text: string, at: number): Step {
     const brace = text.indexOf("{", at);
     if (brace < 0 && text.length - at < MAX_NAME) return { at, state: "stop" };
     const name = text.slice(at, brace).trim();
     if (brace < 0 || brace - at >= MAX_NAME || !/^[^\s<>{}]+$/.test(name)) return { at, state: "malformed" };
-    this.#name = name;
+    this.name = name;
     return this.#begin("object", brace);
   }
 
@@ -240,8 +228,7 @@ class BareKeyCallReader implements CallReader {
   }
 
   #typesHere(): ReadonlySet<JsonType> | undefined {
-    const path: ArgumentPath = this.#levels.map(({ kind, key }) => (kind === "list" ? ITEM : key));
-    return this.#types(this.#name ?? "", path);
+    return this.typesAt(this.#levels.map(({ kind, key }) => (kind === "list" ? ITEM : key)));
   }
 }
 
@@ -258,10 +245,7 @@ export const bareKeys = toolCallForm({
       form: z.literal("bare-keys"),
       open: mark.describe("The mark before a call."),
       namePrefix: mark.describe("The text between `open` and the name."),
-      otherNamePrefixes: z
-        .array(mark)
-        .default([])
-        .describe("The texts that models write instead of `namePrefix`; they are parsed, but never written."),
+      otherNamePrefixes: others("The texts that models write instead of `namePrefix`"),
       textClose: mark.describe("The mark before and after a text, which has no escapes."),
       close: mark.describe("The mark after a call."),
     })
@@ -272,15 +256,8 @@ export const bareKeys = toolCallForm({
 
   reading({ open, namePrefix, otherNamePrefixes, textClose, close }, tools) {
     const marks: BareKeyCallMarks = { heads: [namePrefix, ...otherNamePrefixes], textMark: textClose, close };
-    return {
-      openers: openersOf(open),
-      opensAtBrace: false,
-      next: "",
-      close: "",
-      strays: [close],
-      separator: "",
-      newReader: () => new BareKeyCallReader(marks, tools.names, tools.argumentTypes),
-    };
+    const newReader = () => new BareKeyCallReader(marks, tools);
+    return { ...UNGROUPED, openers: openersOf(open), strays: [close], newReader };
   },
 
   // A grammar writes the content of objects and lists as JSON, which the reader accepts.

@@ -1,3 +1,6 @@
+import type { ArgumentPath, ArgumentTypes, JsonType } from "./argument-types.ts";
+import { isSpace } from "./json-scanner.ts";
+
 /** The length of the longest suffix of `text` that is a proper prefix of one of `wanted`, in UTF-16 units. */
 export function heldSuffixLength(text: string, wanted: readonly string[]): number {
   let longest = 0;
@@ -20,22 +23,76 @@ export type CallProgress = {
   readonly state: "open" | "closed" | "malformed";
 };
 
-/** Reads one call in the form of its family, from the character after its opening mark to its closing mark. */
-export type CallReader = {
-  readonly startedName: string | undefined;
-  readonly nameIsUnknown: boolean;
-  /** Whether more than the mark that begins a group has been read. Absent: always. */
-  readonly isPastLead?: boolean;
-  /** The id in the model's output; undefined if it wrote none, or before the name is known. */
-  readonly callId?: string | undefined;
-  /** Whether the arguments sent so far are a complete JSON object. */
-  readonly argumentsAreWhole: boolean;
-  push(text: string): CallProgress;
-  /** The held JSON text of the arguments if the output ends inside the call with `rest`. Absent: nothing is held. */
-  flush?(rest: string): string;
-};
+/** A step of a reader, up to `at`: it takes another one (`open`), needs more text (`stop`), or the call is over. */
+export type Step = { readonly at: number; readonly state: CallProgress["state"] | "stop" };
 
-export const isSpace = (char: string): boolean => char === " " || char === "\n" || char === "\t" || char === "\r";
+export type CallableTools = { readonly names: ReadonlySet<string>; readonly argumentTypes: ArgumentTypes };
+
+/** Reads one call in the form of its family, from the character after its opening mark to its closing mark. */
+export abstract class CallReader {
+  readonly #tools: CallableTools;
+  readonly #lead: string;
+  /** Whether more than the mark that begins a group has been read. */
+  isPastLead: boolean;
+  /** The id in the model's output; undefined if it wrote none, or before the name is known. */
+  callId: string | undefined;
+  protected name: string | undefined;
+
+  /** `lead` is a further mark, after white space, before the call, as before the first of a group; "" for none. */
+  constructor(tools: CallableTools, lead: string) {
+    this.#tools = tools;
+    this.#lead = lead;
+    this.isPastLead = lead === "";
+  }
+
+  get startedName(): string | undefined {
+    return this.isStarted && !this.nameIsUnknown ? this.name : undefined;
+  }
+
+  get nameIsUnknown(): boolean {
+    return this.name !== undefined && !this.#tools.names.has(this.name);
+  }
+
+  /** Whether the arguments sent so far are a complete JSON object. */
+  abstract get argumentsAreWhole(): boolean;
+
+  /** Returns the held JSON text of the arguments if the output ends inside the call with `rest`. */
+  abstract flush(rest: string): string;
+
+  push(text: string): CallProgress {
+    let step: Step = { at: 0, state: "open" };
+    if (!this.isPastLead) {
+      step = this.passed(text, skipSpace(text, 0), [this.#lead]);
+      this.isPastLead = step.state === "open";
+    }
+    while (step.state === "open") step = this.step(text, step.at);
+    const state = step.state === "stop" ? "open" : step.state;
+    const written = this.written(state);
+    return { consumed: step.at, arguments: this.startedName === undefined ? "" : written, state };
+  }
+
+  protected abstract get isStarted(): boolean;
+
+  protected abstract step(text: string, at: number): Step;
+
+  /** Takes what of the arguments can be sent now, after steps that ended with `state`. */
+  protected abstract written(state: CallProgress["state"]): string;
+
+  protected passed(text: string, at: number, marks: readonly string[]): Step {
+    const found = markAt(text, at, marks);
+    if (found === undefined) return { at, state: "malformed" };
+    return found === "partly" ? { at, state: "stop" } : { at: at + found.mark.length, state: "open" };
+  }
+
+  protected typesAt(path: ArgumentPath): ReadonlySet<JsonType> | undefined {
+    return this.#tools.argumentTypes(this.name ?? "", path);
+  }
+
+  /** The arguments that the schema of the tool declares; none if unknown. */
+  protected get declared(): ReadonlySet<string> {
+    return this.#tools.argumentTypes.declared?.(this.name ?? "") ?? new Set();
+  }
+}
 
 export const MAX_NAME = 256;
 
@@ -60,48 +117,4 @@ export function markAt(
   }
   if (partly) return "partly";
   return longest === "" ? undefined : { mark: longest };
-}
-
-/** Reads a further mark, after white space, before the call: the first call of a group begins so. */
-export class LeadingMarkReader implements CallReader {
-  readonly #mark: string;
-  readonly #inner: CallReader;
-  isPastLead = false;
-
-  constructor(mark: string, inner: CallReader) {
-    this.#mark = mark;
-    this.#inner = inner;
-  }
-
-  get startedName(): string | undefined {
-    return this.#inner.startedName;
-  }
-
-  get nameIsUnknown(): boolean {
-    return this.#inner.nameIsUnknown;
-  }
-
-  get callId(): string | undefined {
-    return this.#inner.callId;
-  }
-
-  get argumentsAreWhole(): boolean {
-    return this.#inner.argumentsAreWhole;
-  }
-
-  flush(rest: string): string {
-    return this.#inner.flush?.(rest) ?? "";
-  }
-
-  push(text: string): CallProgress {
-    if (this.isPastLead) return this.#inner.push(text);
-    const at = skipSpace(text, 0);
-    const found = markAt(text, at, [this.#mark]);
-    if (found === undefined) return { consumed: at, arguments: "", state: "malformed" };
-    if (found === "partly") return { consumed: at, arguments: "", state: "open" };
-    this.isPastLead = true;
-    const start = at + this.#mark.length;
-    const progress = this.#inner.push(text.slice(start));
-    return { ...progress, consumed: start + progress.consumed };
-  }
 }

@@ -1,10 +1,9 @@
 import * as z from "zod";
 import { literal, markup, sequence } from "../gbnf/gbnf.ts";
 import { ArgumentMender } from "./argument-mender.ts";
-import type { ArgumentTypes } from "./argument-types.ts";
-import { type CallProgress, type CallReader, isSpace, LeadingMarkReader } from "./call-reader.ts";
-import { JsonScanner, readStringUnit } from "./json-scanner.ts";
-import { type CallMarkup, mark, openersOf, opening, text, toolCallForm } from "./tool-call-form.ts";
+import { type CallableTools, type CallProgress, CallReader, type Step } from "./call-reader.ts";
+import { isSpace, JsonScanner, readStringUnit } from "./json-scanner.ts";
+import { type CallMarkup, mark, openersOf, opening, text, toolCallForm, UNGROUPED } from "./tool-call-form.ts";
 
 const ARGUMENTS_KEY = "arguments";
 /** The keys that models write for the arguments, whatever their template uses. */
@@ -20,10 +19,10 @@ function jsonObjectCall(argumentsKey: string, end: string): Pick<CallMarkup, "be
 }
 
 type JsonCallOptions = {
-  readonly close: string;
-  readonly argumentsKeys: readonly string[];
-  /** The keys that are ignored; `any` ignores all other keys. */
-  readonly otherKeys: "any" | readonly string[];
+  readonly close?: string;
+  readonly argumentsKeys?: readonly string[];
+  /** The keys that are ignored. Default: all others. */
+  readonly otherKeys?: readonly string[];
 };
 
 type Position =
@@ -36,75 +35,53 @@ type ScanPosition = Extract<Position, { readonly raw: string }>;
 const NAME_KEY = "name";
 const NO_ARGUMENTS = "{}";
 
-const anyValue = () => new JsonScanner({ root: "any" });
-
 /**
  * Reads `{"name": …, "arguments": {…}}` and the closing mark. String arguments that hold JSON are unwrapped; missing
  * ones and `null` are an empty object; a missing last brace is accepted. An object without arguments is rejected if an
  * unknown key holds an object, which may be the arguments.
  */
-class JsonCallReader implements CallReader {
+class JsonCallReader extends CallReader {
   readonly #options: JsonCallOptions;
-  readonly #knownNames: ReadonlySet<string>;
-  readonly #mender: ArgumentMender;
+  readonly #mender = new ArgumentMender((path) => this.typesAt(path));
   #position: Position = { at: "object" };
   #key = "";
-  #name: string | undefined;
-  #argumentsSeen = false;
+  protected isStarted = false;
   argumentsAreWhole = false;
   #isDoubtful = false;
   #waiting = "";
 
-  constructor(options: JsonCallOptions, knownNames: ReadonlySet<string>, types: ArgumentTypes) {
+  constructor(tools: CallableTools, lead = "", options: JsonCallOptions = {}) {
+    super(tools, lead);
     this.#options = options;
-    this.#knownNames = knownNames;
-    this.#mender = new ArgumentMender((path) => types(this.#name ?? "", path));
-  }
-
-  get startedName(): string | undefined {
-    return this.#argumentsSeen && !this.nameIsUnknown ? this.#name : undefined;
-  }
-
-  get nameIsUnknown(): boolean {
-    return this.#name !== undefined && !this.#knownNames.has(this.#name);
   }
 
   flush(): string {
     return this.#mender.flush();
   }
 
-  push(text: string): CallProgress {
-    let at = 0;
-    let state: CallProgress["state"] = "open";
-    while (at < text.length && state === "open") {
-      const step = this.#step(text, at);
-      at += step.consumed;
-      state = step.state;
-      if (step.consumed === 0 && state === "open" && !step.again) break;
-    }
-    let ready = "";
-    if (this.startedName !== undefined) {
-      ready = this.#mender.push(this.#waiting);
-      this.#waiting = "";
-      if (state === "malformed") ready += this.#mender.flush();
-    }
-    return { consumed: at, arguments: ready, state };
+  protected written(state: CallProgress["state"]): string {
+    // The arguments may come before the name.
+    if (this.startedName === undefined) return "";
+    const written = this.#mender.push(this.#waiting);
+    this.#waiting = "";
+    return state === "malformed" ? written + this.#mender.flush() : written;
   }
 
-  #step(text: string, at: number): Step {
+  protected step(text: string, at: number): Step {
     const position = this.#position;
+    if (at === text.length) return { at, state: "stop" };
     switch (position.at) {
       case "in-key":
       case "in-name":
       case "in-null":
       case "in-other":
-        return this.#scan(position, text.slice(at));
+        return this.#scan(position, text, at);
       case "in-arguments":
-        return this.#scanArguments(position.scanner, text.slice(at));
+        return this.#scanArguments(position.scanner, text, at);
       case "in-arguments-string":
         return this.#unwrapArguments(position.scanner, text, at);
       default:
-        return isSpace(text.charAt(at)) ? TAKE_ONE : this.#punctuation(position.at, text, at);
+        return isSpace(text.charAt(at)) ? { at: at + 1, state: "open" } : this.#punctuation(position.at, text, at);
     }
   }
 
@@ -112,129 +89,112 @@ class JsonCallReader implements CallReader {
     const char = text.charAt(at);
     switch (position) {
       case "object":
-        return this.#expect(char === "{", "first-key");
+        return char === "{" ? this.#go("first-key", at + 1) : { at, state: "malformed" };
       case "first-key":
       case "key":
-        if (char === "}" && position === "first-key") return this.#endObject();
-        if (char !== '"') return MALFORMED;
-        this.#position = { at: "in-key", scanner: anyValue(), raw: "" };
-        return AGAIN;
+        if (char === "}" && position === "first-key") return this.#endObject(at);
+        return char === '"' ? this.#scanAs("in-key", at) : { at, state: "malformed" };
       case "colon":
-        return this.#expect(char === ":", "value");
+        return char === ":" ? this.#go("value", at + 1) : { at, state: "malformed" };
       case "value":
-        return this.#startValue(char);
+        return this.#startValue(char, at);
       case "after-value":
-        if (char === ",") return this.#expect(true, "key");
-        if (char === "}") return this.#endObject();
-        return this.argumentsAreWhole ? this.#readClose(text, at) : MALFORMED;
+        if (char === ",") return this.#go("key", at + 1);
+        if (char === "}") return this.#endObject(at);
+        return this.argumentsAreWhole ? this.#readClose(text, at) : { at, state: "malformed" };
       case "after-object":
         return this.#readClose(text, at);
     }
   }
 
-  #expect(allowed: boolean, next: "first-key" | "key" | "value"): Step {
-    if (!allowed) return MALFORMED;
-    this.#position = { at: next };
-    return TAKE_ONE;
+  #go(position: Exclude<Position, { readonly scanner: JsonScanner }>["at"], at: number): Step {
+    this.#position = { at: position };
+    return { at, state: "open" };
   }
 
-  #startValue(char: string): Step {
-    const { argumentsKeys, otherKeys } = this.#options;
-    if (this.#key === NAME_KEY && this.#name === undefined) {
-      if (char !== '"') return MALFORMED;
-      this.#position = { at: "in-name", scanner: anyValue(), raw: "" };
-      return AGAIN;
+  #scanAs(position: ScanPosition["at"], at: number): Step {
+    this.#position = { at: position, scanner: new JsonScanner({ root: "any" }), raw: "" };
+    return { at, state: "open" };
+  }
+
+  #startValue(char: string, at: number): Step {
+    const { argumentsKeys = ARGUMENTS_KEYS, otherKeys } = this.#options;
+    if (this.#key === NAME_KEY && this.name === undefined)
+      return char === '"' ? this.#scanAs("in-name", at) : { at, state: "malformed" };
+    if (!argumentsKeys.includes(this.#key) || this.isStarted) {
+      if (otherKeys !== undefined && !otherKeys.includes(this.#key)) return { at, state: "malformed" };
+      this.#isDoubtful ||= char === "{" || otherKeys !== undefined;
+      return this.#scanAs("in-other", at);
     }
-    if (!argumentsKeys.includes(this.#key) || this.#argumentsSeen) {
-      if (otherKeys !== "any" && !otherKeys.includes(this.#key)) return MALFORMED;
-      this.#isDoubtful ||= char === "{" || otherKeys !== "any";
-      this.#position = { at: "in-other", scanner: anyValue(), raw: "" };
-      return AGAIN;
-    }
+    if (char === "n") return this.#scanAs("in-null", at);
+    if (char !== "{" && char !== '"') return { at, state: "malformed" };
     const scanner = new JsonScanner({ root: "object", isLoose: true });
-    if (char === "{") this.#position = { at: "in-arguments", scanner };
-    else if (char === "n") this.#position = { at: "in-null", scanner: anyValue(), raw: "" };
-    else if (char === '"') {
-      this.#position = { at: "in-arguments-string", scanner };
-      return TAKE_ONE;
-    } else return MALFORMED;
-    return AGAIN;
+    this.#position = { at: char === "{" ? "in-arguments" : "in-arguments-string", scanner };
+    return { at: char === "{" ? at : at + 1, state: "open" };
   }
 
-  #scan(position: ScanPosition, text: string): Step {
-    const { consumed, state } = position.scanner.push(text);
-    if (state === "invalid") return { consumed, state: "malformed" };
-    const raw = position.at === "in-other" ? "" : position.raw + text.slice(0, consumed);
+  #scan(position: ScanPosition, text: string, from: number): Step {
+    const { consumed, state } = position.scanner.push(text.slice(from));
+    const at = from + consumed;
+    if (state === "invalid") return { at, state: "malformed" };
+    const raw = position.at === "in-other" ? "" : position.raw + text.slice(from, at);
     if (state === "incomplete") {
       this.#position = { ...position, raw };
-      return { consumed, state: "open" };
+      return { at, state: "stop" };
     }
-    this.#position = { at: position.at === "in-key" ? "colon" : "after-value" };
     if (position.at === "in-key") this.#key = String(JSON.parse(raw));
-    else if (position.at === "in-name") this.#name = String(JSON.parse(raw));
+    else if (position.at === "in-name") this.name = String(JSON.parse(raw));
     else if (position.at === "in-null") this.#noArguments();
-    return { consumed, state: "open", again: true };
+    return this.#go(position.at === "in-key" ? "colon" : "after-value", at);
   }
 
-  #scanArguments(scanner: JsonScanner, text: string): Step {
-    const { consumed, state } = scanner.push(text);
-    this.#argumentsSeen = true;
-    this.#waiting += text.slice(0, consumed);
-    if (state === "invalid") return { consumed, state: "malformed" };
-    if (state === "incomplete") return { consumed, state: "open" };
+  #scanArguments(scanner: JsonScanner, text: string, from: number): Step {
+    const { consumed, state } = scanner.push(text.slice(from));
+    const at = from + consumed;
+    this.isStarted = true;
+    this.#waiting += text.slice(from, at);
+    if (state !== "complete") return { at, state: state === "invalid" ? "malformed" : "stop" };
     this.argumentsAreWhole = true;
-    this.#position = { at: "after-value" };
-    return { consumed, state: "open", again: true };
+    return this.#go("after-value", at);
   }
 
   #unwrapArguments(scanner: JsonScanner, text: string, at: number): Step {
     const unit = readStringUnit(text, at);
-    if (unit.kind === "needs-more") return { consumed: 0, state: "open" };
-    if (unit.kind === "invalid") return MALFORMED;
-    if (unit.kind === "end") {
-      if (!this.argumentsAreWhole) return MALFORMED;
-      this.#position = { at: "after-value" };
-      return TAKE_ONE;
-    }
+    if (unit.kind === "needs-more") return { at, state: "stop" };
+    if (unit.kind === "invalid") return { at, state: "malformed" };
+    if (unit.kind === "end")
+      return this.argumentsAreWhole ? this.#go("after-value", at + 1) : { at, state: "malformed" };
     const { consumed, state } = scanner.push(unit.text);
-    if (state === "invalid") return MALFORMED;
-    const isPadding = unit.text.trim() === "" && (!this.#argumentsSeen || consumed === 0);
-    if (isPadding) return { consumed: unit.length, state: "open" };
-    if (consumed < unit.text.length) return MALFORMED;
-    this.#argumentsSeen = true;
+    if (state === "invalid") return { at, state: "malformed" };
+    const isPadding = unit.text.trim() === "" && (!this.isStarted || consumed === 0);
+    if (isPadding) return { at: at + unit.length, state: "open" };
+    if (consumed < unit.text.length) return { at, state: "malformed" };
+    this.isStarted = true;
     this.argumentsAreWhole = scanner.isWhole;
     this.#waiting += unit.text;
-    return { consumed: unit.length, state: "open" };
+    return { at: at + unit.length, state: "open" };
   }
 
   #noArguments(): void {
-    this.#argumentsSeen = true;
+    this.isStarted = true;
     this.argumentsAreWhole = true;
     this.#waiting = NO_ARGUMENTS;
   }
 
-  #endObject(): Step {
-    if (this.#name === undefined) return MALFORMED;
-    if (!this.#argumentsSeen && this.#isDoubtful) return MALFORMED;
-    if (!this.#argumentsSeen) this.#noArguments();
-    this.#position = { at: "after-object" };
-    return this.#options.close === "" ? { consumed: 1, state: "closed" } : TAKE_ONE;
+  #endObject(at: number): Step {
+    if (this.name === undefined || (!this.isStarted && this.#isDoubtful)) return { at, state: "malformed" };
+    if (!this.isStarted) this.#noArguments();
+    const { close = "" } = this.#options;
+    return close === "" ? { at: at + 1, state: "closed" } : this.#go("after-object", at + 1);
   }
 
   #readClose(text: string, at: number): Step {
-    const { close } = this.#options;
+    const { close = "" } = this.#options;
     const rest = text.slice(at, at + close.length);
-    if (rest === close) return { consumed: rest.length, state: "closed" };
-    return close.startsWith(rest) ? { consumed: 0, state: "open" } : MALFORMED;
+    if (rest === close) return { at: at + rest.length, state: "closed" };
+    return { at, state: close.startsWith(rest) ? "stop" : "malformed" };
   }
 }
-
-/** The result of a step; `again` if nothing was consumed but the position changed. */
-type Step = { readonly consumed: number; readonly state: CallProgress["state"]; readonly again?: boolean };
-
-const TAKE_ONE: Step = { consumed: 1, state: "open" };
-const AGAIN: Step = { consumed: 0, state: "open", again: true };
-const MALFORMED: Step = { consumed: 0, state: "malformed" };
 
 /** Calls as objects between marks (Hermes, Qwen); several calls have several pairs of marks. */
 export const json = toolCallForm({
@@ -251,10 +211,8 @@ export const json = toolCallForm({
 
   usable: (markers, { isKnown }) => (isKnown(markers.open) && isKnown(markers.close) ? markers : undefined),
 
-  reading({ open, close, separator }, { names, argumentTypes }) {
-    const options = { close, argumentsKeys: ARGUMENTS_KEYS, otherKeys: "any" } as const;
-    const newReader = () => new JsonCallReader(options, names, argumentTypes);
-    return { openers: [open], opensAtBrace: false, next: "", close: "", separator, newReader };
+  reading({ open, close, separator }, tools) {
+    return { ...UNGROUPED, openers: [open], separator, newReader: () => new JsonCallReader(tools, "", { close }) };
   },
 
   markup({ open, afterOpen, beforeClose, close, separator }) {
@@ -279,17 +237,14 @@ export const jsonList = toolCallForm({
 
   usable: (markers, { isKnown }) => (isKnown(markers.open) && isKnown(markers.close) ? markers : undefined),
 
-  reading(markers, { names, argumentTypes }) {
+  reading(markers, tools) {
     const open = markers.open.trim();
-    const options = { close: "", argumentsKeys: ARGUMENTS_KEYS, otherKeys: "any" } as const;
-    const newReader = () => new JsonCallReader(options, names, argumentTypes);
     return {
+      ...UNGROUPED,
       openers: [open],
-      opensAtBrace: false,
       next: ",",
       close: `]${markers.close.trim()}`,
-      separator: "",
-      newReader: (found) => (found === open ? new LeadingMarkReader("[", newReader()) : newReader()),
+      newReader: (found) => new JsonCallReader(tools, found === open ? "[" : ""),
     };
   },
 
@@ -322,16 +277,14 @@ export const bareJson = toolCallForm({
     return isKnown(markers.prefix) ? markers : { ...markers, prefix: "" };
   },
 
-  reading({ argumentsKey, prefix, separator }, { names, argumentTypes }) {
-    const argumentsKeys = [...new Set([argumentsKey, ...ARGUMENTS_KEYS])];
-    const options = { close: "", argumentsKeys, otherKeys: PASSED_KEYS } as const;
+  reading({ argumentsKey, prefix, separator }, tools) {
+    const options = { argumentsKeys: [...new Set([argumentsKey, ...ARGUMENTS_KEYS])], otherKeys: PASSED_KEYS };
     return {
+      ...UNGROUPED,
       openers: openersOf(prefix),
       opensAtBrace: true,
       next: separator.trim(),
-      close: "",
-      separator: "",
-      newReader: () => new JsonCallReader(options, names, argumentTypes),
+      newReader: () => new JsonCallReader(tools, "", options),
     };
   },
 

@@ -56,7 +56,7 @@ const LITERALS: Readonly<Record<string, string>> = { t: "rue", f: "alse", n: "ul
 const DEFAULT_MAX_DEPTH = 512;
 export const ESCAPED = '"\\/bfnrt';
 
-const isSpace = (char: string) => char === " " || char === "\n" || char === "\t" || char === "\r";
+export const isSpace = (char: string) => char === " " || char === "\n" || char === "\t" || char === "\r";
 const isDigit = (char: string) => char >= "0" && char <= "9";
 const isHex = (char: string) => isDigit(char) || (char >= "a" && char <= "f") || (char >= "A" && char <= "F");
 
@@ -74,9 +74,7 @@ export class JsonScanner {
   #hexDigitsLeft = 0;
   #stringIsKey = false;
 
-  /**
-   * `maxDepth` bounds nesting. With `isLoose` strings may contain control characters, and a backslash any character.
-   */
+  /** With `isLoose` strings may contain control characters, and a backslash any character. */
   constructor(options: { readonly root: "any" | "object"; readonly maxDepth?: number; readonly isLoose?: boolean }) {
     this.#root = options.root;
     this.#maxDepth = options.maxDepth ?? DEFAULT_MAX_DEPTH;

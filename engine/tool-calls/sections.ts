@@ -1,10 +1,9 @@
 import * as z from "zod";
 import { charsOf, EMPTY, type Gbnf, literal, markup, repeat, sequence } from "../gbnf/gbnf.ts";
 import { ArgumentMender } from "./argument-mender.ts";
-import type { ArgumentTypes } from "./argument-types.ts";
-import { type CallProgress, type CallReader, MAX_NAME, markAt, skipSpace } from "./call-reader.ts";
+import { type CallableTools, type CallProgress, CallReader, MAX_NAME, type Step, skipSpace } from "./call-reader.ts";
 import { JsonScanner } from "./json-scanner.ts";
-import { groupedCalls, mark, opening, text, toolCallForm } from "./tool-call-form.ts";
+import { flag, groupedCalls, mark, opening, others, text, toolCallForm } from "./tool-call-form.ts";
 
 type SectionCallMarks = {
   readonly callOpen: string;
@@ -21,28 +20,20 @@ type SectionCallMarks = {
 const NUMBERED_NAME = /^(?:functions\.)?(.+):\d+$/s;
 
 /** Reads `NAME nameEnd {…} callClose`. The mark after the name of a known tool may be missing. */
-class SectionCallReader implements CallReader {
+class SectionCallReader extends CallReader {
   readonly #marks: SectionCallMarks;
-  readonly #knownNames: ReadonlySet<string>;
   readonly #scanner = new JsonScanner({ root: "object", isLoose: true });
-  readonly #mender: ArgumentMender;
+  readonly #mender = new ArgumentMender((path) => this.typesAt(path));
   #position: "name" | "before-arguments" | "arguments" | "after" = "name";
-  #name: string | undefined;
-  callId: string | undefined;
+  #written = "";
 
-  constructor(marks: SectionCallMarks, knownNames: ReadonlySet<string>, types: ArgumentTypes) {
+  constructor(marks: SectionCallMarks, tools: CallableTools, lead: string) {
+    super(tools, lead);
     this.#marks = marks;
-    this.#knownNames = knownNames;
-    this.#mender = new ArgumentMender((path) => types(this.#name ?? "", path));
   }
 
-  get startedName(): string | undefined {
-    const isStarted = this.#position === "arguments" || this.#position === "after";
-    return isStarted && !this.nameIsUnknown ? this.#name : undefined;
-  }
-
-  get nameIsUnknown(): boolean {
-    return this.#name !== undefined && !this.#knownNames.has(this.#name);
+  protected get isStarted(): boolean {
+    return this.#position === "arguments" || this.#position === "after";
   }
 
   get argumentsAreWhole(): boolean {
@@ -53,45 +44,48 @@ class SectionCallReader implements CallReader {
     return this.#mender.flush();
   }
 
-  push(text: string): CallProgress {
-    const { callOpen, nameEnd, nameTail, callClose } = this.#marks;
-    let at = 0;
-    let ready = "";
-    const progress = (state: CallProgress["state"]): CallProgress => ({ consumed: at, arguments: ready, state });
-    if (this.#position === "name") {
-      const mark = text.indexOf(nameEnd);
-      const brace = nameTail !== "" ? -1 : text.indexOf("{");
-      const isForgotten = brace >= 0 && !(mark >= 0 && mark < brace);
-      const end = isForgotten ? brace : mark;
-      // A mentioned mark must not hide a call after it.
-      if (text.slice(0, end < 0 ? text.length : end).includes(callOpen)) return progress("malformed");
-      if (end < 0 && text.length < MAX_NAME + nameEnd.length) return progress("open");
-      if (end < 0 || end >= MAX_NAME || !this.#readName(text.slice(0, end).trim())) return progress("malformed");
-      if (isForgotten && this.nameIsUnknown) return progress("malformed");
-      at = isForgotten ? end : end + nameEnd.length;
-      this.#position = "before-arguments";
-    }
-    if (this.#position === "before-arguments") {
-      at = skipSpace(text, at);
-      if (at === text.length) return progress("open");
-      if (text.charAt(at) !== "{") return progress("malformed");
-      this.#position = "arguments";
-    }
+  protected written(state: CallProgress["state"]): string {
+    const written = this.#mender.push(this.#written);
+    this.#written = "";
+    return state === "malformed" ? written + this.#mender.flush() : written;
+  }
+
+  protected step(text: string, from: number): Step {
+    const { callClose } = this.#marks;
+    if (this.#position === "name") return this.#readHead(text, from);
     if (this.#position === "arguments") {
-      const { consumed, state } = this.#scanner.push(text.slice(at));
-      if (!this.nameIsUnknown) ready = this.#mender.push(text.slice(at, at + consumed));
-      if (state === "invalid") ready += this.#mender.flush();
-      at += consumed;
-      if (state !== "complete") return progress(state === "invalid" ? "malformed" : "open");
+      const { consumed, state } = this.#scanner.push(text.slice(from));
+      const at = from + consumed;
+      this.#written += text.slice(from, at);
+      if (state !== "complete") return { at, state: state === "invalid" ? "malformed" : "stop" };
       this.#position = "after";
+      return { at, state: callClose === "" ? "closed" : "open" };
     }
-    if (callClose === "") return progress("closed");
-    at = skipSpace(text, at);
-    const close = markAt(text, at, [callClose]);
-    if (close === undefined) return progress("malformed");
-    if (close === "partly") return progress("open");
-    at += callClose.length;
-    return progress("closed");
+    const at = skipSpace(text, from);
+    if (this.#position === "after") {
+      const closed = this.passed(text, at, [callClose]);
+      return closed.state === "open" ? { ...closed, state: "closed" } : closed;
+    }
+    if (at === text.length) return { at, state: "stop" };
+    if (text.charAt(at) !== "{") return { at, state: "malformed" };
+    this.#position = "arguments";
+    return { at, state: "open" };
+  }
+
+  #readHead(text: string, at: number): Step {
+    const { callOpen, nameEnd, nameTail } = this.#marks;
+    const mark = text.indexOf(nameEnd, at);
+    const brace = nameTail !== "" ? -1 : text.indexOf("{", at);
+    const isForgotten = brace >= 0 && !(mark >= 0 && mark < brace);
+    const end = isForgotten ? brace : mark;
+    // A mentioned mark must not hide a call after it.
+    if (text.slice(at, end < 0 ? text.length : end).includes(callOpen)) return { at, state: "malformed" };
+    if (end < 0 && text.length - at < MAX_NAME + nameEnd.length) return { at, state: "stop" };
+    if (end < 0 || end - at >= MAX_NAME || !this.#readName(text.slice(at, end).trim()))
+      return { at, state: "malformed" };
+    if (isForgotten && this.nameIsUnknown) return { at, state: "malformed" };
+    this.#position = "before-arguments";
+    return { at: isForgotten ? end : end + nameEnd.length, state: "open" };
   }
 
   #readName(text: string): boolean {
@@ -101,10 +95,10 @@ class SectionCallReader implements CallReader {
     const [head = ""] = nameTail !== "" ? beforeId.split(/[\s<]/) : [beforeId];
     const written = head.startsWith(namePrefix) ? head.slice(namePrefix.length) : head;
     const numbered = nameIsId ? NUMBERED_NAME.exec(written) : null;
-    this.#name = numbered?.[1] ?? written;
+    this.name = numbered?.[1] ?? written;
     if (numbered !== null) this.callId = written;
     else if (idAt >= 0) this.callId = text.slice(idAt + idOpen.length).trim() || undefined;
-    return this.#name !== "";
+    return this.name !== "";
   }
 }
 
@@ -115,29 +109,19 @@ export const sections = toolCallForm({
       form: z.literal("sections"),
       open: text.describe("The mark before all calls; empty if none is written."),
       close: text.describe("The mark after all calls; empty if none is written."),
-      otherOpens: z
-        .array(mark)
-        .default([])
-        .describe("The marks that models write instead of `open` by mistake; they are parsed, but never written."),
-      otherCloses: z
-        .array(mark)
-        .default([])
-        .describe("The marks that models write instead of `close` by mistake; they are parsed, but never written."),
+      otherOpens: others("The marks that models write instead of `open` by mistake"),
+      otherCloses: others("The marks that models write instead of `close` by mistake"),
       callOpen: mark.describe("The mark before a call."),
-      otherCallOpens: z
-        .array(mark)
-        .default([])
-        .describe("Further marks that begin a call; they are parsed, but never written."),
+      otherCallOpens: others("Further marks that begin a call"),
       namePrefix: text.describe("The text before the name, which a model may omit; empty if none is written."),
       nameTail: text.describe(
         "The text that the template writes between the name and `nameEnd`; if it is not empty, any text may stand there.",
       ),
       nameEnd: mark.describe("The mark between the name and the arguments."),
       callClose: text.describe("The mark after a call; empty if none is written."),
-      nameIsId: z
-        .boolean()
-        .default(false)
-        .describe("Whether the name is written as `functions.name:index`, which is then the id of the call."),
+      nameIsId: flag.describe(
+        "Whether the name is written as `functions.name:index`, which is then the id of the call.",
+      ),
       idOpen: text.describe("The text between the name and an id; empty if no id is written."),
     })
     .describe("`open callOpen namePrefix NAME nameTail nameEnd {…} callClose … close`"),
@@ -146,10 +130,10 @@ export const sections = toolCallForm({
   usable: (markers, { isKnown }) =>
     [markers.open, ...markers.callOpen.split(" "), markers.nameEnd].every(isKnown) ? markers : undefined,
 
-  reading(markers, { names, argumentTypes }) {
+  reading(markers, tools) {
     const [callOpen, nameEnd, callClose] = [markers.callOpen.trim(), markers.nameEnd.trim(), markers.callClose.trim()];
     const marks = { ...markers, callOpen, nameEnd, callClose };
-    const newReader = () => new SectionCallReader(marks, names, argumentTypes);
+    const newReader = (lead: string) => new SectionCallReader(marks, tools, lead);
     return groupedCalls({ ...markers, separator: "", dropsStrays: true }, newReader);
   },
 
@@ -162,15 +146,11 @@ export const sections = toolCallForm({
       otherOpens,
       begins,
       rest,
-      ...(otherCallOpens.length > 0
-        ? {
-            otherCalls: otherCallOpens.map((mark) => ({
-              mark,
-              call: (name: string, args: Gbnf) =>
-                sequence(literal(mark.endsWith(namePrefix) ? name : begins(name)), rest(name, args)),
-            })),
-          }
-        : {}),
+      otherCalls: otherCallOpens.map((mark) => ({
+        mark,
+        call: (name: string, args: Gbnf) =>
+          sequence(literal(mark.endsWith(namePrefix) ? name : begins(name)), rest(name, args)),
+      })),
       between: callOpen,
       close,
     };

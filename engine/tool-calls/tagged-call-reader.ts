@@ -1,15 +1,16 @@
-import type { ArgumentTypes, JsonType } from "./argument-types.ts";
+import type { JsonType } from "./argument-types.ts";
 import { ArgumentWriter } from "./argument-writer.ts";
 import {
-  type CallProgress,
-  type CallReader,
+  type CallableTools,
+  CallReader,
   heldSuffixLength,
-  isSpace,
   MAX_NAME,
   markAt,
+  type Step,
   skipSpace,
 } from "./call-reader.ts";
 import { CallDepth, ElementValue } from "./element-value.ts";
+import { isSpace } from "./json-scanner.ts";
 
 export type KeyEnd = { readonly mark: string; readonly value: "by-schema" | "text" | "json" };
 
@@ -18,18 +19,29 @@ export type TaggedCallMarks = {
   readonly opens: readonly string[];
   /** The mark that ends the name; "" if the next tag does. */
   readonly nameEnd: string;
-  readonly headEnd: string;
+  readonly headEnd?: string;
   readonly parameterOpen: string;
   readonly keyEnds: readonly KeyEnd[];
-  readonly valueOpen: string;
-  readonly valueLead: string;
-  readonly valueTail: string;
+  readonly valueOpen?: string;
+  readonly valueLead?: string;
+  readonly valueTail?: string;
   readonly valueClose: (key: string) => string;
   readonly callClose: string;
-  readonly outerClose: string;
+  readonly outerClose?: string;
   /** Whether keys escape `"` and `&` as `&quot;` and `&amp;`. */
-  readonly escapesKeys: boolean;
-  readonly nests: boolean;
+  readonly escapesKeys?: boolean;
+  readonly nests?: boolean;
+};
+
+/** What the forms without such marks leave out. */
+const NONE = {
+  headEnd: "",
+  valueOpen: "",
+  valueLead: "",
+  valueTail: "",
+  outerClose: "",
+  escapesKeys: false,
+  nests: false,
 };
 
 type Position =
@@ -43,8 +55,6 @@ type Position =
   | "value-lead"
   | "value"
   | "elements";
-
-type Step = { readonly at: number; readonly state: CallProgress["state"] | "stop" };
 
 /** UTF-16 units after a closing mark inside a value within which another mark must follow for it to count. */
 const MAX_SPACE_BEHIND_VALUE = 64;
@@ -64,15 +74,12 @@ const ANY_BUT_TEXT: ReadonlySet<JsonType> = new Set(["number", "boolean", "null"
  * Reads `NAME nameEnd`, parameters and `callClose`. Unambiguous mistakes are accepted: missing closing marks, one
  * parameter that holds all arguments, a JSON object in place of parameters, and a self-closing tag without arguments.
  */
-export class TaggedCallReader implements CallReader {
-  readonly #marks: TaggedCallMarks;
+export class TaggedCallReader extends CallReader {
+  readonly #marks: Required<TaggedCallMarks>;
   readonly #emptyEnd: string;
-  readonly #knownNames: ReadonlySet<string>;
-  readonly #types: ArgumentTypes;
   readonly #writer = new ArgumentWriter();
   #position: Position = "name";
-  #name: string | undefined;
-  #isStarted = false;
+  protected isStarted = false;
   #objectIsRead = false;
   #missing = new Set<string>();
   #key: { readonly name: string; readonly end: KeyEnd["value"] } = { name: "", end: "by-schema" };
@@ -81,20 +88,11 @@ export class TaggedCallReader implements CallReader {
   #elements: ElementValue | undefined;
   #depth: CallDepth;
 
-  constructor(marks: TaggedCallMarks, knownNames: ReadonlySet<string>, types: ArgumentTypes) {
-    this.#marks = marks;
+  constructor(marks: TaggedCallMarks, tools: CallableTools, lead: string) {
+    super(tools, lead);
+    this.#marks = { ...NONE, ...marks };
     this.#emptyEnd = marks.nameEnd.endsWith(">") ? `${marks.nameEnd.slice(0, -1)}/>` : "";
-    this.#knownNames = knownNames;
-    this.#types = types;
     this.#depth = this.#newDepth();
-  }
-
-  get startedName(): string | undefined {
-    return this.#isStarted && !this.nameIsUnknown ? this.#name : undefined;
-  }
-
-  get nameIsUnknown(): boolean {
-    return this.#name !== undefined && !this.#knownNames.has(this.#name);
   }
 
   get argumentsAreWhole(): boolean {
@@ -122,15 +120,11 @@ export class TaggedCallReader implements CallReader {
     else this.#take(rest, 0, rest.length - this.#heldOf(rest));
   }
 
-  push(text: string): CallProgress {
-    let step: Step = { at: 0, state: "open" };
-    while (step.state === "open") step = this.#step(text, step.at);
-    const written = this.#writer.take();
-    const state = step.state === "stop" ? "open" : step.state;
-    return { consumed: step.at, arguments: this.startedName === undefined ? "" : written, state };
+  protected written(): string {
+    return this.#writer.take();
   }
 
-  #step(text: string, at: number): Step {
+  protected step(text: string, at: number): Step {
     switch (this.#position) {
       case "name":
         return this.#readName(text, at);
@@ -171,8 +165,8 @@ export class TaggedCallReader implements CallReader {
     if (end === text.length && end - at < MAX_NAME + longest) return { at, state: "stop" };
     const name = written.trim();
     if (end - at >= MAX_NAME || name === "") return { at, state: "malformed" };
-    this.#name = escapesKeys ? unescaped(name) : name;
-    this.#missing = new Set(this.#types.declared?.(this.#name));
+    this.name = escapesKeys ? unescaped(name) : name;
+    this.#missing = new Set(this.declared);
     if (this.#emptyEnd !== "" && text.startsWith(this.#emptyEnd, end))
       return this.#endCall(end + this.#emptyEnd.length);
     return this.#go(headEnd === "" ? "parameters" : "head", end + nameEnd.length);
@@ -187,13 +181,13 @@ export class TaggedCallReader implements CallReader {
   }
 
   #readTag(text: string, at: number): Step {
-    if (text.charAt(at) === "{" && !this.#isStarted) return this.#go("object", at);
+    if (text.charAt(at) === "{" && !this.isStarted) return this.#go("object", at);
     return this.#readEnd(text, at, [this.#marks.parameterOpen]);
   }
 
   #readEnd(text: string, at: number, keyMarks: readonly string[]): Step {
     const { callClose, outerClose } = this.#marks;
-    const opens = this.#isStarted ? this.#marks.opens : [];
+    const opens = this.isStarted ? this.#marks.opens : [];
     const found = markAt(text, at, [...opens, ...keyMarks, callClose, outerClose]);
     if (found === undefined) return { at, state: "malformed" };
     if (found === "partly") return { at, state: "stop" };
@@ -202,13 +196,13 @@ export class TaggedCallReader implements CallReader {
   }
 
   #endCall(at: number): Step {
-    this.#isStarted = true;
+    this.isStarted = true;
     this.#writer.end();
     return { at, state: "closed" };
   }
 
   #readObject(text: string, from: number): Step {
-    this.#isStarted = true;
+    this.isStarted = true;
     const { consumed, state } = this.#writer.appendObject(text.slice(from));
     const at = from + consumed;
     if (state !== "complete") return { at, state: state === "invalid" ? "malformed" : "stop" };
@@ -243,22 +237,21 @@ export class TaggedCallReader implements CallReader {
 
   #openValue(text: string, at: number): Step {
     const { valueOpen } = this.#marks;
-    const found = markAt(text, at, [valueOpen]);
-    if (found === undefined) return { at, state: "malformed" };
-    return found === "partly" ? { at, state: "stop" } : this.#startValue(at + valueOpen.length);
+    const passed = this.passed(text, at, [valueOpen]);
+    return passed.state === "open" ? this.#startValue(passed.at) : passed;
   }
 
   #startValue(at: number): Step {
     const { name, end } = this.#key;
     const { nests, valueClose, valueLead } = this.#marks;
     const types = end === "json" ? ANY_BUT_TEXT : this.#typesOf(name, end);
-    const declared = this.#types.declared?.(this.#name ?? "") ?? new Set();
-    const isFirst = !this.#isStarted;
+    const { declared } = this;
+    const isFirst = !this.isStarted;
     if (isFirst && WRAPPERS.includes(name) && declared.size > 0 && !declared.has(name)) {
       this.#writer.startWrapper(name, types, declared);
     } else this.#writer.startValue(name, types);
     this.#missing.delete(name);
-    this.#isStarted = true;
+    this.isStarted = true;
     this.#depth = this.#newDepth();
     this.#lead = valueLead;
     this.#valueClose = valueClose(name);
@@ -272,7 +265,7 @@ export class TaggedCallReader implements CallReader {
     const found = start - at > MAX_SPACE_BEHIND_VALUE ? undefined : markAt(text, start, [parameterOpen]);
     if (found === "partly") return { at, state: "stop" };
     if (found === undefined) return this.#go("value-lead", at);
-    this.#elements = new ElementValue(parameterOpen, this.#key.name, (path) => this.#types(this.#name ?? "", path));
+    this.#elements = new ElementValue(parameterOpen, this.#key.name, (path) => this.typesAt(path));
     return this.#go("elements", at);
   }
 
@@ -288,7 +281,7 @@ export class TaggedCallReader implements CallReader {
 
   /** Returns the types of a value by its schema; a value announced as text is a string unless the schema forbids it. */
   #typesOf(name: string, end: "by-schema" | "text"): ReadonlySet<JsonType> | undefined {
-    const bySchema = this.#types(this.#name ?? "", [name]);
+    const bySchema = this.typesAt([name]);
     if (end === "by-schema") return bySchema;
     return bySchema === undefined || bySchema.has("string") ? TEXT_ONLY : bySchema;
   }
@@ -336,10 +329,7 @@ export class TaggedCallReader implements CallReader {
     return text.slice(from, at).endsWith(valueTail) ? valueTail.length : 0;
   }
 
-  /**
-   * Where a missing parameter of the tool begins, so that the closing mark was omitted; the end of the text if none
-   * does.
-   */
+  /** Where a missing parameter begins, so that the closing mark was omitted; the end of the text if none does. */
   #nextParameter(text: string, from: number): { readonly at: number; readonly isWhole: boolean } {
     const { parameterOpen } = this.#marks;
     if (this.#missing.size === 0) return { at: text.length, isWhole: false };

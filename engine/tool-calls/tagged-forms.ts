@@ -1,7 +1,18 @@
 import * as z from "zod";
 import { charsOf, EMPTY, markup, repeat, sequence } from "../gbnf/gbnf.ts";
 import { type KeyEnd, type TaggedCallMarks, TaggedCallReader } from "./tagged-call-reader.ts";
-import { groupedCalls, mark, opening, spaceBefore, spaceBehind, text, toolCallForm } from "./tool-call-form.ts";
+import {
+  flag,
+  groupedCalls,
+  mark,
+  opening,
+  others,
+  spaceBefore,
+  spaceBehind,
+  text,
+  toolCallForm,
+  UNGROUPED,
+} from "./tool-call-form.ts";
 
 const endOf = (type: string) => mark.describe(`The mark after the key of a parameter that is ${type}.`);
 const endsByType = z.strictObject({
@@ -14,26 +25,28 @@ const endsByType = z.strictObject({
 
 const MAX_INDEX_DIGITS = 4;
 
+/** The marks around calls, of which several stand between one outer pair. */
+const callGroup = {
+  open: mark.describe("The mark before all calls."),
+  close: mark.describe("The mark after all calls."),
+  separator: text.describe("The white space that the template writes before `open` and after `close`."),
+  callOpen: mark.describe("The mark before a call, which its name follows."),
+  callNameEnd: mark.describe("The mark after the name of a call."),
+  callClose: mark.describe("The mark after a call."),
+};
+
 /** Tags with the names of the tool and of each parameter (Qwen3-Coder, MiniMax-M2, DeepSeek-V3.2, Kimi-K3). */
 export const namedTags = toolCallForm({
   schema: z
     .strictObject({
       form: z.literal("named-tags"),
-      open: mark.describe("The mark before all calls."),
-      close: mark.describe("The mark after all calls."),
-      separator: text.describe("The white space that the template writes before `open` and after `close`."),
-      otherOpens: z
-        .array(mark)
-        .default([])
-        .describe("The marks that models write instead of `open` by mistake; they are parsed, but never written."),
-      callOpen: mark.describe("The mark before a call, which its name follows."),
-      callNameEnd: mark.describe("The mark after the name of a call."),
+      ...callGroup,
+      otherOpens: others("The marks that models write instead of `open` by mistake"),
       callIndexOpen: text.describe(
         "The text between `callNameEnd` and the number of the call, which counts from 1; empty if none is written.",
       ),
       callIndexClose: text.describe("The text after the number of the call."),
       callHeadEnd: text.describe("The mark after everything beside the name of a call; empty if there is nothing."),
-      callClose: mark.describe("The mark after a call."),
       parameterOpen: mark.describe("The mark before a parameter, which its key follows."),
       parameterNameEnd: mark.describe("The mark after the key of a parameter."),
       parameterClose: mark.describe("The mark after the value of a parameter."),
@@ -46,14 +59,8 @@ export const namedTags = toolCallForm({
         })
         .optional()
         .describe("The marks in place of `parameterNameEnd` where a parameter states the type of its value."),
-      escapedKeys: z
-        .boolean()
-        .default(false)
-        .describe('Whether keys are written with `&quot;` for `"` and `&amp;` for `&`.'),
-      oneCall: z
-        .boolean()
-        .default(false)
-        .describe("Whether every call has its own outer marks, so that several calls are several groups."),
+      escapedKeys: flag.describe('Whether keys are written with `&quot;` for `"` and `&amp;` for `&`.'),
+      oneCall: flag.describe("Whether every call has its own outer marks, so that several calls are several groups."),
     })
     .describe(
       "`open callOpen NAME callNameEnd callIndexOpen INDEX callIndexClose callHeadEnd parameterOpen KEY parameterNameEnd VALUE parameterClose … callClose close`",
@@ -69,16 +76,14 @@ export const namedTags = toolCallForm({
       headEnd: markers.callHeadEnd.trim(),
       parameterOpen: markers.parameterOpen.trim(),
       keyEnds: keyEndsOf(markers),
-      valueOpen: "",
       valueLead: spaceBehind(markers.parameterNameEnd),
       valueTail: spaceBefore(markers.parameterClose),
       valueClose: () => markers.parameterClose.trim(),
       callClose: markers.callClose.trim(),
       outerClose: markers.close.trim(),
       escapesKeys: markers.escapedKeys,
-      nests: false,
     };
-    return groupedCalls(markers, () => new TaggedCallReader(marks, tools.names, tools.argumentTypes));
+    return groupedCalls(markers, (lead) => new TaggedCallReader(marks, tools, lead));
   },
 
   markup(markers) {
@@ -143,12 +148,7 @@ export const elementTags = toolCallForm({
   schema: z
     .strictObject({
       form: z.literal("element-tags"),
-      open: mark.describe("The mark before all calls."),
-      close: mark.describe("The mark after all calls."),
-      separator: text.describe("The white space that the template writes before `open` and after `close`."),
-      callOpen: mark.describe("The mark before a call, which its name follows."),
-      callNameEnd: mark.describe("The mark after the name of a call."),
-      callClose: mark.describe("The mark after a call."),
+      ...callGroup,
       tagMark: mark.describe("The mark before every tag."),
     })
     .describe("`open callOpen NAME callNameEnd tagMark<KEY>VALUE tagMark</KEY> … callClose close`"),
@@ -162,19 +162,14 @@ export const elementTags = toolCallForm({
       // A parameter may have the tag of the outer mark, but not that of a call with its space.
       opens: [callOpen.trim()],
       nameEnd: callNameEnd.trim(),
-      headEnd: "",
       parameterOpen: `${tagMark}<`,
       keyEnds: [{ mark: ">", value: "by-schema" }],
-      valueOpen: "",
-      valueLead: "",
-      valueTail: "",
       valueClose: (key) => `${tagMark}</${key}>`,
       callClose: callClose.trim(),
       outerClose: close.trim(),
-      escapesKeys: false,
       nests: true,
     };
-    return groupedCalls(markers, () => new TaggedCallReader(marks, tools.names, tools.argumentTypes));
+    return groupedCalls(markers, (lead) => new TaggedCallReader(marks, tools, lead));
   },
 
   // A grammar writes objects and lists as JSON, which the reader accepts as well as elements.
@@ -220,7 +215,6 @@ export const keyValueTags = toolCallForm({
     const marks: TaggedCallMarks = {
       opens: [markers.open.trim()],
       nameEnd: "",
-      headEnd: "",
       parameterOpen: markers.keyOpen.trim(),
       keyEnds: [{ mark: markers.keyClose.trim(), value: "by-schema" }],
       valueOpen: markers.valueOpen.trim(),
@@ -228,18 +222,9 @@ export const keyValueTags = toolCallForm({
       valueTail: spaceBefore(markers.valueClose),
       valueClose: () => markers.valueClose.trim(),
       callClose: markers.close.trim(),
-      outerClose: "",
-      escapesKeys: false,
-      nests: false,
     };
-    return {
-      openers: [markers.open.trim()],
-      opensAtBrace: false,
-      next: "",
-      close: "",
-      separator: markers.separator,
-      newReader: () => new TaggedCallReader(marks, tools.names, tools.argumentTypes),
-    };
+    const newReader = () => new TaggedCallReader(marks, tools, "");
+    return { ...UNGROUPED, openers: [markers.open.trim()], separator: markers.separator, newReader };
   },
 
   markup({ open, close, separator, keyOpen, keyClose, valueOpen, valueClose }) {

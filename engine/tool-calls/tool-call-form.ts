@@ -1,12 +1,6 @@
 import * as z from "zod";
 import type { Gbnf } from "../gbnf/gbnf.ts";
-import type { ArgumentTypes } from "./argument-types.ts";
-import { type CallReader, LeadingMarkReader } from "./call-reader.ts";
-
-type CallableTools = {
-  readonly names: ReadonlySet<string>;
-  readonly argumentTypes: ArgumentTypes;
-};
+import type { CallableTools, CallReader } from "./call-reader.ts";
 
 export type CallReading = {
   readonly openers: readonly string[];
@@ -21,6 +15,9 @@ export type CallReading = {
   /** `mark`: one of `openers`, `next`, or "" for a brace, which the reader consumes. */
   readonly newReader: (mark: string) => CallReader;
 };
+
+/** Calls of which each stands alone, between marks of its own. */
+export const UNGROUPED = { opensAtBrace: false, next: "", close: "", separator: "" } as const;
 
 export type ParameterTags = {
   readonly open: string;
@@ -82,6 +79,12 @@ export const mark = z.string().min(1);
 
 export const text = z.string().default("");
 
+export const flag = z.boolean().default(false);
+
+/** Marks that a model may write, and the template never does. */
+export const others = (meaning: string) =>
+  z.array(mark).default([]).describe(`${meaning}; they are parsed, but never written.`);
+
 export function openersOf(...marks: readonly string[]): readonly string[] {
   return marks.map((each) => each.trim()).filter((each) => each !== "");
 }
@@ -117,20 +120,20 @@ type GroupMarks = {
 /** Models omit the outer opening mark, so the mark of a call counts as well. */
 export function groupedCalls(
   { separator, otherOpens = [], otherCloses = [], otherCallOpens = [], dropsStrays = false, ...marks }: GroupMarks,
-  newReader: () => CallReader,
+  newReader: (lead: string) => CallReader,
 ): CallReading {
   const open = marks.open.trim();
   const outer = openersOf(open, ...otherOpens);
   const next = marks.callOpen.trim();
   return {
+    ...UNGROUPED,
     openers: [...outer, next, ...openersOf(...otherCallOpens)],
-    opensAtBrace: false,
     next: open === "" ? "" : next,
     close: marks.close.trim(),
     otherCloses,
     strays: dropsStrays ? [...outer, ...openersOf(marks.close, ...otherCloses)] : [],
     separator,
-    newReader: (mark) => (outer.includes(mark) ? new LeadingMarkReader(next, newReader()) : newReader()),
+    newReader: (mark) => newReader(outer.includes(mark) ? next : ""),
   };
 }
 

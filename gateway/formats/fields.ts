@@ -165,6 +165,42 @@ export function cacheTtl(name: string): Duration | undefined {
   return seconds === undefined ? undefined : { seconds, nanos: 0 };
 }
 
+/** The lifetimes of chat and responses, in seconds. */
+const OPTION_TTLS = { "30m": 1_800, "12h": 43_200 } as const;
+
+const optionTtl = z.enum(Object.keys(OPTION_TTLS) as (keyof typeof OPTION_TTLS)[]).nullish();
+
+export const promptCacheBreakpoint = named("PromptCacheBreakpoint", "The end of a reusable beginning of the prompt.", {
+  mode: withoutEffect("The format's own word, `explicit`."),
+  ttl: optionTtl.describe("How long the beginning is worth keeping. Default: `ttl` of `prompt_cache_options`."),
+})
+  .nullish()
+  .describe("A mark that a reusable beginning of the prompt ends with this part.");
+
+/** The fields of `prompt_cache_options` in chat and responses. */
+export const promptCacheOptions = {
+  ttl: optionTtl.describe("How long the prompt is worth keeping. It is a hint. Default: the node's own time."),
+  prewarm: flag.describe("Whether the prompt is read into the cache without an answer. Default: `false`."),
+  mode: withoutEffect("Accepted without effect: the beginning of every prompt is cached."),
+} as const;
+
+export const promptCacheRetention = unchecked(z.string().nullish()).describe(
+  "`24h` keeps the prompt for that long where `prompt_cache_options` says no time, as a hint; any other value is the default.",
+);
+
+type CacheOptions = { readonly ttl?: keyof typeof OPTION_TTLS | null | undefined } | null | undefined;
+
+/** Returns how long a prompt of chat or responses is to be kept; undefined for the node's own time. */
+export function promptCacheTtl(options: CacheOptions, retention: unknown): Duration | undefined {
+  if (options?.ttl) return { seconds: OPTION_TTLS[options.ttl], nanos: 0 };
+  return retention === "24h" ? cacheTtl(retention) : undefined;
+}
+
+/** Returns the mark of a checked `prompt_cache_breakpoint`, if any. */
+export function partBreakpoint(mark: CacheOptions): CacheBreakpoint | undefined {
+  return mark ? { ttl: promptCacheTtl(mark, undefined) } : undefined;
+}
+
 /**
  * Reads a `cache_control`: the end of a reusable prefix, kept for `ttl` or the node's default. A hint is never refused:
  * a value that is not an object marks nothing, and an unknown `ttl` means the default.

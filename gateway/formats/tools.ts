@@ -24,13 +24,11 @@ type ToolSource = {
   readonly name: string;
   readonly description?: string | null | undefined;
   readonly strict?: boolean | null | undefined;
-  /** Whether only a declaration in a message shows the tool. Default: false. */
-  readonly deferred?: boolean;
 };
 
 /** A tool without `schema` takes no arguments. Throws `ApiError` for a schema beyond the limits. */
 export function toolOf(
-  { name, description, strict, deferred = false }: ToolSource,
+  { name, description, strict }: ToolSource,
   schema: unknown,
   path: FieldPath,
   cacheBreakpoint?: CacheBreakpoint | undefined,
@@ -43,7 +41,7 @@ export function toolOf(
     description: description ?? "",
     parametersJsonSchema,
     strict: isStrict,
-    deferred,
+    deferred: false,
     cacheBreakpoint,
   };
 }

@@ -9,14 +9,7 @@ import { replayBench } from "./replay/replay-bench.ts";
 import { type BenchResult, type Measured, resultText } from "./report.ts";
 import { scaleBench } from "./scale/scale-bench.ts";
 import { schemasBench } from "./schemas/schemas-bench.ts";
-import {
-  ALL_REPLAY_POLICIES,
-  type BenchSettings,
-  parseScale,
-  QUICK_SCALE,
-  type ScaleSettings,
-  WHOLE_SCALE,
-} from "./settings.ts";
+import { ALL_REPLAY_POLICIES, type BenchSettings, QUICK_SCALE, type ScaleSettings, WHOLE_SCALE } from "./settings.ts";
 import { CELL_NAMES, STAND_TARGETS, standBench } from "./stand/stand-bench.ts";
 
 const BENCHES: Readonly<Record<string, (settings: BenchSettings) => Promise<BenchResult>>> = {
@@ -29,6 +22,8 @@ const BENCHES: Readonly<Record<string, (settings: BenchSettings) => Promise<Benc
 };
 
 const NAMES: readonly string[] = Object.keys(BENCHES);
+/** As many as there are addresses of endpoints. */
+const MOST_ENDPOINTS = 62_500;
 
 type Options = Omit<BenchSettings, "repetitions" | "scale"> & {
   readonly json?: string;
@@ -85,11 +80,15 @@ function namesOf(what: string, known: readonly string[]): (value: string) => rea
   };
 }
 
+/** Parses sizes such as `endpoints=100,streams=500` over the whole scale. */
 function scale(value: string): ScaleSettings {
-  const sizes = parseScale(value);
-  if (!sizes)
-    throw new InvalidArgumentError("Sizes such as endpoints=100,keys=1000,streams=500,gateways=2 are expected.");
-  return sizes;
+  const pairs = value.split(",").map((part) => part.split("="));
+  const sizes = Object.fromEntries(pairs.map(([name = "", size]): [string, number] => [name, Number(size)]));
+  const areSizes = Object.entries(sizes).every(
+    ([name, size]) => Object.hasOwn(WHOLE_SCALE, name) && Number.isSafeInteger(size) && size >= 1,
+  );
+  if (areSizes && !(Number(sizes.endpoints) > MOST_ENDPOINTS)) return { ...WHOLE_SCALE, ...sizes };
+  throw new InvalidArgumentError("Sizes such as endpoints=100,keys=1000,streams=500,gateways=2 are expected.");
 }
 
 async function main(): Promise<number> {
@@ -110,7 +109,10 @@ async function main(): Promise<number> {
     .option("--page <file>", "the page that the stand writes")
     .option("--data <folder>", "public data that a bench reads: for `schemas` a folder with checkouts")
     .option("--vllm <url>", "a vLLM with the demonstration weights, whose answers `schemas` judges as well")
-    .option("--trace <file>", "what replay replays; default: some sessions that lie beside it")
+    .option(
+      "--trace <file>",
+      "what replay replays, sessions or one of Mooncake's traces; default: some sessions that lie beside it",
+    )
     .option("--nodes <n>", "nodes of the replay", positive, 8)
     .option("--ranks <n>", "data-parallel ranks of each node of the replay, of which it picks one", positive, 1)
     .option("--host-tokens <n>", "host memory behind each cache of the replay, in tokens", Number, 0)

@@ -48,20 +48,6 @@ export type ScaleSettings = {
 export const WHOLE_SCALE: ScaleSettings = { endpoints: 1_000, keys: 100_000, streams: 5_000, gateways: 4 };
 export const QUICK_SCALE: ScaleSettings = { endpoints: 50, keys: 2_000, streams: 100, gateways: 2 };
 
-const MOST_ENDPOINTS = 62_500;
-
-/** Parses sizes such as `endpoints=100,streams=500` over the whole scale. Undefined for another name or an invalid size. */
-export function parseScale(text: string): ScaleSettings | undefined {
-  const scale: Record<keyof ScaleSettings, number> = { ...WHOLE_SCALE };
-  for (const part of text.split(",")) {
-    const [name = "", value = ""] = part.split("=");
-    const size = Number(value);
-    if (!Object.hasOwn(scale, name) || !Number.isSafeInteger(size) || size < 1) return undefined;
-    scale[name as keyof ScaleSettings] = size;
-  }
-  return scale.endpoints > MOST_ENDPOINTS ? undefined : scale;
-}
-
 /** Returns the address, without port, of an endpoint by its index; on Linux all of them are local. */
 export function endpointHost(number: number): string {
   return `127.0.${1 + Math.floor(number / 250)}.${1 + (number % 250)}`;

@@ -8,12 +8,8 @@ import {
 import { ToolChoiceMode } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { ModelState } from "../../proto/gen/svc/inference/v1/node_service.ts";
 import { assistant, text, user } from "../support/engine/canonical.ts";
-import { answerOf } from "../support/events/answer-of.ts";
 import { generateRequest } from "../support/requests/generate-request.ts";
 import { MODEL, type Rig } from "./rig.ts";
-
-/** More at once than the listeners of one emitter that Node takes for no leak. */
-const MANY = 24;
 
 /** Keeps the model from ending: <|endoftext|> and <|im_end|>. */
 const NO_END = { 2549: -100, 2551: -100 };
@@ -95,28 +91,10 @@ export function answersBeside(rig: Rig): void {
       }
     });
 
-    test("end at a stop string, which is named", async () => {
-      const sampling = { temperature: 0, stop: [" 7"], logitBias: {} };
-      const { blocks, finished } = await rig.ask({ messages: [user(COUNT)], sampling });
-      expect(blocks.map((block) => block.text)).toEqual(["1, 2, 3, 4, 5, 6,"]);
-      expect(finished).toMatchObject({ reason: FinishReason.STOP_SEQUENCE, matchedStop: " 7" });
-    });
-
-    test("end for length, and a prompt that is too long is refused", async () => {
-      const { finished } = await rig.ask({ messages: [user(COUNT)], maxOutputTokens: 3 });
-      expect(finished).toMatchObject({ reason: FinishReason.MAX_OUTPUT_TOKENS, usage: { outputTokens: 3 } });
+    test("of a prompt that is too long are refused", async () => {
       const { info } = await rig.begin({ messages: [user("word ".repeat(6_000))] }).ended;
       expect(info?.reason).toBe("CONTEXT_WINDOW_EXCEEDED");
       expect(Number(info?.metadata.input_tokens)).toBeGreaterThan(Number(info?.metadata.context_window));
-    });
-
-    test("keep to a schema", async () => {
-      const schemaJson = '{"type":"object","properties":{"n":{"enum":[41,42]}},"required":["n"]}';
-      const outputConstraint = {
-        kind: { $case: "jsonSchema", value: { name: "n", schemaJson, strict: true } },
-      } as const;
-      const { blocks } = await rig.ask({ messages: [user("How many legs has a cat?")], outputConstraint });
-      expect([41, 42]).toContain(JSON.parse(blocks[0]?.text ?? "").n);
     });
 
     test("end in the engine when their caller leaves", async () => {
@@ -129,41 +107,6 @@ export function answersBeside(rig: Rig): void {
       reading.call.cancel();
       expect((await reading.ended).code).toBe(1);
       await expect.poll(() => rig.running(), { timeout: 20_000 }).toBe(0);
-    });
-
-    test.each(Object.entries(CUT))("%s goes on from any cut as if it had not been cut", async (_name, fields) => {
-      const whole = rig.begin({ ...fields, resumable: true });
-      expect((await whole.ended).code).toBe(0);
-      const { started, finished } = answerOf(whole.events);
-      const texts = answerOf(whole.events).blocks.map(({ kind, text }) => [kind, text]);
-      for (let cut = 0; cut < whole.tokens.length; cut += 3) {
-        const continuation = {
-          modelRevision: started?.modelRevision ?? "",
-          tokens: whole.tokens.slice(0, cut),
-          callIds: [],
-        };
-        const rest = rig.begin({ ...fields, continuation, resumable: true });
-        expect((await rest.ended).code).toBe(0);
-        expect(rest.legal()).toBe(true);
-        expect(rest.tokens).toEqual(whole.tokens);
-        const again = answerOf(rest.events);
-        expect(again.blocks.map(({ kind, text }) => [kind, text])).toEqual(texts);
-        expect(again.finished?.usage?.outputTokens).toBe(finished?.usage?.outputTokens);
-      }
-    });
-
-    test("come by the dozen at once, each whole, and Node warns of nothing", async () => {
-      const warnings: string[] = [];
-      const warned = ({ name, message }: Error) => warnings.push(`${name}: ${message}`);
-      process.on("warning", warned);
-      try {
-        const asked = Array.from({ length: MANY }, () => rig.ask({ messages: [user(COUNT)] }));
-        const texts = (await Promise.all(asked)).map(({ blocks }) => blocks.map((block) => block.text).join(""));
-        expect(new Set(texts)).toEqual(new Set([NUMBERS]));
-      } finally {
-        process.off("warning", warned);
-      }
-      expect(warnings).toEqual([]);
     });
   });
 }

@@ -25,7 +25,7 @@ const wanted = (process.env.SVC_TEST_ENGINE_DIALECTS ?? "").split(" ");
 const logs = mkdtempSync(join(tmpdir(), "svc-engines-"));
 
 /** Engines call nowhere, and take one processor. */
-const QUIET = { HF_HUB_OFFLINE: "1", DO_NOT_TRACK: "1", OMP_NUM_THREADS: "1", CUDA_VISIBLE_DEVICES: "" };
+export const QUIET = { HF_HUB_OFFLINE: "1", DO_NOT_TRACK: "1", OMP_NUM_THREADS: "1", CUDA_VISIBLE_DEVICES: "" };
 
 const python = (dialect: DialectName) => join(folder, dialect, "bin/python");
 const exported = join(folder, "demo");

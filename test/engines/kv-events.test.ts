@@ -1,17 +1,18 @@
-import { spawn } from "node:child_process";
-import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { durationMs } from "../../deploy/runtime/time/clock.ts";
-import { OpenAiCompatibleBackend } from "../../engine/backends/openai-compatible/openai-compatible-backend.ts";
 import { loadProfile } from "../../engine/profiles/profile.ts";
 import { type Message, Role } from "../../proto/gen/svc/inference/v1/messages.ts";
+import { backendOf } from "../support/dialects/dialect-rig.ts";
 import { NodeClient } from "../support/engine/node-client.ts";
 import { startNode } from "../support/engine/start-node.ts";
-import { workHere } from "../support/engine/work-here.ts";
 import { freePort } from "../support/free-port.ts";
-import { generateRequest } from "../support/requests/generate-request.ts";
+import { RealEngine } from "../support/processes/real-engine.ts";
+import { generateRequest, textMessage } from "../support/requests/generate-request.ts";
+import { digestOf, digestsOf } from "../support/requests/prefix-digests.ts";
+import { QUIET } from "./engines.ts";
 
 /*
  * Against a real vLLM: an environment with it (`vllm/bin/python`) and the demonstration weights in its form (`demo`),
@@ -19,51 +20,34 @@ import { generateRequest } from "../support/requests/generate-request.ts";
  */
 const folder = process.env.SVC_TEST_ENGINES ?? "";
 const python = join(folder, "vllm/bin/python");
-const PATIENCE_MS = 400_000;
+const PATIENCE_MS = 900_000;
 const BLOCK_TOKENS = 32;
-
-const says = (role: Role, text: string): Message => ({ role, parts: [{ kind: { $case: "text", value: { text } } }] });
-const hashOf = (messages: readonly Message[]) =>
-  createHash("sha256").update(JSON.stringify(messages)).digest().subarray(0, 16);
 
 /** Starts vLLM with its KV events on, at the next ports for each further rank. */
 async function startVllm(ranks: number) {
-  const [port, events, replay] = [await freePort(), await freePort(), await freePort()];
+  const [events, replay] = [await freePort(), await freePort()];
   const endpoint = `tcp://127.0.0.1:${events}`;
   const replayEndpoint = `tcp://127.0.0.1:${replay}`;
   const config = { enable_kv_cache_events: true, publisher: "zmq", endpoint, replay_endpoint: replayEndpoint };
-  const args = [
+  const args = (port: number) => [
     ...["-m", "vllm.entrypoints.openai.api_server", "--model", join(folder, "demo"), "--dtype", "float32"],
     ...["--host", "127.0.0.1", "--port", String(port), "--max-model-len", "4096", "--block-size", String(BLOCK_TOKENS)],
     ...["--enable-scale-out", "--enable-prompt-tokens-details", "--enforce-eager", "--enable-tokenizer-info-endpoint"],
     ...["--kv-events-config", JSON.stringify(config), "--data-parallel-size", String(ranks)],
   ];
-  const quiet = { HF_HUB_OFFLINE: "1", DO_NOT_TRACK: "1", OMP_NUM_THREADS: "1", CUDA_VISIBLE_DEVICES: "" };
-  const env = { ...process.env, ...quiet, VLLM_CPU_KVCACHE_SPACE: "1", VLLM_CPU_OMP_THREADS_BIND: "nobind" };
-  const child = spawn(python, args, { env, stdio: "ignore", detached: true });
-  const stop = () => {
-    if (child.pid !== undefined && child.exitCode === null) process.kill(-child.pid, "SIGKILL");
-  };
-  process.once("exit", stop);
-  return { baseUrl: `http://127.0.0.1:${port}`, stop };
+  const env = { ...QUIET, VLLM_CPU_KVCACHE_SPACE: "1", VLLM_CPU_OMP_THREADS_BIND: "nobind" };
+  return RealEngine.start({ program: python, args, env, logFile: join(tmpdir(), "svc-vllm-kv-events.log") });
 }
 
 /** A node beside a real vLLM with some data-parallel ranks. */
 async function startRig(ranks: number) {
-  const { baseUrl, stop } = await startVllm(ranks);
+  const engine = await startVllm(ranks);
+  onTestFinished(() => engine.stop());
   // Whether vLLM's calls come out whole is tried elsewhere.
   const { toolCall: _calls, ...profile } = loadProfile("hermes-thinking");
-  const backend = new OpenAiCompatibleBackend({
-    ...{ nodeId: "n1", models: ["svc-qwen"], baseUrl, dialect: "vllm", profile, slots: 4, images: false },
-    ...{ startTimeoutMs: PATIENCE_MS, silenceTimeoutMs: PATIENCE_MS, countTimeoutMs: PATIENCE_MS },
-    stepTimeoutMs: 120_000,
-    work: workHere,
-    ...{ loadIntervalMs: 500, priorities: false, sharedCache: false },
-  });
-  onTestFinished(async () => {
-    await backend.close();
-    stop();
-  });
+  const times = { startTimeoutMs: PATIENCE_MS, silenceTimeoutMs: PATIENCE_MS, countTimeoutMs: PATIENCE_MS };
+  const backend = backendOf(engine, "vllm", { ...times, stepTimeoutMs: 120_000, loadIntervalMs: 500, profile });
+  onTestFinished(() => backend.close());
   await backend.start(AbortSignal.timeout(PATIENCE_MS));
   expect(backend.startNotes()).toEqual([]);
   const node = await startNode(backend);
@@ -71,11 +55,9 @@ async function startRig(ranks: number) {
   const client = new NodeClient(node.address);
   onTestFinished(() => client.close());
   const watched = client.watchPrefixes("svc-qwen");
-  const told = (messages: readonly Message[]) => watched.held.get(hashOf(messages).toString("hex"));
+  const told = (messages: readonly Message[]) => watched.held.get(digestOf(messages).toString("hex"));
   const generate = async (messages: readonly Message[], maxOutputTokens = 80) => {
-    const prefixDigests = Buffer.concat(messages.map((_, index) => hashOf(messages.slice(0, index + 1))));
-    const request = { ...generateRequest(), messages, tools: [], maxOutputTokens, prefixDigests };
-    const reading = client.generate(request);
+    const reading = client.generate(generateRequest({ messages, maxOutputTokens, prefixDigests: digestsOf(messages) }));
     expect((await reading.ended).code).toBe(0);
     const pieces = reading.events.map(({ kind }) => (kind?.$case === "blockDelta" ? kind.value.text : ""));
     const last = reading.events.at(-1)?.kind;
@@ -83,28 +65,31 @@ async function startRig(ranks: number) {
     const queueMs = timings?.queue && durationMs(timings.queue);
     return { text: pieces.join(""), cached: usage?.cachedInputTokens ?? -1, queueMs };
   };
-  return { backend, node, watched, told, generate, stop };
+  return { backend, node, watched, told, generate, engine };
 }
 
-const SYSTEM = says(Role.SYSTEM, "You are terse and kind, and you never ask back. ".repeat(12));
+const SYSTEM = textMessage(Role.SYSTEM, "You are terse and kind, and you never ask back. ".repeat(12));
 
 describe.skipIf(!existsSync(python))("a node beside a real vLLM", { timeout: 2 * PATIENCE_MS }, () => {
   test("announces what vLLM then finds in its cache", async () => {
-    const { backend, node, watched, told, generate, stop } = await startRig(1);
-    const first = [SYSTEM, says(Role.USER, "What is to be done about it, and by whom? ".repeat(8))];
+    const { backend, node, watched, told, generate, engine } = await startRig(1);
+    const first = [SYSTEM, textMessage(Role.USER, "What is to be done about it, and by whom? ".repeat(8))];
     const { text } = await generate(first);
     await vi.waitFor(() => expect(told(first)).toBeDefined(), { timeout: 20_000 });
     const { tokens, tailTokens } = told(first) ?? { tokens: 0, tailTokens: 0 };
-    const next = await generate([...first, says(Role.ASSISTANT, text), says(Role.USER, "And then?")]);
+    const next = await generate([...first, textMessage(Role.ASSISTANT, text), textMessage(Role.USER, "And then?")]);
     // The template may write the end of the answer otherwise than the model did.
     expect(next.cached).toBeGreaterThanOrEqual(tokens + tailTokens - BLOCK_TOKENS);
     expect(next.cached).toBeLessThanOrEqual(tokens + tailTokens);
     // The end of the system message is where two conversations part.
-    const { cached: head } = await generate([SYSTEM, says(Role.USER, "Something else.")]);
+    const { cached: head } = await generate([SYSTEM, textMessage(Role.USER, "Something else.")]);
     expect(head).toBeGreaterThan(BLOCK_TOKENS);
     expect(told([SYSTEM])?.tokens).toBe(head);
     // Findings agree with the announcements, and prompts that many send at once are read in their order.
-    const crowd = Array.from({ length: 4 }, (_, index) => [SYSTEM, says(Role.USER, `${index} and more. `.repeat(400))]);
+    const crowd = Array.from({ length: 4 }, (_, index) => [
+      SYSTEM,
+      textMessage(Role.USER, `${index} and more. `.repeat(400)),
+    ]);
     const answers = crowd.map((messages) => generate(messages));
     await vi.waitFor(() => expect(backend.load().queuedUncachedTokens).toBeGreaterThan(1_000), { timeout: 20_000 });
     const waits = (await Promise.all(answers)).map(({ queueMs }) => queueMs ?? 0);
@@ -113,21 +98,24 @@ describe.skipIf(!existsSync(python))("a node beside a real vLLM", { timeout: 2 *
     expect(await node.gauge("svc_engine_prefix_contradictions_total")).toBe(0);
     expect(backend.prefixes?.isAnnounced).toBe(true);
     // Its end is the end of all that it held.
-    stop();
+    await engine.stop();
     await vi.waitFor(() => expect(watched.held.size).toBe(0), { timeout: 20_000 });
   });
 
   test("picks the rank that holds a conversation, of two", async () => {
     const { told, generate } = await startRig(2);
     const talks = ["First", "Second", "Third", "Fourth"].map((name) => [
-      says(Role.SYSTEM, `${name} among equals, and terse. `.repeat(16)),
-      says(Role.USER, "What is to be done about it, and by whom? ".repeat(8)),
+      textMessage(Role.SYSTEM, `${name} among equals, and terse. `.repeat(16)),
+      textMessage(Role.USER, "What is to be done about it, and by whom? ".repeat(8)),
     ]);
     await Promise.all(talks.map((talk) => generate(talk, 8)));
     for (const talk of [...talks, ...talks.toReversed()]) {
       await vi.waitFor(() => expect(told(talk)).toBeDefined(), { timeout: 20_000 });
       const { tokens } = told(talk) ?? { tokens: 0 };
-      const { cached } = await generate([...talk, says(Role.ASSISTANT, "That."), says(Role.USER, "And then?")], 8);
+      const { cached } = await generate(
+        [...talk, textMessage(Role.ASSISTANT, "That."), textMessage(Role.USER, "And then?")],
+        8,
+      );
       expect(cached).toBeGreaterThanOrEqual(tokens);
     }
   });

@@ -1,11 +1,11 @@
 import { expect } from "vitest";
-import { OpenAiCompatibleBackend } from "../../engine/backends/openai-compatible/openai-compatible-backend.ts";
+import type { OpenAiCompatibleBackend } from "../../engine/backends/openai-compatible/openai-compatible-backend.ts";
 import { loadProfile } from "../../engine/profiles/profile.ts";
 import { CountTokensRequest, type GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import { backendOf } from "../support/dialects/dialect-rig.ts";
 import { MARKS } from "../support/dialects/injections.ts";
 import { NodeClient, type Reading } from "../support/engine/node-client.ts";
 import { type RunningNode, startNode } from "../support/engine/start-node.ts";
-import { workHere } from "../support/engine/work-here.ts";
 import { answerOf } from "../support/events/answer-of.ts";
 import { RealEngine } from "../support/processes/real-engine.ts";
 import { generateRequest } from "../support/requests/generate-request.ts";
@@ -45,25 +45,13 @@ export class Rig {
 
   /** Makes a backend beside the engine, and starts it: it probes the engine. */
   async backend(slots: number, model = MODEL): Promise<OpenAiCompatibleBackend> {
-    const backend = new OpenAiCompatibleBackend({
-      nodeId: "n1",
-      models: [model],
-      baseUrl: this.engine.baseUrl,
-      dialect: this.lane.dialect,
-      profile: loadProfile("hermes-thinking"),
-      weights: WEIGHTS,
+    const { dialect } = this.lane;
+    const times = { startTimeoutMs: PATIENCE_MS, silenceTimeoutMs: PATIENCE_MS, countTimeoutMs: PATIENCE_MS };
+    const backend = backendOf(this.engine, dialect, {
+      ...{ ...times, stepTimeoutMs: PATIENCE_MS, loadIntervalMs: 200, slots, sharedCache: true },
+      ...{ models: [model], profile: loadProfile("hermes-thinking"), weights: WEIGHTS },
       // llama-server does not report them.
-      spellings: this.lane.dialect === "llama-server" ? MARKS : undefined,
-      slots,
-      startTimeoutMs: PATIENCE_MS,
-      silenceTimeoutMs: PATIENCE_MS,
-      stepTimeoutMs: PATIENCE_MS,
-      countTimeoutMs: PATIENCE_MS,
-      loadIntervalMs: 200,
-      images: false,
-      priorities: false,
-      sharedCache: true,
-      work: workHere,
+      spellings: dialect === "llama-server" ? MARKS : undefined,
     });
     await backend.start(new AbortController().signal);
     return backend;

@@ -1,4 +1,3 @@
-import { createHash } from "node:crypto";
 import type { Token } from "node-llama-cpp";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import type { LlamaBackend } from "../../engine/backends/llama/llama-backend.ts";
@@ -8,10 +7,11 @@ import { Steps } from "../../engine/backends/llama/slots/steps.ts";
 import { HeldPrefixes } from "../../engine/prefixes/held-prefixes.ts";
 import type { SlotLine } from "../../engine/prefixes/slot-prefixes.ts";
 import type { GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
-import type { Message, Tool } from "../../proto/gen/svc/inference/v1/messages.ts";
+import type { Message } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { assistant, system, text, user } from "../support/engine/canonical.ts";
 import {
   ask,
+  digested,
   missing,
   never,
   OPTIONS,
@@ -20,6 +20,7 @@ import {
   request,
   startBackend,
 } from "../support/engine/demo-engine.ts";
+import { digestOf } from "../support/requests/prefix-digests.ts";
 import { VirtualClock } from "../support/virtual-clock.ts";
 
 /** Forty tokens determined by `start`, followed by others. */
@@ -126,18 +127,6 @@ describe.skipIf(missing !== "")("slots", () => {
     });
   });
 
-  test("a cache taken for its prefix does not change the observed retention", async () => {
-    fresh();
-    await use(prompt(5, 6, 7, 8));
-    const rest = Array.from({ length: 60 }, (_, index) => index + 2);
-    const taken = await use(prompt(1, ...rest));
-    await clock.advance(998);
-    const other = await use(prompt(1, 99, 98));
-    expect([other.slot, other.cached]).toEqual([taken.slot, 40]);
-    expect(slots.retentionMs).toBeUndefined();
-    expect((await use(prompt(5, 6, 7, 8))).cached).toBe(42);
-  });
-
   test("without a good prefix the least recently used cache is evicted, and its idle time recorded", async () => {
     fresh();
     const first = await use(prompt(1, 2, 3, 4));
@@ -199,9 +188,11 @@ describe.skipIf(missing !== "")("slots", () => {
     });
   });
 
-  test("a cache is cleared when its lifetime ends, and not before", async () => {
+  test("a cache is cleared when its lifetime ends, which each use restarts, and not before", async () => {
     fresh();
     const { slot } = await use(prompt(1, 2, 3, 4), "a", 1000);
+    await clock.advance(500);
+    expect((await use(prompt(1, 2, 3, 4), "a", 1000)).slot).toBe(slot);
     await clock.advance(999);
     expect([slot.empty, slot.sequence.nextTokenIndex]).toEqual([false, 43]);
     freed = 0;
@@ -209,34 +200,7 @@ describe.skipIf(missing !== "")("slots", () => {
     await expect.poll(() => freed).toBe(1);
     expect([slot.empty, slot.busy, slot.sequence.nextTokenIndex]).toEqual([true, false, 0]);
   });
-
-  test("a cache used again is not cleared at its first deadline", async () => {
-    fresh();
-    const { slot } = await use(prompt(1, 2, 3, 4), "a", 1000);
-    await clock.advance(500);
-    expect((await use(prompt(1, 2, 3, 4), "a", 1000)).slot).toBe(slot);
-    await clock.advance(600);
-    expect(slot.empty).toBe(false);
-  });
 });
-
-/** Returns the digest of the first `count` messages, as a gateway sends it. */
-export function digestOf(messages: readonly Message[], count: number): Buffer {
-  return createHash("sha256")
-    .update(JSON.stringify(messages.slice(0, count)))
-    .digest()
-    .subarray(0, 16);
-}
-
-/** Creates a request with the digests of a gateway; the head is the one system message. */
-export function digested(
-  messages: readonly Message[],
-  tools: readonly Tool[] = [],
-  more: Partial<GenerateRequest> = {},
-): GenerateRequest {
-  const prefixDigests = Buffer.concat(messages.map((_, index) => digestOf(messages, index + 1)));
-  return request(messages, { tools, prefixDigests, maxOutputTokens: 12, ...more });
-}
 
 const RULES = system("You answer in short and plain sentences. ".repeat(20));
 const QUESTIONS = ["Who are you?", "What can you do?", "Where is that?", "Why?", "How so?"];

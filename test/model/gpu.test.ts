@@ -1,6 +1,5 @@
-import { describe, expect, test } from "vitest";
-import { Role } from "../../proto/gen/svc/inference/v1/messages.ts";
-import { text, tool, user } from "../support/engine/canonical.ts";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { tool } from "../support/engine/canonical.ts";
 import { ask, GPU, missing, request, startBackend } from "../support/engine/demo-engine.ts";
 
 /*
@@ -18,53 +17,33 @@ const REQUESTS = [
   request(`Repeat: ${"one two three four five six seven ".repeat(40)}`, { maxOutputTokens: 96 }),
 ];
 
+async function started(options: Parameters<typeof startBackend>[0] = {}) {
+  const backend = await startBackend(options);
+  onTestFinished(() => backend.close());
+  return backend;
+}
+
 describe.skipIf(absent !== "")("a node with a GPU", () => {
   test("loads all layers of a model that fits, and reports the memory in use", async () => {
-    const backend = await startBackend();
-    try {
-      expect(backend.describe().engineVersion).toMatch(new RegExp(`; ${GPU} with 7 layers, threads 1, `));
-      expect(await backend.gpuMemoryBytes()).toBeGreaterThan(5_000_000);
-    } finally {
-      await backend.close();
-    }
+    const backend = await started();
+    expect(backend.describe().engineVersion).toMatch(new RegExp(`; ${GPU} with 7 layers, threads 1, `));
+    expect(await backend.gpuMemoryBytes()).toBeGreaterThan(5_000_000);
   });
 
   test("leaves the excluded layers to the CPU", async () => {
-    const backend = await startBackend({ gpuLayers: 2 });
-    try {
-      expect(backend.describe().engineVersion).toContain(`; ${GPU} with 2 layers, `);
-      expect((await ask(backend, request("Hello!", { maxOutputTokens: 8 }))).text).not.toBe("");
-    } finally {
-      await backend.close();
-    }
+    const backend = await started({ gpuLayers: 2 });
+    expect(backend.describe().engineVersion).toContain(`; ${GPU} with 2 layers, `);
+    expect((await ask(backend, request("Hello!", { maxOutputTokens: 8 }))).text).not.toBe("");
   });
 
   test("gives the same answers as the CPU, sequentially and concurrently", async () => {
-    const processor = await startBackend({ gpu: false });
-    const accelerator = await startBackend();
-    try {
-      const wanted = await Promise.all(REQUESTS.map((one) => ask(processor, one)));
-      const alone = [];
-      for (const one of REQUESTS) alone.push(await ask(accelerator, one));
-      const together = await Promise.all(REQUESTS.map((one) => ask(accelerator, one)));
-      const told = (replies: typeof wanted) =>
-        replies.map(({ text, calls, finished }) => [text, calls, finished.reason]);
-      expect(told(alone)).toEqual(told(wanted));
-      expect(told(together)).toEqual(told(wanted));
-    } finally {
-      await Promise.all([processor.close(), accelerator.close()]);
-    }
-  });
-
-  test("finds the beginning of a conversation in the cache", async () => {
-    const backend = await startBackend();
-    try {
-      const first = await ask(backend, request("Hello!", { maxOutputTokens: 16 }));
-      const answer = { role: Role.ASSISTANT, parts: [text(first.text)] };
-      const next = await ask(backend, request([user("Hello!"), answer, user("And then?")], { maxOutputTokens: 16 }));
-      expect(next.cached).toBeGreaterThanOrEqual((first.finished.usage?.inputTokens ?? Number.NaN) - 1);
-    } finally {
-      await backend.close();
-    }
+    const [processor, accelerator] = [await started({ gpu: false }), await started()];
+    const wanted = await Promise.all(REQUESTS.map((one) => ask(processor, one)));
+    const alone = [];
+    for (const one of REQUESTS) alone.push(await ask(accelerator, one));
+    const together = await Promise.all(REQUESTS.map((one) => ask(accelerator, one)));
+    const told = (replies: typeof wanted) => replies.map(({ text, calls, finished }) => [text, calls, finished.reason]);
+    expect(told(alone)).toEqual(told(wanted));
+    expect(told(together)).toEqual(told(wanted));
   });
 });

@@ -50,17 +50,10 @@ describe.skipIf(missing !== "")("hostile schemas", () => {
   };
 
   test.each(BOMBS)(
-    "do not harm the node as an answer: %s",
+    "do not harm the node as an answer or a strict tool: %s",
     async (_name, schema) => {
       await outlive(request("Hello!", constrained(schema, true)));
       await outlive(request("Hello!", constrained(schema, false)));
-    },
-    60_000,
-  );
-
-  test.each(BOMBS)(
-    "do not harm the node as a strict tool: %s",
-    async (_name, schema) => {
       const strict = { ...tool("get", "Get"), parametersJsonSchema: schema, strict: true };
       const { sampling, maxOutputTokens } = constrained(schema, true);
       const toolChoice = { mode: 3, name: "", disableParallelCalls: true, allowedNames: [] } as const;

@@ -1,4 +1,3 @@
-import { setImmediate as turn } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { LlamaBackend } from "../../engine/backends/llama/llama-backend.ts";
 import {
@@ -10,7 +9,8 @@ import {
 } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { ToolChoiceMode } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { missing, never, OPTIONS } from "../support/engine/demo-engine.ts";
-import { NodeClient, type Reading } from "../support/engine/node-client.ts";
+import { NodeClient } from "../support/engine/node-client.ts";
+import { randomCalls } from "../support/engine/random-calls.ts";
 import { type RunningNode, startNode } from "../support/engine/start-node.ts";
 import { workHere } from "../support/engine/work-here.ts";
 import { generateRequest, toolOf } from "../support/requests/generate-request.ts";
@@ -24,13 +24,7 @@ import { sizeOf } from "../support/size.ts";
 const SLOTS = 4;
 const REQUESTS = sizeOf({ quick: 100, promised: 200 });
 const RANDOM_SCHEMAS = sizeOf({ quick: 12, promised: 24 });
-/** Reported so that a failed run can be repeated. */
-const SEED = 20_261_121;
-
-/** The gRPC statuses OK, CANCELLED and DEADLINE_EXCEEDED. */
-const [OK, CANCELLED, DEADLINE] = [0, 1, 4];
-const CODES = { reads: [OK], slow: [OK], cancels: [OK, CANCELLED], deadline: [OK, DEADLINE] } as const;
-type Habit = keyof typeof CODES;
+const OK = 0;
 
 const WEATHER = toolOf("get_weather", {
   type: "object",
@@ -82,58 +76,31 @@ describe.skipIf(missing !== "")("the node", () => {
     expect.poll(() => backend.load(), { timeout: 10_000 }).toMatchObject({ busySlots: 0, waiting: 0, kvTokensUsed: 0 });
 
   test(`${REQUESTS} concurrent random requests have legal streams and free every slot`, async () => {
-    const random = new SeededRandom(SEED);
-    const outcomes = new Map<string, number>();
-
-    const one = async (number: number): Promise<void> => {
-      const habit = random.pick<Habit>(["reads", "reads", "cancels", "deadline", "slow"]);
-      const mode = random.pick([ToolChoiceMode.AUTO, ToolChoiceMode.REQUIRED, ToolChoiceMode.NONE]);
-      const form = random.pick<Partial<GenerateRequest>>([
-        {},
-        {},
-        { tools: [WEATHER], toolChoice: { mode, name: "", disableParallelCalls: true, allowedNames: [] } },
-        { tools: [{ ...WEATHER, strict: true }] },
-        { outputConstraint: jsonSchema(ANSWER) },
-        { outputConstraint: { kind: { $case: "jsonObject", value: {} } } },
-        { reasoning: { mode: ReasoningMode.ENABLED, effort: 0, budgetTokens: 1 + random.below(20) } },
-      ]);
-      const question = random.pick(["Count from 1 to 40.", "What is the weather in Oslo?", "Who are you exactly?"]);
-      const request = generateRequest(
-        {
-          ...form,
-          requestId: `r${number}`,
-          tenant: `t${random.below(3)}`,
-          priority: random.below(3) - 1,
-          // Top log probabilities make the messages of slow readers large.
-          sampling: sampling({
-            temperature: random.below(2),
-            seed: number,
-            stop: random.below(4) === 0 ? [" 7"] : [],
-            ...(habit === "slow" ? { topLogprobs: 50 } : {}),
-          }),
-          maxOutputTokens: 1 + random.below(60),
-        },
-        `${"one two three ".repeat(random.below(8) ** 2)}${question}`,
-      );
-      const leaveAfter = random.below(12);
-      const inTime = random.below(400);
-      const reading = client.generate(request, habit === "deadline" ? { deadline: Date.now() + inTime } : {});
-      if (habit === "cancels") cancelAfter(reading, leaveAfter);
-      if (habit === "slow") readSlowly(reading);
-      const { code } = await reading.ended;
-      expect(reading.legal(), `request ${number} of seed ${SEED}`).toBe(true);
-      expect(CODES[habit], `request ${number} of seed ${SEED}`).toContain(code);
-      if (code === OK) expect(reading.finished()).toBe(true);
-      const key = `${habit} ${code}`;
-      outcomes.set(key, (outcomes.get(key) ?? 0) + 1);
-    };
-    await Promise.all(Array.from({ length: REQUESTS }, (_, number) => one(number)));
-
-    // Every kind of caller must have occurred for the test to be meaningful.
-    const some = expect.any(Number);
-    expect(Object.fromEntries(outcomes)).toMatchObject({
-      ...{ [`reads ${OK}`]: some, [`slow ${OK}`]: some },
-      ...{ [`cancels ${CANCELLED}`]: some, [`deadline ${DEADLINE}`]: some },
+    await randomCalls(client, {
+      ...{ requests: REQUESTS, atOnce: REQUESTS, deadlineMs: 400 },
+      request(random, number, isSlow) {
+        const mode = random.pick([ToolChoiceMode.AUTO, ToolChoiceMode.REQUIRED, ToolChoiceMode.NONE]);
+        const form = random.pick<Partial<GenerateRequest>>([
+          {},
+          {},
+          { tools: [WEATHER], toolChoice: { mode, name: "", disableParallelCalls: true, allowedNames: [] } },
+          { tools: [{ ...WEATHER, strict: true }] },
+          { outputConstraint: jsonSchema(ANSWER) },
+          { outputConstraint: { kind: { $case: "jsonObject", value: {} } } },
+          { reasoning: { mode: ReasoningMode.ENABLED, effort: 0, budgetTokens: 1 + random.below(20) } },
+        ]);
+        const question = random.pick(["Count from 1 to 40.", "What is the weather in Oslo?", "Who are you exactly?"]);
+        const stop = random.below(4) === 0 ? [" 7"] : [];
+        // Top log probabilities make the messages of slow readers large.
+        const drawn = { temperature: random.below(2), seed: number, stop, ...(isSlow && { topLogprobs: 50 }) };
+        return generateRequest(
+          {
+            ...{ ...form, requestId: `r${number}`, tenant: `t${random.below(3)}`, priority: random.below(3) - 1 },
+            ...{ sampling: sampling(drawn), maxOutputTokens: 1 + random.below(60) },
+          },
+          `${"one two three ".repeat(random.below(8) ** 2)}${question}`,
+        );
+      },
     });
     await idle();
     const again = Array.from({ length: SLOTS }, () => client.generate(generateRequest({}, "Count from 1 to 40.")));
@@ -167,19 +134,3 @@ describe.skipIf(missing !== "")("the node", () => {
     process.stdout.write(`${whole.length} whole answers of ${RANDOM_SCHEMAS} satisfy their random schemas\n`);
   }, 60_000);
 });
-
-function cancelAfter(reading: Reading, events: number): void {
-  if (events === 0) reading.call.cancel();
-  reading.call.on("data", () => {
-    if (reading.events.length >= events) reading.call.cancel();
-  });
-}
-
-/** Runs many turns of the event loop between two messages. */
-function readSlowly({ call }: Reading): void {
-  call.on("data", async () => {
-    call.pause();
-    for (let i = 0; i < 50; i += 1) await turn();
-    call.resume();
-  });
-}

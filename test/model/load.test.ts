@@ -68,9 +68,7 @@ describe.skipIf(missing !== "")("the load", () => {
     const backend = await startBackend({ slots: 1, contextTokens: 512 });
     expect(backend.load().steps?.inFlight).toBe(0);
     const slow = backend.generate(request("Count from 1 to 12."), never());
-    const { value } = await slow.next();
-    expect(value?.events[0]?.kind?.$case).toBe("started");
-    expect(backend.load()).toMatchObject({ busySlots: 1 });
+    await slow.next();
     const restsAt = async () => {
       await expect.poll(() => backend.load().steps?.inFlight).toBe(0);
       return backend.load().steps?.made;
@@ -81,10 +79,6 @@ describe.skipIf(missing !== "")("the load", () => {
     // The library has been called for the next token, and answers later.
     expect(backend.load().steps?.inFlight).toBe(1);
     expect(await restsAt()).toBe(before + 1);
-    for (let more = 2; more < 4; more += 1) {
-      await slow.next();
-      expect(await restsAt()).toBe(before + more);
-    }
     const waiting = backend.generate(request("one two three"), never());
     await waiting.next();
     const { kvTokensUsed = 0, ...load } = backend.load();
@@ -121,10 +115,10 @@ describe.skipIf(missing !== "")("a cancelled request frees its slot", () => {
 
   const idle = () => expect(backend.load()).toMatchObject({ slots: 1, busySlots: 0, waiting: 0 });
 
-  test.each(["blockDelta", "progress"])("by abort while it waits for the event after %s", async (last) => {
+  test("by abort while its prompt is prefilled", async () => {
     const leave = new AbortController();
-    const stream = backend.generate(request(last === "progress" ? LONG : COUNT), leave.signal);
-    await until(stream, last);
+    const stream = backend.generate(request(LONG), leave.signal);
+    await until(stream, "progress");
     const next = stream.next();
     leave.abort();
     await expect(next).rejects.toEqual(cancelled);
@@ -236,7 +230,10 @@ describe.skipIf(missing !== "")("under random load", () => {
       expect(left).toBeGreaterThan(5);
       // Some of them used the cache.
       expect(cached).toBeGreaterThan(0);
-      expect(backend.load()).toMatchObject({ slots: SLOTS, busySlots: 0, waiting: 0 });
+      const { passes, ...load } = backend.load();
+      expect(load).toMatchObject({ slots: SLOTS, busySlots: 0, waiting: 0 });
+      // Scattered sequences would take a pass each.
+      expect((passes?.forGaps ?? 1) / (passes?.made ?? 1)).toBeLessThan(0.02);
     },
     TIME_LIMIT_MS,
   );

@@ -1,4 +1,3 @@
-import { createHash } from "node:crypto";
 import { status } from "@grpc/grpc-js";
 import { expect, test, vi } from "vitest";
 import type { DialectName } from "../../engine/backends/openai-compatible/engines/engine-dialect.ts";
@@ -17,6 +16,8 @@ import {
 } from "../support/dialects/kv-engine.ts";
 import { toText, toTokens } from "../support/dialects/stand-in-text.ts";
 import type { WatchedPrefixes } from "../support/engine/node-client.ts";
+import { textMessage } from "../support/requests/generate-request.ts";
+import { digestOf, digestsOf } from "../support/requests/prefix-digests.ts";
 
 /*
  * In a separate process: the package zeromq ends a process when a thread with sockets is terminated, as in the lanes
@@ -26,22 +27,14 @@ import type { WatchedPrefixes } from "../support/engine/node-client.ts";
 const BLOCK = 16;
 const KV_PAGE = 'vllm:cache_config_info{block_size="16",num_gpu_blocks="1000"} 1\n';
 
-const says = (role: Role, text: string): Message => ({ role, parts: [{ kind: { $case: "text", value: { text } } }] });
-const SYSTEM = says(Role.SYSTEM, "You are terse. ".repeat(20));
-const QUESTION = says(Role.USER, "What is to be done about it? ".repeat(10));
+const SYSTEM = textMessage(Role.SYSTEM, "You are terse. ".repeat(20));
+const QUESTION = textMessage(Role.USER, "What is to be done about it? ".repeat(10));
 
-const LONG = says(Role.USER, "What is to be done about it? ".repeat(60));
-
-const hashOf = (messages: readonly Message[]) =>
-  createHash("sha256").update(JSON.stringify(messages)).digest().subarray(0, 16);
-
-/** Digests of all messages up to each position, as a gateway's. */
-const digestsOf = (messages: readonly Message[]) =>
-  Buffer.concat(messages.map((_, index) => hashOf(messages.slice(0, index + 1))));
+const LONG = textMessage(Role.USER, "What is to be done about it? ".repeat(60));
 
 /** Returns the watcher's token count for the position after some messages. */
 const known = (watched: WatchedPrefixes, messages: readonly Message[]) =>
-  watched.held.get(hashOf(messages).toString("hex"));
+  watched.held.get(digestOf(messages).toString("hex"));
 
 /** Returns all reported tokens from the beginning to the position after some messages, and behind it. */
 const told = (watched: WatchedPrefixes, messages: readonly Message[]) => {
@@ -98,12 +91,12 @@ test.each(FORMS)("beside %s prefix reports match the tokens that the engine reus
   const head = Math.floor(toTokens(turn).length / BLOCK) * BLOCK;
   expect(known(watched, [SYSTEM])).toEqual({ tokens: 0, tailTokens: 0 });
 
-  const second = [...first, says(Role.ASSISTANT, text), says(Role.USER, "And then?")];
+  const second = [...first, textMessage(Role.ASSISTANT, text), textMessage(Role.USER, "And then?")];
   const before = told(watched, first);
   await asked(rig, requestOf(second));
   expect(cache.cached()).toBe(before);
 
-  const other = [SYSTEM, says(Role.USER, "Something else.")];
+  const other = [SYSTEM, textMessage(Role.USER, "Something else.")];
   await asked(rig, requestOf(other));
   expect(cache.cached()).toBe(head);
   // The head's position is where its two conversations part.
@@ -129,7 +122,7 @@ test.each(FORMS)("beside %s with two ranks conversations go on in the rank that 
   const watched = rig.client.watchPrefixes("svc-qwen");
   const lastOf = (text: string) => seen.findLast(({ prompt }) => prompt.includes(text));
   const texts = ["First.", "Second.", "Third."];
-  const talks = texts.map((text) => [says(Role.SYSTEM, text.repeat(40)), QUESTION]);
+  const talks = texts.map((text) => [textMessage(Role.SYSTEM, text.repeat(40)), QUESTION]);
   await Promise.all(talks.map((talk) => asked(rig, requestOf(talk))));
   const ranks = texts.map((text) => lastOf(text)?.rank);
   expect(new Set(ranks)).toEqual(new Set([0, 1]));
@@ -137,7 +130,10 @@ test.each(FORMS)("beside %s with two ranks conversations go on in the rank that 
     const text = texts[index] ?? "";
     const expected = storedOf(lastOf(text)?.tokens, "forty-two");
     await vi.waitFor(() => expect(told(watched, talk)).toBe(expected));
-    await asked(rig, requestOf([...talk, says(Role.ASSISTANT, "forty-two"), says(Role.USER, "And then?")]));
+    await asked(
+      rig,
+      requestOf([...talk, textMessage(Role.ASSISTANT, "forty-two"), textMessage(Role.USER, "And then?")]),
+    );
     const rank = lastOf(text)?.rank;
     expect(rank).toBe(ranks[index]);
     expect(cache.ranks[rank ?? -1]?.cached()).toBe(expected);
@@ -161,7 +157,7 @@ test.each(FORMS)("beside %s evicted blocks are reported as dropped, the end befo
   const messages = [SYSTEM, QUESTION];
   await asked(rig, requestOf(messages));
   await vi.waitFor(() => expect(known(rig.watched, messages)).toBeDefined());
-  await asked(rig, requestOf([says(Role.SYSTEM, "Another one. ".repeat(180))]));
+  await asked(rig, requestOf([textMessage(Role.SYSTEM, "Another one. ".repeat(180))]));
   await vi.waitFor(() => expect(known(rig.watched, messages)).toBeUndefined());
   await asked(rig, requestOf(messages));
   expect(rig.cache.cached()).toBe(0);
@@ -202,7 +198,7 @@ test("lost batches are requested again", async () => {
   const messages = [SYSTEM, QUESTION];
   rig.cache.lose(1);
   await asked(rig, requestOf(messages));
-  await asked(rig, requestOf([SYSTEM, says(Role.USER, "Something else, and at some length.")]));
+  await asked(rig, requestOf([SYSTEM, textMessage(Role.USER, "Something else, and at some length.")]));
   await vi.waitFor(() => expect(known(rig.watched, messages)).toBeDefined());
 });
 
@@ -214,8 +210,8 @@ test.each([true, false])(
     await asked(rig, requestOf(messages));
     await vi.waitFor(() => expect(known(rig.watched, messages)).toBeDefined());
     rig.cache.lose(1, true);
-    await asked(rig, requestOf([says(Role.SYSTEM, "Nobody hears of this one. ".repeat(9))]));
-    const heard = [SYSTEM, says(Role.USER, "Something else, of 37 words and more. ".repeat(5))];
+    await asked(rig, requestOf([textMessage(Role.SYSTEM, "Nobody hears of this one. ".repeat(9))]));
+    const heard = [SYSTEM, textMessage(Role.USER, "Something else, of 37 words and more. ".repeat(5))];
     await asked(rig, requestOf(heard));
     await vi.waitFor(() => expect(known(rig.watched, heard)).toBeDefined());
     expect(known(rig.watched, messages)).toBeUndefined();
@@ -227,7 +223,7 @@ test("a publisher that goes silent is noticed: the node announces nothing until 
   let turns = [SYSTEM, QUESTION];
   const goOn = async () => {
     const text = await asked(rig, requestOf(turns));
-    turns = [...turns, says(Role.ASSISTANT, text), says(Role.USER, "And then? ".repeat(20))];
+    turns = [...turns, textMessage(Role.ASSISTANT, text), textMessage(Role.USER, "And then? ".repeat(20))];
   };
   await goOn();
   await vi.waitFor(() => expect(rig.watched.held.size).toBeGreaterThan(0));

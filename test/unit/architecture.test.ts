@@ -29,6 +29,7 @@ const ROOMS: readonly string[] = [
     "engine/gbnf/",
     "engine/work-budget.ts",
     "engine/backends/caller-left.ts",
+    "engine/backends/prefill-speed.ts",
     "engine/errors.ts",
   ],
   "deploy/runtime/",

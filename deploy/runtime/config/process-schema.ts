@@ -1,6 +1,6 @@
 import * as z from "zod";
 
-const file = (text: string) => z.string().min(1).describe(text);
+export const file = (text: string) => z.string().min(1).describe(text);
 
 /** Makes the settings of a listener: its address, 127.0.0.1 by default, and its port, `port` by default. */
 export function listenFields(port: number) {

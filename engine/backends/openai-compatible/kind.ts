@@ -7,10 +7,7 @@ import { spellingsInFile } from "./marks/model-marks.ts";
 import { OpenAiCompatibleBackend } from "./openai-compatible-backend.ts";
 import { ENGINE_TIMES, openAiCompatibleSchema } from "./options.ts";
 
-/**
- * The backend kind that uses an engine beside the node, vLLM, SGLang or llama-server: `kind: openai-compatible` in the
- * configuration.
- */
+/** An engine beside the node, vLLM, SGLang or llama-server: `kind: openai-compatible` in the configuration. */
 export const openAiCompatible: BackendKind<typeof openAiCompatibleSchema> = {
   schema: openAiCompatibleSchema,
   create({ apiKeyFile, profile, tokenizerFile, ...options }, node, work) {
@@ -40,9 +37,7 @@ function readSpellings(file: string): readonly string[] {
   return spellings;
 }
 
-/**
- * Reads the API key from a file. Throws `ConfigError` for a file without a key, or that other users can read or write.
- */
+/** Throws `ConfigError` for a file without a key, or that other users can read or write. */
 function readKey(file: string): string {
   let bytes: Buffer | undefined;
   try {

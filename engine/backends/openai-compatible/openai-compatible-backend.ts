@@ -22,6 +22,7 @@ import { throwIfLeft } from "../caller-left.ts";
 import { GrammarCache } from "../grammar-cache.ts";
 import { LoopTurns } from "../loop-turns.ts";
 import { modelRevision, VOCABULARY_TEXT } from "../model-revision.ts";
+import type { PrefillSpeed } from "../prefill-speed.ts";
 import { DIALECTS } from "./engines/dialects.ts";
 import type { Ask, EngineDialect } from "./engines/engine-dialect.ts";
 import { generate } from "./generation/generation.ts";
@@ -46,8 +47,6 @@ const HEALTH_TIMEOUT_MS = 5_000;
 const CLOSE_SESSION_TIMEOUT_MS = 5_000;
 const PAGE_TIMEOUT_MS = 10_000;
 
-const REPORTED_LOADS = ["kvUse", "kvTokensUsed", "kvTokensTotal"] as const;
-
 const MAX_TAILS = 256;
 
 type Running = { readonly parts: GenerationParts; readonly found: ProbeResult };
@@ -60,6 +59,7 @@ export class OpenAiCompatibleBackend implements Backend {
   readonly #clock: Clock;
   readonly #watch: EngineWatch;
   readonly #ledger: PromptLedger;
+  readonly prefillSpeed: PrefillSpeed;
   readonly #sessions: CacheSessions;
   readonly #cache: EngineCache | undefined;
   readonly #closing = sharedAbort();
@@ -74,12 +74,13 @@ export class OpenAiCompatibleBackend implements Backend {
     this.#clock = clock;
     this.#watch = new EngineWatch(this.#http, this.#dialect, options, clock);
     this.#ledger = new PromptLedger(() => clock.nowMs());
+    this.prefillSpeed = this.#ledger.speed;
     this.#sessions = new CacheSessions(clock, (id) => this.#closeSession(id));
     const kvTokens = () => ({
       used: this.#watch.load?.kvTokensUsed ?? 0,
       total: this.#watch.load?.kvTokensTotal ?? 0,
     });
-    this.#cache = this.#dialect.kvPublishers && new EngineCache({ clock, kvTokens });
+    this.#cache = this.#dialect.kvPublishers && new EngineCache(clock, kvTokens);
   }
 
   /** The engine's cached prefixes, announced once its KV events were found and tested. */
@@ -159,18 +160,17 @@ export class OpenAiCompatibleBackend implements Backend {
   /** A slot is busy once the engine has started its generation, as far as the engine reports it. */
   load(): BackendLoad {
     const { steps, load } = this.#watch;
-    const retention = this.#cache?.retentionSeconds;
     const waiting = Math.min(load?.waiting ?? 0, this.#busy);
-    const told: { -readonly [Field in (typeof REPORTED_LOADS)[number]]?: number } = {};
-    for (const field of REPORTED_LOADS) if (load?.[field] !== undefined) told[field] = load[field];
     return {
       slots: this.#options.slots,
       busySlots: this.#busy - waiting,
       waiting,
       queuedUncachedTokens: this.#ledger.unreadTokens,
-      ...told,
-      ...(retention !== undefined && { observedRetentionSeconds: retention }),
-      ...(steps && { steps }),
+      kvUse: load?.kvUse,
+      kvTokensUsed: load?.kvTokensUsed,
+      kvTokensTotal: load?.kvTokensTotal,
+      observedRetentionSeconds: this.#cache?.retentionSeconds,
+      steps,
     };
   }
 
@@ -190,7 +190,6 @@ export class OpenAiCompatibleBackend implements Backend {
     }
   }
 
-  /** Counts by the engine's own template and tokenizer. Rejects with `EngineError`. */
   async countTokens(request: CountTokensRequest, signal: AbortSignal): Promise<number> {
     const { settings, countTimeoutMs, turns } = this.#ready().parts;
     const turn = () => turns.nextUnlessLeft(request.tenant, signal);
@@ -212,7 +211,7 @@ export class OpenAiCompatibleBackend implements Backend {
     const { kvPublishers } = this.#dialect;
     if (!kvPublishers) return undefined;
     const publishers = await kvPublishers(async (path) => {
-      const { status, text } = await this.#http.fetch({ method: "GET", path, timeoutMs: PAGE_TIMEOUT_MS }, signal);
+      const { status, text } = await this.#http.fetch({ path, timeoutMs: PAGE_TIMEOUT_MS }, signal);
       return (status === 200 && parseFields(text)) || {};
     });
     const { hostname } = new URL(this.#options.baseUrl);
@@ -247,7 +246,7 @@ export class OpenAiCompatibleBackend implements Backend {
     const { closeSession: path } = this.#dialect.paths;
     if (path === undefined) return;
     const body = JSON.stringify({ session_id: id });
-    const call = { method: "POST", path, body, timeoutMs: CLOSE_SESSION_TIMEOUT_MS } as const;
+    const call = { path, body, timeoutMs: CLOSE_SESSION_TIMEOUT_MS };
     // Best effort: nothing depends on the result.
     void this.#http.fetch(call, this.#closing.signal).catch(() => {});
   }
@@ -276,7 +275,7 @@ export class OpenAiCompatibleBackend implements Backend {
   async #waitForEngine(signal: AbortSignal): Promise<void> {
     const { startTimeoutMs } = this.#options;
     const until = this.#clock.nowMs() + startTimeoutMs;
-    const call = { method: "GET", path: this.#dialect.paths.health, timeoutMs: HEALTH_TIMEOUT_MS } as const;
+    const call = { path: this.#dialect.paths.health, timeoutMs: HEALTH_TIMEOUT_MS };
     for (;;) {
       const isUp = await this.#http.fetch(call, signal).then(
         ({ status }) => status === 200,

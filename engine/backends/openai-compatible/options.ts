@@ -1,10 +1,10 @@
 import * as z from "zod";
+import { file } from "../../../deploy/runtime/config/process-schema.ts";
 import type { ServedNode } from "../../backend.ts";
 import type { CallerWork } from "../../caller-work/caller-work.ts";
 import type { ModelProfile } from "../../profiles/profile.ts";
 import { weightsSetting } from "../model-revision.ts";
 
-/** The configuration of a node beside another engine. */
 export const openAiCompatibleSchema = z.strictObject({
   kind: z
     .literal("openai-compatible")
@@ -25,26 +25,18 @@ export const openAiCompatibleSchema = z.strictObject({
     .min(1)
     .describe("The profile of the model's family: a name of engine/profiles, or the path of a file like those."),
   weights: weightsSetting,
-  tokenizerFile: z
-    .string()
-    .min(1)
-    .optional()
-    .describe(
-      "The path of the model's tokenizer.json, whose control tokens callers cannot write; without it, those that the engine tells, as vLLM does with --enable-tokenizer-info-endpoint.",
-    ),
+  tokenizerFile: file(
+    "The path of the model's tokenizer.json, whose control tokens callers cannot write; without it, those that the engine tells, as vLLM does with --enable-tokenizer-info-endpoint.",
+  ).optional(),
   slots: z
     .int()
     .min(1)
     .max(100_000)
     .default(256)
     .describe("The number of generations at once, those among them that wait in the engine's own queue."),
-  apiKeyFile: z
-    .string()
-    .min(1)
-    .optional()
-    .describe(
-      "The path of a file that holds the engine's key, which is sent as a bearer token; one that other users can read or change is refused (its group may read it).",
-    ),
+  apiKeyFile: file(
+    "The path of a file that holds the engine's key, which is sent as a bearer token; one that other users can read or change is refused (its group may read it).",
+  ).optional(),
   stepTimeoutMs: z
     .int()
     .min(0)
@@ -58,7 +50,12 @@ export const openAiCompatibleSchema = z.strictObject({
     .describe(
       "Whether to try images at the start, and to take them where the engine does; without it, as the profile says of the family.",
     ),
-  priorities: z.boolean().default(false).describe("Whether the engine was started with priority scheduling."),
+  priorities: z
+    .boolean()
+    .default(false)
+    .describe(
+      "Whether the engine was started with priority scheduling (vLLM `--scheduling-policy priority`, SGLang `--enable-priority-scheduling`): only then it gets the priorities of requests.",
+    ),
   sharedCache: z
     .boolean()
     .default(false)
@@ -69,13 +66,10 @@ export const openAiCompatibleSchema = z.strictObject({
 
 /** How long the engine may take, and how often it is asked; in milliseconds. */
 export type EngineTimes = {
-  /** The time that the engine may take to come up. */
   readonly startTimeoutMs: number;
   /** The time that the engine may say nothing while it owes an answer, a long prefill included; 0 for ever. */
   readonly silenceTimeoutMs: number;
-  /** The time that the engine may take to count tokens. */
   readonly countTimeoutMs: number;
-  /** The time between two questions to the engine for its load. */
   readonly loadIntervalMs: number;
 };
 
@@ -91,11 +85,9 @@ export const ENGINE_TIMES: EngineTimes = {
 export type OpenAiCompatibleOptions = ServedNode &
   EngineTimes &
   Omit<Readonly<z.output<typeof openAiCompatibleSchema>>, "kind" | "profile" | "tokenizerFile" | "apiKeyFile"> & {
-    /** The profile of the model's family, which the configuration names. */
     readonly profile: ModelProfile;
     /** The spellings of the model's special tokens; absent: the engine reports them. */
     readonly spellings?: readonly string[] | undefined;
-    /** The bearer token of every request; absent for none. */
     readonly apiKey?: string | undefined;
     /** Receives faults of this program in parsing engine output. Default: ignored. */
     readonly onFault?: (thrown: unknown) => void;

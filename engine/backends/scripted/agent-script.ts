@@ -10,6 +10,7 @@ import {
   type Tool,
   ToolChoiceMode,
 } from "../../../proto/gen/svc/inference/v1/messages.ts";
+import { shownTools } from "../../conversation/declared-tools.ts";
 import { exampleValue, readSchema, type Schema } from "./example-value.ts";
 
 /*
@@ -27,7 +28,8 @@ const SHELLS = /(bash|shell|exec|run_command|terminal)/i;
 export function agentTurn(request: GenerateRequest): readonly Event[] {
   const inputTokens = promptTokens(request.messages);
   const started = { nodeId: "scripted", modelRevision: "scripted", inputTokens, sampling: undefined };
-  return [{ kind: { $case: "started", value: started } }, ...turn(request)];
+  const answer = request.maxOutputTokens === 0 ? [finished(FinishReason.STOP, 0)] : turn(request);
+  return [{ kind: { $case: "started", value: started } }, ...answer];
 }
 
 /** Estimates the number of tokens of a prompt: a quarter of its characters. */
@@ -46,8 +48,8 @@ function turn(request: GenerateRequest): Event[] {
   return text("This is the scripted engine. Ask for a file to be written to see a tool call.");
 }
 
-/** Returns the tool to call now, if any. */
-function chosenTool({ tools, toolChoice, messages }: GenerateRequest): Tool | undefined {
+function chosenTool({ tools: all, toolChoice, messages }: GenerateRequest): Tool | undefined {
+  const tools = shownTools(all, messages);
   if (toolChoice?.mode === ToolChoiceMode.NAMED) return tools.find((tool) => tool.name === toolChoice.name);
   if (toolChoice?.mode === ToolChoiceMode.NONE) return undefined;
   const suited = tools.find((tool) => WRITES.test(tool.name)) ?? tools.find((tool) => SHELLS.test(tool.name));
@@ -125,7 +127,7 @@ function end(): Event {
   return { kind: { $case: "blockEnded", value: { index: 0, complete: true } } };
 }
 
-function finished(reason: FinishReason): Event {
-  const usage = { inputTokens: 64, cachedInputTokens: 0, cacheWriteTokens: 0, outputTokens: 16, reasoningTokens: 0 };
+function finished(reason: FinishReason, outputTokens = 16): Event {
+  const usage = { inputTokens: 64, cachedInputTokens: 0, cacheWriteTokens: 0, outputTokens, reasoningTokens: 0 };
   return { kind: { $case: "finished", value: { reason, usage, timings: undefined } } };
 }

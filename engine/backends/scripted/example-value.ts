@@ -3,7 +3,6 @@ import { WorkBudget } from "../../work-budget.ts";
 
 /** The work budget of one value: a few milliseconds, and about ten thousand values or a megabyte of text. */
 const VALUE_WORK = 16_384;
-/** The number of characters that cost one step. */
 const CHARACTERS_PER_WORK = 64;
 /** The most characters of a schema that is parsed, which takes one or two milliseconds of the main thread. */
 const MAX_SCHEMA_LENGTH = 64 * 1024;

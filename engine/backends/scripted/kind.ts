@@ -28,7 +28,6 @@ const CONTEXT_TOKENS = 262_144;
 const NOT_OFFERED: readonly Capability[] = [Capability.UNSPECIFIED, Capability.CONTINUATION, Capability.PREFIX_EVENTS];
 const CAPABILITIES = Object.values(Capability).filter((value) => !NOT_OFFERED.includes(value));
 
-/** A backend whose answers are complete at once. */
 class ScriptedAgent implements Backend {
   readonly #models: readonly ModelDescription[];
   #busy = 0;

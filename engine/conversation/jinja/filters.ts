@@ -1,5 +1,5 @@
 import { capitalized, escapedForHtml, indented, replaced, stripped, titled } from "./methods.ts";
-import { contains, IN_LINE, isEqual, operated, order, pythonJson, pythonText, type Quote } from "./operators.ts";
+import { IN_LINE, isEqual, operated, order, pythonJson, pythonText, type Quote } from "./operators.ts";
 import {
   type CallArguments,
   float,
@@ -27,15 +27,11 @@ import {
 
 type Test = (value: Value, args: CallArguments) => boolean;
 
-const equal: Test = (value, args) => isEqual(value, args.need(0));
-const compared =
-  (holds: (order: number) => boolean): Test =>
+/** The test of an operator, which compares and writes no text. */
+const by =
+  (operator: string): Test =>
   (value, args) =>
-    holds(order(value, args.need(0)));
-const less = compared((found) => found < 0);
-const atMost = compared((found) => found <= 0);
-const more = compared((found) => found > 0);
-const atLeast = compared((found) => found >= 0);
+    isTrue(operated(operator, value, args.need(0), (text) => text));
 const isMany = (value: Value) => isText(value) || isList(value) || isDict(value) || isUndefined(value);
 
 function rest(value: Value, divisor: number): number {
@@ -49,23 +45,23 @@ const TESTS: Readonly<Record<string, Test>> = {
   callable: (value) => isFunction(value) || isUndefined(value),
   defined: (value) => !isUndefined(value),
   divisibleby: (value, args) => rest(value, args.number(0, "num", 1)) === 0,
-  eq: equal,
-  equalto: equal,
+  eq: by("=="),
+  equalto: by("=="),
   even: (value) => rest(value, 2) === 0,
   false: (value) => isBoolean(value) && !value.value,
   float: ({ type }) => type === "FloatValue",
-  ge: atLeast,
-  greaterthan: more,
-  gt: more,
-  in: (value, args) => contains(args.need(0), value),
+  ge: by(">="),
+  greaterthan: by(">"),
+  gt: by(">"),
+  in: by("in"),
   integer: isInteger,
   iterable: isMany,
-  le: atMost,
-  lessthan: less,
+  le: by("<="),
+  lessthan: by("<"),
   lower: (value) => isText(value) && value.value === value.value.toLowerCase() && /\p{L}/u.test(value.value),
-  lt: less,
+  lt: by("<"),
   mapping: isDict,
-  ne: (value, args) => !isEqual(value, args.need(0)),
+  ne: by("!="),
   none: isNone,
   // Python's booleans are numbers.
   number: (value) => isNumber(value) || isBoolean(value),

@@ -157,7 +157,7 @@ export function order(left: Value, right: Value): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
-export function contains(container: Value, item: Value): boolean {
+function contains(container: Value, item: Value): boolean {
   if (isUndefined(container)) return false;
   if (isList(container)) return container.value.some((one) => isEqual(one, item));
   if (isText(container) && isText(item)) return container.value.includes(item.value);

@@ -39,10 +39,7 @@ type Node =
 const END = 0;
 const ANY = 1;
 
-/**
- * The deterministic automaton of an expression without anchors. Throws `UnsupportedPattern` if it has too many states
- * or costs more than `budget`.
- */
+/** An expression without anchors. Throws `UnsupportedPattern` for too many states, or beyond `budget`. */
 export function automatonOf(expression: Expression, budget: WorkBudget): readonly AutomatonState[] {
   const nodes: Node[] = [{ kind: "end" }, { kind: "any" }];
   const start = placeOf(nodes, expression, END, budget);
@@ -52,18 +49,24 @@ export function automatonOf(expression: Expression, budget: WorkBudget): readonl
   // The loop also reaches states found meanwhile.
   for (const places of found.places) {
     const accepts = places.includes(END) || places.includes(ANY);
-    const steps = new Map<number, CodeRange[]>();
-    for (const { range, targets } of leaving(nodes, places, budget)) {
+    const ways = leaving(nodes, places, budget).map(({ range, targets }) => {
       const behind = reachable(nodes, targets, budget);
       pay(budget, behind.length / PLACES_PER_WORK);
-      const to = found.numberOf(behind);
-      const ranges = steps.get(to);
-      if (ranges === undefined) steps.set(to, [range]);
-      else ranges.push(range);
-    }
-    states.push({ accepts, steps: [...steps].map(([to, ranges]) => ({ to, ranges })) });
+      return { range, to: found.numberOf(behind) };
+    });
+    states.push({ accepts, steps: stepsOf(ways) });
   }
   return states;
+}
+
+function stepsOf(ways: readonly { readonly range: CodeRange; readonly to: number }[]): AutomatonState["steps"] {
+  const steps = new Map<number, CodeRange[]>();
+  for (const { range, to } of ways) {
+    const ranges = steps.get(to);
+    if (ranges === undefined) steps.set(to, [range]);
+    else ranges.push(range);
+  }
+  return [...steps].map(([to, ranges]) => ({ to, ranges }));
 }
 
 function pay(budget: WorkBudget, places: number): void {
@@ -164,9 +167,7 @@ type ProductState = AutomatonState & {
 const DEAD = -1;
 const EVERY_TEXT: readonly AutomatonState[] = [{ accepts: true, steps: [{ ranges: ALL_CODES, to: 0 }] }];
 
-/**
- * Texts that all wanted parts and no unwanted one match. Throws `UnsupportedPattern` beyond `maxStates` or the budget.
- */
+/** Texts that all wanted parts and no unwanted one match. Throws `UnsupportedPattern` beyond the limits. */
 export function productOf(
   parts: readonly ProductPart[],
   maxStates: number,
@@ -179,19 +180,14 @@ export function productOf(
   const states: ProductState[] = [];
   // The loop also reaches states found meanwhile.
   for (const places of found.places) {
-    const steps = new Map<number, CodeRange[]>();
-    for (const { range, places: next } of leavingAll(all, places, budget)) {
-      if (isLost(all, next)) continue;
-      const to = found.numberOf(next);
-      const ranges = steps.get(to);
-      if (ranges === undefined) steps.set(to, [range]);
-      else ranges.push(range);
-    }
+    const ways = leavingAll(all, places, budget).flatMap(({ range, places: next }) =>
+      isLost(all, next) ? [] : [{ range, to: found.numberOf(next) }],
+    );
     const isMatched = (at: number) => all[at]?.automaton[places[at] ?? DEAD]?.accepts === true;
     states.push({
       accepts: all.every(({ match }, at) => match === "told" || isMatched(at) === (match === "wanted")),
       told: all.flatMap(({ match }, at) => (match === "told" ? [isMatched(at)] : [])),
-      steps: [...steps].map(([to, ranges]) => ({ to, ranges })),
+      steps: stepsOf(ways),
     });
   }
   return states;
@@ -224,7 +220,7 @@ function leavingAll(
     for (const { ranges, to } of automaton[places[part] ?? DEAD]?.steps ?? [])
       for (const [low, high] of ranges) events.push({ at: low, part, to }, { at: high + 1, part, to: DEAD });
   }
-  if (!budget.spend(1 + (events.length * parts.length) / 2)) throw new UnsupportedPattern();
+  pay(budget, 1 + (events.length * parts.length) / 2);
   // Where one range ends and the next begins, the end sorts first.
   events.sort((a, b) => a.at - b.at || a.to - b.to);
   const found: { range: CodeRange; places: readonly number[] }[] = [];
@@ -240,7 +236,7 @@ function leavingAll(
 export function automatonOfTexts(texts: readonly string[], budget: WorkBudget): readonly AutomatonState[] {
   const nodes: { accepts: boolean; readonly next: Map<string, number> }[] = [{ accepts: false, next: new Map() }];
   for (const text of texts) {
-    if (!budget.spend(1 + text.length / 2)) throw new UnsupportedPattern();
+    pay(budget, 1 + text.length / 2);
     let at = 0;
     for (const char of text) {
       const next = nodes[at]?.next;
@@ -264,12 +260,7 @@ export function automatonOfLength(min: number, max: number | undefined): readonl
   const last = max ?? min;
   return Array.from({ length: last + 1 }, (_, length) => ({
     accepts: length >= min,
-    steps:
-      length < last
-        ? [{ ranges: ALL_CODES, to: length + 1 }]
-        : max === undefined
-          ? [{ ranges: ALL_CODES, to: length }]
-          : [],
+    steps: length < last || max === undefined ? [{ ranges: ALL_CODES, to: Math.min(length + 1, last) }] : [],
   }));
 }
 

@@ -53,6 +53,16 @@ export class UnsupportedPattern extends Error {
   }
 }
 
+/** Undefined where `make` throws `UnsupportedPattern`. */
+export function ifSupported<T>(make: () => T): T | undefined {
+  try {
+    return make();
+  } catch (error) {
+    if (error instanceof UnsupportedPattern) return undefined;
+    throw error;
+  }
+}
+
 const MAX_LENGTH = 1024;
 const MAX_NESTING = 16;
 

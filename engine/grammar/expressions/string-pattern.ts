@@ -15,6 +15,7 @@ import { type AutomatonState, automatonOf } from "./automaton.ts";
 import {
   ALL_CODES,
   type Expression,
+  ifSupported,
   includes,
   parseExpression,
   subtract,
@@ -49,12 +50,7 @@ export const NOT_PLAIN: readonly CodeRange[] = [
 
 /** All texts that a valid pattern matches (anywhere unless anchored); undefined outside of the subset. */
 export function patternExpression(pattern: string): Expression | undefined {
-  try {
-    return { kind: "choice", options: branches(parseExpression(pattern)).map(unanchored) };
-  } catch (error) {
-    if (error instanceof UnsupportedPattern) return undefined;
-    throw error;
-  }
+  return ifSupported(() => ({ kind: "choice", options: branches(parseExpression(pattern)).map(unanchored) }));
 }
 
 function unanchored(branch: readonly Expression[]): Expression {
@@ -109,16 +105,13 @@ function isCounted(rules: GrammarRules, part: Expression): boolean {
 }
 
 function hasLongCount(part: Expression): boolean {
-  switch (part.kind) {
-    case "repeat":
-      return part.part.kind === "set" ? (part.max ?? 0) > MOST_STATES : hasLongCount(part.part);
-    case "sequence":
-      return part.parts.some(hasLongCount);
-    case "choice":
-      return part.options.some(hasLongCount);
-    default:
-      return false;
-  }
+  if (part.kind === "repeat") return part.part.kind === "set" ? (part.max ?? 0) > MOST_STATES : hasLongCount(part.part);
+  return partsOf(part).some(hasLongCount);
+}
+
+function partsOf(expression: Expression): readonly Expression[] {
+  if (expression.kind === "sequence") return expression.parts;
+  return expression.kind === "choice" ? expression.options : [];
 }
 
 function beginnings(parts: readonly Expression[]): readonly (readonly CodeRange[])[] {
@@ -234,18 +227,10 @@ function continuing(expression: Expression): readonly CodeRange[] {
 }
 
 function everyCharacter(expression: Expression): readonly CodeRange[] {
-  switch (expression.kind) {
-    case "set":
-      return expression.ranges;
-    case "sequence":
-      return unite(expression.parts.flatMap(everyCharacter));
-    case "choice":
-      return unite(expression.options.flatMap(everyCharacter));
-    case "repeat":
-      return everyCharacter(expression.part);
-    default:
-      throw new UnsupportedPattern();
-  }
+  if (expression.kind === "set") return expression.ranges;
+  if (expression.kind === "repeat") return everyCharacter(expression.part);
+  if (expression.kind === "start" || expression.kind === "end") throw new UnsupportedPattern();
+  return unite(partsOf(expression).flatMap(everyCharacter));
 }
 
 const sizeOf = (ranges: readonly CodeRange[]) => ranges.reduce((sum, [low, high]) => sum + high - low + 1, 0);
@@ -263,12 +248,10 @@ export function automatonGrammar<State extends AutomatonState>(
   const made = new Map<number, Gbnf>();
   const open: number[] = [];
   const ruleOf = (at: number): Gbnf => {
-    const known = made.get(at);
-    if (known !== undefined) return known;
-    const reference = rules.declared();
-    made.set(at, reference);
-    open.push(at);
-    return reference;
+    const known = made.get(at) ?? rules.declared();
+    if (!made.has(at)) open.push(at);
+    made.set(at, known);
+    return known;
   };
   const start = ruleOf(0);
   for (let at = open.pop(); at !== undefined; at = open.pop()) {
@@ -307,7 +290,7 @@ export function lengthBounds(expression: Expression): LengthBounds {
     case "sequence":
     case "choice": {
       const isChoice = expression.kind === "choice";
-      const all = (isChoice ? expression.options : expression.parts).map(lengthBounds);
+      const all = partsOf(expression).map(lengthBounds);
       const longest = all.map((each) => each.maxLength ?? Number.POSITIVE_INFINITY);
       const add = (a: number, b: number) => a + b;
       const min = isChoice

@@ -3,7 +3,7 @@ import type { GrammarRules } from "../../gbnf/grammar-rules.ts";
 import { stringChar } from "../../gbnf/json-value.ts";
 import { WorkBudget } from "../../work-budget.ts";
 import { automatonOf, automatonOfLength, automatonOfTexts, type ProductPart, productOf } from "./automaton.ts";
-import { ALL_CODES, type Expression, SPACES, subtract, UnsupportedPattern } from "./regular-expression.ts";
+import { ALL_CODES, type Expression, ifSupported, SPACES, subtract, UnsupportedPattern } from "./regular-expression.ts";
 import {
   automatonGrammar,
   expressionGrammar,
@@ -90,9 +90,7 @@ export type TextFacets = LengthBounds & {
   readonly except: readonly string[];
 };
 
-/**
- * Where counting characters takes too many rules, counts of the expression are narrowed. Throws `UnsupportedPattern`.
- */
+/** Narrows counts where counting characters takes too many rules. Throws `UnsupportedPattern`. */
 export function textGrammar(rules: GrammarRules, facets: TextFacets): Gbnf {
   const { wanted, unwanted, except, minLength, maxLength } = facets;
   const [only] = wanted;
@@ -104,12 +102,8 @@ export function textGrammar(rules: GrammarRules, facets: TextFacets): Gbnf {
   if (isInBounds) return expressionGrammar(rules, only);
   const fitted = withinLength(only, facets);
   if (fitted?.isWhole) return expressionGrammar(rules, fitted.expression);
-  try {
-    return productGrammar(rules, facets, false);
-  } catch (error) {
-    if (!(error instanceof UnsupportedPattern) || fitted === undefined) throw error;
-    return expressionGrammar(rules, fitted.expression);
-  }
+  if (fitted === undefined) return productGrammar(rules, facets, false);
+  return ifSupported(() => productGrammar(rules, facets, false)) ?? expressionGrammar(rules, fitted.expression);
 }
 
 function keepsTo(expression: Expression, { minLength, maxLength }: LengthBounds): boolean {
@@ -156,41 +150,33 @@ export type TextEnd = {
  * text has one reading.
  */
 export function textUntil(rules: GrammarRules, ends: readonly TextEnd[], mayEnd: boolean): Gbnf {
-  const states = new Map<string, Gbnf>();
   const beginnings = new Beginnings(ends.flatMap(({ mark, onlyFirst }) => (onlyFirst ? [] : [mark])));
   const all = new Set(ends.flatMap(({ mark }) => [...mark]));
   const single = (char: string): CodeRange => [char.codePointAt(0) ?? 0, char.codePointAt(0) ?? 0];
-  const state = (text: string, isFirst: boolean): Gbnf => {
-    const key = `${isFirst} ${text}`;
-    const known = states.get(key);
-    if (known !== undefined) return known;
-    rules.fresh((self) => {
-      states.set(key, self);
-      const steps = new Map<Gbnf, CodeRange[]>();
-      const go = (target: Gbnf, ranges: readonly CodeRange[]) =>
-        steps.set(target, [...(steps.get(target) ?? []), ...ranges]);
-      const endings: Gbnf[] = [];
-      const codes = isFirst ? all : beginnings.charsBehind(text);
-      const others = subtract(ALL_CODES, [...codes].map(single));
-      for (const char of codes) {
-        const longer = text + char;
-        const end = endOf(ends, longer, isFirst);
-        if (end !== undefined) endings.push(end.isKept ? end.behind : sequence(chars(single(char)), end.behind));
-        else if (isFirst && ends.some(({ mark, onlyFirst }) => onlyFirst && mark.startsWith(longer))) {
-          go(state(longer, true), [single(char)]);
-        } else go(state(beginnings.longestIn(longer), false), [single(char)]);
-      }
-      const spaces = isFirst && text === "" ? SPACES : [];
-      if (spaces.length > 0) go(self, spaces);
-      go(state("", false), subtract(others, spaces));
-      return choice(
-        ...[...steps].map(([target, ranges]) => sequence(chars(...ranges), target)),
-        ...endings,
-        ...(mayEnd ? [EMPTY] : []),
-      );
-    });
-    return states.get(key) ?? NEVER;
-  };
+  const state: (text: string, isFirst: boolean) => Gbnf = rules.keyed((text: string, isFirst: boolean): Gbnf => {
+    const steps = new Map<Gbnf, CodeRange[]>();
+    const go = (target: Gbnf, ranges: readonly CodeRange[]) =>
+      steps.set(target, [...(steps.get(target) ?? []), ...ranges]);
+    const endings: Gbnf[] = [];
+    const codes = isFirst ? all : beginnings.charsBehind(text);
+    const others = subtract(ALL_CODES, [...codes].map(single));
+    for (const char of codes) {
+      const longer = text + char;
+      const end = endOf(ends, longer, isFirst);
+      if (end !== undefined) endings.push(end.isKept ? end.behind : sequence(chars(single(char)), end.behind));
+      else if (isFirst && ends.some(({ mark, onlyFirst }) => onlyFirst && mark.startsWith(longer))) {
+        go(state(longer, true), [single(char)]);
+      } else go(state(beginnings.longestIn(longer), false), [single(char)]);
+    }
+    const spaces = isFirst && text === "" ? SPACES : [];
+    if (spaces.length > 0) go(state("", true), spaces);
+    go(state("", false), subtract(others, spaces));
+    return choice(
+      ...[...steps].map(([target, ranges]) => sequence(chars(...ranges), target)),
+      ...endings,
+      ...(mayEnd ? [EMPTY] : []),
+    );
+  });
   return state(
     "",
     ends.some(({ onlyFirst }) => onlyFirst),

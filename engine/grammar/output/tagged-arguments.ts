@@ -47,7 +47,7 @@ export function taggedArguments(
   const document = new SchemaDocument(schema, at);
   const grammars = new SchemaGrammars(document, rules, undeclared);
   if (!allowsObjects(schema)) return document.fail("", "no value can satisfy it");
-  if (!isSchemaObject(schema)) return { root: EMPTY, unenforced: [] };
+  if (!isObject(schema)) return { root: EMPTY, unenforced: [] };
   const unenforced = Object.keys(schema)
     .filter((name) => speaksOf(name, "object") && !OF_THE_WHOLE.includes(name))
     .map((name) => `${at}#/${name}`);
@@ -61,17 +61,9 @@ export function taggedArguments(
     const value = parameterValue({ key, property: declared ?? true, grammars }, rules, options);
     unenforced.push(...value.unenforced);
     const { tags } = options;
-    const [close = "", closeEnd] = tags.after(KEY, value.kind).split(KEY);
-    const parameter = rules.fresh(() =>
-      sequence(
-        markup(tags.open),
-        literal(tags.key(key)),
-        choice(...tags.keyEnds(value.kind, options.typesOf(key)).map(markup)),
-        value.grammar,
-        markup(close),
-        ...(closeEnd === undefined ? [] : [literal(key), markup(closeEnd)]),
-      ),
-    );
+    const keys = { open: literal(tags.key(key)), close: literal(key) };
+    const ends = tags.keyEnds(value.kind, options.typesOf(key));
+    const parameter = rules.fresh(() => parameterGrammar(tags, value.kind, keys, ends, value.grammar));
     return { parameter, isRequired: required.has(key) };
   });
   return { root: inOrder(rules, parameters, options.tags.between ?? ""), unenforced };
@@ -107,10 +99,9 @@ export function anyTaggedArguments(rules: GrammarRules, tags: ParameterTags): Gb
     const value = (kind: "text" | "json") => (kind === "json" ? anyValue(rules) : choice(text, ...elements));
     const parameter = (kind: "text" | "json") => {
       const ends = tags.keyEnds(kind);
-      const [close = "", closeEnd] = tags.after(KEY, kind).split(KEY);
-      const key = repeat(charsBefore([...ends, closeEnd ?? "", ...(tags.notInKeys ?? "")]), 1, MAX_KEY);
-      const end = closeEnd === undefined ? [markup(close)] : [markup(close), key, markup(closeEnd)];
-      return sequence(markup(tags.open), key, choice(...ends.map(markup)), value(kind), ...end);
+      const [, closeEnd = ""] = tags.after(KEY, kind).split(KEY);
+      const key = repeat(charsBefore([...ends, closeEnd, ...(tags.notInKeys ?? "")]), 1, MAX_KEY);
+      return parameterGrammar(tags, kind, { open: key, close: key }, ends, value(kind));
     };
     const any = rules.named("any-parameter", () =>
       tags.tellsKind ? choice(parameter("text"), parameter("json")) : parameter("text"),
@@ -121,6 +112,18 @@ export function anyTaggedArguments(rules: GrammarRules, tags: ParameterTags): Gb
 }
 
 const KEY = "\0";
+
+function parameterGrammar(
+  tags: ParameterTags,
+  kind: "text" | "json",
+  keys: { readonly open: Gbnf; readonly close: Gbnf },
+  ends: readonly string[],
+  value: Gbnf,
+): Gbnf {
+  const [close = "", closeEnd] = tags.after(KEY, kind).split(KEY);
+  const named = closeEnd === undefined ? [] : [keys.close, markup(closeEnd)];
+  return sequence(markup(tags.open), keys.open, choice(...ends.map(markup)), value, markup(close), ...named);
+}
 
 function charsBefore(ends: readonly string[]): Gbnf {
   const firsts = ends.flatMap((end) => end.codePointAt(0) ?? []);
@@ -191,12 +194,8 @@ function fixedTexts(property: SchemaObject): readonly string[] | undefined {
   return isList(values) ? values.filter((value) => typeof value === "string") : undefined;
 }
 
-function isSchemaObject(schema: unknown): schema is SchemaObject {
-  return typeof schema === "object" && schema !== null && !Array.isArray(schema);
-}
-
 function allowsObjects(schema: unknown): boolean {
-  if (!isSchemaObject(schema)) return schema === true;
+  if (!isObject(schema)) return schema === true;
   const { type = "object" } = schema;
   return isList(type) ? type.includes("object") : type === "object";
 }

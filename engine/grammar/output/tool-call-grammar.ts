@@ -18,10 +18,7 @@ export type CallableTool = Pick<Tool, "name" | "parametersJsonSchema" | "strict"
 export type ToolCallGrammarOptions = {
   readonly markers: ToolCallMarkers;
   readonly tools: readonly CallableTool[];
-  /**
-   * The enforced schemas. `strict` includes those of other tools for tagged arguments, which need types. Default:
-   * `all`.
-   */
+  /** The enforced schemas; `strict` includes those that give tagged arguments their types. Default: `all`. */
   readonly held?: "all" | "strict" | "only-strict";
   readonly undeclared?: UndeclaredMembers | undefined;
   readonly maxCalls?: number;
@@ -55,7 +52,7 @@ export function toolCallGrammar(options: ToolCallGrammarOptions, rules: GrammarR
     if (tool.strict) refuseUnenforced(found.unenforced);
     unenforced.push(...found.unenforced);
     const { name } = tool;
-    const args = markup.otherCalls ? rules.fresh(() => found.root) : found.root;
+    const args = markup.otherCalls?.length ? rules.fresh(() => found.root) : found.root;
     return { name, args, begins: begins(name), rest: rules.fresh(() => rest(name, args)) };
   });
   const call = rules.fresh(() => choice(...callable.map((each) => sequence(literal(each.begins), each.rest))));

@@ -301,8 +301,8 @@ export function isOfType(types: readonly JsonValue[], value: JsonValue): boolean
   return types.includes(value === null ? "null" : isList(value) ? "array" : typeof value);
 }
 
-export function isObject(value: JsonValue | undefined): value is SchemaObject {
-  return typeof value === "object" && value !== null && !isList(value);
+export function isObject(value: unknown): value is SchemaObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 export function isList(value: JsonValue | undefined): value is readonly JsonValue[] {

@@ -42,6 +42,14 @@ const NEXT: Readonly<Record<string, readonly [key: string, type: string, by: num
   maxProperties: ["minProperties", "object", 1],
 };
 
+/** The opposite of a bound on a number. In old drafts the exclusive keyword is a flag beside the plain one. */
+const OPPOSITE: Readonly<Record<string, { exclusive?: string; bound: string; outside: string }>> = {
+  minimum: { exclusive: "exclusiveMinimum", bound: "maximum", outside: "exclusiveMaximum" },
+  maximum: { exclusive: "exclusiveMaximum", bound: "minimum", outside: "exclusiveMinimum" },
+  exclusiveMinimum: { bound: "maximum", outside: "" },
+  exclusiveMaximum: { bound: "minimum", outside: "" },
+};
+
 export class SchemaNegation {
   readonly #resolve: Resolve;
   readonly #budgetOf: () => WorkBudget;
@@ -152,26 +160,13 @@ export class SchemaNegation {
       if (typeof value !== "number") return undefined;
       return value + by < 0 ? false : this.made({ type, [key]: value + by });
     }
-    switch (name) {
-      case "minimum":
-        return this.made({
-          type: "number",
-          [schema.exclusiveMinimum === true ? "maximum" : "exclusiveMaximum"]: value,
-        });
-      case "maximum":
-        return this.made({
-          type: "number",
-          [schema.exclusiveMaximum === true ? "minimum" : "exclusiveMinimum"]: value,
-        });
-      case "exclusiveMinimum":
-        return typeof value === "number" ? this.made({ type: "number", maximum: value }) : false;
-      case "exclusiveMaximum":
-        return typeof value === "number" ? this.made({ type: "number", minimum: value }) : false;
-      case "pattern":
-        return this.made({ type: "string", not: { pattern: value } });
-      default:
-        return undefined;
-    }
+    if (name === "pattern") return this.made({ type: "string", not: { pattern: value } });
+    const opposite = OPPOSITE[name];
+    if (opposite === undefined) return undefined;
+    const { exclusive, bound, outside } = opposite;
+    if (exclusive !== undefined)
+      return this.made({ type: "number", [schema[exclusive] === true ? bound : outside]: value });
+    return typeof value === "number" ? this.made({ type: "number", [bound]: value }) : false;
   }
 
   #otherTypes(types: readonly JsonValue[], isNullable: boolean): JsonValue {

@@ -1,12 +1,7 @@
 import { EngineError } from "../../errors.ts";
 import type { JsonValue } from "../../gbnf/json-value.ts";
 import { WorkBudget } from "../../work-budget.ts";
-import {
-  type Expression,
-  matchesExpression,
-  parseExpression,
-  UnsupportedPattern,
-} from "../expressions/regular-expression.ts";
+import { type Expression, ifSupported, matchesExpression, parseExpression } from "../expressions/regular-expression.ts";
 import {
   isList,
   isObject,
@@ -341,7 +336,11 @@ export class SchemaValidator {
   }
 
   #expressionOf(pattern: string): Expression | undefined {
-    if (!this.#expressions.has(pattern)) this.#expressions.set(pattern, parsed(pattern));
+    if (!this.#expressions.has(pattern))
+      this.#expressions.set(
+        pattern,
+        ifSupported(() => parseExpression(pattern)),
+      );
     return this.#expressions.get(pattern);
   }
 }
@@ -352,15 +351,6 @@ function resolved(document: SchemaDocument, node: SchemaNode): SchemaNode | unde
     return document.resolve(node);
   } catch (error) {
     if (error instanceof EngineError) return undefined;
-    throw error;
-  }
-}
-
-function parsed(pattern: string): Expression | undefined {
-  try {
-    return parseExpression(pattern);
-  } catch (error) {
-    if (error instanceof UnsupportedPattern) return undefined;
     throw error;
   }
 }

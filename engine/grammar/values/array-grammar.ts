@@ -35,21 +35,15 @@ function uniqueItems(conversion: Conversion, { others, min, max }: Items): Gbnf 
   const texts = values.map((value) =>
     typeof value === "object" && value !== null ? fixedValue(rules, value) : anyOfTexts([JSON.stringify(value)]),
   );
-  const made = new Map<number, Gbnf>();
   /** Matches the items after a set of used values, a bit mask. */
-  const behind = (taken: number): Gbnf => {
-    const known = made.get(taken);
-    if (known !== undefined) return known;
-    const reference = rules.declared();
-    made.set(taken, reference);
+  const behind = rules.keyed((taken: number): Gbnf => {
     const count = values.filter((_, at) => taken & (1 << at)).length;
     const next = texts.flatMap((text, at) => {
       if (taken & (1 << at) || count >= (max ?? texts.length)) return [];
       return [sequence(...(count > 0 ? [comma(rules)] : []), text, behind(taken | (1 << at)))];
     });
-    rules.define(reference, choice(...next, ...(count >= min ? [EMPTY] : [])));
-    return reference;
-  };
+    return choice(...next, ...(count >= min ? [EMPTY] : []));
+  });
   return behind(0);
 }
 
@@ -83,24 +77,15 @@ function containing(conversion: Conversion, node: PlainNode, { others, min, max 
     return rules.fresh(() => item);
   };
   const [match, other] = [ofKind(contains), ofKind(opposite)];
-  const made = new Map<string, Gbnf>();
-  const behind = (length: number, matched: number): Gbnf => {
-    if (length > (max ?? length) || matched > (most ?? matched)) return NEVER;
-    const key = `${length} ${matched}`;
-    const known = made.get(key);
-    if (known !== undefined) return known;
-    const reference = rules.declared();
-    made.set(key, reference);
-    const next = (item: Gbnf, more: number) =>
-      sequence(
-        ...(length > 0 ? [comma(rules)] : []),
-        item,
-        behind(Math.min(length + 1, lengths), Math.min(matched + more, matches)),
-      );
+  const behind = rules.keyed((length: number, matched: number): Gbnf => {
+    const next = (item: Gbnf, more: number) => {
+      const [longer, found] = [Math.min(length + 1, lengths), Math.min(matched + more, matches)];
+      if (longer > (max ?? longer) || found > (most ?? found)) return NEVER;
+      return sequence(...(length > 0 ? [comma(rules)] : []), item, behind(longer, found));
+    };
     const isEnough = length >= min && matched >= least;
-    rules.define(reference, choice(next(match, 1), next(other, 0), ...(isEnough ? [EMPTY] : [])));
-    return reference;
-  };
+    return choice(next(match, 1), next(other, 0), ...(isEnough ? [EMPTY] : []));
+  });
   return behind(0, 0);
 }
 

@@ -120,10 +120,7 @@ type Place = {
   readonly isOpen: boolean;
 };
 
-/**
- * Each set of remaining free members is a rule. In free order with other members allowed, a name may repeat, and the
- * last value counts.
- */
+/** A rule per set of remaining free members. With other members allowed, a name may repeat: the last counts. */
 class MemberList {
   readonly #rules: GrammarRules;
   readonly #members: readonly Member[];

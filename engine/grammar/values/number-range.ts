@@ -60,12 +60,9 @@ export function numberInRange(rules: GrammarRules, { min, max, ...form }: Number
   const isAbove = min !== undefined && !min.value.isNegative;
   const isBelow = max !== undefined && (max.value.isNegative || isZero(max.value));
   const options: Gbnf[] = [];
-  if (max === undefined || !max.value.isNegative)
-    options.push(new Positives(rules, form).between(isAbove ? min : undefined, max));
+  if (max === undefined || !max.value.isNegative) options.push(positives(rules, form, isAbove ? min : undefined, max));
   if (!isAbove || (min !== undefined && isZero(min.value) && !min.isOut)) {
-    const from = isBelow ? max : undefined;
-    const text = new Positives(rules, form).between(from, min);
-    options.push(sequence(literal("-"), text));
+    options.push(sequence(literal("-"), positives(rules, form, isBelow ? max : undefined, min)));
   }
   return choice(...options);
 }
@@ -77,114 +74,103 @@ function isZero({ whole, fraction }: Decimal): boolean {
 type FractionForm = Pick<NumberRange, "maxFraction" | "isFractional">;
 
 /** Writes the numbers of at least zero; bounds are absolute values. */
-class Positives {
-  readonly #rules: GrammarRules;
-  readonly #form: FractionForm;
-
-  constructor(rules: GrammarRules, form: FractionForm) {
-    this.#rules = rules;
-    this.#form = form;
-  }
-
-  between(min: NumberBound | undefined, max: NumberBound | undefined): Gbnf {
-    const low = min?.value.whole ?? 0n;
-    const high = max === undefined || max.value.whole > LARGEST ? undefined : max.value.whole;
-    const last = high ?? LARGEST;
-    if (low > last) return NEVER;
-    const above = this.#fractions(min?.isOut ? low : undefined);
-    const below = this.#fractions(max?.isOut ? last : undefined);
-    const least = min ?? { value: { isNegative: false, whole: 0n, fraction: "" }, isOut: false };
-    if (high !== undefined && low === high && max !== undefined)
-      return sequence(literal(String(low)), (min?.isOut ? above : below).whole(least, max));
-    const options = [sequence(literal(String(low)), (low + 1n === high ? below : above).whole(least, undefined))];
-    const behind = high === undefined ? LARGEST : high - 1n;
-    if (low + 1n <= behind) options.push(sequence(naturals(this.#rules, low + 1n, behind), below.any()));
-    if (high !== undefined && max !== undefined)
-      options.push(sequence(literal(String(high)), below.whole(undefined, max)));
-    return choice(...options);
-  }
-
-  /** Returns the fractions after a whole part near an exclusive bound: more digits could round to the bound. */
-  #fractions(near: bigint | undefined): Fractions {
-    const { maxFraction, isFractional } = this.#form;
-    const exact = near === undefined ? maxFraction : EXACT_DIGITS - String(near).length;
-    return new Fractions(this.#rules, { maxFraction: Math.max(0, Math.min(maxFraction, exact)), isFractional });
-  }
+function positives(
+  rules: GrammarRules,
+  form: FractionForm,
+  min: NumberBound | undefined,
+  max: NumberBound | undefined,
+): Gbnf {
+  const low = min?.value.whole ?? 0n;
+  const high = max === undefined || max.value.whole > LARGEST ? undefined : max.value.whole;
+  const last = high ?? LARGEST;
+  if (low > last) return NEVER;
+  const above = fractionsNear(form, min?.isOut ? low : undefined);
+  const below = fractionsNear(form, max?.isOut ? last : undefined);
+  const least = min ?? { value: { isNegative: false, whole: 0n, fraction: "" }, isOut: false };
+  if (high !== undefined && low === high && max !== undefined)
+    return sequence(literal(String(low)), fractions(rules, min?.isOut ? above : below, least, max));
+  const behindLow = fractions(rules, low + 1n === high ? below : above, least, undefined);
+  const options = [sequence(literal(String(low)), behindLow)];
+  const behind = high === undefined ? LARGEST : high - 1n;
+  if (low + 1n <= behind) options.push(sequence(naturals(rules, low + 1n, behind), anyFraction(rules, below)));
+  if (high !== undefined && max !== undefined)
+    options.push(sequence(literal(String(high)), fractions(rules, below, undefined, max)));
+  return choice(...options);
 }
 
-class Fractions {
-  readonly #rules: GrammarRules;
-  readonly #most: number;
-  readonly #isFractional: boolean;
+/** Returns the form of fractions after a whole part near an exclusive bound: more digits could round to the bound. */
+function fractionsNear({ maxFraction, isFractional }: FractionForm, near: bigint | undefined): FractionForm {
+  const exact = near === undefined ? maxFraction : EXACT_DIGITS - String(near).length;
+  return { maxFraction: Math.max(0, Math.min(maxFraction, exact)), isFractional };
+}
 
-  constructor(rules: GrammarRules, { maxFraction, isFractional }: FractionForm) {
-    this.#rules = rules;
-    this.#most = maxFraction;
-    this.#isFractional = isFractional;
-  }
+function anyFraction(rules: GrammarRules, { maxFraction, isFractional }: FractionForm): Gbnf {
+  if (isFractional) return maxFraction === 0 ? NEVER : sequence(literal("."), notAllZeros(rules, maxFraction));
+  return maxFraction === 0 ? EMPTY : optional(sequence(literal("."), rules.times(DIGIT, 1, maxFraction)));
+}
 
-  any(): Gbnf {
-    if (this.#isFractional) return this.#most === 0 ? NEVER : sequence(literal("."), this.#notAllZeros(this.#most));
-    return this.#most === 0 ? EMPTY : optional(sequence(literal("."), this.#rules.times(DIGIT, 1, this.#most)));
-  }
+function notAllZeros(rules: GrammarRules, most: number): Gbnf {
+  if (most === 0) return NEVER;
+  const zeros = (count: number) => literal("0".repeat(count));
+  const options = Array.from({ length: Math.min(most, MAX_LEADING_ZEROS) }, (_, count) =>
+    sequence(zeros(count), charsOf("19"), rules.times(DIGIT, 0, most - count - 1)),
+  );
+  return rules.once(`not all zeros ${most}`, () => choice(...options));
+}
 
-  #notAllZeros(most: number): Gbnf {
-    if (most === 0) return NEVER;
-    const zeros = (count: number) => literal("0".repeat(count));
-    const options = Array.from({ length: Math.min(most, MAX_LEADING_ZEROS) }, (_, count) =>
-      sequence(zeros(count), charsOf("19"), this.#rules.times(DIGIT, 0, most - count - 1)),
-    );
-    return this.#rules.once(`not all zeros ${most}`, () => choice(...options));
-  }
+function fractions(
+  rules: GrammarRules,
+  form: FractionForm,
+  min: NumberBound | undefined,
+  max: NumberBound | undefined,
+): Gbnf {
+  const { maxFraction: most, isFractional } = form;
+  const low = min === undefined || (min.value.fraction === "" && !min.isOut) ? undefined : min;
+  if (low === undefined && max === undefined) return anyFraction(rules, form);
+  const high = max && { digits: max.value.fraction, isOut: max.isOut };
+  const isNothingIn = !isFractional && low === undefined && !(high?.digits === "" && high.isOut);
+  const from = low && { digits: low.value.fraction, isOut: low.isOut };
+  const first = { isFirst: true, isZero: isFractional };
+  const inside = most === 0 ? NEVER : fractionDigits(rules, from, high, most, first);
+  return choice(sequence(literal("."), inside), ...(isNothingIn ? [EMPTY] : []));
+}
 
-  whole(min: NumberBound | undefined, max: NumberBound | undefined): Gbnf {
-    const low = min === undefined || (min.value.fraction === "" && !min.isOut) ? undefined : min;
-    if (low === undefined && max === undefined) return this.any();
-    const high = max && { digits: max.value.fraction, isOut: max.isOut };
-    const isNothingIn = !this.#isFractional && low === undefined && !(high?.digits === "" && high.isOut);
-    const inside =
-      this.#most === 0
-        ? NEVER
-        : this.#digits(low && { digits: low.value.fraction, isOut: low.isOut }, high, this.#most, {
-            isFirst: true,
-            isZero: this.#isFractional,
-          });
-    return choice(sequence(literal("."), inside), ...(isNothingIn ? [EMPTY] : []));
-  }
-
-  #digits(low: Digits | undefined, high: Digits | undefined, left: number, before: Before = BEHIND): Gbnf {
-    if (low === undefined && high === undefined) {
-      if (before.isZero) return this.#notAllZeros(left);
-      return this.#rules.times(DIGIT, before.isFirst ? 1 : 0, left);
+function fractionDigits(
+  rules: GrammarRules,
+  low: Digits | undefined,
+  high: Digits | undefined,
+  left: number,
+  before: Before,
+): Gbnf {
+  if (low === undefined && high === undefined)
+    return before.isZero ? notAllZeros(rules, left) : rules.times(DIGIT, before.isFirst ? 1 : 0, left);
+  const isEndIn = (low === undefined || (low.digits === "" && !low.isOut)) && !(high?.digits === "" && high.isOut);
+  const end = isEndIn && !before.isFirst && !before.isZero ? [EMPTY] : [];
+  if (left === 0) return choice(...end);
+  const from = low === undefined ? 0 : Number(low.digits.charAt(0));
+  const to = high === undefined ? 9 : Number(high.digits.charAt(0));
+  if (from > to) return choice(...end);
+  const options: Gbnf[] = [];
+  const along = (digit: number, below: Digits | undefined, above: Digits | undefined) => {
+    const isDone = below?.digits === "" && !below.isOut;
+    const behind = { isFirst: false, isZero: before.isZero && digit === 0 };
+    const rest = fractionDigits(rules, isDone ? undefined : below, above, left - 1, behind);
+    options.push(sequence(span(digit, digit), rest));
+  };
+  const lowRest = low && rest(low);
+  const highRest = high && rest(high);
+  if (from === to && low !== undefined && high !== undefined) along(from, lowRest, highRest);
+  else {
+    if (low !== undefined) along(from, lowRest, undefined);
+    let [first, last] = [low === undefined ? from : from + 1, high === undefined ? to : to - 1];
+    if (before.isZero && first === 0 && first <= last) {
+      along(0, undefined, undefined);
+      first = 1;
     }
-    const isEndIn = (low === undefined || (low.digits === "" && !low.isOut)) && !(high?.digits === "" && high.isOut);
-    const end = isEndIn && !before.isFirst && !before.isZero ? [EMPTY] : [];
-    if (left === 0) return choice(...end);
-    const from = low === undefined ? 0 : Number(low.digits.charAt(0));
-    const to = high === undefined ? 9 : Number(high.digits.charAt(0));
-    if (from > to) return choice(...end);
-    const options: Gbnf[] = [];
-    const along = (digit: number, below: Digits | undefined, above: Digits | undefined) => {
-      const isDone = below?.digits === "" && !below.isOut;
-      const behind = { isFirst: false, isZero: before.isZero && digit === 0 };
-      const rest = this.#digits(isDone ? undefined : below, above, left - 1, behind);
-      options.push(sequence(span(digit, digit), rest));
-    };
-    const lowRest = low && rest(low);
-    const highRest = high && rest(high);
-    if (from === to && low !== undefined && high !== undefined) along(from, lowRest, highRest);
-    else {
-      if (low !== undefined) along(from, lowRest, undefined);
-      let [first, last] = [low === undefined ? from : from + 1, high === undefined ? to : to - 1];
-      if (before.isZero && first === 0 && first <= last) {
-        along(0, undefined, undefined);
-        first = 1;
-      }
-      if (first <= last) options.push(sequence(span(first, last), this.#rules.times(DIGIT, 0, left - 1)));
-      if (high !== undefined) along(to, undefined, highRest);
-    }
-    return choice(...options, ...end);
+    if (first <= last) options.push(sequence(span(first, last), rules.times(DIGIT, 0, left - 1)));
+    if (high !== undefined) along(to, undefined, highRest);
   }
+  return choice(...options, ...end);
 }
 
 const rest = ({ digits: of, isOut }: Digits): Digits => ({ digits: of.slice(1), isOut });
@@ -192,7 +178,6 @@ const rest = ({ digits: of, isOut }: Digits): Digits => ({ digits: of.slice(1), 
 /** `isZero`: all digits so far are zero where that is forbidden. */
 type Before = { readonly isFirst: boolean; readonly isZero: boolean };
 
-const BEHIND: Before = { isFirst: false, isZero: false };
 const MAX_LEADING_ZEROS = 6;
 
 type Digits = { readonly digits: string; readonly isOut: boolean };

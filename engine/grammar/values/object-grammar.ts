@@ -9,7 +9,7 @@ import {
   type ProductPart,
   productOf,
 } from "../expressions/automaton.ts";
-import { type Expression, includes, UnsupportedPattern } from "../expressions/regular-expression.ts";
+import { type Expression, ifSupported, includes } from "../expressions/regular-expression.ts";
 import { automatonGrammar, NOT_PLAIN, patternExpression } from "../expressions/string-pattern.ts";
 import { namesIn, presenceKeywords } from "../schema/presence.ts";
 import {
@@ -49,14 +49,8 @@ function keysOf(conversion: Conversion, nodes: readonly PlainNode[]): Keys {
 }
 
 function automatonOrNone(conversion: Conversion, expression: Expression | undefined) {
-  if (expression === undefined) return undefined;
   const { budget } = conversion.rules;
-  try {
-    return automatonOf(expression, budget.part(MAX_PATTERN_WORK));
-  } catch (error) {
-    if (error instanceof UnsupportedPattern) return undefined;
-    throw error;
-  }
+  return expression && ifSupported(() => automatonOf(expression, budget.part(MAX_PATTERN_WORK)));
 }
 
 /** The schema of a string. A single object, because nodes are identified by their schema. */
@@ -196,15 +190,15 @@ function keyStates(
   parts: readonly ProductPart[],
 ) {
   const { budget } = conversion.rules;
-  const [first] = nodes;
-  try {
+  const states = ifSupported(() => {
     const taken: readonly ProductPart[] =
       names.length === 0 ? [] : [{ automaton: automatonOfTexts(names, budget), match: "unwanted" }];
     return productOf([...parts, ...taken], MAX_KEY_STATES, budget);
-  } catch (error) {
-    if (!(error instanceof UnsupportedPattern) || first === undefined) throw error;
-    return conversion.tooCostly(first, "properties", "has keys that are too much alike");
-  }
+  });
+  const [first] = nodes;
+  if (states === undefined && first !== undefined)
+    conversion.tooCostly(first, "properties", "has keys that are too much alike");
+  return states ?? [];
 }
 
 function nodesOf(

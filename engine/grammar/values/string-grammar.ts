@@ -2,7 +2,7 @@ import { choice, type Gbnf, literal, NEVER, sequence } from "../../gbnf/gbnf.ts"
 import type { GrammarRules } from "../../gbnf/grammar-rules.ts";
 import { anyOfTexts, fixedValue, type JsonValue, stringChar } from "../../gbnf/json-value.ts";
 import { automatonOfTexts, type ProductPart } from "../expressions/automaton.ts";
-import { type Expression, UnsupportedPattern } from "../expressions/regular-expression.ts";
+import { type Expression, ifSupported } from "../expressions/regular-expression.ts";
 import { type LengthBounds, patternExpression } from "../expressions/string-pattern.ts";
 import { facetParts, type TextFacets, textGrammar } from "../expressions/text-grammar.ts";
 import { atLeast, atMost, type Conversion, fixedValues, type PlainNode } from "../schema/schema-alternatives.ts";
@@ -61,13 +61,9 @@ function asksOfText({ schema }: PlainNode): boolean {
 
 function textOrNone(rules: GrammarRules, facets: TextFacets, key: string): Gbnf | undefined {
   const { wanted, unwanted, except, minLength, maxLength } = facets;
-  try {
-    if (wanted.length + unwanted.length + except.length === 0) return textGrammar(rules, facets);
-    return rules.once(`text ${minLength} ${maxLength} ${key}`, () => textGrammar(rules, facets));
-  } catch (error) {
-    if (error instanceof UnsupportedPattern) return undefined;
-    throw error;
-  }
+  const make = () => textGrammar(rules, facets);
+  const isPlain = wanted.length + unwanted.length + except.length === 0;
+  return ifSupported(isPlain ? make : () => rules.once(`text ${minLength} ${maxLength} ${key}`, make));
 }
 
 export function textParts(conversion: Conversion, nodes: readonly PlainNode[]): readonly ProductPart[] | undefined {
@@ -75,15 +71,12 @@ export function textParts(conversion: Conversion, nodes: readonly PlainNode[]): 
   const { budget } = conversion.rules;
   const listed = fixedValues(conversion, nodes, new Set(["string"]));
   const { facets } = askedOf(conversion, nodes, bounds);
-  try {
+  return ifSupported(() => {
     const parts = facetParts(facets, budget.part(MAX_PARTS_WORK));
     if (listed === undefined) return parts;
     const texts = listed.filter((value) => typeof value === "string");
     return [...parts, { automaton: automatonOfTexts(texts, budget), match: "wanted" }];
-  } catch (error) {
-    if (error instanceof UnsupportedPattern) return undefined;
-    throw error;
-  }
+  });
 }
 
 function askedOf(conversion: Conversion, nodes: readonly PlainNode[], bounds: LengthBounds) {

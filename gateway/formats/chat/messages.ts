@@ -4,7 +4,7 @@ import type { ApiError, FieldPath } from "../../errors.ts";
 import { argumentsText, isJsonObject, type JsonObject } from "../../json/json-text.ts";
 import { checked, field } from "../checked.ts";
 import { invalidValue, oneOf, unsupportedParameter, unsupportedValue, wrongType } from "../field-error.ts";
-import { cacheBreakpoint } from "../fields.ts";
+import { cacheBreakpoint, partBreakpoint, promptCacheBreakpoint } from "../fields.ts";
 import {
   IMAGE_DETAILS,
   imageFromUrl,
@@ -148,11 +148,16 @@ function contentParts(content: unknown, path: FieldPath, rule: ContentRule): rea
 }
 
 function contentPart(part: unknown, path: FieldPath, rule: ContentRule): Part {
-  const { type, cache_control } = checked(ANY_PART, part, path);
-  return { kind: partKind(type, part, path, rule), cacheBreakpoint: cacheBreakpoint(cache_control) };
+  const { type, cache_control, prompt_cache_breakpoint } = checked(ANY_PART, part, path);
+  const breakpoint = cacheBreakpoint(cache_control) ?? partBreakpoint(prompt_cache_breakpoint);
+  return { kind: partKind(type, part, path, rule), cacheBreakpoint: breakpoint };
 }
 
-const ANY_PART = z.object({ type: z.string(), cache_control: z.unknown() });
+const ANY_PART = z.object({
+  type: z.string(),
+  cache_control: z.unknown(),
+  prompt_cache_breakpoint: promptCacheBreakpoint,
+});
 
 function partKind(type: string, part: unknown, path: FieldPath, rule: ContentRule): Part["kind"] {
   const typePath = [...path, "type"];

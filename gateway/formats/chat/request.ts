@@ -16,6 +16,7 @@ import {
   cacheTtl,
   effort,
   MAX_LOGIT_BIAS,
+  promptCacheTtl,
   reasoningBudget,
   reasoningOfEffort,
   stopStrings,
@@ -64,7 +65,8 @@ export const chat: Format<ReplyOptions> = {
 type ReadRequest = { readonly request: CanonicalRequest; readonly toolPaths: readonly FieldPath[] };
 
 function readRequest(body: ChatBody, model: CatalogModel, context: PrepareContext): ReadRequest {
-  const limit = body.max_completion_tokens ?? body.max_tokens ?? undefined;
+  const options = body.prompt_cache_options ?? undefined;
+  const limit = options?.prewarm ? 0 : (body.max_completion_tokens ?? body.max_tokens ?? undefined);
   const maxOutputTokens = limit === undefined ? undefined : Math.min(limit, model.contextWindow);
   const sampling = readSampling(body);
   const reasoning = readReasoning(body, maxOutputTokens);
@@ -80,7 +82,7 @@ function readRequest(body: ChatBody, model: CatalogModel, context: PrepareContex
     cache: {
       affinityKey: body.prompt_cache_key ?? "",
       isolationSalt: "",
-      ttl: body.cache_ttl ? cacheTtl(body.cache_ttl) : undefined,
+      ttl: body.cache_ttl ? cacheTtl(body.cache_ttl) : promptCacheTtl(options, body.prompt_cache_retention),
     },
     maxOutputTokens,
     messages: readMessages(body.messages, {

@@ -17,7 +17,10 @@ import {
   optional,
   parameters,
   presencePenalty,
+  promptCacheBreakpoint,
   promptCacheKey,
+  promptCacheOptions,
+  promptCacheRetention,
   reasoningEffort,
   schemaName,
   stream,
@@ -45,6 +48,7 @@ export const chatParts = {
     type: tag("text"),
     text: z.string().describe("The text."),
     cache_control: cacheControl,
+    prompt_cache_breakpoint: promptCacheBreakpoint,
   }),
   image_url: named(
     "ChatImagePart",
@@ -56,6 +60,7 @@ export const chatParts = {
         detail: imageDetail,
       }),
       cache_control: cacheControl,
+      prompt_cache_breakpoint: promptCacheBreakpoint,
     },
   ),
   refusal: named("ChatRefusalPart", "A refusal, in messages of the role `assistant`.", {
@@ -208,9 +213,11 @@ export const chatRequest = named("ChatRequest", "The body of a request for a cha
   parallel_tool_calls: flag.describe("Whether one answer may hold more than one tool call. Default: `true`."),
   modalities: z.array(z.string()).nullish().describe("The kinds of output. Only `text` is supported."),
   prompt_cache_key: promptCacheKey,
+  prompt_cache_options: open(promptCacheOptions).describe("How the prompt is cached."),
+  prompt_cache_retention: promptCacheRetention,
   cache_ttl: optional(
     z.enum(CACHE_TTLS),
-    "How long the beginning of this prompt is worth keeping. It is a hint. Default: the node's own time.",
+    "How long the beginning of this prompt is worth keeping. It is a hint. Default: `prompt_cache_options.ttl`.",
   ),
   reasoning: open({
     effort: reasoningEffort,
@@ -288,5 +295,5 @@ export const CHAT_UNTAKEN: readonly UntakenField[] = [
   ...ignored("Whoever asks is known by the key.", ["user", "safety_identifier"]),
   ...ignored("It would make the same answer faster, and changes nothing in it.", ["prediction"]),
   ...ignored("It is a hint, which no model here knows.", ["verbosity"]),
-  ...ignored("It is a hint; 'cache_ttl' is the one that is taken.", ["prompt_cache_retention", "prompt_cache_options"]),
+  ...ignored("The beginning of every prompt is cached.", ["prompt_cache_options.mode"]),
 ];

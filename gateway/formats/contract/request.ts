@@ -50,7 +50,7 @@ export const contractGenerate: Pick<Format, "name" | "fields" | "prepare"> = {
     // The answer would silently start again, which no client with a continuation can want.
     if (request.continuation) throw unsupportedParameter(["continuation"], "The gateway itself goes on with answers.");
     const limit = request.maxOutputTokens;
-    checkNumber(limit, ["max_output_tokens"], 1, Number.MAX_SAFE_INTEGER);
+    checkNumber(limit, ["max_output_tokens"], 0, Number.MAX_SAFE_INTEGER);
     const maxOutputTokens = limit === undefined ? undefined : Math.min(limit, model.contextWindow);
     const tools = checkedTools(request.tools);
     const messages = checkedMessages(request.messages, context.acceptsImages(model.id));

@@ -4,6 +4,7 @@ import { argumentsText, isJsonObject, type JsonObject, jsonText } from "../../js
 import { checked } from "../checked.ts";
 import { bracketPath } from "../error-envelope.ts";
 import { invalidValue, missing, oneOf, unsupportedParameter, unsupportedValue, wrongType } from "../field-error.ts";
+import { partBreakpoint } from "../fields.ts";
 import { type FormatSettings, type Sealer, WHOLE_PROMPT } from "../format.ts";
 import {
   IMAGE_DETAILS,
@@ -346,8 +347,14 @@ function contentParts(
 
 /** Agents mix the types of input and output text, so either is accepted in every role. */
 function contentPart(part: unknown, path: FieldPath, images: ImageRule, wanted: UnreadableRule): Part {
-  const unreadable = images === "not_here" ? "reject" : wanted;
-  if (!isJsonObject(part)) throw wrongType(path, "an object", part);
+  const { prompt_cache_breakpoint: mark } = checked(MARKED_PART, part, path);
+  const read = plainPart(part as JsonObject, path, images, images === "not_here" ? "reject" : wanted);
+  return mark ? { ...read, cacheBreakpoint: partBreakpoint(mark) } : read;
+}
+
+const MARKED_PART = inputText.pick({ prompt_cache_breakpoint: true });
+
+function plainPart(part: JsonObject, path: FieldPath, images: ImageRule, unreadable: UnreadableRule): Part {
   switch (part.type) {
     case "input_text":
     case "output_text":

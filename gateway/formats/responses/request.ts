@@ -2,8 +2,9 @@ import type { OutputConstraint, Sampling } from "../../../proto/gen/svc/inferenc
 import { Role, type Tool } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { type Catalog, findModel } from "../../catalog.ts";
 import type { JsonObject } from "../../json/json-text.ts";
+import { priorityOfTurn } from "../agent-hints.ts";
 import { unsupportedValue } from "../field-error.ts";
-import { reasoningOfEffort } from "../fields.ts";
+import { promptCacheTtl, reasoningOfEffort } from "../fields.ts";
 import {
   type CanonicalRequest,
   type CountFormat,
@@ -21,7 +22,7 @@ import { readInput } from "./items.ts";
 import type { ReplyView } from "./output-item.ts";
 import type { Echo } from "./reply-schema.ts";
 import { compactedReply, foldedReply } from "./response-object.ts";
-import { checkBody, LOGPROBS, metadataOf, type ResponsesBody, SEALED_REASONING } from "./schema.ts";
+import { checkBody, LOGPROBS, metadataOf, type ResponsesBody, SEALED_REASONING, turnMetadataOf } from "./schema.ts";
 import { CompactionStream, ResponsesStream } from "./stream.ts";
 import { DeclaredTools, noCalls, toolChoice } from "./tools.ts";
 
@@ -73,7 +74,8 @@ const MAX_REPEATED_WORD_UNITS = 1_024;
 function prepared(body: ResponsesBody, context: PrepareContext, compacts: boolean): Prepared<Answering> {
   const model = catalogModel(catalogId(body.model, context.catalog), context);
   const effort = body.reasoning?.effort ?? undefined;
-  const limit = body.max_output_tokens ?? undefined;
+  const { prewarm } = body.prompt_cache_options ?? {};
+  const limit = prewarm ? 0 : (body.max_output_tokens ?? undefined);
   const included = new Set(body.include ?? []);
   const sealReasoning = included.has(SEALED_REASONING);
   const parallel = body.parallel_tool_calls ?? true;
@@ -93,6 +95,9 @@ function prepared(body: ResponsesBody, context: PrepareContext, compacts: boolea
   const input = readInput(body.input, items, compacts);
   const { tools, callable } = declared.shownIn(input.messages);
   const choice = toolChoice(body.tool_choice, { declared, callable, parallel });
+  if (prewarm && input.compacts)
+    throw unsupportedValue(["prompt_cache_options", "prewarm"], "A summary is an answer: only false is supported.");
+  const ttl = promptCacheTtl(body.prompt_cache_options, body.prompt_cache_retention);
   const request: CanonicalRequest = {
     model: model.id,
     messages: [...instructions, ...input.messages],
@@ -103,7 +108,7 @@ function prepared(body: ResponsesBody, context: PrepareContext, compacts: boolea
     sampling: sampling(body, logprobs),
     reasoning: effort === undefined ? undefined : reasoningOfEffort(effort),
     // The caller's own key: the route, which has the tenant, makes a digest of it.
-    cache: { affinityKey: body.prompt_cache_key ?? "", isolationSalt: "", ttl: undefined },
+    cache: { affinityKey: body.prompt_cache_key ?? "", isolationSalt: "", ttl },
     maxOutputTokens: limit === undefined ? undefined : Math.min(limit, model.contextWindow),
   };
   const view: ReplyView = {
@@ -120,6 +125,7 @@ function prepared(body: ResponsesBody, context: PrepareContext, compacts: boolea
     stream: body.stream ?? false,
     request,
     options: { echo, view },
+    priority: priorityOfTurn(turnMetadataOf(body)),
     toolPaths: declared.paths,
     schemaPaths: declared.schemaPaths,
     messagePlaces: [...instructions.map(() => INSTRUCTIONS), ...input.places],

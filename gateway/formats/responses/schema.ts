@@ -15,16 +15,17 @@ import {
   optional,
   parameters,
   presencePenalty,
+  promptCacheBreakpoint,
   promptCacheKey,
+  promptCacheOptions,
   reasoningEffort,
   schemaName,
   strictAnswer,
   tag,
   temperatureUpTo,
   topP,
-  withoutEffect,
 } from "../fields.ts";
-import { requestBody } from "../request-body.ts";
+import { ignored, requestBody, type UntakenField } from "../request-body.ts";
 import { MAX_TOOLS, toolName } from "../tools.ts";
 
 /*
@@ -45,6 +46,7 @@ const STATELESS = "Nothing is kept between requests: send the whole conversation
 export const inputText = named("InputTextPart", "A part of text. Either word for text is taken in every role.", {
   type: z.enum(["input_text", "output_text"]).describe("`input_text` or `output_text`."),
   text: z.string().describe("The text."),
+  prompt_cache_breakpoint: promptCacheBreakpoint,
 });
 
 export const inputImage = named(
@@ -54,6 +56,7 @@ export const inputImage = named(
     type: tag("input_image"),
     image_url: imageUrl,
     detail: imageDetail,
+    prompt_cache_breakpoint: promptCacheBreakpoint,
   },
 );
 
@@ -363,12 +366,15 @@ export const responsesRequest = closed(
     ),
     metadata: unchecked(textPairs).describe("Pairs of strings that are repeated in the reply, at most 16."),
     prompt_cache_key: promptCacheKey,
-    prompt_cache_retention: z.string().nullish().describe("Repeated in the reply, without effect."),
-    prompt_cache_options: withoutEffect("Accepted without effect."),
+    prompt_cache_options: z.strictObject(promptCacheOptions).nullish().describe("How the prompt is cached."),
+    prompt_cache_retention: z
+      .string()
+      .nullish()
+      .describe("As `24h` the time for which to keep the prompt, where the options say none. Repeated in the reply."),
     safety_identifier: z.string().nullish().describe("Repeated in the reply, without effect."),
     user: z.string().nullish().describe("Repeated in the reply, without effect."),
     client_metadata: unchecked(textPairs).describe(
-      "Pairs of strings for the caller's own use, checked and dropped. At most 16 KiB together.",
+      "Pairs of strings for the caller's own use, checked and dropped, but for `x-codex-turn-metadata`, whose kind of request lowers the priority. At most 16 KiB together.",
     ),
     store: optional(
       z.literal(false, "Responses are never stored: only false is supported."),
@@ -450,6 +456,11 @@ export function metadataOf(value: unknown): Readonly<Record<string, string>> {
   return Object.fromEntries(pairs);
 }
 
+/** Returns what Codex says of its turn, in its own JSON; undefined if the request has none. */
+export function turnMetadataOf({ client_metadata: pairs }: ResponsesBody): string | undefined {
+  return isJsonObject(pairs) ? String(pairs["x-codex-turn-metadata"] ?? "") : undefined;
+}
+
 function checkClientMetadata(value: unknown): void {
   const path = ["client_metadata"];
   const bytes = stringPairs(value, path)
@@ -466,3 +477,8 @@ function stringPairs(value: unknown, path: FieldPath): readonly (readonly [strin
     return [key, text] as const;
   });
 }
+
+/** The fields that do not reach the request, beside those that the schemas say to be without effect. */
+export const RESPONSES_UNTAKEN: readonly UntakenField[] = [
+  ...ignored("The beginning of every prompt is cached.", ["prompt_cache_options.mode"]),
+];

@@ -130,7 +130,7 @@ export class DeclaredTools {
     const { name, description } = source;
     const schemaPath = [...at.path, "parameters"];
     const deferred = defer_loading ?? false;
-    const tool = functionOf({ ...source, deferred }, parameters, schemaPath);
+    const tool = { ...functionOf(source, parameters, schemaPath), deferred };
     this.#add(tool, { kind: "function", name, namespace: at.namespace }, at, schemaPath);
     return {
       type: "function",
@@ -156,9 +156,9 @@ export class DeclaredTools {
     const words = [description, hint].filter((text) => text).join("\n\n");
     const deferred = defer_loading ?? false;
     // Any engine can enforce one string, but not any pattern.
-    const source = { name, description: words, strict: strict ?? pattern === undefined, deferred };
+    const source = { name, description: words, strict: strict ?? pattern === undefined };
     const declared: DeclaredTool = { kind: "custom", name, namespace: at.namespace };
-    this.#add(toolOf(source, inputSchema(pattern), schemaPath), declared, at, schemaPath);
+    this.#add({ ...toolOf(source, inputSchema(pattern), schemaPath), deferred }, declared, at, schemaPath);
     return {
       type: "custom",
       name,

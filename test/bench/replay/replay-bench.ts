@@ -4,6 +4,7 @@ import { gunzipSync } from "node:zlib";
 import { projectFolder } from "../../../deploy/runtime/files/project-folder.ts";
 import type { BenchResult, Row } from "../report.ts";
 import type { BenchSettings } from "../settings.ts";
+import { readArrivals } from "./arrival-trace.ts";
 import { type ReplayResult, replay } from "./replay.ts";
 import type { ReplayPolicy } from "./routers.ts";
 import { readSessions } from "./session-trace.ts";
@@ -12,35 +13,32 @@ const SLICE = "test/bench/replay/trace/claude-code-sessions.jsonl.gz";
 const CACHE_TOKENS = 3_000_000;
 /** The measured period, in milliseconds. */
 const STRETCH = { warmUpMs: 1_200_000, untilMs: 3_600_000 };
+/** The time for the last answers to requests at recorded times, in milliseconds. */
+const AFTER_ARRIVALS_MS = 600_000;
 const GZIP = Buffer.from([0x1f, 0x8b]);
 
 /**
- * Replays recorded sessions of agents in virtual time, through the real admission and policies of other projects, for
+ * Replays recorded sessions or requests of agents in virtual time, through the real admission and policies of other projects, for
  * the same nodes.
  */
 export async function replayBench(settings: BenchSettings): Promise<BenchResult> {
-  const sessions = readSessions(await readTrace(settings.trace ?? join(projectFolder(), SLICE)));
+  const text = await readTrace(settings.trace ?? join(projectFolder(), SLICE));
+  const arrivals = text.slice(0, text.indexOf("\n")).includes('"hash_ids"') ? readArrivals(text) : undefined;
+  const sessions = arrivals ? [] : readSessions(text);
+  const untilMs = (arrivals?.arrivalsMs.at(-1) ?? 0) + AFTER_ARRIVALS_MS;
+  const stretch = arrivals ? { warmUpMs: 0, untilMs } : STRETCH;
   const rows: Row[] = [];
-  for (const perNode of settings.sessionsPerNode) {
-    const load = `${perNode} a node`;
+  for (const perNode of arrivals ? [0] : settings.sessionsPerNode) {
+    const load = arrivals ? "as recorded" : `${perNode} a node`;
     const run = async (policy: ReplayPolicy, gateways: number) => {
       const { nodes, ranks, hostTokens, prefillsAtOnce, nodesLike, eventsStopAt } = settings;
       const eventsStopMs = eventsStopAt === undefined ? undefined : 60_000 * eventsStopAt;
-      const fleet = {
-        policy,
-        sessions,
-        perNode,
-        gateways,
-        nodes,
-        ranks,
-        hostTokens,
-        prefillsAtOnce,
-        nodesLike,
-        eventsStopMs,
-      };
+      const fleet = { policy, gateways, nodes, ranks, hostTokens, prefillsAtOnce, nodesLike, eventsStopMs };
       const results: ReplayResult[] = [];
       for (const seed of settings.seed)
-        results.push(await replay({ ...fleet, ...STRETCH, cacheTokens: CACHE_TOKENS, seed }));
+        results.push(
+          await replay({ ...fleet, ...stretch, sessions, perNode, arrivals, cacheTokens: CACHE_TOKENS, seed }),
+        );
       return meanOf(results);
     };
     const oracle = await run("oracle", 1);

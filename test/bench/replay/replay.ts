@@ -1,5 +1,6 @@
 import { seededRandom } from "../../support/seeded-random.ts";
 import { percentile } from "../report.ts";
+import type { RecordedArrivals } from "./arrival-trace.ts";
 import { EventQueue } from "./event-queue.ts";
 import { PieceCaches, PieceStore } from "./piece-cache.ts";
 import { RankedNode } from "./ranked-node.ts";
@@ -7,7 +8,7 @@ import { ReasonJudge } from "./reason-judge.ts";
 import { cachedIn, type HeldTiers, type Job, type NodeUse } from "./replay-node.ts";
 import { type Follower, REPLAY_POLICIES, type ReplayPolicy } from "./routers.ts";
 import type { RecordedSession } from "./session-trace.ts";
-import { PlayedWorld, type Prompt, playUsers } from "./traffic.ts";
+import { PlayedWorld, type Prompt, playArrivals, playUsers } from "./traffic.ts";
 import { VllmNode } from "./vllm-node.ts";
 
 export type ReplayResult = {
@@ -36,6 +37,8 @@ export type Scenario = {
   readonly sessions: readonly RecordedSession[];
   /** The users of each node, with one session after another. */
   readonly perNode: number;
+  /** Requests at recorded times, in place of sessions. Default: none. */
+  readonly arrivals?: RecordedArrivals | undefined;
   readonly nodes: number;
   /** The data-parallel ranks of a node, of which each has a cache. Default: 1. */
   readonly ranks?: number;
@@ -155,7 +158,9 @@ export async function replay(scenario: Scenario): Promise<ReplayResult> {
     time.after(REPORT_INTERVAL_MS, report);
   };
   report();
-  playUsers(scenario.sessions, scenario.perNode * asked, { world, time, seed, send });
+  const played = { world, time, seed, send };
+  if (scenario.arrivals) playArrivals(scenario.arrivals, played);
+  else playUsers(scenario.sessions, scenario.perNode * asked, played);
 
   await time.runUntil(warmUpMs);
   const usesNow = () => nodes.flatMap(({ uses }) => uses);

@@ -1,5 +1,6 @@
 import type { Boundary, PromptShape } from "../../../gateway/upstream/load-balancing/boundary-hashes.ts";
 import { seededRandom } from "../../support/seeded-random.ts";
+import type { RecordedArrivals } from "./arrival-trace.ts";
 import type { EventQueue } from "./event-queue.ts";
 import type { PieceStore } from "./piece-cache.ts";
 import type { RecordedSession } from "./session-trace.ts";
@@ -109,7 +110,12 @@ const BETWEEN_MS = { least: 1_000, spread: 20_000 };
 const BYTES_PER_TOKEN = { least: 3.2, spread: 1.6 };
 const MOST_SEED = 1_000_003;
 
-export type Send = (prompt: Prompt, onAnswered: () => void) => void;
+type Played = {
+  readonly world: PlayedWorld;
+  readonly time: EventQueue;
+  readonly seed: number;
+  readonly send: (prompt: Prompt, onAnswered: () => void) => void;
+};
 
 /**
  * Plays `users` with one session after another each. A user joins a random recorded session in its middle, waits for
@@ -119,7 +125,7 @@ export type Send = (prompt: Prompt, onAnswered: () => void) => void;
 export function playUsers(
   sessions: readonly RecordedSession[],
   users: number,
-  { world, time, seed, send }: { world: PlayedWorld; time: EventQueue; seed: number; send: Send },
+  { world, time, seed, send }: Played,
 ): void {
   for (let user = 0; user < users; user += 1) {
     const random = seededRandom(seed * MOST_SEED + user);
@@ -143,4 +149,14 @@ export function playUsers(
     };
     time.after(random() * JOIN_MS, () => begin(true));
   }
+}
+
+/** Plays requests at their recorded times, independent of earlier answers. */
+export function playArrivals({ requests, arrivalsMs }: RecordedArrivals, { world, time, seed, send }: Played): void {
+  const session = new PlayedSession(requests, world, `r${seed}`, BYTES_PER_TOKEN.least + BYTES_PER_TOKEN.spread / 2);
+  for (const [turn, atMs] of arrivalsMs.entries())
+    time.after(atMs, () => {
+      const prompt = session.prompt(turn);
+      if (prompt) send(prompt, () => {});
+    });
 }

@@ -1,6 +1,5 @@
 import { LastTurns } from "../../../engine/backends/openai-compatible/watch/last-turns.ts";
 import { PromptLedger } from "../../../engine/backends/openai-compatible/watch/prompt-ledger.ts";
-import { PrefillSpeed } from "../../../engine/backends/prefill-speed.ts";
 import { AnnouncementCheck } from "../../../engine/prefixes/announcement-check.ts";
 import type { EventQueue } from "./event-queue.ts";
 import type { RankedNode } from "./ranked-node.ts";
@@ -30,7 +29,6 @@ export type VllmNodeParts = {
 export class VllmNode {
   readonly #parts: VllmNodeParts;
   readonly #ledger: PromptLedger;
-  readonly #speed = new PrefillSpeed();
   readonly #check = new AnnouncementCheck();
   readonly #turns = new LastTurns();
   #polled: Pick<NodeReport, "running" | "waiting" | "kvUse">;
@@ -47,7 +45,7 @@ export class VllmNode {
       ...this.#polled,
       queuedUncachedTokens: this.#ledger.unreadTokens,
       retentionMs: this.#parts.events?.retentionMs(),
-      prefillTokensPerSecond: this.#speed.tokensPerSecond,
+      prefillTokensPerSecond: this.#ledger.speed.tokensPerSecond,
       decodeTokensPerSecond: DECODE_TOKENS_PER_SECOND,
     };
   }
@@ -90,8 +88,7 @@ export class VllmNode {
       },
       onFinished: (prefillMs) => {
         const { queueMs, prefillMs: measuredMs } = reading.times;
-        reading.measured(found);
-        this.#speed.add({
+        this.#ledger.speed.add({
           uncachedTokens: tokens - found,
           seconds: (measuredMs + BESIDE_MS) / 1_000,
           queueSeconds: queueMs === undefined ? undefined : queueMs / 1_000,

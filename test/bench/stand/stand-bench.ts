@@ -1,6 +1,6 @@
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { cpus, tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { memoryOf } from "../../support/processes/processes-with.ts";
 import { LoadClient } from "../load.ts";
@@ -13,9 +13,8 @@ import {
   replyRequestText,
   requestText,
 } from "../processes/requests.ts";
-import { type BenchResult, cpuMs, interleave, median, percentile, type Row } from "../report.ts";
+import { type BenchResult, cpuMs, interleave, markdownTable, median, percentile, type Row } from "../report.ts";
 import type { BenchSettings } from "../settings.ts";
-import { writePage } from "./page.ts";
 import { pin, REFERENCE_NAMES, type Reference, startReferences } from "./references.ts";
 import { SaturatingClient } from "./saturating-client.ts";
 
@@ -321,4 +320,23 @@ function resultOf(
       absent.length > 0 ? `Absent: ${absent.join(", ")}.` : "No reference is absent.",
     ],
   };
+}
+
+/** Writes the results of the stand as a Markdown page. */
+async function writePage(file: string, result: BenchResult): Promise<void> {
+  const titles = new Set(result.rows.map(({ cell }) => String(cell)));
+  const sections: string[] = [];
+  await mkdir(dirname(file), { recursive: true });
+  for (const title of titles) {
+    const rows = result.rows.filter(({ cell }) => cell === title);
+    const columns = result.columns.filter(({ key }) => key !== "cell");
+    sections.push(`## ${title}\n\n${markdownTable(columns, rows)}`);
+  }
+  const machine = `Node ${process.versions.node}, ${cpus().length} x ${cpus()[0]?.model ?? "unknown"}`;
+  const head = [
+    "# Performance",
+    "Written by `npm run bench -- stand --page gateway/docs/performance.md`. Read ratios, not absolute figures: those are one machine's.",
+    [...result.notes, `Measured on ${new Date().toISOString().slice(0, 10)}, ${machine}.`].join("\n"),
+  ];
+  await writeFile(file, `${[...head, ...sections].join("\n\n")}\n`);
 }

@@ -1,4 +1,3 @@
-import { createHash } from "node:crypto";
 import { expect, test, vi } from "vitest";
 import type { GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type Message, Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
@@ -7,21 +6,11 @@ import { errorInfo, type WatchedPrefixes } from "../../support/engine/node-clien
 import { nodeOf, scripted } from "../../support/engine/node-rig.ts";
 import { fastSimulator } from "../../support/engine/simulated-node.ts";
 import { textAnswer } from "../../support/events/events.ts";
-import { generateRequest } from "../../support/requests/generate-request.ts";
+import { generateRequest, textMessage } from "../../support/requests/generate-request.ts";
+import { digestOf, digestsOf } from "../../support/requests/prefix-digests.ts";
 
-const says = (role: Role, text: string): Message => ({ role, parts: [{ kind: { $case: "text", value: { text } } }] });
-const SYSTEM = says(Role.SYSTEM, "You are terse. ".repeat(100));
-const QUESTION = says(Role.USER, "What is to be done about it? ".repeat(60));
-
-/** Digests of all messages up to each position, as a gateway's. */
-function digestsOf(messages: readonly Message[]): Buffer {
-  const hash = (count: number) =>
-    createHash("sha256")
-      .update(JSON.stringify(messages.slice(0, count)))
-      .digest()
-      .subarray(0, 16);
-  return Buffer.concat(messages.map((_, index) => hash(index + 1)));
-}
+const SYSTEM = textMessage(Role.SYSTEM, "You are terse. ".repeat(100));
+const QUESTION = textMessage(Role.USER, "What is to be done about it? ".repeat(60));
 
 const requestOf = (messages: readonly Message[], prefixDigests = digestsOf(messages)): GenerateRequest => ({
   ...generateRequest(),
@@ -31,11 +20,7 @@ const requestOf = (messages: readonly Message[], prefixDigests = digestsOf(messa
 });
 
 const known = (watched: WatchedPrefixes, messages: readonly Message[], count: number) =>
-  watched.held.get(
-    digestsOf(messages)
-      .subarray((count - 1) * 16, count * 16)
-      .toString("hex"),
-  );
+  watched.held.get(digestOf(messages, count).toString("hex"));
 
 const simulatedNode = (kvTokens = 400_000) => nodeOf(fastSimulator({ kvTokens }));
 
@@ -52,7 +37,7 @@ test("a simulated node reports its prefixes before and after the answer, and reu
   expect(watched.kv).toMatchObject({ total: 400_000 - (400_000 % 64) });
 
   const answer = reading.events.flatMap(({ kind }) => (kind?.$case === "blockDelta" ? [kind.value.text] : [])).join("");
-  const second = [...first, says(Role.ASSISTANT, answer), says(Role.USER, "And then?")];
+  const second = [...first, textMessage(Role.ASSISTANT, answer), textMessage(Role.USER, "And then?")];
   const told = known(watched, first, 2);
   const next = client.generate(requestOf(second));
   await next.ended;
@@ -60,7 +45,7 @@ test("a simulated node reports its prefixes before and after the answer, and reu
   expect(cached).toEqual([(told?.tokens ?? 0) + (told?.tailTokens ?? 0)]);
 
   // Another conversation has only the head in common.
-  const other = [SYSTEM, says(Role.USER, "Something else.")];
+  const other = [SYSTEM, textMessage(Role.USER, "Something else.")];
   const head = known(watched, other, 1);
   const third = client.generate(requestOf(other));
   await third.ended;
@@ -74,7 +59,7 @@ test("an evicted prefix is reported as dropped, and a second watcher gets the fu
   const messages = [SYSTEM, QUESTION];
   await client.generate(requestOf(messages)).ended;
   await vi.waitFor(() => expect(known(watched, messages, 2)).toBeDefined());
-  const others = [says(Role.SYSTEM, "Another one. ".repeat(400))];
+  const others = [textMessage(Role.SYSTEM, "Another one. ".repeat(400))];
   await client.generate(requestOf(others)).ended;
   await vi.waitFor(() => expect(known(watched, messages, 2)).toBeUndefined());
   const second = client.watchPrefixes("svc-qwen");

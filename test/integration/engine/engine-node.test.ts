@@ -5,7 +5,6 @@ import { type Event, GenerateRequest } from "../../../proto/gen/svc/inference/v1
 import { Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { ModelState } from "../../../proto/gen/svc/inference/v1/node_service.ts";
 import { OrcaLoadReport } from "../../../proto/gen/xds/data/orca/v3/orca_load_report.ts";
-import { countedBackend } from "../../support/engine/counted-backend.ts";
 import { errorInfo } from "../../support/engine/node-client.ts";
 import { clientOf, nodeOf, scripted } from "../../support/engine/node-rig.ts";
 import { rawGenerate } from "../../support/engine/raw-generate.ts";
@@ -114,19 +113,6 @@ test("load reports are sent on opening, when requests begin to wait, and when th
   for (const { call } of calls) call.cancel();
 });
 
-test("no event is lost with a batch delay or without", async () => {
-  const { client } = await nodeOf(fastSimulator({ answerTokens: { min: 200, max: 200 } }));
-  const texts: string[] = [];
-  for (const nanos of [0, 50_000_000]) {
-    const reading = client.generate(generateRequest({ stream: { maxBatchDelay: { seconds: 0, nanos } } }));
-    expect((await reading.ended).code).toBe(0);
-    expect([reading.legal(), reading.finished()]).toEqual([true, true]);
-    texts.push(reading.events.map(({ kind }) => (kind?.$case === "blockDelta" ? kind.value.text : "")).join(""));
-    expect(Math.max(...reading.messages.map(({ length }) => length))).toBeLessThanOrEqual(32);
-  }
-  expect(texts[0]).toBe(texts[1]);
-});
-
 test("a slow reader pauses its generation, and then gets all of it in fewer messages", async () => {
   const total = 20_000;
   let produced = 0;
@@ -214,12 +200,17 @@ test("an engine whose steps stop leaves service, and returns when they resume", 
 
 test("a stuck slot is detected beside a slow reader", async () => {
   const clock = new VirtualClock();
-  const script: Script = async function* ({ requestId }, signal) {
+  const steps = { made: 0, inFlight: 0 };
+  const backend = scripted(async function* ({ requestId }, signal) {
     yield [started(), textStart(0), delta(0, "so")];
-    if (requestId === "stuck") await once(signal, "abort");
+    if (requestId === "stuck") {
+      steps.inFlight = 1;
+      await once(signal, "abort");
+    }
     while (!signal.aborted) yield [delta(0, "x".repeat(20_000))];
-  };
-  const { node, client } = await nodeOf(countedBackend(script), { maxStepAgeMs: 1_000, clock });
+  });
+  const load = () => ({ slots: 8, busySlots: 2, waiting: 0, steps });
+  const { node, client } = await nodeOf(Object.assign(backend, { load }), { maxStepAgeMs: 1_000, clock });
   client.generate(generateRequest({ requestId: "slow" })).call.pause();
   await vi.waitFor(async () => expect(await node.gauge("svc_engine_streams_paused")).toBe(1), 10_000);
   // A connection of its own: the slow reader holds up all that its connection carries.

@@ -67,28 +67,6 @@ describe.each(DIALECTS)("a node in front of %s", (dialect) => {
     expect(new Set(blocks.map((block) => block.id)).size).toBe(3);
   });
 
-  test("demands a named call by a grammar, and shows all tools", async () => {
-    const rig = await rigOf(dialect, {
-      model: (asked) => {
-        if (!asked.grammar.includes("search")) return obedient(asked);
-        return says({ calls: [{ name: "search", arguments: ["{}"] }] });
-      },
-    });
-    const toolChoice = { mode: ToolChoiceMode.NAMED, name: "search", disableParallelCalls: false, allowedNames: [] };
-    const { blocks, finished } = await ask(rig, { tools: TOOLS, toolChoice });
-    expect(blocks).toMatchObject([{ kind: "toolCall", name: "search", text: "{}", complete: true }]);
-    expect(finished?.reason).toBe(FinishReason.TOOL_CALLS);
-    expect(rig.engine.rendered.at(-1)?.tools).toHaveLength(2);
-  });
-
-  test("ends a truncated call as incomplete", async () => {
-    const rig = await rigOf(dialect);
-    rig.engine.next(says({ calls: [{ name: "run", arguments: ['{"cmd": "l'] }], finish: "length" }));
-    const { blocks, finished } = await ask(rig, { tools: TOOLS, maxOutputTokens: 200 });
-    expect(blocks).toMatchObject([{ kind: "toolCall", name: "run", text: '{"cmd": "l', complete: false }]);
-    expect(finished?.reason).toBe(FinishReason.MAX_OUTPUT_TOKENS);
-  });
-
   test("continues an answer that another engine began, from its last whole character", async () => {
     const rig = await rigOf(dialect);
     const [model] = (await rig.client.describe()).models;

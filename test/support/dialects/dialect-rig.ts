@@ -33,7 +33,7 @@ export function atEnd(...undo: readonly (() => unknown)[]): void {
 }
 
 export function backendOf(
-  engine: DialectServer,
+  engine: Pick<DialectServer, "baseUrl">,
   dialect: DialectName,
   fields: Partial<OpenAiCompatibleOptions> = {},
   clock: Clock = systemClock,

@@ -8,6 +8,7 @@ import {
   FinishReason,
   type GenerateRequest,
   type GenerateResponse,
+  ReasoningMode,
 } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type ToolChoice, ToolChoiceMode } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { Capability, EngineKind, ModelState } from "../../../proto/gen/svc/inference/v1/node_service.ts";
@@ -178,6 +179,18 @@ export function backendConformance(name: string, subject: ConformingBackend): vo
         await idle();
       });
 
+      test.each<[string, Partial<GenerateRequest>]>([
+        ["", {}],
+        [" of a required call", { tools: [TOOL], toolChoice: chosen(ToolChoiceMode.REQUIRED) }],
+        [" behind reasoning", { reasoning: { mode: ReasoningMode.ENABLED, effort: 0 } }],
+      ])("an answer of no tokens%s reads the prompt alone", async (_what, fields) => {
+        const request = asked({ maxOutputTokens: 0, ...fields });
+        const { blocks, finished } = answerOf((await whole(begin(request))).events);
+        expect([blocks, finished?.reason]).toEqual([[], FinishReason.STOP]);
+        expect(finished?.usage).toMatchObject({ inputTokens: expect.any(Number), outputTokens: 0, reasoningTokens: 0 });
+        await idle();
+      });
+
       test("a required call is made, with an id and an object of arguments", async () => {
         const fields = { tools: [TOOL], toolChoice: chosen(ToolChoiceMode.NAMED, TOOL.name) };
         const { blocks, finished } = answerOf((await whole(begin(asked(fields)))).events);
@@ -190,7 +203,6 @@ export function backendConformance(name: string, subject: ConformingBackend): vo
       test.each<[string, Partial<GenerateRequest>]>([
         ["a demand for a tool that is not there", { toolChoice: chosen(ToolChoiceMode.NAMED, "nope") }],
         ["a demand for any tool where none is", { toolChoice: chosen(ToolChoiceMode.REQUIRED) }],
-        ["an answer of no tokens", { maxOutputTokens: 0 }],
       ])("%s is refused before it takes a slot", async (_what, fields) => {
         expect(await failureOf(begin(asked(fields)))).toBe("INVALID_REQUEST");
         await idle();

@@ -11,6 +11,9 @@ export const call = (name: string, argumentsJson: string, callId = "call_1"): Pa
 export const result = (content: string, name = "get_weather", callId = "call_1"): Part =>
   part({ $case: "toolResult", value: { callId, name, content: [text(content)], isError: false } });
 
+/** Makes the declaration of deferred tools. */
+export const declaration = (...names: readonly string[]): Part => part({ $case: "toolDeclaration", value: { names } });
+
 export const system = (value: string): Message => ({ role: Role.SYSTEM, parts: [text(value)] });
 export const user = (value: string): Message => ({ role: Role.USER, parts: [text(value)] });
 export const assistant = (...parts: Part[]): Message => ({ role: Role.ASSISTANT, parts });

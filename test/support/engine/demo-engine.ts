@@ -5,8 +5,9 @@ import { LlamaBackend } from "../../../engine/backends/llama/llama-backend.ts";
 import { type LlamaOptions, llamaSchema } from "../../../engine/backends/llama/llama-options.ts";
 import { loadLibrary } from "../../../engine/backends/llama/runtime/llama-runtime.ts";
 import { type Event, type Finished, GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
-import type { Message } from "../../../proto/gen/svc/inference/v1/messages.ts";
+import type { Message, Tool } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { answerOf } from "../events/answer-of.ts";
+import { digestsOf } from "../requests/prefix-digests.ts";
 import { user } from "./canonical.ts";
 import { workHere } from "./work-here.ts";
 
@@ -67,6 +68,15 @@ export function request(messages: string | readonly Message[], more: Partial<Gen
     sampling: { temperature: 0, stop: [], logitBias: {} },
     ...more,
   };
+}
+
+/** Creates a request with the digests of a gateway; the head is the one system message. */
+export function digested(
+  messages: readonly Message[],
+  tools: readonly Tool[] = [],
+  more: Partial<GenerateRequest> = {},
+): GenerateRequest {
+  return request(messages, { tools, prefixDigests: digestsOf(messages), maxOutputTokens: 12, ...more });
 }
 
 export type Reply = {

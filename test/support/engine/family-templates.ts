@@ -37,18 +37,15 @@ const systemFirst = each(
 );
 
 /** Drops all system messages but the first, and rejects a result without a call. */
-const systemDropped = each(
-  `{% if m.role == 'tool' and ns.calls == 0 %}{{ raise_exception('A result without a call.') }}{% endif %}` +
-    `{% if m.tool_calls %}{% set ns.calls = 1 %}{% endif %}{% if m.role != 'system' or loop.first %}${SPOKEN(CALLS_AS_JSON)}{% endif %}`,
-  { before: "{% set ns = namespace(calls=0) %}" },
-);
-
-/** Drops all system messages but the first and all calls of a turn but the first; rejects a result without a call. */
-const firstOnly = each(
-  `{% if m.role == 'tool' and ns.calls == 0 %}{{ raise_exception('A result without a call.') }}{% endif %}` +
-    `{% if m.tool_calls %}{% set ns.calls = 1 %}{% endif %}{% if m.role != 'system' or loop.first %}${SPOKEN(CALLS_AS_JSON.replace("m.tool_calls or []", "(m.tool_calls or [])[:1]"))}{% endif %}`,
-  { before: "{% set ns = namespace(calls=0) %}" },
-);
+const firstSystem = (calls: string): string =>
+  each(
+    `{% if m.role == 'tool' and ns.calls == 0 %}{{ raise_exception('A result without a call.') }}{% endif %}` +
+      `{% if m.tool_calls %}{% set ns.calls = 1 %}{% endif %}{% if m.role != 'system' or loop.first %}${SPOKEN(calls)}{% endif %}`,
+    { before: "{% set ns = namespace(calls=0) %}" },
+  );
+const systemDropped = firstSystem(CALLS_AS_JSON);
+/** Drops all calls of a turn but the first, too. */
+const firstOnly = firstSystem(CALLS_AS_JSON.replace("m.tool_calls or []", "(m.tool_calls or [])[:1]"));
 
 const systemMoved = each(`{% if m.role != 'system' %}${SPOKEN(CALLS_AS_TEXT)}{% endif %}`, {
   before: "{% for m in messages if m.role == 'system' %}{{ m.content }}\n{% endfor %}",

@@ -1,3 +1,4 @@
+import { shownTools } from "../../../engine/conversation/declared-tools.ts";
 import { OutputParser } from "../../../engine/output-parser/output-parser.ts";
 import {
   type Event,
@@ -20,14 +21,14 @@ function* written(request: GenerateRequest, pieces: readonly string[]): Generato
   const parser = new OutputParser({
     markers: HERMES_MARKERS,
     startsInReasoning: false,
-    toolNames: mayCall ? request.tools.map((tool) => tool.name) : [],
+    toolNames: mayCall ? shownTools(request.tools, request.messages).map((tool) => tool.name) : [],
     ...(request.toolChoice?.disableParallelCalls && { maxToolCalls: 1 }),
     stop: request.sampling?.stop ?? [],
     newCallId: () => `call_${calls++}`,
   });
   yield [started()];
   const tokens = pieces.slice(0, request.maxOutputTokens ?? pieces.length);
-  const cut = tokens.length < pieces.length;
+  const cut = tokens.length < pieces.length && request.maxOutputTokens !== 0;
   for (const token of tokens) yield parser.push(token);
   yield parser.end(cut ? "cut" : "stop");
   yield [finished(reasonOf(parser, cut), { outputTokens: tokens.length }, matched(parser))];

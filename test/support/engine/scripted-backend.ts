@@ -4,6 +4,7 @@ import type { Backend, BackendDescription, BackendLoad } from "../../../engine/b
 import { callerLeft } from "../../../engine/backends/caller-left.ts";
 import { continuedAnswer } from "../../../engine/backends/request-plan.ts";
 import { stepOf } from "../../../engine/backends/stream-events.ts";
+import { shownTools } from "../../../engine/conversation/declared-tools.ts";
 import { EngineError, notOfThisAnswer } from "../../../engine/errors.ts";
 import {
   type Continuation,
@@ -18,7 +19,7 @@ import {
   Capability,
   EngineKind,
   Modality,
-  type ModelDescription,
+  ModelDescription,
   ModelState,
 } from "../../../proto/gen/svc/inference/v1/node_service.ts";
 import { blockEnd, delta, finished, started, textStart } from "../events/events.ts";
@@ -76,20 +77,13 @@ export class ScriptedBackend implements Backend {
     const contextWindow = this.#options.contextWindow ?? 262_144;
     const models = this.#options.models.map(
       (id): ModelDescription => ({
-        id,
-        revision: this.#revision,
-        contextWindow,
+        ...ModelDescription.fromPartial({ id, revision: this.#revision, contextWindow, state: ModelState.READY }),
         maxOutputTokens: contextWindow,
         kvTokenCapacity: contextWindow * this.#options.slots,
         kvBlockTokens: 1,
         maxConcurrentRequests: this.#options.slots,
         inputModalities: [...(this.#options.inputModalities ?? [Modality.TEXT])],
         capabilities: ALL_CAPABILITIES,
-        state: ModelState.READY,
-        maxCacheTtl: undefined,
-        longestTokenBytes: 0,
-        keptConversations: 0,
-        dataParallelRanks: 0,
       }),
     );
     return { engineKind: EngineKind.SCRIPTED, engineVersion: "1", models };
@@ -179,7 +173,10 @@ function roughTokens(request: CountTokensRequest): number {
       if (kind?.$case === "toolResult") return sum + length(kind.value.content);
       return sum;
     }, 0);
-  const tools = request.tools.reduce((sum, tool) => sum + tool.name.length + tool.parametersJsonSchema.length, 0);
+  const tools = shownTools(request.tools, request.messages).reduce(
+    (sum, tool) => sum + tool.name.length + tool.parametersJsonSchema.length,
+    0,
+  );
   return Math.ceil((tools + request.messages.reduce((sum, message) => sum + length(message.parts), 0)) / 4) + 1;
 }
 

@@ -1,22 +1,14 @@
 import type { Token } from "node-llama-cpp";
-import {
-  type Event,
-  FinishReason,
-  type TokenLogprob,
-} from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import type { Event, FinishReason, TokenLogprob } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { notOfThisAnswer } from "../../../errors.ts";
-import type { OutputParser } from "../../../output-parser/output-parser.ts";
-import { JsonScanner } from "../../../tool-calls/json-scanner.ts";
 import type { OutputLimit } from "../../request-plan.ts";
+import type { TokenAnswer } from "../../token-answer.ts";
 import type { GrammarGate } from "../grammar-gate.ts";
 import type { Utf8Holder } from "../tokens/vocabulary.ts";
 
 type AnswerOptions = OutputLimit & {
-  readonly parser: OutputParser;
+  readonly answer: TokenAnswer;
   readonly characters: Utf8Holder<Token>;
-  /** The JSON root that the visible text must have; undefined for free text. The answer ends behind it. */
-  readonly json: "any" | "object" | undefined;
-  readonly reasoningBudget: number;
   readonly reasoningEnd: readonly Token[];
   readonly gate: GrammarGate;
   readonly generated: Token[];
@@ -31,18 +23,12 @@ export type AnswerStep = {
 
 export class Answer {
   readonly #options: AnswerOptions;
-  readonly #parser: OutputParser;
-  readonly #text: JsonScanner | undefined;
+  readonly #answer: TokenAnswer;
   cut: FinishReason | undefined;
-  reasoningTokens = 0;
-  #logprobs: TokenLogprob[] = [];
-  #jsonIsWhole = false;
-  #isInText = false;
 
   constructor(options: AnswerOptions) {
     this.#options = options;
-    this.#parser = options.parser;
-    this.#text = options.json && new JsonScanner({ root: options.json });
+    this.#answer = options.answer;
   }
 
   /** The number of tokens so far, without an end-of-generation token. */
@@ -50,12 +36,16 @@ export class Answer {
     return this.#options.generated.length;
   }
 
+  get reasoningTokens(): number {
+    return this.#answer.reasoningTokens;
+  }
+
   get matchedStop(): string | undefined {
-    return this.#parser.matchedStop;
+    return this.#answer.matchedStop;
   }
 
   get over(): boolean {
-    return this.cut !== undefined || this.#isComplete;
+    return this.cut !== undefined || this.#answer.isComplete;
   }
 
   /** The next token that an earlier call made; undefined once all were taken. */
@@ -68,16 +58,15 @@ export class Answer {
   }
 
   take(token: Token, logprob?: TokenLogprob): AnswerStep {
-    const { limitReason, reasoningBudget } = this.#options;
     const events = [...this.#push(token, logprob)];
     const tokens = [token];
-    if (this.#isComplete) return { events, tokens };
-    if (this.#parser.inReasoning && this.reasoningTokens >= reasoningBudget) {
+    if (this.#answer.isComplete) return { events, tokens };
+    if (this.#answer.reasonedEnough) {
       const written = this.#endReasoning();
       tokens.push(...written);
       events.push(...written.flatMap((one) => this.#push(one)));
     }
-    if (this.room === 0) this.cut = limitReason;
+    if (this.room === 0) this.cut = this.#options.limitReason;
     return { events, tokens };
   }
 
@@ -94,18 +83,12 @@ export class Answer {
   }
 
   end(): readonly Event[] {
-    const rest = this.#read(this.#options.characters.flush());
-    return [...rest, ...this.#parser.end(this.cut === undefined ? "stop" : "cut")];
+    const rest = this.#answer.push(0, this.#options.characters.flush());
+    return [...rest, ...this.#answer.end(this.cut !== undefined)];
   }
 
   finishReason(): FinishReason {
-    if (this.#parser.matchedStop !== undefined) return FinishReason.STOP_SEQUENCE;
-    if (this.cut !== undefined) return this.cut;
-    return this.#parser.finishedToolCalls > 0 ? FinishReason.TOOL_CALLS : FinishReason.STOP;
-  }
-
-  get #isComplete(): boolean {
-    return this.#parser.matchedStop !== undefined || this.#parser.wantsNoMore || this.#jsonIsWhole;
+    return this.#answer.finishReason(this.cut);
   }
 
   #endReasoning(): readonly Token[] {
@@ -115,28 +98,8 @@ export class Answer {
   }
 
   #push(token: Token, logprob?: TokenLogprob): readonly Event[] {
-    this.#options.generated.push(token);
-    if (logprob) this.#logprobs.push(logprob);
-    const wasReasoning = this.#parser.inReasoning;
-    const events = this.#read(this.#options.characters.push(token));
-    if (wasReasoning || this.#parser.inReasoning) this.reasoningTokens += 1;
-    return events;
-  }
-
-  #read(text: string): readonly Event[] {
-    if (text === "") return [];
-    const logprobs = this.#logprobs;
-    this.#logprobs = [];
-    const events = this.#parser.push(text, logprobs);
-    if (this.#text) this.#scan(this.#text, events);
-    return events;
-  }
-
-  #scan(json: JsonScanner, events: readonly Event[]): void {
-    for (const { kind } of events) {
-      if (kind?.$case === "blockStarted") this.#isInText = kind.value.block?.$case === "text";
-      else if (kind?.$case === "blockDelta" && this.#isInText)
-        this.#jsonIsWhole ||= json.push(kind.value.text).state === "complete";
-    }
+    const { generated, characters } = this.#options;
+    generated.push(token);
+    return this.#answer.push(1, characters.push(token), logprob && [logprob]);
   }
 }

@@ -15,16 +15,15 @@ import { keepMs } from "../../../conversation/cache-breakpoints.ts";
 import { EngineError, notOfThisAnswer } from "../../../errors.ts";
 import type { UndeclaredMembers } from "../../../grammar/schema/schema-alternatives.ts";
 import type { OutputMarkers } from "../../../output-parser/markers.ts";
-import { OutputParser } from "../../../output-parser/output-parser.ts";
 import { type PrefixMark, prefixMarks } from "../../../prefixes/prefix-marks.ts";
 import type { SlotLine } from "../../../prefixes/slot-prefixes.ts";
 import type { ModelProfile } from "../../../profiles/profile.ts";
-import { argumentTypes } from "../../../tool-calls/argument-types.ts";
 import { formOf } from "../../../tool-calls/forms.ts";
 import { type AnswerPlan, planAnswer } from "../../answer-plan.ts";
 import type { GrammarCache, GrammarOrder } from "../../grammar-cache.ts";
 import { continuedAnswer, limitOutput, type OutputLimit } from "../../request-plan.ts";
 import { joinedDelta } from "../../stream-events.ts";
+import { TokenAnswer } from "../../token-answer.ts";
 import { type CompiledGrammar, GrammarGate, type GrammarStates } from "../grammar-gate.ts";
 import type { Queue } from "../queue.ts";
 import type { LlamaRuntime } from "../runtime/llama-runtime.ts";
@@ -216,13 +215,12 @@ function reasoningEnd({ runtime, markers: { reasoning } }: EngineParts): readonl
 
 function samplingOf(
   { runtime, vocabulary, markers, markTokens, samplingDefaults }: EngineParts,
-  { conversation, callable, fixed }: AnswerPlan,
+  { mustNotCall, fixed }: AnswerPlan,
   sampling: Sampling | undefined,
   generated: readonly Token[],
 ): SamplingOptions {
   const callMark = openingToken(markers, vocabulary);
   // A model that sees tools would call them even if the request forbids calls.
-  const mustNotCall = conversation.tools.length > 0 && callable.length === 0;
   const callMarks = mustNotCall && callMark !== undefined ? [callMark] : [];
   // A grammar treats their spelling as text, but detokenizing drops it.
   const hidden = needsGrammar(fixed) ? vocabulary.hiddenTokens.filter((token) => !markTokens.has(token)) : [];
@@ -246,26 +244,17 @@ type AnswerBasis = {
 
 function newAnswer(
   parts: EngineParts,
-  { callable, maxCalls, stop, newCallId, json, reasoningBudget }: AnswerPlan,
+  plan: AnswerPlan,
   { prompt, limit, given, callIds }: AnswerBasis,
   gate: GrammarGate,
   generated: Token[],
 ): Answer {
   const { markers, texts, work } = parts;
-  const parser = new OutputParser({
-    markers,
-    startsInReasoning: prompt.startsInReasoning,
-    toolNames: callable.map(({ name }) => name),
-    argumentTypes: argumentTypes(callable),
-    maxToolCalls: maxCalls,
-    stop,
-    newCallId,
-    callIds,
-    onFault: (thrown) => work.parseFailed(thrown),
-  });
+  const { startsInReasoning } = prompt;
+  const onFault = (thrown: unknown) => work.parseFailed(thrown);
+  const answer = new TokenAnswer({ plan, markers, startsInReasoning, callIds, onFault });
   const characters = new Utf8Holder<Token>((ids, before) => texts.of(ids, before), prompt.tokens);
-  const end = reasoningEnd(parts);
-  return new Answer({ ...limit, parser, characters, json, reasoningBudget, reasoningEnd: end, gate, generated, given });
+  return new Answer({ ...limit, answer, characters, reasoningEnd: reasoningEnd(parts), gate, generated, given });
 }
 
 async function newGate(

@@ -20,7 +20,6 @@ export type ChatPrompt = {
   readonly continues: boolean;
 };
 
-/** A prompt as an engine's template and tokenizer write it. */
 export type RenderedPrompt = {
   readonly tokens: readonly number[];
   /** The engine's own form of the prompt's images, which goes back to it unchanged; undefined without images. */
@@ -58,7 +57,6 @@ export type TokenRequest = TokenSampling & {
   readonly grammar: string | undefined;
   /** The spellings of special tokens that the text of the answer must contain. */
   readonly marks: readonly string[];
-  /** The salt that isolates tenants in the engine's cache. */
   readonly cacheSalt: string;
   /** Whether tenants may share the prefix cache of an engine that cannot isolate them. */
   readonly sharedCache: boolean;
@@ -71,7 +69,6 @@ export type TokenRequest = TokenSampling & {
 };
 
 export type TokenChunk = {
-  /** The failure that the event reports; undefined if there is none. */
   readonly fault: EngineFault | undefined;
   readonly tokens: readonly number[];
   /** The text that is certain now. Characters may come later than their first tokens. */
@@ -97,16 +94,14 @@ export interface EngineDialect {
     readonly about: readonly string[];
     readonly load: readonly string[];
     /** The path that closes a session under which the engine protects cached prefixes; undefined without sessions. */
-    readonly closeSession: string | undefined;
-    /** The path that returns the special tokens of the model; undefined if there is none. */
-    readonly specialTokens: string | undefined;
+    readonly closeSession?: string;
+    readonly specialTokens?: string;
   };
   /** The advice for an operator whose engine does not render or generate by tokens. */
   readonly advice: string;
   readonly seeds: number;
   /** The engine's sign of a higher priority: 1 for higher values, -1 for lower ones. */
   readonly prioritySign: 1 | -1;
-  /** Whether the engine's cache distinguishes salts. */
   readonly saltsCache: boolean;
   /** Whether the chat call has its own field for the reasoning effort. */
   readonly takesEffort: boolean;
@@ -140,17 +135,14 @@ export interface EngineDialect {
 
 /** Returns a list of tokens. Throws `EngineError` PROTOCOL_VIOLATION if it is empty or has other values. */
 export function tokensOf(list: unknown): readonly number[] {
-  if (!isTokens(list)) throw new EngineError("PROTOCOL_VIOLATION", "The engine returned no tokens.");
-  return list;
+  const tokens = eventTokens(list);
+  if (tokens.length === 0) throw new EngineError("PROTOCOL_VIOLATION", "The engine returned no tokens.");
+  return tokens;
 }
 
 /** Returns a value of the engine's reply that goes back to the engine unchanged. */
 export function sameAgain(value: unknown): JsonValue {
   return value === undefined || value === null ? undefined : new RawJson(JSON.stringify(value));
-}
-
-function isTokens(list: unknown): list is readonly number[] {
-  return Array.isArray(list) && list.length > 0 && list.every((token) => asCount(token) !== undefined);
 }
 
 /** Writes a list of tokens: hundreds of thousands of numbers are joined at once. */
@@ -160,7 +152,7 @@ export function tokenList(tokens: readonly number[]): RawJson {
 
 /** Returns the tokens of an event; none if it has no list of tokens. */
 export function eventTokens(list: unknown): readonly number[] {
-  return isTokens(list) ? list : [];
+  return Array.isArray(list) && list.every((token) => asCount(token) !== undefined) ? list : [];
 }
 
 /** Reads a log probability in the form of the chat completions API. */
@@ -175,6 +167,24 @@ function readToken(value: unknown): { token: string; tokenBytes: Buffer; logprob
     token: text,
     tokenBytes: Array.isArray(bytes) ? Buffer.from(bytes.map(Number)) : Buffer.from(text),
     logprob: typeof logprob === "number" ? logprob : 0,
+  };
+}
+
+/** Reads the end of an answer, as vLLM and SGLang name it; "" before the end. */
+export function finishOf(name: string): TokenChunk["finish"] {
+  if (name === "") return undefined;
+  return name === "stop" || name === "length" || name === "abort" ? name : "error";
+}
+
+/** Returns the fields of a conversation that vLLM and SGLang name alike. */
+export function sharedChat({ model, messages, tools, ...prompt }: ChatPrompt): Record<string, JsonValue> {
+  return {
+    ...{ model, messages, tools },
+    // Any other choice needs a parser of calls at the engine; the template shows the tools all the same.
+    tool_choice: tools === undefined ? undefined : "none",
+    chat_template_kwargs: prompt.templateKwargs,
+    reasoning_effort: prompt.reasoningEffort,
+    continue_final_message: prompt.continues || undefined,
   };
 }
 

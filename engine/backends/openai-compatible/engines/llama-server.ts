@@ -23,8 +23,6 @@ export const LLAMA_SERVER: EngineDialect = {
     models: "/v1/models",
     about: ["/props"],
     load: ["/metrics"],
-    closeSession: undefined,
-    specialTokens: undefined,
   },
   advice: "Start llama-server with --jinja.",
   // It reads 2^32 - 1 as a random seed.

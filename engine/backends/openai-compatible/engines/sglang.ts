@@ -4,6 +4,8 @@ import { asCount, asFields, asList, asText, type JsonFields, parseFields } from 
 import {
   type EngineDialect,
   eventTokens,
+  finishOf,
+  sharedChat,
   sharedSampling,
   type TokenChunk,
   tokenList,
@@ -25,7 +27,6 @@ export const SGLANG: EngineDialect = {
     load: ["/v1/loads?include=core,queues", "/metrics"],
     // https://docs.sglang.io/docs/advanced_features/session_radix_cache
     closeSession: "/close_session",
-    specialTokens: undefined,
   },
   advice: "Use a version of SGLang whose /v1/tokenize takes messages.",
   seeds: 2 ** 31,
@@ -42,14 +43,8 @@ export const SGLANG: EngineDialect = {
     const config = { endpoint: "tcp://*:5557", ...parseFields(asText(text)) };
     return Array.from({ length: Math.max(1, asCount(ranks) ?? 1) }, (_, rank) => ({ config, rank }));
   },
-  async render(ask, { model, messages, tools, templateKwargs, reasoningEffort, continues }) {
-    const { tokens } = await ask("/v1/tokenize", {
-      ...{ model, messages, tools },
-      tool_choice: tools === undefined ? undefined : "none",
-      chat_template_kwargs: templateKwargs,
-      reasoning_effort: reasoningEffort,
-      continue_final_message: continues || undefined,
-    });
+  async render(ask, prompt) {
+    const { tokens } = await ask("/v1/tokenize", sharedChat(prompt));
     return { tokens: tokensOf(tokens), features: undefined };
   },
   async tokenize(ask, model, text) {
@@ -104,7 +99,6 @@ export const SGLANG: EngineDialect = {
 
 function readChunk(event: JsonFields): TokenChunk {
   const meta = asFields(event.meta_info);
-  const finish = asText(asFields(meta.finish_reason).type);
   const alternatives = asList(meta.output_top_logprobs);
   return {
     fault: readFault(event),
@@ -114,7 +108,7 @@ function readChunk(event: JsonFields): TokenChunk {
       ...readEntry(entry),
       alternatives: asList(alternatives[at]).map(readEntry),
     })),
-    finish: finish === "stop" || finish === "length" || finish === "abort" ? finish : finish ? "error" : undefined,
+    finish: finishOf(asText(asFields(meta.finish_reason).type)),
     cachedInputTokens: asCount(meta.cached_tokens),
     prefilledTokens: undefined,
   };

@@ -4,8 +4,10 @@ import { asCount, asFields, asList, asText, type JsonFields } from "../http/json
 import {
   type EngineDialect,
   eventTokens,
+  finishOf,
   readLogprob,
   sameAgain,
+  sharedChat,
   sharedSampling,
   type TokenChunk,
   tokenList,
@@ -25,7 +27,6 @@ export const VLLM: EngineDialect = {
     models: "/v1/models",
     about: ["/version"],
     load: ["/metrics"],
-    closeSession: undefined,
     specialTokens: "/tokenizer_info",
   },
   advice: "Start vLLM with --enable-scale-out.",
@@ -42,15 +43,10 @@ export const VLLM: EngineDialect = {
     // The ports are those of each rank already.
     return byRank.map(([, config]) => ({ config: asFields(config), rank: 0 }));
   },
-  async render(ask, { model, messages, tools, templateKwargs, reasoningEffort, continues }) {
+  async render(ask, prompt) {
     const { token_ids: tokens, features } = await ask("/v1/chat/completions/render", {
-      ...{ model, messages, tools },
-      // Any other choice needs a parser of calls at the engine; the template shows the tools all the same.
-      tool_choice: tools === undefined ? undefined : "none",
-      chat_template_kwargs: templateKwargs,
-      reasoning_effort: reasoningEffort,
-      continue_final_message: continues || undefined,
-      add_generation_prompt: continues ? false : undefined,
+      ...sharedChat(prompt),
+      add_generation_prompt: prompt.continues ? false : undefined,
       // Without it, a prompt that fills the window is refused here.
       max_tokens: 1,
     });
@@ -115,7 +111,7 @@ function readChunk(event: JsonFields): TokenChunk {
     logprobs: asList(asFields(choice.logprobs).content)
       .slice(0, finish === "stop" ? -1 : undefined)
       .map(readLogprob),
-    finish: finish === "stop" || finish === "length" || finish === "abort" ? finish : finish ? "error" : undefined,
+    finish: finishOf(finish),
     cachedInputTokens: asCount(asFields(asFields(event.usage).prompt_tokens_details).cached_tokens),
     prefilledTokens: undefined,
   };

@@ -11,6 +11,7 @@ import { faultOfReply, toEngineFault } from "../http/http-error.ts";
 import { parseFields } from "../http/json-fields.ts";
 import { toJsonBytes } from "../http/raw-json.ts";
 import type { EngineCache } from "../kv-events/engine-cache.ts";
+import { spellingsOf } from "../marks/model-marks.ts";
 import type { RequestSettings } from "../request/request.ts";
 import type { EngineFacts } from "../watch/engine-facts.ts";
 import type { EngineWatch } from "../watch/engine-watch.ts";
@@ -30,7 +31,6 @@ export type GenerationParts = {
   readonly tails: LRUCache<string, string>;
   /** Schedules the writing of large requests on the event loop. */
   readonly turns: LoopTurns;
-  /** The longest silence of the engine, in milliseconds. */
   readonly silenceMs: number;
   /** The longest time for rendering a prompt, in milliseconds. */
   readonly countTimeoutMs: number;
@@ -42,7 +42,6 @@ export type GenerationParts = {
   readonly nowMs: () => number;
 };
 
-/** The markup of the model family, in the engine's tokens. */
 export type ModelMarkup = {
   readonly markers: OutputMarkers;
   /** The tokens that close reasoning; empty for a family that does not reason. */
@@ -67,14 +66,9 @@ export async function readMarkup(
   { dialect, servedModel, profile }: Pick<RequestSettings, "dialect" | "servedModel" | "profile">,
 ): Promise<ModelMarkup> {
   const { reasoning, toolCall, text } = profile;
-  const markers: OutputMarkers = {
-    ...(reasoning && { reasoning }),
-    ...(toolCall && { toolCall }),
-    ...(text && { text }),
-  };
+  const markers: OutputMarkers = { reasoning, toolCall, text };
   const open = callMark(markers).trim();
   const opening = open === "" ? [] : await dialect.tokenize(ask, servedModel, open);
-  const spellings = spellingsOf(markers);
   const ids = await Promise.all(
     markTokens(markers).map(async (mark) => ({ mark, tokens: await dialect.tokenize(ask, servedModel, mark) })),
   );
@@ -84,7 +78,7 @@ export async function readMarkup(
     reasoningMark: reasoning ? await dialect.tokenize(ask, servedModel, reasoning.close) : [],
     reasoningEnd: closing === "" ? [] : await dialect.tokenize(ask, servedModel, closing),
     callToken: opening.length === 1 ? opening[0] : undefined,
-    spellings,
+    spellings: spellingsOf(markers),
     reader: {
       name: dialect.grammarReader,
       ...(dialect.grammarsNameTokens && {
@@ -98,18 +92,6 @@ export async function readMarkup(
   };
 }
 
-/** Returns the texts of marks, without the white space around them. */
-function spellingsOf({ reasoning, toolCall, text }: OutputMarkers): readonly string[] {
-  const all = [
-    reasoning?.open,
-    reasoning?.close,
-    ...Object.values(toolCall ?? {}),
-    ...Object.values(text ?? {}).flat(),
-  ];
-  const marks = all.filter((mark) => typeof mark === "string").map((mark) => mark.trim());
-  return [...new Set(marks.filter((mark) => /^[<[].*[>\]]$/.test(mark)))];
-}
-
 /** Returns the spellings in the markup that may be tokens, without those that end an answer: no grammar demands these. */
 function markTokens({ reasoning, toolCall, text }: OutputMarkers): readonly string[] {
   const around = [reasoning?.open, reasoning?.close, text?.start, text?.open, text?.close];
@@ -117,10 +99,7 @@ function markTokens({ reasoning, toolCall, text }: OutputMarkers): readonly stri
   return [...new Set(texts.flatMap((mark) => mark.match(/<[^<>]+>|\[[^[\]]+\]/g) ?? []))];
 }
 
-/**
- * Returns a function that posts JSON to the engine for one request. Large bodies are written in slices, of which each
- * awaits `turn`.
- */
+/** Returns a function that posts JSON for one request; large bodies are written in slices, each awaiting `turn`. */
 export function asking(
   http: EngineHttp,
   timeoutMs: number,
@@ -128,10 +107,7 @@ export function asking(
   turn: () => Promise<void> = async () => {},
 ): Ask {
   return async (path, body) => {
-    const { status, text } = await http.fetch(
-      { method: "POST", path, body: await toJsonBytes(body, turn), timeoutMs },
-      signal,
-    );
+    const { status, text } = await http.fetch({ path, body: await toJsonBytes(body, turn), timeoutMs }, signal);
     if (status !== 200) throw toEngineFault(faultOfReply(status, text));
     const fields = parseFields(text);
     if (!fields) throw new EngineError("PROTOCOL_VIOLATION", "The engine's reply is not JSON.");

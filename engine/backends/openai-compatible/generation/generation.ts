@@ -17,7 +17,7 @@ import { faultOfReply, toEngineFault } from "../http/http-error.ts";
 import { type JsonFields, parseFields } from "../http/json-fields.ts";
 import { toJsonBytes } from "../http/raw-json.ts";
 import { pickRank } from "../kv-events/rank-pick.ts";
-import { sessionId } from "../request/request.ts";
+import { enginePriority, sessionId } from "../request/request.ts";
 import type { LedgerPrompt } from "../watch/prompt-ledger.ts";
 import { asking, type GenerationParts } from "./generation-parts.ts";
 import { CHARACTER_TOKENS, type PreparedGeneration, prepareGeneration } from "./prepared-generation.ts";
@@ -84,7 +84,6 @@ function sentGeneration(
   const cachedTokens = heldTokens ?? lastTurns.cachedTokens(salt, marks) ?? 0;
   const reading = ledger.sent({ tokens, cachedTokens: Math.min(tokens, cachedTokens), rank });
   const learn = (foundTokens: number) => {
-    reading.measured(foundTokens);
     lastTurns.answered(salt, marks, prompt.tokens.length, foundTokens);
     // The tokens of a begun answer may be cached, too.
     if (given.length === 0) followed?.answered(foundTokens, reading);
@@ -126,6 +125,13 @@ class Generation {
   async *run(): AsyncGenerator<GenerateResponse, void, void> {
     const { answer, limit } = this.#prepared;
     let cut: FinishReason | undefined;
+    if (this.#readsOnly) {
+      // Engines generate at least one token.
+      this.#grammar = undefined;
+      yield* this.#leg(1);
+      yield this.#closing(cut);
+      return;
+    }
     while (!answer.isComplete) {
       const room = limit.maxOutputTokens - answer.outputTokens;
       if (room <= 0) {
@@ -140,6 +146,11 @@ class Generation {
       }
     }
     yield this.#closing(cut);
+  }
+
+  /** Whether only the prompt is to be read. */
+  get #readsOnly(): boolean {
+    return this.#prepared.limit.maxOutputTokens === 0;
   }
 
   /** Writes the tokens that close the reasoning, up to the answer's limit. */
@@ -172,13 +183,13 @@ class Generation {
           this.#cachedInputTokens ??= whole.cachedInputTokens;
           if (end) continue;
           const room = this.#prepared.answer.reasoningRoom;
-          const chunk = whole.tokens.length > room ? await this.#shortened(whole, room) : whole;
+          const chunk = !this.#readsOnly && whole.tokens.length > room ? await this.#shortened(whole, room) : whole;
           if (chunk.prefilledTokens !== undefined && this.#firstMs === undefined) {
             this.#prepared.reading.reported(chunk.prefilledTokens);
             events.push(progress(0, chunk.prefilledTokens, watch.moves));
           }
           events.push(...this.#take(chunk));
-          if (this.#prepared.continues) tokens.push(...chunk.tokens);
+          if (this.#prepared.continues && !this.#readsOnly) tokens.push(...chunk.tokens);
           end = this.#endOf(chunk);
         }
         if (events.length + tokens.length > 0) yield this.#step(events, tokens);
@@ -207,6 +218,7 @@ class Generation {
     if (tokens.length > 0) {
       this.#firstMs ??= this.#parts.nowMs();
       this.#prepared.reading.read();
+      if (this.#readsOnly) return [];
       this.#tokens.push(...tokens);
     }
     const { answer, sampling } = this.#prepared;
@@ -218,6 +230,7 @@ class Generation {
 
   #endOf({ finish }: TokenChunk): LegEnd | undefined {
     const { answer } = this.#prepared;
+    if (this.#readsOnly && finish === undefined) return undefined;
     if (answer.isComplete) return { by: "node", cut: false };
     if (finish === "abort") throw new EngineError("ENGINE_ABORTED", "The engine gave the request up.");
     if (finish === "error")
@@ -235,7 +248,7 @@ class Generation {
     const body = dialect.generateBody(request);
     const turn = () => turns.nextUnlessLeft(this.#request.tenant, this.#signal);
     const call = {
-      ...({ method: "POST", path: dialect.paths.generate, timeoutMs: silenceMs } as const),
+      ...{ path: dialect.paths.generate, timeoutMs: silenceMs },
       body: await toJsonBytes(body, turn),
       headers: dialect.generateHeaders?.(request),
       onSent: () => this.#life.tell(),
@@ -251,8 +264,7 @@ class Generation {
   #body(maxTokens: number): TokenRequest {
     const { markup, settings } = this.#parts;
     const { prompt, sampling, salt } = this.#prepared;
-    const { dialect, priorities, sharedCache } = settings;
-    const { priority } = this.#request;
+    const { sharedCache } = settings;
     return {
       ...sampling,
       logitBias: biasBehind(sampling, this.#tokens),
@@ -265,7 +277,7 @@ class Generation {
       cacheSalt: salt,
       sharedCache,
       sessionId: sessionId(this.#request),
-      priority: priorities && priority !== 0 ? dialect.prioritySign * priority : undefined,
+      priority: enginePriority(this.#request, settings),
       requestId: engineRequestId(this.#request),
       rank: this.#prepared.reading.rank,
     };
@@ -350,10 +362,7 @@ function biasBehind({ frequencyPenalty = 0, logitBias }: TokenSampling, tokens: 
   return bias;
 }
 
-/**
- * Creates the engine's id for the request. A retry may reach the engine while it still runs the first attempt, so that
- * their ids must differ.
- */
+/** Returns an id that differs from that of an earlier attempt, which the engine may still be running. */
 function engineRequestId({ requestId }: GenerateRequest): string | undefined {
   if (!/^[A-Za-z0-9_-]{1,64}$/.test(requestId)) return undefined;
   return `${requestId}-${randomBytes(4).toString("hex")}`;

@@ -1,24 +1,20 @@
 import type { WorkOrder } from "../../../../deploy/runtime/threads/work-threads.ts";
 import type { Event, GenerateRequest } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { EngineError, notOfThisAnswer } from "../../../errors.ts";
-import { argumentTypes } from "../../../tool-calls/argument-types.ts";
 import { planAnswer } from "../../answer-plan.ts";
 import { continuedAnswer, limitOutput, type OutputLimit } from "../../request-plan.ts";
+import { TokenAnswer } from "../../token-answer.ts";
 import type { Ask, RenderedPrompt, TokenSampling } from "../engines/engine-dialect.ts";
 import { cacheSalt, toChatPrompt, toSampling } from "../request/request.ts";
 import { asking, type GenerationParts } from "./generation-parts.ts";
-import { TokenAnswer } from "./token-answer.ts";
 
 /** The tokens at the end of a prompt that show whether the template has opened the reasoning. */
 const TAIL_TOKENS = 16;
-/** The replacement of incomplete characters. */
 const INCOMPLETE = "\uFFFD";
-/** The most tokens of one character. */
 export const CHARACTER_TOKENS = 4;
 /** The window of an engine that reports none, in tokens. */
 const ANY_WINDOW = 2 ** 31 - 1;
 
-/** A validated and rendered request, before the engine generates. */
 export type PreparedGeneration = {
   readonly prompt: RenderedPrompt;
   readonly salt: string;
@@ -26,7 +22,6 @@ export type PreparedGeneration = {
   readonly sampling: TokenSampling;
   /** The grammar of the rest of the answer; undefined for free output. */
   readonly grammar: string | undefined;
-  /** Resolves to the grammar of the answer behind its reasoning. */
   readonly behindReasoning: () => Promise<string | undefined>;
   readonly answer: TokenAnswer;
   /** Whether another node can go on with the answer: without that, its tokens are not reported. */
@@ -47,8 +42,7 @@ export async function prepareGeneration(
   const continued = continuedAnswer(request, parts.revision);
   const plan = planAnswer(request, profile);
   const salt = cacheSalt(request);
-  const mustNotCall = plan.conversation.tools.length > 0 && plan.callable.length === 0;
-  const banned = mustNotCall && markup.callToken !== undefined ? [markup.callToken] : [];
+  const banned = plan.mustNotCall && markup.callToken !== undefined ? [markup.callToken] : [];
   const sampling = toSampling(request.sampling, settings, banned);
   if (plan.mustCall && !markup.markers.toolCall)
     throw new EngineError("UNSUPPORTED_FEATURE", "tool_choice: this model calls no tools.");
@@ -65,18 +59,12 @@ export async function prepareGeneration(
   const opened = await startsInReasoning(parts, ask, prompt.tokens);
   const { thinking } = profile;
   const answer = new TokenAnswer({
+    plan,
     markers: markup.markers,
     startsInReasoning: opened,
-    toolNames: plan.callable.map(({ name }) => name),
-    argumentTypes: argumentTypes(plan.callable),
-    maxToolCalls: plan.maxCalls,
-    stop: plan.stop.filter((text) => text !== ""),
-    newCallId: plan.newCallId,
     callIds: continued?.callIds ?? [],
     onFault: parts.onFault,
-    spelled: settings.marks,
-    json: plan.json,
-    reasoningBudget: plan.reasoningBudget,
+    mending: settings.marks.mending(),
     hideReasoning: thinking !== undefined && thinking.off === undefined && !plan.conversation.reasoning,
   });
   const tokens = continued?.tokens ?? [];

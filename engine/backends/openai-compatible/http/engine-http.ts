@@ -8,9 +8,8 @@ import { callerLeft } from "../../caller-left.ts";
 const MAX_REPLY_BYTES = 64 * 1024 * 1024;
 
 export type EngineCall = {
-  readonly method: "GET" | "POST";
   readonly path: string;
-  /** The body, as JSON text or its bytes; absent for none. */
+  /** The body of a POST, as JSON text or its bytes; absent for a GET. */
   readonly body?: string | readonly Buffer[];
   readonly headers?: Readonly<Record<string, string>> | undefined;
   /** The longest time until the reply begins, in milliseconds; 0 for no limit. */
@@ -54,7 +53,7 @@ export class EngineHttp {
       const bytes = body?.reduce((sum, piece) => sum + piece.length, 0);
       const length = bytes === undefined ? {} : { "content-length": String(bytes) };
       const outgoing = request(url, {
-        method: call.method,
+        method: body ? "POST" : "GET",
         headers: { ...this.#headers, ...call.headers, ...length },
         agent: false,
         signal,

@@ -1,9 +1,11 @@
 import type { IncomingMessage } from "node:http";
+import { StringDecoder } from "node:string_decoder";
 import { EngineError } from "../../../errors.ts";
 import { callerLeft } from "../../caller-left.ts";
-import { SseReader } from "./sse-reader.ts";
 
 const DONE = "[DONE]";
+/** The most UTF-16 units of one event. An engine's event is a delta or a usage, and far smaller. */
+const MAX_EVENT = 8 * 1024 * 1024;
 
 /** A part of the engine's stream: its `data`, and whether the end marker has arrived (`done`). */
 export type StreamStep = { readonly data: readonly string[]; readonly done: boolean };
@@ -28,10 +30,7 @@ export class EventStream {
     this.#signal = signal;
   }
 
-  /**
-   * Resolves to the next part. Throws `EngineError`: ENGINE_STREAM_TRUNCATED for an end without the marker, or why the
-   * caller left.
-   */
+  /** Throws `EngineError`: ENGINE_STREAM_TRUNCATED for an end without the marker, or why the caller left. */
   async next(): Promise<StreamStep> {
     const piece = await this.#piece();
     if (!(piece instanceof Uint8Array)) {
@@ -63,5 +62,51 @@ export class EventStream {
   #giveUp(): void {
     this.#silent = true;
     this.#stream.destroy(new Error("silence"));
+  }
+}
+
+/**
+ * Parses server-sent events from the bytes of a reply, in pieces of any size
+ * (https://html.spec.whatwg.org/multipage/server-sent-events.html). Only data is returned; comments are the engine's
+ * pings.
+ */
+export class SseReader {
+  readonly #decoder = new StringDecoder("utf8");
+  #line = "";
+  #data: string[] = [];
+  #dataLength = 0;
+
+  /** Returns the data of completed events. Throws `EngineError` PROTOCOL_VIOLATION for one beyond the limit. */
+  push(bytes: Uint8Array): readonly string[] {
+    const events: string[] = [];
+    const text = this.#decoder.write(bytes);
+    let from = 0;
+    for (let end = text.indexOf("\n"); end >= 0; end = text.indexOf("\n", from)) {
+      const line = this.#line + text.slice(from, end);
+      this.#line = "";
+      from = end + 1;
+      const datum = this.#take(line.endsWith("\r") ? line.slice(0, -1) : line);
+      if (datum !== undefined) events.push(datum);
+    }
+    this.#line += text.slice(from);
+    if (this.#line.length + this.#dataLength > MAX_EVENT) {
+      throw new EngineError("PROTOCOL_VIOLATION", "The engine sent an event without end.");
+    }
+    return events;
+  }
+
+  #take(line: string): string | undefined {
+    if (line === "") {
+      if (this.#data.length === 0) return undefined;
+      const datum = this.#data.join("\n");
+      this.#data = [];
+      this.#dataLength = 0;
+      return datum;
+    }
+    if (!line.startsWith("data:")) return undefined;
+    const value = line.slice(line.startsWith("data: ") ? 6 : 5);
+    this.#data.push(value);
+    this.#dataLength += value.length;
+    return undefined;
   }
 }

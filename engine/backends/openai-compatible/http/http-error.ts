@@ -7,11 +7,9 @@ export type EngineFault = {
   readonly status: number;
   /** The engine's name for the kind of failure; may be empty. */
   readonly type: string;
-  /** The engine's message; may be empty. */
   readonly text: string;
   /** The tokens of a prompt that is too long; undefined if not reported. */
   readonly inputTokens: number | undefined;
-  /** The context window in tokens; undefined if not reported. */
   readonly contextWindow: number | undefined;
 };
 

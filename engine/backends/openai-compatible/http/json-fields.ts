@@ -2,7 +2,11 @@ export type JsonFields = Readonly<Record<string, unknown>>;
 
 /** Returns no fields for other values, `null` included: engines differ in the fields that they omit. */
 export function asFields(value: unknown): JsonFields {
-  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as JsonFields) : {};
+  return fieldsOf(value) ?? {};
+}
+
+function fieldsOf(value: unknown): JsonFields | undefined {
+  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as JsonFields) : undefined;
 }
 
 export function asList(value: unknown): readonly unknown[] {
@@ -21,8 +25,7 @@ export function asCount(value: unknown): number | undefined {
 /** Parses the fields of a JSON object; undefined if `text` is none. */
 export function parseFields(text: string): JsonFields | undefined {
   try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as JsonFields) : undefined;
+    return fieldsOf(JSON.parse(text));
   } catch {
     return undefined;
   }

@@ -20,7 +20,6 @@ export type Block = Copies & {
   onDevice: boolean;
   /** The next block of the newest prompt that continued here. */
   newest: Block | undefined;
-  /** The milliseconds of its last use by a prompt. */
   usedMs: number;
 };
 
@@ -40,7 +39,6 @@ export type RankCache = CachedPart & {
 type Named = Copies & { readonly block: Block };
 
 export type BlockTreeOptions = {
-  /** Whether the engine reports each stored and removed copy of a block. */
   readonly counts: boolean;
   readonly maxBlocks: number;
   readonly nowMs: () => number;
@@ -63,23 +61,15 @@ export class BlockTree {
   readonly #ends = new Map<number, Map<string, number>>();
   /** The group of the blocks; undefined before the first event, and for an engine with one group. */
   #group: number | undefined;
-  #blockTokens = 0;
-  #onDevice = 0;
+  /** The number of tokens per block; 0 before the first event. */
+  blockTokens = 0;
+  /** The number of blocks that can be reused without loading. */
+  onDevice = 0;
   /** The blocks that changed since the last call of `changes`. */
   #changed = new Set<Block>();
 
   constructor(options: BlockTreeOptions) {
     this.#options = options;
-  }
-
-  /** The number of tokens per block; 0 before the first event. */
-  get blockTokens(): number {
-    return this.#blockTokens;
-  }
-
-  /** The number of blocks that can be reused without loading. */
-  get onDevice(): number {
-    return this.#onDevice;
   }
 
   get(hash: number): Block | undefined {
@@ -101,12 +91,11 @@ export class BlockTree {
       if (this.isEnd(block)) end = block.depth;
       if (block.onDevice) onDevice = block.depth;
     }
-    const tokensOf = (blocks: number) => blocks * this.#blockTokens;
+    const tokensOf = (blocks: number) => blocks * this.blockTokens;
     const lowerTokens = tokensOf(Math.max(0, end - onDevice));
-    return { tokens: tokensOf(end), lowerTokens, heldTokens: tokensOf(this.#onDevice) };
+    return { tokens: tokensOf(end), lowerTokens, heldTokens: tokensOf(this.onDevice) };
   }
 
-  /** Returns the changed blocks since the last call. */
   changes(): ReadonlySet<Block> {
     const changed = this.#changed;
     this.#changed = new Set();
@@ -118,10 +107,10 @@ export class BlockTree {
       this.clear();
       return;
     }
-    if (event.kind === "stored" && this.#blockTokens === 0 && isDense(event)) {
+    if (event.kind === "stored" && this.blockTokens === 0 && isDense(event)) {
       this.#group = event.group;
       if (event.group !== undefined) this.#ends.delete(event.group);
-      this.#blockTokens = event.blockTokens;
+      this.blockTokens = event.blockTokens;
     }
     const group = event.group ?? this.#group;
     if (group !== undefined && group !== this.#group)
@@ -153,11 +142,11 @@ export class BlockTree {
 
   #stored(event: StoredBlocks): void {
     const { hashes, parent, tokens, blockTokens, extras, memory } = event;
-    if (!isDense(event) || blockTokens < this.#blockTokens) return;
-    if (blockTokens > this.#blockTokens) {
+    if (!isDense(event) || blockTokens < this.blockTokens) return;
+    if (blockTokens > this.blockTokens) {
       // An index of the same group came first, in smaller blocks.
       this.clear();
-      this.#blockTokens = blockTokens;
+      this.blockTokens = blockTokens;
     }
     let before = parent === undefined ? undefined : (this.#named.get(parent)?.block ?? this.#found(event, parent));
     if (parent !== undefined && !before) return;
@@ -275,7 +264,7 @@ export class BlockTree {
       const held = at.device + at.lower > 0 && (at.parent?.held ?? true);
       const onDevice = at.device > 0 && (at.parent?.onDevice ?? true);
       if (held === at.held && onDevice === at.onDevice) continue;
-      if (onDevice !== at.onDevice) this.#onDevice += onDevice ? 1 : -1;
+      if (onDevice !== at.onDevice) this.onDevice += onDevice ? 1 : -1;
       [at.held, at.onDevice] = [held, onDevice];
       this.#changed.add(at);
       open.push(...at.children);

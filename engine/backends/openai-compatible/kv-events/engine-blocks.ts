@@ -30,7 +30,6 @@ export type Tie = {
 };
 
 export type EngineBlocksOptions = {
-  /** Whether the engine reports each stored and removed copy of a block. */
   readonly counts: boolean;
   /** The number of data-parallel ranks, of which each has its own cache. Default: 1. */
   readonly ranks?: number;
@@ -48,19 +47,19 @@ export class EngineBlocks implements KnownTies {
   readonly #ties = new Map<string, Tie>();
   readonly #tied = new Map<number, Set<string>>();
   #lines: PromptLine[] = [];
-  #retentionMs: number | undefined;
+  /** The idle time of recently evicted blocks, in milliseconds; undefined before the first eviction. */
+  retentionMs: number | undefined;
 
   constructor(held: HeldPrefixes, { counts, ranks = 1, maxBlocks = MAX_BLOCKS, nowMs }: EngineBlocksOptions) {
     this.#held = held;
     const locate = (tokens: readonly number[], blockTokens: number) => this.#locate(tokens, blockTokens);
     const onEvicted = (idleMs: number) => {
-      this.#retentionMs = idleMs * NEWEST + (this.#retentionMs ?? idleMs) * (1 - NEWEST);
+      this.retentionMs = idleMs * NEWEST + (this.retentionMs ?? idleMs) * (1 - NEWEST);
     };
     const options = { counts, maxBlocks: Math.ceil(maxBlocks / ranks), nowMs, onEvicted, locate };
     this.#trees = Array.from({ length: ranks }, () => new BlockTree(options));
   }
 
-  /** The number of tokens per block; 0 before the first event. */
   get blockTokens(): number {
     return Math.max(...this.#trees.map(({ blockTokens }) => blockTokens));
   }
@@ -68,11 +67,6 @@ export class EngineBlocks implements KnownTies {
   /** The tokens on the accelerators. */
   get tokens(): number {
     return this.#trees.reduce((sum, { onDevice, blockTokens }) => sum + onDevice * blockTokens, 0);
-  }
-
-  /** The idle time of recently evicted blocks, in milliseconds; undefined before the first eviction. */
-  get retentionMs(): number | undefined {
-    return this.#retentionMs;
   }
 
   /** Returns whether a rank holds a block and all blocks before it. */
@@ -91,25 +85,21 @@ export class EngineBlocks implements KnownTies {
     return at?.depth ?? 0;
   }
 
-  /** Returns what each rank can reuse of a prompt, by the hashes of its blocks. */
   cached(hashes: readonly number[]): readonly RankCache[] {
     return this.#trees.map((tree) => tree.cached(hashes));
   }
 
-  /** Applies events of one rank, in order. */
   take(rank: number, events: readonly KvEvent[]): void {
     const tree = this.#trees[rank];
     for (const event of events) tree?.take(event);
     this.#tellChanged(rank);
   }
 
-  /** Drops all blocks of one rank, after its restart or a loss of events. */
   forget(rank: number): void {
     this.#trees[rank]?.clear();
     this.#tellChanged(rank);
   }
 
-  /** Records a prompt before it is sent to the engine, which makes it the newest one. */
   used(line: PromptLine): void {
     this.#lines.push(line);
     let tokens = this.#lines.reduce((sum, one) => sum + one.tokens.length, 0);

@@ -3,6 +3,7 @@ import { sleep } from "../../../../deploy/runtime/time/abort.ts";
 import type { Clock } from "../../../../deploy/runtime/time/clock.ts";
 import { GenerateRequest } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type Message, Role } from "../../../../proto/gen/svc/inference/v1/messages.ts";
+import { says, textPart } from "../../../conversation/model-history.ts";
 import { HeldPrefixes, type KvTokens } from "../../../prefixes/held-prefixes.ts";
 import type { PrefixMark } from "../../../prefixes/prefix-marks.ts";
 import { throwIfLeft } from "../../caller-left.ts";
@@ -33,12 +34,6 @@ export type FollowedPrompt = {
   answered(foundTokens: number, prompt: Pick<LedgerPrompt, "rank" | "isAlone">): void;
 };
 
-export type EngineCacheParts = {
-  readonly clock: Clock;
-  /** Returns the KV tokens that the engine reports; 0 if not reported. */
-  readonly kvTokens: () => KvTokens;
-};
-
 export type SentPrompt = Pick<GenerateRequest, "model" | "messages"> & {
   readonly marks: readonly PrefixMark[];
   readonly salt: string;
@@ -47,19 +42,21 @@ export type SentPrompt = Pick<GenerateRequest, "model" | "messages"> & {
 
 /** Tracks the engine's prefix cache through its KV events, and maps it to the digests of requests. */
 export class EngineCache {
-  readonly #parts: EngineCacheParts;
+  readonly #clock: Clock;
   #blocks: EngineBlocks | undefined;
   #feeds: readonly EventFeed[] = [];
   /** Whether the engine's events contain salts, so that prompts of different tenants are distinct. */
   #isSalted = true;
   #confirming: { tokens: readonly number[] | undefined; salt: string } | undefined;
+  /** Whether events have arrived and match the engine's prompts. */
   #isConfirmed = false;
   readonly held: HeldPrefixes;
 
-  constructor(parts: EngineCacheParts) {
-    this.#parts = parts;
+  /** `kvTokens` returns the KV tokens that the engine reports; 0 if not reported. */
+  constructor(clock: Clock, kvTokens: () => KvTokens) {
+    this.#clock = clock;
     this.held = new HeldPrefixes(() => {
-      const { used, total } = parts.kvTokens();
+      const { used, total } = kvTokens();
       return { used: Math.max(used, this.#blocks?.tokens ?? 0), total };
     });
     this.held.withhold();
@@ -75,16 +72,11 @@ export class EngineCache {
     return this.#feeds.length;
   }
 
-  /** Whether events have arrived and match the engine's prompts. */
-  get isConfirmed(): boolean {
-    return this.#isConfirmed;
-  }
-
   /** Resolves to the reason why the events cannot be read, as a sentence; undefined if they can. */
   async open(sources: readonly FeedAddress[], { countsBlockCopies }: EngineDialect): Promise<string | undefined> {
     const zmq = await loadZmq();
     if (!zmq) return `${NOT} the package zeromq has no binary for this machine.`;
-    const nowMs = () => this.#parts.clock.nowMs();
+    const nowMs = () => this.#clock.nowMs();
     const blocks = new EngineBlocks(this.held, { counts: countsBlockCopies, ranks: sources.length, nowMs });
     this.#blocks = blocks;
     this.#feeds = sources.map((source, rank) => {
@@ -115,19 +107,23 @@ export class EngineCache {
     this.#confirming = { tokens: undefined, salt: "" };
     for (const words of CONFIRM_WORDS) {
       await ask(confirmRequest(Math.min(words, Math.floor(contextWindow / 4) || words)));
-      const untilMs = this.#parts.clock.nowMs() + CONFIRM_MS;
-      while (!this.#fits() && this.#parts.clock.nowMs() < untilMs) {
-        await sleep(this.#parts.clock, CONFIRM_STEP_MS, signal);
+      const untilMs = this.#clock.nowMs() + CONFIRM_MS;
+      while (!this.#fits() && this.#clock.nowMs() < untilMs) {
+        await sleep(this.#clock, CONFIRM_STEP_MS, signal);
         throwIfLeft(signal);
       }
       if (this.#blocks?.blockTokens) break;
     }
     this.#isConfirmed = this.#fits();
-    if (this.#isConfirmed) this.held.announce();
-    const why = this.#isConfirmed ? undefined : this.#reason();
     this.#confirming = undefined;
-    if (!this.#isConfirmed) this.close();
-    return why;
+    if (this.#isConfirmed) {
+      this.held.announce();
+      return undefined;
+    }
+    const hasBlocks = (this.#blocks?.blockTokens ?? 0) > 0;
+    this.close();
+    if (!hasBlocks) return `${NOT} the engine sends no KV events of blocks with full attention.`;
+    return `${NOT} the engine's KV events do not match its prompts.`;
   }
 
   /**
@@ -171,22 +167,13 @@ export class EngineCache {
     this.#isSalted = blocks.holds(lastOf(salt ?? ""));
     return this.#isSalted || blocks.holds(lastOf(""));
   }
-
-  #reason(): string {
-    if (!this.#blocks?.blockTokens) return `${NOT} the engine sends no KV events of blocks with full attention.`;
-    return `${NOT} the engine's KV events do not match its prompts.`;
-  }
 }
 
 function confirmRequest(words: number): GenerateRequest {
   const text = `${randomUUID()} ${"once more ".repeat(words / 2)}`;
-  const says = (role: Role, words: string): Message => ({
-    role,
-    parts: [{ kind: { $case: "text", value: { text: words } } }],
-  });
   return {
     ...GenerateRequest.fromPartial({ sampling: { temperature: 0 }, maxOutputTokens: 1, tenant: randomUUID() }),
-    messages: [says(Role.SYSTEM, text), says(Role.USER, "Say yes.")],
+    messages: [says(Role.SYSTEM, textPart(text)), says(Role.USER, textPart("Say yes."))],
   };
 }
 

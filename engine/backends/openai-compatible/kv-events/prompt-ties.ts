@@ -17,7 +17,6 @@ export type ReadPrompt = {
   readonly blockTokens: number;
 };
 
-/** The earlier ties of digests. */
 export type KnownTies = {
   tieOf(digest: string): Tie | undefined;
   /** Returns the number of blocks that a tie has in common with other blocks; undefined if its own are gone. */

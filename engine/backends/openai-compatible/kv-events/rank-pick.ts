@@ -9,10 +9,8 @@ const HELD_WEIGHT = 0.02;
 /** The cost of a running request for a new one, in tokens of prefill: some tenths of a second. */
 const REQUEST_TOKENS = 4_000;
 
-/** A data-parallel rank, as a prompt finds it. */
 export type RankState = {
   readonly cached: RankCache;
-  /** The tokens that it has yet to prefill. */
   readonly unreadTokens: number;
   readonly requests: number;
 };

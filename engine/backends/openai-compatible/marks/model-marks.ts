@@ -1,3 +1,4 @@
+import type { OutputMarkers } from "../../../output-parser/markers.ts";
 import type { ModelProfile } from "../../../profiles/profile.ts";
 import type { EngineDialect } from "../engines/engine-dialect.ts";
 import type { EngineHttp } from "../http/engine-http.ts";
@@ -34,7 +35,7 @@ export async function readModelMarks(
   const note =
     "backend: the engine does not report the special tokens of its model, so that callers can write them. " +
     `${remedy || "Set"} tokenizerFile.`;
-  return { marks: new SpelledMarks(marksOfProfile(profile)), note };
+  return { marks: new SpelledMarks(spellingsOf(profile)), note };
 }
 
 async function toldByEngine(
@@ -43,8 +44,7 @@ async function toldByEngine(
   signal: AbortSignal,
 ): Promise<readonly string[] | undefined> {
   if (paths.specialTokens === undefined) return undefined;
-  const call = { method: "GET", path: paths.specialTokens, timeoutMs: TIMEOUT_MS } as const;
-  const { status, text } = await http.fetch(call, signal);
+  const { status, text } = await http.fetch({ path: paths.specialTokens, timeoutMs: TIMEOUT_MS }, signal);
   const { added_tokens_decoder: tokens } = (status === 200 ? parseFields(text) : undefined) ?? {};
   const spellings = Object.values(asFields(tokens)).flatMap(
     (token) => asText(token) || asText(asFields(token).content) || [],
@@ -52,8 +52,14 @@ async function toldByEngine(
   return spellings.length > 0 ? spellings : undefined;
 }
 
-/** Returns the markers of reasoning and calls, without the white space around them. */
-function marksOfProfile({ reasoning, toolCall }: ModelProfile): readonly string[] {
-  const texts = [reasoning?.open, reasoning?.close, ...Object.values(toolCall ?? {})];
-  return texts.flatMap((text) => (typeof text === "string" && /^\s*[<[].*[>\]]\s*$/.test(text) ? [text.trim()] : []));
+/** Returns the texts of marks, without the white space around them. */
+export function spellingsOf({ reasoning, toolCall, text }: OutputMarkers): readonly string[] {
+  const all = [
+    reasoning?.open,
+    reasoning?.close,
+    ...Object.values(toolCall ?? {}),
+    ...Object.values(text ?? {}).flat(),
+  ];
+  const marks = all.filter((mark) => typeof mark === "string").map((mark) => mark.trim());
+  return [...new Set(marks.filter((mark) => /^[<[].*[>\]]$/.test(mark)))];
 }

@@ -10,7 +10,6 @@ const JOINER = "\u2060";
  * the answer contains the spelling as the caller wrote it, so that a repeated text has the tokens that were generated.
  */
 export class SpelledMarks {
-  /** No spellings: all texts are unchanged. */
   static readonly none = new SpelledMarks([]);
 
   readonly #tokens: ControlTokens;
@@ -18,9 +17,7 @@ export class SpelledMarks {
   readonly #tails = new Map<string, string[]>();
   readonly #longest: number;
 
-  /**
-   * Takes the spellings of the model's special tokens. A spelling of one character cannot be broken, and is ignored.
-   */
+  /** A spelling of one character cannot be broken, and is ignored. */
   constructor(spellings: Iterable<string>) {
     const marks = [...spellings].filter((mark) => [...mark].length > 1);
     this.#tokens = new ControlTokens(marks.map((text) => ({ text, stripsLeft: false })));

@@ -8,6 +8,7 @@ import {
 } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { ImageDetail, type Message, type Part, Role } from "../../../../proto/gen/svc/inference/v1/messages.ts";
 import { Capability } from "../../../../proto/gen/svc/inference/v1/node_service.ts";
+import { says, textPart } from "../../../conversation/model-history.ts";
 import { ANY_ORDER, type PromptCount, type TurnRules, turnRulesOfCounts } from "../../../conversation/turn-rules.ts";
 import { EngineError, type ErrorReason } from "../../../errors.ts";
 import type { RenderedPrompt, TokenSampling } from "../engines/engine-dialect.ts";
@@ -33,7 +34,6 @@ const SQUARE = Buffer.from(
 const WORD = "A12B";
 const WORD_SCHEMA = { name: "word", schemaJson: JSON.stringify({ const: WORD }), strict: true };
 const NO_REASONING = { mode: ReasoningMode.DISABLED, effort: ReasoningEffort.UNSPECIFIED };
-/** The longest answer to the probe, in tokens. */
 const MAX_TOKENS = 1_024;
 
 const WITH_TOOLS = [
@@ -53,7 +53,7 @@ const REFUSALS: ReadonlySet<ErrorReason> = new Set(["INVALID_REQUEST", "INVALID_
  */
 export async function probe(parts: GenerationParts, signal: AbortSignal): Promise<ProbeResult> {
   const { profile, dialect, sharedCache } = parts.settings;
-  const messages = [says(`Say ${WORD}.`)];
+  const messages = [says(Role.USER, textPart(`Say ${WORD}.`))];
   await render(parts, messages, signal).catch((error: unknown) => {
     throw explained(error, "it does not render a conversation to tokens", parts.settings);
   });
@@ -85,7 +85,6 @@ export function probeRequest(messages: readonly Message[], wishes: Partial<Gener
   return { ...GenerateRequest.create(), sampling, maxOutputTokens: MAX_TOKENS, messages, ...wishes };
 }
 
-/** Resolves to the events of a complete answer of the engine. Throws `EngineError`. */
 export async function askEngine(
   parts: GenerationParts,
   request: GenerateRequest,
@@ -128,7 +127,6 @@ async function probeGrammar(
   }
 }
 
-/** Resolves to whether the engine answers a question about an image. */
 async function probeImage(parts: GenerationParts, signal: AbortSignal): Promise<boolean> {
   const image: Part = {
     kind: {
@@ -141,13 +139,12 @@ async function probeImage(parts: GenerationParts, signal: AbortSignal): Promise<
       },
     },
   };
-  const question = says("Which colour is this? Answer with one word.");
-  const messages = [{ ...question, parts: [image, ...question.parts] }];
+  const messages = [says(Role.USER, image, textPart("Which colour is this? Answer with one word."))];
   try {
     await askEngine(parts, probeRequest(messages, { reasoning: NO_REASONING }), signal);
     return true;
   } catch (error) {
-    if (isRefusal(error) || isEngineError(error)) return false;
+    if (isRefusal(error, "ENGINE_ERROR")) return false;
     throw explained(error, "it does not answer about an image", parts.settings);
   }
 }
@@ -158,22 +155,13 @@ async function sizeOf(parts: GenerationParts, messages: readonly Message[], sign
     return (await render(parts, messages, signal)).tokens.length;
   } catch (error) {
     if (signal.aborted) throw error;
-    return isRefusal(error) || isEngineError(error) ? "refused" : "unknown";
+    return isRefusal(error, "ENGINE_ERROR") ? "refused" : "unknown";
   }
 }
 
-function says(text: string): Message {
-  return { role: Role.USER, parts: [{ kind: { $case: "text", value: { text } } }] };
-}
-
-/** Returns whether the engine does not support the request, as opposed to a failure. */
-function isRefusal(error: unknown): boolean {
-  return error instanceof EngineError && REFUSALS.has(error.reason);
-}
-
-/** Returns whether the engine failed with a generic error, as some do for unsupported requests. */
-function isEngineError(error: unknown): boolean {
-  return error instanceof EngineError && error.reason === "ENGINE_ERROR";
+/** Returns whether the engine does not support the request; some fail with a generic error then. */
+function isRefusal(error: unknown, generic?: "ENGINE_ERROR"): boolean {
+  return error instanceof EngineError && (REFUSALS.has(error.reason) || error.reason === generic);
 }
 
 /** Returns the probe's error for a failed request; the error of a departed caller is unchanged. */

@@ -12,6 +12,7 @@ import {
   reasoningOf,
   textOf,
 } from "../../../conversation/model-history.ts";
+import { ROLE } from "../../../conversation/template-messages.ts";
 import { EngineError } from "../../../errors.ts";
 import { DataUrl, type JsonValue, rawObject } from "../http/raw-json.ts";
 import type { SpelledMarks } from "../marks/spelled-marks.ts";
@@ -19,13 +20,6 @@ import type { SpelledMarks } from "../marks/spelled-marks.ts";
 export type ChatRules = HistoryRules & {
   /** The spellings of the model's special tokens, which are broken in all caller text. */
   readonly marks: SpelledMarks;
-};
-
-const ROLE: Readonly<Record<number, string>> = {
-  [Role.SYSTEM]: "system",
-  [Role.USER]: "user",
-  [Role.ASSISTANT]: "assistant",
-  [Role.TOOL]: "tool",
 };
 
 /**
@@ -86,14 +80,15 @@ function assistantTurn(parts: readonly Part[], content: JsonValue, marks: Spelle
 }
 
 /**
- * Writes the tools of a body. Their schemas are unchanged except for spellings of special tokens. `strict` is left out:
- * the node holds answers to it, and a template that prints the whole tool would print it. Throws `EngineError`:
- * INVALID_SCHEMA, and INVALID_REQUEST for a name with such a spelling, as no answer could call it.
+ * Writes the tools of a body, but for the deferred ones. Their schemas are unchanged except for spellings of special
+ * tokens. `strict` is left out: the node holds answers to it, and a template that prints the whole tool would print it.
+ * Throws `EngineError`: INVALID_SCHEMA, and INVALID_REQUEST for a name with such a spelling, as no answer could call it.
  */
-export function toChatTools(tools: readonly Tool[], marks: SpelledMarks): JsonValue {
-  return tools.map(({ name, description, parametersJsonSchema }, index) => {
+export function toChatTools(tools: readonly Tool[], marks: SpelledMarks): readonly JsonValue[] {
+  return tools.flatMap(({ name, description, parametersJsonSchema, deferred }, index) => {
     if (marks.isSpelledIn(name))
       throw new EngineError("INVALID_REQUEST", `tools[${index}].name: spells a control token of the model.`);
+    if (deferred) return [];
     const parameters = rawObject(marks.brokenJson(parametersJsonSchema === "" ? "{}" : parametersJsonSchema));
     if (!parameters) {
       throw new EngineError("INVALID_SCHEMA", `tools[${index}].parameters_json_schema: is not a JSON object.`);

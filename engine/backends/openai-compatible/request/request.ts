@@ -5,6 +5,7 @@ import type {
   Sampling,
 } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { Role } from "../../../../proto/gen/svc/inference/v1/messages.ts";
+import { withDeclaredTools } from "../../../conversation/declared-tools.ts";
 import type { TurnRules } from "../../../conversation/turn-rules.ts";
 import type { ModelProfile } from "../../../profiles/profile.ts";
 import { planReasoning } from "../../request-plan.ts";
@@ -20,7 +21,7 @@ export type RequestSettings = {
   /** The spellings of the model's special tokens, which callers must not write. */
   readonly marks: SpelledMarks;
   readonly images: boolean;
-  /** Whether the engine was started with priority scheduling; without it, it rejects any priority. */
+  /** Whether the engine was started with priority scheduling. */
   readonly priorities: boolean;
   /** Whether tenants may share the engine's prefix cache if it cannot isolate them. */
   readonly sharedCache: boolean;
@@ -36,10 +37,11 @@ export function toChatPrompt(
   const { thinking } = profile;
   const { wanted, effort } = planReasoning(reasoning, thinking);
   const word = wanted ? effort?.reasoningEffort : undefined;
+  const head = toChatTools(tools, marks);
   return {
     model,
-    messages: toChatMessages(messages, { turns, callIds: profile.callIds, images, marks }),
-    tools: tools.length > 0 ? toChatTools(tools, marks) : undefined,
+    messages: toChatMessages(withDeclaredTools(messages, tools), { turns, callIds: profile.callIds, images, marks }),
+    tools: head.length > 0 ? head : undefined,
     templateKwargs: {
       // Sent explicitly: one engine reasons where the template alone would not.
       ...(wanted ? thinking?.on : thinking?.off),
@@ -72,12 +74,18 @@ export function toSampling(
   };
 }
 
-/**
- * Returns the session whose prefixes the engine should protect: one per tenant and affinity key; undefined without an
- * affinity key.
- */
+/** Returns the session whose prefixes the engine should protect: one per tenant and affinity key. */
 export function sessionId({ tenant, cache }: GenerateRequest): string | undefined {
   return cache?.affinityKey ? digest(tenant, cache.affinityKey) : undefined;
+}
+
+/** Returns the priority in the engine's own sign; undefined without priority scheduling, where some engines refuse one. */
+export function enginePriority(
+  { priority }: Pick<GenerateRequest, "priority">,
+  { dialect, priorities }: Pick<RequestSettings, "dialect" | "priorities">,
+): number | undefined {
+  // 0 is sent, too: SGLang puts a request without a priority behind all others. JSON has no -0.
+  return priorities ? dialect.prioritySign * priority + 0 : undefined;
 }
 
 /** Returns the salt that isolates a tenant's prompts in the engine's cache. */

@@ -15,10 +15,7 @@ export type EngineFacts = {
 
 const TIMEOUT_MS = 10_000;
 
-/**
- * Reads the properties of a running engine. `wanted` is the model to serve, by default the engine's first one. Throws
- * `EngineError` ENGINE_DOWN if the engine does not serve it.
- */
+/** `wanted` is the model to serve, by default the first. Throws `EngineError` ENGINE_DOWN if it is not served. */
 export async function readEngineFacts(
   http: EngineHttp,
   dialect: EngineDialect,
@@ -26,7 +23,7 @@ export async function readEngineFacts(
   signal: AbortSignal,
 ): Promise<EngineFacts> {
   const get = async (path: string) => {
-    const { status, text } = await http.fetch({ method: "GET", path, timeoutMs: TIMEOUT_MS }, signal);
+    const { status, text } = await http.fetch({ path, timeoutMs: TIMEOUT_MS }, signal);
     return status === 200 ? parseFields(text) : undefined;
   };
   const listed = asList(asFields(await get(dialect.paths.models)).data).map(asFields);

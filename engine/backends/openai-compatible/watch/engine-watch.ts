@@ -6,9 +6,7 @@ import { type EngineLoad, readLoad } from "./load.ts";
 
 export type EngineWatchOptions = {
   readonly loadIntervalMs: number;
-  /** The longest time of one engine step, in milliseconds. */
   readonly stepTimeoutMs: number;
-  /** The longest time that the engine may take to start, in milliseconds. */
   readonly startTimeoutMs: number;
 };
 
@@ -24,9 +22,10 @@ export class EngineWatch {
   readonly #clock: Clock;
   readonly #listeners = new Set<() => void>();
   readonly #closing = new AbortController();
-  #load: EngineLoad | undefined;
+  /** The last report of the engine; undefined while it does not answer. */
+  load: EngineLoad | undefined;
   #gone = false;
-  #moves = 0;
+  moves = 0;
   /** The engine's latest counters; undefined before the first report since its start. */
   #counters: string | undefined;
   /** The number of steps that counters or answers have shown. */
@@ -44,11 +43,6 @@ export class EngineWatch {
     this.#clock = clock;
   }
 
-  /** The last report of the engine; undefined while it does not answer. */
-  get load(): EngineLoad | undefined {
-    return this.#load;
-  }
-
   /**
    * The engine's step counter. An unreachable engine makes no steps. Undefined for an engine without counters, which
    * may prefill a long prompt without a sign of progress.
@@ -59,10 +53,6 @@ export class EngineWatch {
     if (this.#gone) return { made, inFlight: 1, down: true };
     if (this.#counters === undefined) return undefined;
     return { made, inFlight: this.#owed, stepTimeoutMs, ...(this.#starting && { startTimeoutMs }) };
-  }
-
-  get moves(): number {
-    return this.#moves;
   }
 
   /**
@@ -101,23 +91,23 @@ export class EngineWatch {
   }
 
   async #poll(): Promise<void> {
-    const before = this.#load;
+    const before = this.load;
     const { signal } = this.#closing;
     let failure: unknown;
-    this.#load = await readLoad(this.#http, this.#dialect, signal).catch((error: unknown) => {
+    this.load = await readLoad(this.#http, this.#dialect, signal).catch((error: unknown) => {
       failure = error;
       return undefined;
     });
     if (signal.aborted) return;
     this.#gone = isUnreachable(failure);
-    const counters = this.#load?.counters;
+    const counters = this.load?.counters;
     this.#count(counters, failure === undefined);
     if (counters !== undefined && before?.counters !== counters) this.#stepMs = this.#clock.nowMs();
     const inStep = this.#clock.nowMs() - this.#stepMs < this.#options.stepTimeoutMs;
     const answers = failure === undefined;
     const hasMoved = counters === undefined ? answers : before && before.counters !== counters;
     if (hasMoved || (answers && inStep)) {
-      this.#moves += 1;
+      this.moves += 1;
       for (const tell of this.#listeners) tell();
     }
     this.#cancel = this.#clock.after(this.#options.loadIntervalMs, () => void this.#poll());

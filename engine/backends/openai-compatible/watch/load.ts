@@ -1,7 +1,6 @@
 import type { EngineDialect } from "../engines/engine-dialect.ts";
 import type { EngineHttp } from "../http/engine-http.ts";
 import { asFields, asList, type JsonFields, parseFields } from "../http/json-fields.ts";
-import { labelOf, readMetricsPage, type Sample } from "./metrics-page.ts";
 
 /** An engine's load report; undefined fields are not reported. */
 export type EngineLoad = {
@@ -57,7 +56,7 @@ export async function readLoad(
   signal: AbortSignal,
 ): Promise<EngineLoad | undefined> {
   for (const path of dialect.paths.load) {
-    const reply = await http.fetch({ method: "GET", path, timeoutMs: TIMEOUT_MS }, signal);
+    const reply = await http.fetch({ path, timeoutMs: TIMEOUT_MS }, signal);
     if (reply.status !== 200) continue;
     return path.startsWith("/metrics") ? loadOfMetrics(reply.text) : loadOfLoads(reply.text);
   }
@@ -126,4 +125,24 @@ function collect(
     kvTokensUsed: read("kvTokensUsed"),
     kvTokensTotal: read("kvTokensTotal"),
   };
+}
+
+type Sample = { readonly labels: string; readonly value: number };
+
+/** Parses a Prometheus page (https://prometheus.io/docs/instrumenting/exposition_formats/) by metric. */
+function readMetricsPage(page: string): ReadonlyMap<string, readonly Sample[]> {
+  const samples = new Map<string, Sample[]>();
+  for (const line of page.split("\n")) {
+    const [, name, labels = "", text] = /^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)/.exec(line) ?? [];
+    const value = Number(text);
+    if (name === undefined || !Number.isFinite(value)) continue;
+    const known = samples.get(name);
+    if (known) known.push({ labels, value });
+    else samples.set(name, [{ labels, value }]);
+  }
+  return samples;
+}
+
+function labelOf({ labels }: Sample, name: string): string | undefined {
+  return new RegExp(`(?:^|,)${name}="([^"]*)"`).exec(labels)?.[1];
 }

@@ -27,7 +27,8 @@ export type ReadTimes = { readonly queueMs?: number; readonly prefillMs: number 
  */
 export class PromptLedger {
   readonly #nowMs: () => number;
-  readonly #speed = new PrefillSpeed();
+  /** The measured speed of the engine, by which the tokens read of a prompt are estimated. */
+  readonly speed = new PrefillSpeed();
   readonly #ranks: RankPrompts[] = [];
 
   constructor(nowMs: () => number) {
@@ -46,34 +47,18 @@ export class PromptLedger {
 
   /** Adds a prompt that goes to the engine now. The caller ends it with `gone`. */
   sent(outlook: PromptOutlook): LedgerPrompt {
-    const { unread, all } = this.#promptsOf(outlook.rank ?? 0);
-    for (const before of unread) before.besideTokens += outlook.tokens - outlook.cachedTokens;
-    const beginFirst = () => {
-      const [first] = unread;
-      first?.begin();
-    };
-    const prompt = new LedgerPrompt(outlook, {
-      nowMs: this.#nowMs,
-      isAlone: unread.size === 0,
-      speed: this.#speed,
-      positionOf: (one) => [...unread].indexOf(one),
-      onRead: (one) => {
-        if (unread.delete(one)) beginFirst();
-      },
-      onGone: (one) => all.delete(one),
-    });
-    unread.add(prompt);
-    all.add(prompt);
-    beginFirst();
+    const prompts = this.#promptsOf(outlook.rank ?? 0);
+    for (const before of prompts.unread) before.besideTokens += outlook.tokens - outlook.cachedTokens;
+    const prompt = new LedgerPrompt(outlook, prompts, this.speed, this.#nowMs);
+    prompts.unread.add(prompt);
+    prompts.all.add(prompt);
+    beginFirst(prompts);
     return prompt;
   }
 
   #promptsOf(rank: number): RankPrompts {
-    const known = this.#ranks[rank];
-    if (known) return known;
-    const prompts = { unread: new Set<LedgerPrompt>(), all: new Set<LedgerPrompt>() };
-    this.#ranks[rank] = prompts;
-    return prompts;
+    this.#ranks[rank] ??= { unread: new Set(), all: new Set() };
+    return this.#ranks[rank];
   }
 }
 
@@ -86,14 +71,9 @@ function unreadOf(prompts: Iterable<LedgerPrompt>): number {
   return sum;
 }
 
-type PromptParts = {
-  readonly nowMs: () => number;
-  readonly isAlone: boolean;
-  readonly speed: PrefillSpeed;
-  readonly positionOf: (prompt: LedgerPrompt) => number;
-  readonly onRead: (prompt: LedgerPrompt) => void;
-  readonly onGone: (prompt: LedgerPrompt) => void;
-};
+function beginFirst({ unread: [first] }: { readonly unread: Iterable<LedgerPrompt> }): void {
+  first?.begin();
+}
 
 export class LedgerPrompt {
   readonly outlook: PromptOutlook;
@@ -101,18 +81,22 @@ export class LedgerPrompt {
   readonly isAlone: boolean;
   /** The uncached tokens of the prompts that were sent while this one was unread. */
   besideTokens = 0;
-  readonly #parts: PromptParts;
+  readonly #prompts: RankPrompts;
+  readonly #speed: PrefillSpeed;
+  readonly #nowMs: () => number;
   readonly #sentMs: number;
   #begunMs: number | undefined;
   #readMs: number | undefined;
   /** The tokens read so far, cached ones included, as the engine reported; undefined without a report. */
   #reportedTokens: number | undefined;
 
-  constructor(outlook: PromptOutlook, parts: PromptParts) {
+  constructor(outlook: PromptOutlook, prompts: RankPrompts, speed: PrefillSpeed, nowMs: () => number) {
     this.outlook = outlook;
-    this.isAlone = parts.isAlone;
-    this.#parts = parts;
-    this.#sentMs = parts.nowMs();
+    this.isAlone = prompts.unread.size === 0;
+    this.#prompts = prompts;
+    this.#speed = speed;
+    this.#nowMs = nowMs;
+    this.#sentMs = nowMs();
   }
 
   get rank(): number | undefined {
@@ -121,7 +105,7 @@ export class LedgerPrompt {
 
   /** The number of earlier prompts that the engine has yet to read; 0 once this one is begun. */
   get position(): number {
-    return this.#begunMs === undefined ? Math.max(0, this.#parts.positionOf(this)) : 0;
+    return this.#begunMs === undefined ? Math.max(0, [...this.#prompts.unread].indexOf(this)) : 0;
   }
 
   /**
@@ -133,8 +117,8 @@ export class LedgerPrompt {
     if (this.#readMs !== undefined) return tokens;
     if (this.#reportedTokens !== undefined) return this.#reportedTokens;
     if (this.#begunMs === undefined) return 0;
-    const seconds = (this.#parts.nowMs() - this.#begunMs) / 1_000;
-    return Math.min(tokens, cachedTokens + Math.floor(seconds * (this.#parts.speed.tokensPerSecond ?? 0)));
+    const seconds = (this.#nowMs() - this.#begunMs) / 1_000;
+    return Math.min(tokens, cachedTokens + Math.floor(seconds * (this.#speed.tokensPerSecond ?? 0)));
   }
 
   get unreadTokens(): number {
@@ -143,7 +127,7 @@ export class LedgerPrompt {
   }
 
   begin(): void {
-    this.#begunMs ??= this.#parts.nowMs();
+    this.#begunMs ??= this.#nowMs();
   }
 
   /** Records the engine's report of the tokens that it has read, cached ones included. */
@@ -155,34 +139,28 @@ export class LedgerPrompt {
   /** Records the first token of the answer: the prompt is read. Later calls, one a token, do nothing. */
   read(): void {
     if (this.#readMs !== undefined) return;
-    this.#readMs = this.#parts.nowMs();
-    this.#parts.onRead(this);
+    this.#readMs = this.#nowMs();
+    this.#leaveUnread();
   }
 
   /** Removes the prompt: its call has ended. Idempotent. */
   gone(): void {
-    this.#parts.onRead(this);
-    this.#parts.onGone(this);
+    this.#leaveUnread();
+    this.#prompts.all.delete(this);
+  }
+
+  #leaveUnread(): void {
+    if (this.#prompts.unread.delete(this)) beginFirst(this.#prompts);
   }
 
   /** Returns the times of the prompt up to the first token, or to now. */
   get times(): ReadTimes {
-    const endMs = this.#readMs ?? this.#parts.nowMs();
+    const endMs = this.#readMs ?? this.#nowMs();
     const allMs = endMs - this.#sentMs;
     // An engine that shares its steps has read it beside others, before or behind it.
     const uncachedTokens = this.outlook.tokens - this.outlook.cachedTokens;
     if (this.#begunMs === undefined || this.besideTokens > MOST_BESIDE * uncachedTokens) return { prefillMs: allMs };
     const queueMs = this.#begunMs - this.#sentMs;
     return { queueMs, prefillMs: allMs - queueMs };
-  }
-
-  /** Adds the prompt to the measured speed, once its cached tokens are known. */
-  measured(cachedTokens: number): void {
-    const { queueMs, prefillMs } = this.times;
-    this.#parts.speed.add({
-      uncachedTokens: this.outlook.tokens - cachedTokens,
-      seconds: prefillMs / 1_000,
-      queueSeconds: queueMs === undefined ? undefined : queueMs / 1_000,
-    });
   }
 }

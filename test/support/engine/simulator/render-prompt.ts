@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { withDeclaredTools } from "../../../../engine/conversation/declared-tools.ts";
 import { type HistoryRules, modelHistory, writtenBy } from "../../../../engine/conversation/model-history.ts";
 import { ANY_ORDER } from "../../../../engine/conversation/turn-rules.ts";
 import {
@@ -36,11 +37,11 @@ export function renderPrompt(
 ): RenderedPrompt {
   let text = "";
   let breakpointAt = 0;
-  for (const tool of tools) {
+  for (const tool of tools.filter(({ deferred }) => !deferred)) {
     text += `tool ${tool.name} ${tool.description} ${tool.parametersJsonSchema}\n`;
     if (tool.cacheBreakpoint) breakpointAt = text.length;
   }
-  const history = modelHistory(messages, RULES);
+  const history = modelHistory(withDeclaredTools(messages, tools), RULES);
   const begins: number[] = [];
   for (const { role, parts } of history) {
     begins.push(text.length);

@@ -15,7 +15,7 @@ import {
   Capability,
   EngineKind,
   Modality,
-  type ModelDescription,
+  ModelDescription,
   ModelState,
 } from "../../../../proto/gen/svc/inference/v1/node_service.ts";
 import { cutAnswer, planAnswer, tokenIds } from "./planned-answer.ts";
@@ -264,8 +264,7 @@ function simulatorRevision({ seed }: Pick<SimulatorOptions, "seed">): string {
 function describeSimulator(options: SimulatorOptions): BackendDescription {
   const models = options.models.map(
     (id): ModelDescription => ({
-      id,
-      revision: simulatorRevision(options),
+      ...ModelDescription.fromPartial({ id, revision: simulatorRevision(options), state: ModelState.READY }),
       contextWindow: options.contextTokens,
       maxOutputTokens: options.contextTokens - 1,
       kvTokenCapacity: options.kvTokens,
@@ -273,11 +272,7 @@ function describeSimulator(options: SimulatorOptions): BackendDescription {
       maxConcurrentRequests: options.slots,
       inputModalities: [Modality.TEXT, Modality.IMAGE],
       capabilities: CAPABILITIES,
-      state: ModelState.READY,
-      maxCacheTtl: undefined,
       longestTokenBytes: LONGEST_TOKEN_BYTES,
-      keptConversations: 0,
-      dataParallelRanks: 0,
     }),
   );
   return { engineKind: EngineKind.SIMULATOR, engineVersion: "1", models };

@@ -7,14 +7,14 @@ import {
   ReasoningEffort,
   ReasoningMode,
 } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { type ToolChoice, ToolChoiceMode } from "../../../../proto/gen/svc/inference/v1/messages.ts";
-import { assistant, call, user } from "../../../support/engine/canonical.ts";
+import { Role, type Tool, type ToolChoice, ToolChoiceMode } from "../../../../proto/gen/svc/inference/v1/messages.ts";
+import { assistant, call, declaration, user } from "../../../support/engine/canonical.ts";
 import { generateRequest, toolOf } from "../../../support/requests/generate-request.ts";
 
 const TOOLS = ["run", "search"].map((name) => ({ ...toolOf(name, {}), parametersJsonSchema: "" }));
 const ANY = Number.POSITIVE_INFINITY;
 
-function planOf(choice: Partial<ToolChoice> | undefined) {
+function planOf(choice: Partial<ToolChoice> | undefined, tools: readonly Tool[] = TOOLS, messages = [user("Hi")]) {
   const toolChoice = choice && {
     mode: ToolChoiceMode.UNSPECIFIED,
     name: "",
@@ -22,7 +22,7 @@ function planOf(choice: Partial<ToolChoice> | undefined) {
     disableParallelCalls: false,
     ...choice,
   };
-  const { callable, mustCall, maxCalls } = planToolUse({ tools: TOOLS, toolChoice });
+  const { callable, mustCall, maxCalls } = planToolUse({ tools, toolChoice, messages });
   return [callable.map(({ name }) => name), mustCall, maxCalls];
 }
 
@@ -41,11 +41,26 @@ test.each(CASES)("a tool choice: %s", (_what, choice, ...plan) => {
   expect(planOf(choice)).toEqual(plan);
 });
 
-test.each([
-  ["names no tool", { mode: ToolChoiceMode.NAMED, name: "nope" }],
-  ["allows no tool", { mode: ToolChoiceMode.REQUIRED, allowedNames: ["nope"] }],
-])("a required call that %s is refused", (_what, choice) => {
-  expect(() => planOf(choice)).toThrow(expect.objectContaining({ reason: "INVALID_REQUEST" }));
+describe("a deferred tool", () => {
+  const tools = TOOLS.map((tool) => ({ ...tool, deferred: tool.name === "search" }));
+  const loaded = { role: Role.USER, parts: [declaration("gone", "search")] };
+
+  test("may be called once a message declares it", () => {
+    expect(planOf(undefined, tools)).toEqual([["run"], false, ANY]);
+    expect(planOf(undefined, tools, [loaded])).toEqual([["run", "search"], false, ANY]);
+    const named = { mode: ToolChoiceMode.NAMED, name: "search" };
+    expect(() => planOf(named, tools)).toThrow(expect.objectContaining({ reason: "INVALID_REQUEST" }));
+    expect(planOf(named, tools, [loaded])).toEqual([["search"], true, 1]);
+  });
+
+  test("is seen, where calls are forbidden, once it is declared", () => {
+    const deferred = tools.slice(1);
+    const toolChoice = { mode: ToolChoiceMode.NONE, name: "", allowedNames: [], disableParallelCalls: false };
+    const seen = [[user("Hi")], [loaded]].map(
+      (messages) => planToolUse({ tools: deferred, toolChoice, messages }).mustNotCall,
+    );
+    expect(seen).toEqual([false, true]);
+  });
 });
 
 const limitOf = (maxOutputTokens: number | undefined, inputTokens: number) =>
@@ -63,8 +78,9 @@ test("a prompt that fills the window is refused with both numbers", () => {
   expect(() => limitOf(1, 100)).toThrow(expect.objectContaining({ reason: "CONTEXT_WINDOW_EXCEEDED", facts }));
 });
 
-test("an answer of no tokens is refused", () => {
-  expect(() => limitOf(0, 10)).toThrow(expect.objectContaining({ reason: "INVALID_REQUEST" }));
+test("an answer of no tokens is whole, and needs room for one", () => {
+  expect(limitOf(0, 10)).toEqual({ maxOutputTokens: 0, limitReason: FinishReason.STOP });
+  expect(() => limitOf(0, 100)).toThrow(expect.objectContaining({ reason: "CONTEXT_WINDOW_EXCEEDED" }));
 });
 
 const enabled = (fields: Partial<Reasoning> = {}): Reasoning => ({ mode: ReasoningMode.ENABLED, effort: 0, ...fields });

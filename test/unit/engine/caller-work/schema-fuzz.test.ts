@@ -2,7 +2,6 @@ import { expect, test } from "vitest";
 import { type GrammarInput, grammarOf, worthReading } from "../../../../engine/caller-work/grammar-input.ts";
 import { EngineError } from "../../../../engine/errors.ts";
 import { AskedTexts, checkTexts } from "../../../../engine/grammar/validation/answer-check.ts";
-import { OutputParser } from "../../../../engine/output-parser/output-parser.ts";
 import { argumentTypes } from "../../../../engine/tool-calls/argument-types.ts";
 import type { Event } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { HOSTILE_SHAPES } from "../../../support/schemas/hostile-schema.ts";
@@ -10,7 +9,7 @@ import { randomSchema } from "../../../support/schemas/random-schema.ts";
 import { SeededRandom } from "../../../support/seeded-random.ts";
 import { sizeOf } from "../../../support/size.ts";
 import { FAMILIES, type Family, markersOf } from "../output-parser/families.ts";
-import { foldBlocks } from "../output-parser/parse-output.ts";
+import { foldBlocks, parserOf } from "../output-parser/parse-output.ts";
 
 const CASES = sizeOf({ quick: 150, exhaustive: 600, promised: 20_000 });
 const SHAPES = Object.values(HOSTILE_SHAPES);
@@ -141,18 +140,11 @@ function run({ input, pieces }: Case, count: (outcome: string) => void): void {
 
 /** Parses the output as the backend in this process does. */
 function inProcess({ tools, markers }: GrammarInput, pieces: readonly string[]): readonly Event[] {
-  let calls = 0;
-  const parser = new OutputParser({
-    markers,
-    startsInReasoning: false,
-    toolNames: tools.map(({ name }) => name),
-    argumentTypes: argumentTypes(tools),
-    stop: [],
-    newCallId: () => `call-${calls++}`,
-    onFault: (thrown) => {
-      throw thrown;
-    },
-  });
+  const onFault = (thrown: unknown) => {
+    throw thrown;
+  };
+  const toolNames = tools.map(({ name }) => name);
+  const parser = parserOf({ markers, toolNames, argumentTypes: argumentTypes(tools), onFault });
   const events = pieces.flatMap((piece) => [...parser.push(piece)]);
   return [...events, ...parser.end("stop")];
 }

@@ -3,18 +3,7 @@ import { describe, expect, test } from "vitest";
 import { ChatTemplate, type Conversation, type Span } from "../../../../engine/conversation/chat-template.ts";
 import { ControlTokens } from "../../../../engine/conversation/prompt-pieces.ts";
 import { EngineError } from "../../../../engine/errors.ts";
-import { Role } from "../../../../proto/gen/svc/inference/v1/messages.ts";
-import {
-  assistant,
-  call,
-  reasoning,
-  result,
-  system,
-  text,
-  tool,
-  toolResult,
-  user,
-} from "../../../support/engine/canonical.ts";
+import { assistant, call, reasoning, system, text, tool, toolResult, user } from "../../../support/engine/canonical.ts";
 
 const MARKS = ["<|im_start|>", "<|im_end|>", "<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response>"];
 const CONTROL_TOKENS = new ControlTokens(MARKS.map((mark) => ({ text: mark, stripsLeft: false })));
@@ -107,15 +96,4 @@ test("a caller's marks stay the caller's in a list in Python's form", () => {
   expect(joined(spans)).toBe(`{'a': ["it's <|im_end|>\\n", True]}`);
   const own = spans.filter(({ origin }) => origin === "template");
   expect(own.flatMap((span) => CONTROL_TOKENS.occurrences(span.text))).toEqual([]);
-});
-
-test("tool results inside a user turn precede its text", () => {
-  const messages = [
-    user("Go"),
-    assistant(call("f", "{}")),
-    { role: Role.USER, parts: [result("ok"), text("And now?")] },
-  ];
-  expect(joined(render({ messages }))).toContain(
-    "<|im_start|>user\n<tool_response>\nok\n</tool_response><|im_end|>\n<|im_start|>user\nAnd now?<|im_end|>\n",
-  );
 });

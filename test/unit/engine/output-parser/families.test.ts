@@ -78,19 +78,16 @@ describe.each(FAMILIES)("calls as $profile writes them", ({ profile, write, only
       expect(opened.map(seen)).toEqual(wanted);
     });
 
-  if (reasoning) {
-    const { open, close } = reasoning;
-    const ended = close + reasoning.afterClose;
-
+  if (reasoning)
     test("inside the reasoning are reasoning, unless the family ends reasoning so", () => {
-      const output = `${open}I could ${write([RUN])} or not.${ended}Done.`;
+      const { open, close, afterClose, endedByCall } = reasoning;
+      const output = `${open}I could ${write([RUN])} or not.${close}${afterClose}Done.`;
       for (const pieces of splitsOf(output, RANDOM_SPLITS, STRIDE)) {
         const kinds = parsePieces(pieces, options).blocks.map(({ kind }) => kind);
-        if (reasoning.endedByCall) expect(kinds.slice(0, 2)).toEqual(["reasoning", "call"]);
+        if (endedByCall) expect(kinds.slice(0, 2)).toEqual(["reasoning", "call"]);
         else expect(kinds).toEqual(["reasoning", "text"]);
       }
     });
-  }
 
   test("keep marks in strings of the arguments, however the output is split", () => {
     const { toolCall = {} } = markersOf(profile);

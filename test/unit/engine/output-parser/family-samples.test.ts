@@ -72,7 +72,6 @@ const SAMPLES: Readonly<Record<string, readonly Sample[]>> = {
       ["search", `{"n": "${BIG}", "deep": true}`],
     ],
   ],
-  mistral: [],
   "llama-3": [
     [
       "an object after text is no call",

@@ -66,7 +66,6 @@ const unknown = 9 as never;
 describe("a field at fault is refused by its path", () => {
   test.each<[Partial<GenerateRequest>, string]>([
     [{ model: "" }, "model"],
-    [{ maxOutputTokens: 0 }, "max_output_tokens"],
     [{ continuation: Continuation.create() }, "continuation"],
     [{ messages: [] }, "messages"],
     [{ messages: [textMessage(unknown, "x")] }, "messages[0].role"],

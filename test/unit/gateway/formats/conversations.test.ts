@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { chat } from "../../../../gateway/formats/chat/request.ts";
 import { messages } from "../../../../gateway/formats/messages/request.ts";
 import { responses } from "../../../../gateway/formats/responses/request.ts";
+import { ToolChoiceMode } from "../../../../proto/gen/svc/inference/v1/messages.ts";
 import { outline } from "../../../support/requests/outline.ts";
 import { PNG, refusal, requestOf, sealer } from "./fixture.ts";
 
@@ -12,6 +13,7 @@ type Rows = Readonly<Record<string, readonly [conversation: readonly object[], e
 const user = (content: unknown, more: object = {}) => ({ role: "user", content, ...more });
 const assistant = (content: unknown, more: object = {}) => ({ role: "assistant", content, ...more });
 const text = (words: string, more: object = {}) => ({ type: "text", text: words, ...more });
+const breakpoint = (ttl?: string) => ({ prompt_cache_breakpoint: { mode: "explicit", ttl } });
 const mark = (ttl?: string) => ({ cache_control: { type: "ephemeral", ttl } });
 
 describe("chat", () => {
@@ -75,6 +77,10 @@ describe("chat", () => {
       'assistant call(c read {}) | tool result(c read "done") | tool result(c read "done")',
     ],
     "a mark stays at its part": [[user([text("a", mark("5m")), text("b")])], 'user "a"@300 "b"'],
+    "a mark of the newer form stays at its part": [
+      [user([text("a", breakpoint("12h")), text("b", breakpoint()), text("c", { ...mark("5m"), ...breakpoint() })])],
+      'user "a"@43200 "b"@ "c"@300',
+    ],
     "a mark at an empty part keeps the part": [[user([text("a"), text("", mark("5m"))])], 'user "a" ""@300'],
     "the mark of a message is at its last part": [[{ role: "system", content: "s", ...mark("1h") }], 'system "s"@3600'],
     "the mark of a result is at the result": [
@@ -181,6 +187,73 @@ describe("messages", () => {
     expect(outline(requestOf(messages, { messages: list }, { systemRole: "merge" }))).toBe(expected);
   });
 
+  describe("tools that come later", () => {
+    const reference = (tool_name: string) => ({ type: "tool_reference", tool_name });
+    const named = (type: string, name: string, more: object = {}) => ({
+      type,
+      tool: { type: "tool_reference", name },
+      ...more,
+    });
+    const defined = (definition: object) => ({ type: "tool_addition", tool: { type: "tool_definition", definition } });
+    const tool = (name: string, more: object = {}) => ({ name, input_schema: { type: "object" }, ...more });
+    const tools = [tool("search"), tool("grep", { defer_loading: true }), tool("look", { defer_loading: true })];
+    const prepared = (list: readonly object[], more: object = {}) =>
+      requestOf(messages, { messages: list, tools, ...more }, { systemRole: "merge" });
+    const offered = (list: readonly object[], more: object = {}) => {
+      const { tools: shown, toolChoice } = prepared(list, more);
+      const names = shown.map(({ name, deferred }) => (deferred ? `(${name})` : name)).join(" ");
+      return [names, toolChoice?.allowedNames.join(" ")];
+    };
+
+    test("a reference declares a deferred tool, and no other", () => {
+      const list = gave(reference("grep"), reference("search"), reference("gone"));
+      expect(outline(prepared(list))).toBe(
+        "assistant call(t read {}) | tool result(t read " +
+          '"Tool found: grep" declares(grep) "Tool found: search" "Tool found: gone")',
+      );
+      expect(offered(list)).toEqual(["search (grep)", ""]);
+      expect(offered([user("a")])).toEqual(["search", ""]);
+    });
+
+    test("an addition declares a deferred tool or one of its own, and a removal withdraws what it names", () => {
+      const list = [
+        user("a"),
+        system([named("tool_addition", "look", mark()), named("tool_addition", "gone"), defined(tool("own"))]),
+        assistant("b"),
+        user([text("c"), named("tool_removal", "look"), named("tool_removal", "search")]),
+      ];
+      expect(outline(prepared(list))).toBe(
+        'user "a" | system "The tool look can be called from here on." declares(look)@ ' +
+          '"The tool own can be called from here on." declares(own) | assistant "b" | user "c" ' +
+          '"The tool look cannot be called any more." "The tool search cannot be called any more."',
+      );
+      expect(offered(list)).toEqual(["search (look) (own)", "own"]);
+      const again = [...list, assistant("d"), user([named("tool_addition", "look"), named("tool_addition", "search")])];
+      expect(offered(again)).toEqual(["search (look) (own)", ""]);
+    });
+
+    test("a tool can be demanded once it is loaded, and not before or behind its removal", () => {
+      const demand = { tool_choice: { type: "tool", name: "grep" } };
+      const loaded = gave(reference("grep"));
+      expect(prepared(loaded, demand).toolChoice).toMatchObject({ mode: ToolChoiceMode.NAMED, name: "grep" });
+      const removed = [...loaded, user([named("tool_removal", "grep"), named("tool_removal", "search")])];
+      for (const list of [[user("a")], removed])
+        expect(refusal(messages, { messages: list, tools, ...demand })).toMatch(/^tool_choice.name: this tool cannot/);
+      expect(prepared(removed).toolChoice?.mode).toBe(ToolChoiceMode.NONE);
+      expect(refusal(messages, { messages: removed, tools, tool_choice: { type: "any" } })).toMatch(/^tool_choice: /);
+    });
+
+    test.each<[object, string]>([
+      [{ type: "tool_addition" }, "tool"],
+      [{ type: "tool_addition", tool: { type: "mcp_toolset_reference", server_name: "s" } }, "tool.type"],
+      [defined({ name: "own" }), "tool.definition.input_schema"],
+      [defined(tool("grep", { description: "another" })), "tool.definition.name"],
+      [named("tool_removal", ""), "tool.name"],
+    ])("a change at fault is refused by its path: %j", (change, path) => {
+      expect(refusal(messages, { messages: [user([change])], tools })).toContain(`messages.0.content.0.${path}: `);
+    });
+  });
+
   test("accepted system messages are no turns where roles have to alternate, and are dropped when empty", () => {
     const list = [user("a"), system("b"), system("c"), assistant("d"), system("")];
     const request = requestOf(messages, { messages: list }, { systemRole: "merge", strictAlternation: true });
@@ -243,6 +316,14 @@ describe("responses", () => {
     "system and developer items stay in place": [
       [user("a"), { role: "developer", content: "d" }, { type: "message", role: "system", content: "s" }],
       'user "a" | system "d" | system "s"',
+    ],
+    "a mark stays at its part, in an output too": [
+      [
+        user([{ ...inputText("a"), ...breakpoint("30m") }, inputText("b")]),
+        call("c"),
+        output("c", [{ ...inputText("d"), ...breakpoint() }]),
+      ],
+      'user "a"@1800 "b" | assistant call(c read { "a":1}) | tool result(c read "d"@)',
     ],
     "both words for text are accepted in every role": [
       [

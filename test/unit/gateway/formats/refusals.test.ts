@@ -62,6 +62,8 @@ describe("chat", () => {
     [{ modalities: ["text", "audio"] }, "unsupported_value modalities"],
     [{ reasoning_effort: "constructor" }, "invalid_value reasoning_effort"],
     [{ prompt_cache_key: "😀".repeat(513) }, "string_above_max_length prompt_cache_key"],
+    [{ prompt_cache_options: { ttl: "9h" } }, "invalid_value prompt_cache_options.ttl"],
+    [{ prompt_cache_options: { prewarm: 1 } }, "invalid_type prompt_cache_options.prewarm"],
     [{ messages: new Array(100_001).fill(user) }, "array_above_max_length messages"],
     [{ messages: [{ content: "x" }] }, "missing_required_parameter messages[0].role"],
     [{ messages: ["x"] }, "invalid_type messages[0]"],
@@ -235,7 +237,10 @@ describe("messages", () => {
     [{ tools: strings(513).map((name) => tool(name)) }, "tools: List should have at most 512 items"],
     [{ tools: [tool("a b")] }, "tools.0.name: expected 1 to 128 characters"],
     [{ tools: [tool("a", { input_schema: [] })] }, "tools.0.input_schema: Input should be an object"],
-    [{ tools: [tool("a"), tool("a")] }, "tools.1.name: Tool names must be unique."],
+    [
+      { tools: [tool("a"), tool("a"), { ...tool("a"), description: "b" }] },
+      "tools.2.name: another tool of this name is declared, and differs.",
+    ],
     // The name of an unknown type is the caller's text.
     [
       { tools: [{ type: "SECRET", name: "x" }] },
@@ -312,6 +317,21 @@ describe("responses", () => {
     [{ frequency_penalty: 2.5 }, "decimal_above_max_value frequency_penalty"],
     [{ presence_penalty: -2.5 }, "decimal_below_min_value presence_penalty"],
     [{ max_tool_calls: 0 }, "integer_below_min_value max_tool_calls"],
+    [{ prompt_cache_options: { ttl: "5m" } }, "invalid_value prompt_cache_options.ttl"],
+    [{ prompt_cache_options: { other: 1 } }, "unknown_parameter prompt_cache_options.other"],
+    [
+      {
+        input: [{ role: "user", content: [{ type: "input_text", text: "a", prompt_cache_breakpoint: { ttl: "5m" } }] }],
+      },
+      "invalid_value input[0].content[0].prompt_cache_breakpoint.ttl",
+    ],
+    [
+      {
+        input: [{ role: "user", content: "a" }, { type: "compaction_trigger" }],
+        prompt_cache_options: { prewarm: true },
+      },
+      "unsupported_value prompt_cache_options.prewarm",
+    ],
     [{ prompt_cache_key: "😀".repeat(513) }, "string_above_max_length prompt_cache_key"],
     [{ metadata: { a: 1 } }, "invalid_type metadata"],
     [{ metadata: { ["k".repeat(65)]: "v" } }, "string_above_max_length metadata"],

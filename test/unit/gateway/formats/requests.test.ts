@@ -4,6 +4,7 @@ import { CHAT_UNTAKEN } from "../../../../gateway/formats/chat/schema.ts";
 import type { Format } from "../../../../gateway/formats/format.ts";
 import { countTokens, messages } from "../../../../gateway/formats/messages/request.ts";
 import { MESSAGES_UNTAKEN } from "../../../../gateway/formats/messages/schema.ts";
+import type { UntakenField } from "../../../../gateway/formats/request-body.ts";
 import { responses } from "../../../../gateway/formats/responses/request.ts";
 import { ReasoningEffort, ReasoningMode } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { ToolChoiceMode } from "../../../../proto/gen/svc/inference/v1/messages.ts";
@@ -37,7 +38,7 @@ describe.each<[Format, string]>([
     `stream stream_options max_tokens max_completion_tokens temperature top_p stop tools tool_choice response_format
     parallel_tool_calls reasoning reasoning_effort prompt_cache_key cache_ttl seed frequency_penalty presence_penalty
     logit_bias top_k min_p repetition_penalty logprobs top_logprobs n modalities thinking enable_thinking
-    chat_template_kwargs include_reasoning think thinking_token_budget service_tier`,
+    prompt_cache_options prompt_cache_retention chat_template_kwargs include_reasoning think thinking_token_budget service_tier`,
   ],
   [
     messages,
@@ -60,6 +61,7 @@ test.each<[Format, object]>([
   [chat, { foo: 1, stream_options: { include_usage: true, include_obfuscation: false } }],
   [chat, { n: 1, modalities: ["text"], top_logprobs: 3, response_format: { type: "text" }, service_tier: "flex" }],
   [chat, { tools: null, tool_choice: "none" }],
+  [chat, { prompt_cache_options: { mode: "explicit", prewarm: false, ttl: null }, prompt_cache_retention: 7 }],
   [chat, { thinking: "yes", enable_thinking: 1, chat_template_kwargs: "x", include_reasoning: {} }],
   [chat, { reasoning: { enabled: 1, max_tokens: 0, exclude: true }, think: "much", thinking_token_budget: "x" }],
   [messages, { metadata: "u1" }],
@@ -70,12 +72,9 @@ test.each<[Format, object]>([
     responses,
     { reasoning: { effort: null, summary: null, context: "auto", mode: "standard" }, include: [], tools: [] },
   ],
-  [
-    responses,
-    { text: {}, metadata: {}, client_metadata: { a: "x".repeat(16_383) }, prompt_cache_options: { ttl: "1h" } },
-  ],
+  [responses, { text: {}, metadata: {}, client_metadata: { a: "x".repeat(16_383) }, prompt_cache_options: {} }],
   [responses, { stream_options: { reasoning_summary_delivery: "sequential_cutoff" }, reasoning: { unknown: null } }],
-  [responses, { prompt_cache_retention: "24h", safety_identifier: "s", user: "u", tool_choice: "auto" }],
+  [responses, { prompt_cache_retention: "in_memory", safety_identifier: "s", user: "u", tool_choice: "auto" }],
 ])("$name: %j changes nothing", (format, fields) => {
   expect(requestOf(format, fields)).toEqual(requestOf(format));
 });
@@ -104,7 +103,8 @@ describe.each([
     for (const value of [null, ...neutral]) expect(request({ [field]: value })).toEqual(request({}));
   });
 
-  test.each(fields.filter(({ becomes }) => becomes === "ignored"))("$field changes nothing", ({ field }) => {
+  const isTop = ({ becomes, field }: UntakenField) => becomes === "ignored" && !/[.[]/.test(field);
+  test.each(fields.filter(isTop))("$field changes nothing", ({ field }) => {
     for (const value of ["other", 7, [1], { a: 1 }, true]) expect(request({ [field]: value })).toEqual(request({}));
   });
 });
@@ -126,6 +126,8 @@ test.each<[Format, object, number]>([
   [messages, { max_tokens: 300_000, model: "svc-glm53" }, 300_000],
   [responses, { max_output_tokens: 100 }, 100],
   [responses, { max_output_tokens: 2 ** 40 }, 262_144],
+  [chat, { max_tokens: 7, prompt_cache_options: { prewarm: true } }, 0],
+  [responses, { max_output_tokens: 7, prompt_cache_options: { prewarm: true } }, 0],
 ])("$name: %j limits the answer to %i tokens", (format, fields, expected) => {
   expect(requestOf(format, fields).maxOutputTokens).toBe(expected);
 });
@@ -246,15 +248,23 @@ test.each<[Format, object, object | undefined]>([
   expect(requestOf(format, fields).reasoning).toEqual(expected);
 });
 
+const NO_KEY = { affinityKey: "" };
+const lasting = (seconds: number) => ({ seconds, nanos: 0 });
+
 test.each<[Format, object, object]>([
   [
     chat,
     { prompt_cache_key: "😀".repeat(512), cache_ttl: "30m" },
     { affinityKey: "😀".repeat(512), ttl: { seconds: 1_800, nanos: 0 } },
   ],
+  [chat, { prompt_cache_options: { ttl: "12h" }, prompt_cache_retention: "24h" }, { ...NO_KEY, ttl: lasting(43_200) }],
+  [chat, { prompt_cache_options: { ttl: "12h" }, cache_ttl: "5m" }, { ...NO_KEY, ttl: lasting(300) }],
+  [chat, { prompt_cache_retention: "24h" }, { ...NO_KEY, ttl: lasting(86_400) }],
+  [responses, { prompt_cache_options: { ttl: "30m" } }, { ...NO_KEY, ttl: lasting(1_800) }],
+  [responses, { prompt_cache_retention: "24h" }, { ...NO_KEY, ttl: lasting(86_400) }],
   [messages, { metadata: { user_id: "u1" } }, { affinityKey: "u1" }],
   [responses, { prompt_cache_key: "😀".repeat(512) }, { affinityKey: "😀".repeat(512) }],
-])("$name: the caller's own key is a hint (%#)", (format, fields, expected) => {
+])("$name: the caller's own key and time are hints (%#)", (format, fields, expected) => {
   expect(requestOf(format, fields).cache).toEqual({ isolationSalt: "", ...expected });
 });
 
@@ -314,10 +324,10 @@ test.each<[Format, object[], object[]]>([
   expect(requestOf(format, { tools }).tools).toEqual(expected);
 });
 
-test("a deferred tool is a tool, its placeholder is not", () => {
-  const tools = ["DeferredToolPlaceholder", "read"].map((name) => ({ name, input_schema: {}, defer_loading: true }));
+test("a deferred tool that nothing has loaded is none, and the paths of the others are theirs", () => {
+  const tools = [true, false].map((defer_loading) => ({ name: `t${defer_loading}`, input_schema: {}, defer_loading }));
   const { request, toolPaths } = prepare(messages, { tools });
-  expect([request.tools.map(({ name }) => name), toolPaths]).toEqual([["read"], [["tools", 1]]]);
+  expect([request.tools.map(({ name }) => name), toolPaths]).toEqual([["tfalse"], [["tools", 1]]]);
 });
 
 test("a tool that only code of the vendor may call is not offered", () => {

@@ -13,15 +13,10 @@ test("ratios and differences are computed within a round before the median", () 
   expect(medianRatio(rounds, "gateway", "nginx", itself)).toBeNaN();
 });
 
-test.each([
-  [0, 1],
-  [0.5, 5],
-  [0.51, 6],
-  [0.99, 100],
-  [1, 100],
-])("percentile %d is the nearest value from above", (p, expected) => {
-  expect(percentile([100, 9, 8, 7, 6, 5, 4, 3, 2, 1], p)).toBe(expected);
-  expect(percentile([], p)).toBeNaN();
+test("a percentile is the nearest value from above", () => {
+  const values = [100, 9, 8, 7, 6, 5, 4, 3, 2, 1];
+  expect([0, 0.5, 0.51, 0.99, 1].map((p) => percentile(values, p))).toEqual([1, 5, 6, 100, 100]);
+  expect(percentile([], 0.5)).toBeNaN();
 });
 
 test("the median of an even number of values is midway between the two middle ones", () => {

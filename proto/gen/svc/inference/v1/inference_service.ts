@@ -241,12 +241,14 @@ export interface GenerateRequest {
     | undefined;
   /**
    * The priority orders requests that wait in the node's queue, -100 to 100: a higher one is served earlier, and
-   * 0 is the default. An engine may tell fewer classes apart, at least above 0, 0 and below 0, or ignore it.
+   * 0 is the default. An engine may tell fewer classes apart, at least from 10 on, 0 and down to -10, or ignore it;
+   * smaller steps may order the requests of one tenant only.
    */
   readonly priority: number;
   /**
-   * The most tokens that may be generated, reasoning included, at least 1 (0 fails with INVALID_REQUEST). Absent, or
-   * more than there is room for: as many as fit into the context window.
+   * The most tokens that may be generated, reasoning included. Absent, or more than there is room for: as many as fit into
+   * the context window. 0 asks for no answer: the node reads the prompt into its cache, and the stream is Started and
+   * Finished, of the reason STOP and without output tokens. A node that does not know this fails with INVALID_REQUEST.
    */
   readonly maxOutputTokens?:
     | number

@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import { expect, test } from "vitest";
+import { readArrivals } from "../../../../bench/replay/arrival-trace.ts";
 import { replay, type Scenario } from "../../../../bench/replay/replay.ts";
 import type { ReplayPolicy } from "../../../../bench/replay/routers.ts";
 import { readSessions } from "../../../../bench/replay/session-trace.ts";
@@ -49,21 +50,26 @@ test("nearly all lost prompt tokens get the reason that the caches confirm", asy
 });
 
 test("ranks whose node picks among them, and host memory behind caches, keep nearly all hits of the oracle", async () => {
-  const few = {
-    sessions,
-    perNode: 8,
-    gateways: 1,
-    nodes: 1,
-    ranks: 2,
-    cacheTokens: 400_000,
-    prefillsAtOnce: 1,
-    seed: 1,
-  };
+  const few = { sessions, perNode: 8, gateways: 1, nodes: 1, ranks: 2, prefillsAtOnce: 1, seed: 1 };
   const hitsOf = async (policy: ReplayPolicy, hostTokens: number) =>
-    (await replay({ ...few, policy, hostTokens, warmUpMs: 300_000, untilMs: 900_000 })).hitRatio;
+    (await replay({ ...few, policy, hostTokens, cacheTokens: 400_000, warmUpMs: 300_000, untilMs: 900_000 })).hitRatio;
   const [oracle, ranked] = [await hitsOf("oracle", 0), await hitsOf("prefix_affinity_exact", 0)];
   expect(ranked).toBeGreaterThan(0.95 * oracle);
   const behind = await hitsOf("prefix_affinity_exact", 2_000_000);
   expect(behind).toBeGreaterThan(ranked);
   expect(behind).toBeGreaterThan(0.95 * (await hitsOf("oracle", 2_000_000)));
+});
+
+test("requests are replayed at their recorded times, those of one rounded time apart", async () => {
+  const lines = [
+    { timestamp: 0, input_length: 1_100, output_length: 10, hash_ids: [0, 1, 2] },
+    { timestamp: 0, input_length: 2_100, output_length: 10, hash_ids: [0, 1, 3, 4, 5] },
+    { timestamp: 20_000, input_length: 1_024, output_length: 10, hash_ids: [0, 6] },
+  ];
+  const arrivals = readArrivals(lines.map((line) => JSON.stringify(line)).join("\n"));
+  expect(arrivals.arrivalsMs).toEqual([0, 10_000, 20_000]);
+  const fleet = { policy: "oracle", gateways: 1, nodes: 2, cacheTokens: 3_000_000, prefillsAtOnce: 1 } as const;
+  const result = await replay({ ...fleet, seed: 1, warmUpMs: 0, untilMs: 60_000, sessions: [], perNode: 0, arrivals });
+  expect(result.answers).toBe(3);
+  expect(result.hitRatio).toBeCloseTo((1_024 + 512) / (1_100 + 2_100 + 1_024));
 });

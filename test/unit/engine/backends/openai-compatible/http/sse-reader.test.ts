@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { SseReader } from "../../../../../../engine/backends/openai-compatible/http/sse-reader.ts";
+import { SseReader } from "../../../../../../engine/backends/openai-compatible/http/event-stream.ts";
 
 const STREAM =
   ': ping\n\ndata: {"a":"é✓"}\r\n\r\nevent: x\ndata:one\ndata: two\n\n\n\ndata: [DONE]\n\ndata: unfinished\n';

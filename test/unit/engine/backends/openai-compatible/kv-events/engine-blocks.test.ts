@@ -26,7 +26,7 @@ const removed = (hashes: readonly string[], memory: BlockMemory = "device"): KvE
 });
 
 /** An event of stored blocks, whose names are their numbers in a conversation. */
-function stored(name: string, all: readonly number[], from: number, salt = ""): StoredBlocks {
+function stored(name: string, all: readonly number[], from: number): StoredBlocks {
   const count = Math.floor(all.length / BLOCK);
   const names = Array.from({ length: count - from }, (_, index) => `${name}${from + index}`);
   return {
@@ -37,13 +37,13 @@ function stored(name: string, all: readonly number[], from: number, salt = ""): 
     parent: from === 0 ? undefined : `${name}${from - 1}`,
     tokens: all.slice(from * BLOCK, count * BLOCK),
     blockTokens: BLOCK,
-    extras: names.map((_, index) => (from + index === 0 ? salt : "")),
+    extras: names.map(() => ""),
   };
 }
 
 /** Ties a digest to the position after `count` tokens of a prompt. */
-function tie(digest: string, all: readonly number[], count: number, salt = ""): void {
-  const hashes = chainHashes(all.slice(0, count), BLOCK, salt);
+function tie(digest: string, all: readonly number[], count: number): void {
+  const hashes = chainHashes(all.slice(0, count), BLOCK, "");
   const where = { model: "m", hash: hashes.at(-1) ?? 0, depth: hashes.length, tokens: hashes.length * BLOCK };
   const tied: Tie = { ...where, isExact: true, hasTail: true };
   blocks.tie(new Map([[digest, tied]]));
@@ -87,15 +87,6 @@ test("a block with two copies, or in two ranks, is held until the last one is re
   expect(held.get("a")).toBeDefined();
   blocks.take(0, [removed(["x1"])]);
   expect(held.get("a")).toBeUndefined();
-});
-
-test("the same tokens with another salt are different blocks", () => {
-  const prompt = tokens(8);
-  tie("a", prompt, 8, "one");
-  blocks.take(0, [stored("x", prompt, 0, "other")]);
-  expect(held.get("a")).toBeUndefined();
-  blocks.take(0, [stored("y", prompt, 0, "one")]);
-  expect(held.get("a")).toBeDefined();
 });
 
 test("blocks with unreported parents are located in the prompt, and their parents inferred", () => {

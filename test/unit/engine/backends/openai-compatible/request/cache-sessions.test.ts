@@ -30,11 +30,3 @@ test("beyond the limit the least recently used session is closed early", () => {
   sessions.used("one more", 1_000);
   expect(closed).toEqual(["s1"]);
 });
-
-test("cleared sessions are not closed", async () => {
-  const { clock, closed, sessions } = watched();
-  sessions.used("a", 1_000);
-  sessions.clear();
-  await clock.advance(60_000);
-  expect(closed).toEqual([]);
-});

@@ -3,14 +3,11 @@ import { toJsonText } from "../../../../../../engine/backends/openai-compatible/
 import { SpelledMarks } from "../../../../../../engine/backends/openai-compatible/marks/spelled-marks.ts";
 import { toChatMessages } from "../../../../../../engine/backends/openai-compatible/request/chat-messages.ts";
 import { ANY_ORDER } from "../../../../../../engine/conversation/turn-rules.ts";
-import { ImageDetail, type Message, type Part, Role } from "../../../../../../proto/gen/svc/inference/v1/messages.ts";
+import { ImageDetail, type Message, Role } from "../../../../../../proto/gen/svc/inference/v1/messages.ts";
+import { part, result, text } from "../../../../../support/engine/canonical.ts";
 
-const part = (kind: Part["kind"]): Part => ({ kind, cacheBreakpoint: undefined });
-const say = (text: string) => part({ $case: "text", value: { text } });
 const call = (callId: string, name: string, argumentsJson: string) =>
   part({ $case: "toolCall", value: { callId, name, argumentsJson } });
-const result = (callId: string, name: string, text: string) =>
-  part({ $case: "toolResult", value: { callId, name, content: [say(text)], isError: false } });
 const reasoned = (text: string, redacted = false) =>
   part({ $case: "reasoning", value: { text, signature: Buffer.alloc(0), redacted } });
 const image = part({
@@ -24,12 +21,12 @@ const image = part({
 });
 
 const TURN: readonly Message[] = [
-  { role: Role.SYSTEM, parts: [say("be"), say("brief")] },
-  { role: Role.USER, parts: [say("go")], name: "ann" },
+  { role: Role.SYSTEM, parts: [text("be"), text("brief")] },
+  { role: Role.USER, parts: [text("go")], name: "ann" },
   { role: Role.ASSISTANT, parts: [reasoned("hm"), reasoned("x", true), call("c1", "run", '{ "b": 1.0,"a":2 }')] },
-  { role: Role.TOOL, parts: [result("c1", "run", "ok")] },
-  { role: Role.ASSISTANT, parts: [say("again"), call("c2", "run", "")] },
-  { role: Role.USER, parts: [result("c2", "run", "done"), say("and?")] },
+  { role: Role.TOOL, parts: [result("ok", "run", "c1")] },
+  { role: Role.ASSISTANT, parts: [text("again"), call("c2", "run", "")] },
+  { role: Role.USER, parts: [result("done", "run", "c2"), text("and?")] },
 ];
 
 function messagesOf(messages: readonly Message[], callIds: "any" | "functions.name:index" | "nine-characters" = "any") {
@@ -84,7 +81,7 @@ test("ids of the right form are unchanged", () => {
 });
 
 test("images are sent if the model accepts them, and otherwise refused with their path", () => {
-  const messages = [{ role: Role.USER, parts: [say("what?"), image] }];
+  const messages = [{ role: Role.USER, parts: [text("what?"), image] }];
   const written = toJsonText(
     toChatMessages(messages, { turns: ANY_ORDER, callIds: "any", images: true, marks: SpelledMarks.none }),
   );
@@ -97,8 +94,4 @@ test("images are sent if the model accepts them, and otherwise refused with thei
     },
   ]);
   expect(() => messagesOf(messages)).toThrow("messages[0].parts[1]: this model does not take such images.");
-});
-
-test("a message without a role is refused", () => {
-  expect(() => messagesOf([{ role: Role.UNSPECIFIED, parts: [] }])).toThrow("messages[0].role: is not set.");
 });

@@ -5,6 +5,7 @@ import { toJsonText } from "../../../../../../engine/backends/openai-compatible/
 import { SpelledMarks } from "../../../../../../engine/backends/openai-compatible/marks/spelled-marks.ts";
 import {
   cacheSalt,
+  enginePriority,
   type RequestSettings,
   sessionId,
   toChatPrompt,
@@ -15,7 +16,8 @@ import { loadProfile } from "../../../../../../engine/profiles/profile.ts";
 import { ReasoningEffort, ReasoningMode } from "../../../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { Role } from "../../../../../../proto/gen/svc/inference/v1/messages.ts";
 import { MARKS, PLACES } from "../../../../../support/dialects/injections.ts";
-import { generateRequest, textMessage } from "../../../../../support/requests/generate-request.ts";
+import { declaration } from "../../../../../support/engine/canonical.ts";
+import { generateRequest, textMessage, toolOf } from "../../../../../support/requests/generate-request.ts";
 
 const ALL: readonly DialectName[] = ["vllm", "sglang", "llama-server"];
 const think = (effort: ReasoningEffort) => ({ mode: ReasoningMode.ENABLED, effort });
@@ -48,6 +50,16 @@ function bodyOf(dialect: DialectName, topK = 0): Record<string, unknown> {
   });
   return JSON.parse(toJsonText(body));
 }
+
+test.each([
+  ["vllm", true, -5, 5],
+  ["vllm", true, 0, 0],
+  ["sglang", true, -5, -5],
+  ["sglang", true, 0, 0],
+  ["vllm", false, -5, undefined],
+] as const)("%s with priority scheduling %s gets the priority %i as %s", (dialect, priorities, priority, sent) => {
+  expect(enginePriority({ priority }, { dialect: DIALECTS[dialect], priorities })).toBe(sent);
+});
 
 test("each engine gets the tokens, sampling, grammar and hints in its own fields", () => {
   expect(bodyOf("vllm")).toEqual({
@@ -83,13 +95,6 @@ test("each engine gets the tokens, sampling, grammar and hints in its own fields
   });
 });
 
-test("sampling parameters of the model's configuration apply where the request has none", () => {
-  const settings = { ...settingsOf("vllm"), defaults: { temperature: 0.6, topK: 20 } };
-  expect(toSampling(undefined, settings, [])).toMatchObject({ temperature: 0.6, topK: 20, topP: undefined });
-  const own = { temperature: 0, stop: [], logitBias: {} };
-  expect(toSampling(own, settings, [])).toMatchObject({ temperature: 0, topK: 20 });
-});
-
 describe.each(ALL)("a conversation for %s", (dialect) => {
   const promptOf = (fields: Parameters<typeof generateRequest>[0], profile?: string) =>
     toChatPrompt(generateRequest(fields), settingsOf(dialect, profile));
@@ -101,6 +106,18 @@ describe.each(ALL)("a conversation for %s", (dialect) => {
     const { templateKwargs, reasoningEffort } = promptOf({ reasoning: think(ReasoningEffort.HIGH) }, "gpt-oss");
     const word = DIALECTS[dialect].takesEffort ? reasoningEffort : templateKwargs.reasoning_effort;
     expect(word).toBe("high");
+  });
+
+  test("has a deferred tool where a message declares it, and not in the list", () => {
+    const tools = [toolOf("find", {}), { ...toolOf("look", { title: "<|im_end|>" }), deferred: true }];
+    const messages = [{ role: Role.USER, parts: [declaration("look")] }];
+    const settings = { ...settingsOf(dialect), marks: new SpelledMarks(["<|im_end|>"]) };
+    const prompt = toChatPrompt(generateRequest({ messages, tools }), settings);
+    expect(prompt.tools).toMatchObject([{ function: { name: "find" } }]);
+    const broken = '{"title":"<\u2060|im_end|>"}';
+    const content = `{"type": "function", "function": {"name": "look", "parameters": ${broken}}}`;
+    expect(prompt.messages).toMatchObject([{ role: "user", content }]);
+    expect(promptOf({ tools: tools.slice(1) }).tools).toBeUndefined();
   });
 
   test("continues a last message of the assistant", () => {

@@ -34,7 +34,7 @@ test("separates the wait behind earlier prompts from the reading, and estimates 
   expect(first.readTokens).toBe(0);
   after(1_000);
   first.read();
-  first.measured(0);
+  ledger.speed.add({ uncachedTokens: 24_000, seconds: 2, queueSeconds: 0 });
   expect(first.times).toEqual({ queueMs: 0, prefillMs: 2_000 });
 
   const second = ledger.sent({ tokens: 140_000, cachedTokens: 20_000 });

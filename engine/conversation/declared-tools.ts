@@ -1,0 +1,56 @@
+import { type Message, type Part, Role, type Tool } from "../../proto/gen/svc/inference/v1/messages.ts";
+import { parametersOf } from "./template-messages.ts";
+
+type Undeclared = Map<string, { readonly tool: Tool; readonly index: number }>;
+
+/** Returns the tools that the model can see: of the deferred ones only those that a message declares. */
+export function shownTools(tools: readonly Tool[], messages: readonly Message[]): readonly Tool[] {
+  if (!tools.some(({ deferred }) => deferred)) return tools;
+  const declared = new Set(messages.flatMap(({ parts }) => parts.flatMap(namesDeclared)));
+  return tools.filter(({ name, deferred }) => !deferred || declared.has(name));
+}
+
+function namesDeclared({ kind }: Part): readonly string[] {
+  if (kind?.$case === "toolDeclaration") return kind.value.names;
+  return kind?.$case === "toolResult" ? kind.value.content.flatMap(namesDeclared) : [];
+}
+
+/**
+ * Replaces declarations by text: a deferred tool is written where the first declaration names it, as JSON like that of
+ * most templates. The text is the conversation's, so that no template and no tokenizer takes it for markup, and nothing
+ * before it changes. Throws `EngineError` INVALID_SCHEMA.
+ */
+export function withDeclaredTools(messages: readonly Message[], tools: readonly Tool[]): readonly Message[] {
+  const undeclared: Undeclared = new Map(
+    tools.flatMap((tool, index) => (tool.deferred ? [[tool.name, { tool, index }]] : [])),
+  );
+  if (undeclared.size === 0) return messages;
+  return messages.map((message) =>
+    message.role !== Role.ASSISTANT && message.parts.some((part) => namesDeclared(part).length > 0)
+      ? { ...message, parts: message.parts.map((part) => declaring(part, undeclared)) }
+      : message,
+  );
+}
+
+function declaring(part: Part, undeclared: Undeclared): Part {
+  const { kind } = part;
+  if (kind?.$case === "toolResult") {
+    const content = kind.value.content.map((inner) => declaring(inner, undeclared));
+    return { ...part, kind: { ...kind, value: { ...kind.value, content } } };
+  }
+  if (kind?.$case !== "toolDeclaration") return part;
+  const texts = kind.value.names.flatMap((name) => {
+    const found = undeclared.get(name);
+    undeclared.delete(name);
+    return found ? [toolText(found.tool, found.index)] : [];
+  });
+  // Absent, not empty: an empty text would add a line.
+  return { ...part, kind: texts.length === 0 ? undefined : { $case: "text", value: { text: texts.join("\n") } } };
+}
+
+function toolText(tool: Tool, index: number): string {
+  const { name, description } = tool;
+  const described = description === "" ? "" : `, "description": ${JSON.stringify(description)}`;
+  const called = `{"name": ${JSON.stringify(name)}${described}, "parameters": ${parametersOf(tool, index)}}`;
+  return `{"type": "function", "function": ${called}}`;
+}
