@@ -50,7 +50,7 @@ export const messages: Format<Asked> = {
     const { body, ...rest } = checkedBody(value, messagesRequest, context);
     const { model, messages } = rest.request;
     const wish = summaryWish(body, messages);
-    const options = { model, display: thinkingDisplay(body), compacts: wish !== undefined };
+    const options = { model, display: thinkingDisplay(body), compacts: wish !== undefined, diagnosed: diagnosed(body) };
     return { model, stream: body.stream ?? false, options, ...(wish ? withSummaryRequest(rest, wish) : rest) };
   },
   encoder: (head, asked) => {
@@ -59,6 +59,10 @@ export const messages: Format<Asked> = {
   },
   reply: (head, completion, asked) => (asked.compacts ? compactedReply : messageReply)(head, asked, completion),
 };
+
+function diagnosed({ diagnostics }: MessagesBody): Asked["diagnosed"] {
+  return isJsonObject(diagnostics) ? { before: typeof diagnostics.previous_message_id === "string" } : undefined;
+}
 
 /** Tools stay for a summary, too: they are part of the prefix that the engine has cached. */
 function withSummaryRequest({ request, messagePlaces = [], ...rest }: Asking, { instructions }: SummaryWish): Asking {
