@@ -143,7 +143,9 @@ const OF_CODES = {
   invalid_function_parameters: { meaning: "The JSON Schema of a tool's parameters cannot be used." },
   context_length_exceeded: { meaning: "The prompt is longer than the context window of the model." },
   unknown_model: { meaning: "The catalog does not have the model of the body.", flag: "NC" },
-  model_not_found: { meaning: "The model does not exist, or the key may not use it." },
+  model_not_found: {
+    meaning: "The model does not exist, the key may not use it, or no cluster of this gateway serves it.",
+  },
   bad_request: { meaning: "The request cannot be read." },
   invalid_api_key: { meaning: "The API key is not valid." },
   permission_denied: { meaning: "The API key has no permission for the request." },

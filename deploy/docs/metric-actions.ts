@@ -23,7 +23,9 @@ export const GATEWAY_METRIC_ACTIONS: MetricActions = {
     svc_cache_lost_tokens_total:
       "Prefill that was paid for twice. `evicted`: the caches are too small for the sessions at work, add nodes or KV memory. `moved`: load decided against the cache. `belief_expired` or `other_gateway`: the nodes do not tell what they hold. `node_restarted`: nodes come and go. `client_changed` and `compaction` are the clients' doing.",
     svc_queue_wait_seconds:
-      "A p95 above 10 s means too few slots for the load: add engine nodes. If only one class waits, the others outrank it as configured in their keys.",
+      "A p95 above 10 s means too few slots for the load: add engine nodes. If only one class waits, the others outrank it: by their keys, or as agents call its requests background work.",
+    svc_agent_tool_seconds:
+      "How long a cached prefix waits for its conversation's next turn, where agents tell it (Claude Code with `CLAUDE_CODE_GATEWAY_HINT_HEADERS=1`). Nothing acts on it: hold it against how long the caches keep prefixes.",
     svc_inter_delta_gap_seconds:
       "Gaps that users see as stutter. Long ones together with a high event loop utilization come from this gateway: add gateways. Otherwise they come from engines: look at the node's step age.",
     svc_streams_active:
@@ -195,6 +197,8 @@ export const ENGINE_METRIC_ACTIONS: MetricActions = {
       "Near 1, cached prefixes are thrown out early. A smaller `contextTokens` or fewer `slots` leave more room for them.",
     svc_engine_step_age_seconds:
       "Alert above 30: work is running and the engine makes no step. The node takes itself out at `maxStepAgeMs`. After ten times as long its `/livez/engine` answers 503, by which Kubernetes restarts the engine beside it; elsewhere restart the engine, or the node that runs it, if it does not come back.",
+    svc_engine_decoder_passes_total:
+      "`gap` above a tenth of `step`: running answers take more passes than they need. Report it with the model and `slots`.",
     svc_engine_tokens_per_second:
       "The speeds that gateways route by. A fall without more load: look at the machine's clock rates and at other programs.",
     svc_engine_gpu_memory_bytes: "Near the card's size, the next growth of a cache fails. Leave some room.",

@@ -89,6 +89,8 @@ export type Prepared<Options extends object = object> = Places & {
   readonly stream: boolean;
   readonly request: CanonicalRequest;
   readonly options: Options;
+  /** The contract's priority by hints in the body, 0 or below. Default: 0. */
+  readonly priority?: number;
 };
 
 /** The place of a canonical message that came from the instructions field, beside the prompt. */

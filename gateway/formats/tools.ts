@@ -4,6 +4,7 @@ import {
   type Message,
   type Part,
   type Tool,
+  type ToolChoice,
   ToolChoiceMode,
 } from "../../proto/gen/svc/inference/v1/messages.ts";
 import type { FieldPath } from "../errors.ts";
@@ -24,13 +25,11 @@ type ToolSource = {
   readonly name: string;
   readonly description?: string | null | undefined;
   readonly strict?: boolean | null | undefined;
-  /** Whether only a declaration in a message shows the tool. Default: false. */
-  readonly deferred?: boolean;
 };
 
 /** A tool without `schema` takes no arguments. Throws `ApiError` for a schema beyond the limits. */
 export function toolOf(
-  { name, description, strict, deferred = false }: ToolSource,
+  { name, description, strict }: ToolSource,
   schema: unknown,
   path: FieldPath,
   cacheBreakpoint?: CacheBreakpoint | undefined,
@@ -43,7 +42,7 @@ export function toolOf(
     description: description ?? "",
     parametersJsonSchema,
     strict: isStrict,
-    deferred,
+    deferred: false,
     cacheBreakpoint,
   };
 }
@@ -68,6 +67,12 @@ export function isRepeated(known: Tool, tool: Tool, path: FieldPath): boolean {
   const isSame = (["description", "parametersJsonSchema", "strict"] as const).every((key) => known[key] === tool[key]);
   if (isSame) return true;
   throw invalidValue([...path, "name"], "another tool of this name is declared, and differs.");
+}
+
+/** Tools stay in the prompt of a summary: they are part of the prefix that the engine has cached. */
+export function noCalls(tools: readonly Tool[]): ToolChoice | undefined {
+  if (tools.length === 0) return undefined;
+  return { mode: ToolChoiceMode.NONE, name: "", disableParallelCalls: false, allowedNames: [] };
 }
 
 /** The words of chat and responses for a choice of tools. */

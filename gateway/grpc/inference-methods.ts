@@ -16,7 +16,6 @@ import {
 } from "../http/answer/dispatch-answer.ts";
 import { SlowReader } from "../http/answer/slow-reader.ts";
 import { type TranslationDeps, translateReceived } from "../http/body/request-body.ts";
-import { requireModel } from "../http/model-directory.ts";
 import { randomId } from "../http/record/trace-context.ts";
 import { routingHints } from "../http/request-context.ts";
 import { RPCS } from "../routes.ts";
@@ -88,9 +87,14 @@ async function checked(
   record.bodyRead(message.length);
   const { operation, use } = RPCS[method];
   const received = { bytes: message, singleKeys: undefined };
-  const translated = await translateReceived(received, { operation, record, principal }, answer.signal, translation);
+  const translated = await translateReceived(
+    received,
+    { operation, record, principal, headers: rpc.headers },
+    answer.signal,
+    translation,
+  );
   record.prepared(translated.model, use === "generation" ? true : undefined);
-  requireModel(principal, translated.model);
+  translation.models.require(principal, translated.model);
   return { model: translated.model, translated, answer };
 }
 
@@ -108,7 +112,7 @@ async function streamedAnswer(
   const paid: PaidRequest = {
     ...{ format: RPCS.generate.format, model, places, facts, record, answer },
     request: new RequestBuffer(bytes, principal.tenant, () => rpc.body?.release()),
-    hints: routingHints(principal, rpc.headers),
+    hints: routingHints(principal, rpc.headers, translated.priority),
   };
   const writer = new EventWriter(paid, rpc, call, deps);
   const ownMs = Number(call.getDeadline()) - deps.clock.wallMs();

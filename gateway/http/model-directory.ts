@@ -22,18 +22,18 @@ export class ModelDirectory {
     return usable;
   }
 
+  /**
+   * Throws ApiError `model_not_found` for a model that the key may not use, or that no cluster of this gateway serves,
+   * with the same text as for one that does not exist, so that the models of other callers are not revealed.
+   */
+  require(principal: Principal, model: string): void {
+    if (!mayUse(principal, model) || !this.#clusters.cluster(model)) throw modelNotFound(model);
+  }
+
   /** Returns the nodes' description of a model; undefined until a node has described it. */
   described(model: string): DescribedModel | undefined {
     return this.#clusters.cluster(model)?.described;
   }
-}
-
-/**
- * Throws ApiError `model_not_found` for a model that the key may not use, with the same text as for a model that does
- * not exist, so that the models of other callers are not revealed.
- */
-export function requireModel(principal: Principal, model: string): void {
-  if (!mayUse(principal, model)) throw modelNotFound(model);
 }
 
 /** The error for a model that does not exist, named only if it has the form of a model id. */

@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { FastifyRequest } from "fastify";
 import { ApiError, toApiError } from "../errors.ts";
+import { PRIORITY } from "../formats/agent-hints.ts";
 import type { Principal } from "../keys/principal.ts";
 import { routingDigest } from "../keys/principal.ts";
 import type { RouteSpec } from "../routes.ts";
@@ -9,16 +10,17 @@ import type { RouteLabels } from "./record/request-record.ts";
 
 /**
  * Returns the inputs of load balancing from the key and the headers of a request. Digests of one tenant never match
- * those of another, nor under another salt.
+ * those of another, nor under another salt. `requestPriority` is the request's own, by which it may only be lowered.
  */
 export function routingHints(
   { routingKey, priority, weight, keyId, limits }: Principal,
   headers: IncomingHttpHeaders,
+  requestPriority = 0,
 ): RoutingHints {
   return {
     digest: (...parts) => routingDigest(routingKey, "affinity", ...parts).toString("base64url"),
     headers,
-    priorityClass: PRIORITY_CLASS[priority],
+    priorityClass: requestPriority <= PRIORITY.BACKGROUND ? "low" : PRIORITY_CLASS[priority],
     weight,
     keyId,
     maxPendingRequests: limits.queued,

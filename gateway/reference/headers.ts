@@ -32,6 +32,12 @@ export const REQUEST_HEADERS: readonly HeaderFact[] = [
     meaning:
       "Any text that the requests of one session share, so that they meet the same cache. `x-session-affinity`, `session-id`, `session_id` and the headers of known agents mean the same; a cache key in the body wins.",
   },
+  {
+    name: "x-claude-1p-request-class",
+    where: "generation",
+    meaning:
+      "Who waits for the answer, as Claude Code says it: `background-task`, `summary-extraction` and `followup-generation` let others pass, `blocking-subagent` those of the same owner. `x-claude-code-request-class` and Codex's `x-codex-turn-metadata` mean the same. None of them puts a request before others.",
+  },
   { name: "traceparent", where: "all", meaning: "The W3C trace that the request belongs to; `tracestate` beside it." },
   { name: "expect", where: "POST", meaning: "`100-continue`: the body is invited once key and length are fine." },
 ];

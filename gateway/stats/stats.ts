@@ -70,10 +70,16 @@ export class Stats extends MetricGroup {
   );
   readonly queueWait = this.histogram(
     "svc_queue_wait_seconds",
-    "Time from the dispatch of a request to its acceptance by an engine, in seconds, by priority.",
+    "Time from the dispatch of a request to its acceptance by an engine, in seconds, by the class it waited in.",
     SECONDS_IN_QUEUE,
     "model",
     "class",
+  );
+  /** No label: names of tools are callers' text. */
+  readonly toolDuration = this.histogram(
+    "svc_agent_tool_seconds",
+    "Time that agents' tools ran before the request with their results, in seconds, as agents tell it.",
+    SECONDS_TO_AN_HOUR,
   );
   readonly tokens = this.histogram(
     "svc_request_tokens",

@@ -22,6 +22,8 @@ export type Caller = {
   /** The most tokens of an answer that the key allows. */
   readonly maxOutputTokens: number | undefined;
   readonly usableModels: readonly string[];
+  /** By the caller's headers; 0 or below. */
+  readonly priority: number;
 };
 
 export type TranslationOrder = {
@@ -60,6 +62,8 @@ export type Translated = {
   /** Expected, at least 1. */
   readonly inputTokens: number;
   readonly maxOutputTokens: number | undefined;
+  /** The contract's priority, by what the caller says of the request; 0 or below. */
+  readonly priority: number;
 };
 
 /** Translates parsed JSON, or the bytes of a message of the contract. Throws only `ApiError`, except for bugs. */
@@ -71,14 +75,22 @@ export function translate(body: unknown, order: TranslationOrder, surroundings: 
   const sealer = (model: string) => sealing.for({ tenant: caller.tenant, model, format: route.format.name });
   const context = { sealer, acceptsImages, settings, catalog, usableModels: caller.usableModels };
   if (route.use === "count") return countOf(route.format.prepare(body, context), order);
-  const { model, stream, request: canonical, options, ...places } = route.format.prepare(body, context);
+  const {
+    model,
+    stream,
+    request: canonical,
+    options,
+    priority: said = 0,
+    ...places
+  } = route.format.prepare(body, context);
+  const priority = Math.min(caller.priority, said);
   const allowed = withinOutputLimit(canonical, caller.maxOutputTokens);
   const request = {
     // Named properties first: in a literal that begins with a spread, Node 20 adds each property in a microsecond.
     requestId: caller.requestId,
     ...allowed,
     tenant: caller.tenant,
-    priority: 0,
+    priority,
     cache: cacheHints(caller, canonical.cache),
     stream: stream ? undefined : { maxBatchDelay: toDuration(FOLDED_JOIN_MS) },
     resumable: false,
@@ -89,12 +101,13 @@ export function translate(body: unknown, order: TranslationOrder, surroundings: 
   const inputTokens = estimateInputTokens(bodyBytes, canonical.messages);
   const { maxOutputTokens } = allowed;
   const encoded = encodeRequest(request, prefixKey, promptBounds(model));
-  return { model, stream, options, places, ...encoded, inputTokens, maxOutputTokens };
+  return { model, stream, options, places, ...encoded, inputTokens, maxOutputTokens, priority };
 }
 
 function countOf({ model, request, ...places }: PreparedCount, { caller, bodyBytes }: TranslationOrder): Translated {
   return {
     ...{ model, places, stream: undefined, options: undefined, facts: undefined, maxOutputTokens: undefined },
+    priority: caller.priority,
     bytes: CountTokensRequest.encode({ ...request, tenant: caller.tenant }).finish(),
     inputTokens: estimateInputTokens(bodyBytes, request.messages),
   };

@@ -48,9 +48,9 @@ export class LocalReplies {
     return this.#overloaded(last.detail, last.retryAfterMs ?? outageRetryMs(outlook), last);
   }
 
-  /** Returns the error of a request that gets no slot; `outlook` is undefined where the model has no cluster. */
-  notAdmitted(why: NotAdmitted, model: string, outlook: Outlook | undefined): ApiError {
-    const waitMs = outlook && (outageRetryMs(outlook) ?? outlook.drainMs());
+  /** Returns the error of a request that gets no slot. */
+  notAdmitted(why: NotAdmitted, model: string, outlook: Outlook): ApiError {
+    const waitMs = outageRetryMs(outlook) ?? outlook.drainMs();
     if (why === "key_overflow") return this.#tooManyWaiting(waitMs);
     if (why === "pending_overflow" || why === "pending_timeout") return this.#overloaded(PENDING_DETAIL[why], waitMs);
     this.#stats.noneHealthy.inc({ cluster: model });

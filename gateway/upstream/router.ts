@@ -41,7 +41,7 @@ export class Router {
   dispatch(dispatch: Dispatch, signal: AbortSignal): Promise<void> {
     const { model } = dispatch.facts;
     const traffic = this.#traffic.get(model);
-    if (!traffic) return Promise.reject(this.#parts.replies.notAdmitted("no_endpoints", model, undefined));
+    if (!traffic) return Promise.reject(new Error("a model without a cluster is refused before"));
     return new AttemptLoop(dispatch, traffic, this.#parts, signal).run();
   }
 }

@@ -35,7 +35,7 @@ export class TokenCounter {
   async count(counting: Counting, signal: AbortSignal): Promise<number> {
     const { replies } = this.#parts;
     const traffic = this.#traffic.get(counting.model);
-    if (!traffic) throw replies.notAdmitted("no_endpoints", counting.model, undefined);
+    if (!traffic) throw new Error("a model without a cluster is refused before");
     if (traffic.runningCounts >= MAX_COUNTS) throw replies.countOverflow();
     traffic.runningCounts += 1;
     try {

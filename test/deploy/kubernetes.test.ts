@@ -87,7 +87,7 @@ function renderedBeside(kustomization: string): string {
 }
 
 describe.skipIf(noKustomize !== "")("the manifests", () => {
-  test.skipIf(noSchemas !== "")("match the schemas of Kubernetes and its extensions", () => {
+  test.skipIf(noSchemas !== "")("match the schemas of Kubernetes and its extensions", { timeout: 300_000 }, () => {
     const folders = [...FLEETS, "monitoring", "autoscaling", "engines/sglang-multihost"];
     expect(faultsOf(folders.map(rendered).join("\n---\n"))).toBe("");
   });

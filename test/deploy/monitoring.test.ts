@@ -312,7 +312,7 @@ describe.skipIf(noPromtool !== "")("promtool", () => {
     expect(disagreement(evaluation, tests)).toBe("");
   });
 
-  test("raises SvcEndpointsGone and SvcGatewayGone in their courses", () => {
+  test("raises SvcEndpointsGone and SvcGatewayGone in their courses", { timeout: 300_000 }, () => {
     const endpointTests = ENDPOINTS.map((course) => courseTest("SvcEndpointsGone", course));
     const gatewayTests = GATEWAYS.map((course) => courseTest("SvcGatewayGone", course));
     expect(disagreement("30s", [...endpointTests, ...gatewayTests])).toBe("");

@@ -100,7 +100,7 @@ const FAULTS: readonly Fault[] = [
     },
     ...{ lasts: 0, end: restart, againMs: size(0, 60_000) },
     // Answers of a minute, of which none is awaited.
-    backend: { tokensPerSecond: size(40, 16) },
+    backend: { tokensPerSecond: size(20, 16) },
   },
   {
     ...{ name: "is stopped", lasts: 2, againMs: long },

@@ -34,11 +34,9 @@ describe.skipIf(missing !== "")("the demonstration model in process", () => {
 
   const idle = () => expect(backend.load()).toMatchObject({ slots: 3, busySlots: 0, waiting: 0 });
 
-  test("it describes itself before and after loading", () => {
-    expect(new LlamaBackend(OPTIONS, workHere).describe().models).toMatchObject([
-      { id: "demo", state: ModelState.LOADING },
-    ]);
-    expect(backend.describe().models).toMatchObject([{ id: "demo", state: ModelState.READY, contextWindow: 2048 }]);
+  test("it describes itself before loading, too", () => {
+    const { models } = new LlamaBackend(OPTIONS, workHere).describe();
+    expect(models).toMatchObject([{ id: "demo", state: ModelState.LOADING }]);
     expect(backend.describe().models[0]?.revision).toMatch(/^[0-9a-f]{16}$/);
   });
 

@@ -3,12 +3,11 @@ import type { LlamaBackend } from "../../engine/backends/llama/llama-backend.ts"
 import { keepMs, upToBreakpoint } from "../../engine/conversation/cache-breakpoints.ts";
 import type { Duration } from "../../proto/gen/google/protobuf/duration.ts";
 import { type Message, type Part, Role } from "../../proto/gen/svc/inference/v1/messages.ts";
-import { assistant, call, part, reasoning, result, system, text, tool, user } from "../support/engine/canonical.ts";
+import { assistant, part, system, text, tool, user } from "../support/engine/canonical.ts";
 import { ask, digested, missing, never, request, sharedBackend, startBackend } from "../support/engine/demo-engine.ts";
 import { digestOf } from "../support/requests/prefix-digests.ts";
 
 const RULES = system("You are a terse assistant, and look things up. ".repeat(12));
-const TOOLS = [tool("look", "Looks something up.", { type: "object", properties: { what: { type: "string" } } })];
 describe.skipIf(missing !== "")("the cache of llama.cpp, by the digests of requests", () => {
   let backend: LlamaBackend;
   beforeAll(async () => {
@@ -47,29 +46,6 @@ describe.skipIf(missing !== "")("the cache of llama.cpp, by the digests of reque
     expect(branched.cached).toBeGreaterThanOrEqual(place);
     expect(branched.cached - place).toBeLessThan(6);
     expect(heldOf(branch, 4)).toBeDefined();
-  });
-
-  test("every position is the end of a shorter prompt, with calls, results and reasoning before it", async () => {
-    const messages = [
-      RULES,
-      user("Look up the weather."),
-      assistant(reasoning("I should look."), text("Let me see."), call("look", '{"what":"weather"}', "c1")),
-      { role: Role.TOOL, parts: [result("It rains.", "look", "c1")] },
-      assistant(text("It rains.")),
-      user("And tomorrow?"),
-    ];
-    await ask(backend, digested(messages, TOOLS));
-    const places = messages.map((_, index) => heldOf(messages, index + 1)?.tokens ?? 0);
-    for (const [index, place] of places.entries()) {
-      const shorter = messages.slice(0, index + 1);
-      const counted = await backend.countTokens(
-        { ...request(shorter), tools: TOOLS, toolChoice: undefined },
-        new AbortController().signal,
-      );
-      // The opening of the assistant turn is three tokens of a prompt that ends here.
-      if (shorter.at(-1)?.role !== Role.ASSISTANT) expect(counted - place).toBe(3);
-    }
-    expect(places).toEqual(places.toSorted((a, b) => a - b));
   });
 
   test("a prefix is not held while another request uses it, and is held again afterwards", async () => {

@@ -37,7 +37,7 @@ function translator(program: URL, { clock = new VirtualClock() } = {}): Translat
 }
 
 const CALLER: Caller = {
-  ...{ requestId: "r", tenant: "t", cacheSalt: "", maxOutputTokens: undefined, usableModels: [] },
+  ...{ requestId: "r", tenant: "t", cacheSalt: "", maxOutputTokens: undefined, usableModels: [], priority: 0 },
   routingKey: Buffer.alloc(32),
 };
 

@@ -90,13 +90,14 @@ export class LlamaBackend implements Backend {
   load(): BackendLoad {
     const running = this.#running;
     if (!running) return { slots: this.#options.slots, busySlots: 0, waiting: 0 };
-    const { slots, queue, steps, shares } = running.parts;
+    const { slots, queue, steps, shares, runtime } = running.parts;
     const kvTokensTotal = running.described.contextWindow * slots.count;
     return {
       slots: slots.count,
       busySlots: slots.busy,
       waiting: queue.length,
       steps: { made: steps.done, inFlight: steps.inFlight },
+      passes: { made: runtime.decoder.passes, forGaps: runtime.decoder.passesForGaps },
       kvUse: slots.tokensInUse / kvTokensTotal,
       kvTokensUsed: slots.tokensInUse,
       kvTokensTotal,

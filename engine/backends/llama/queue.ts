@@ -95,7 +95,7 @@ class QueueTicket<Want, Grant> implements FairItem {
 
 export type Claim = {
   readonly tenant: string;
-  /** 0 is the default class, values above it are `high` and below `low`; within a class higher values go first. */
+  /** From 10 on `high`, down to -10 `low`, else `default`; within a class, a tenant's higher values go first. */
   readonly priority: number;
   /** Tokens that serving the request takes; above 0. */
   readonly cost: number;
@@ -191,7 +191,10 @@ export class Queue<Want, Grant> {
   }
 }
 
+/** The least distance from 0 at which a priority changes the class; a smaller one orders the requests of its tenant. */
+const CLASS_DISTANCE = 10;
+
 function classOf(priority: number): PriorityClass {
-  if (priority === 0) return "default";
+  if (Math.abs(priority) < CLASS_DISTANCE) return "default";
   return priority > 0 ? "high" : "low";
 }

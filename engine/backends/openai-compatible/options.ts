@@ -50,7 +50,12 @@ export const openAiCompatibleSchema = z.strictObject({
     .describe(
       "Whether to try images at the start, and to take them where the engine does; without it, as the profile says of the family.",
     ),
-  priorities: z.boolean().default(false).describe("Whether the engine was started with priority scheduling."),
+  priorities: z
+    .boolean()
+    .default(false)
+    .describe(
+      "Whether the engine was started with priority scheduling (vLLM `--scheduling-policy priority`, SGLang `--enable-priority-scheduling`): only then it gets the priorities of requests.",
+    ),
   sharedCache: z
     .boolean()
     .default(false)

@@ -25,9 +25,10 @@ import {
   toolReferenceBlock,
   toolUseBlock,
 } from "./schema.ts";
+import type { RequestTools } from "./tools.ts";
 
 /** The position of a block; each kind of block is accepted in some of them. */
-export type Place = "user" | "assistant" | "tool_result" | "document";
+export type Place = "user" | "assistant" | "system" | "tool_result" | "document";
 
 export type Block = { readonly type: BlockType; readonly value: JsonObject; readonly path: FieldPath };
 
@@ -36,15 +37,18 @@ export type ContentContext = {
   /** For images and documents that the model cannot read. */
   readonly unreadable: UnreadableRule;
   readonly sealer: Pick<Sealer, "open">;
+  readonly tools: Pick<RequestTools, "found" | "added" | "removed">;
 };
 
 /** The blocks that reach the model, and the positions that accept each. */
 const PLACES = {
-  text: ["user", "assistant", "tool_result", "document"],
+  text: ["user", "assistant", "system", "tool_result", "document"],
   image: ["user", "tool_result", "document"],
   document: ["user", "tool_result"],
   search_result: ["user", "tool_result"],
   tool_reference: ["tool_result"],
+  tool_addition: ["user", "system"],
+  tool_removal: ["user", "system"],
   tool_result: ["user"],
   tool_use: ["assistant"],
   thinking: ["assistant"],
@@ -113,7 +117,11 @@ function plainParts(block: Block, context: ContentContext): readonly Part[] {
     case "search_result":
       return searchResultParts(value, path, context);
     case "tool_reference":
-      return textParts(`Tool found: ${field(toolReferenceBlock, value, "tool_name", path)}`);
+      return context.tools.found(field(toolReferenceBlock, value, "tool_name", path));
+    case "tool_addition":
+      return context.tools.added(value, path);
+    case "tool_removal":
+      return context.tools.removed(value, path);
     case "thinking":
       return reasoningParts(thinkingText(value, path, context));
     case "tool_use": {

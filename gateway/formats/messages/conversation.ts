@@ -7,6 +7,7 @@ import { withBreakpoint } from "../parts.ts";
 import { summaryText } from "../summary.ts";
 import { allParts, type Block, type ContentContext, contentBlocks, partsOf } from "./content.ts";
 import { compactionBlock, inputMessage, textBlock, toolResultBlock, toolUseBlock } from "./schema.ts";
+import { RequestTools } from "./tools.ts";
 
 type Turn = {
   readonly role: "user" | "assistant" | "system";
@@ -58,7 +59,11 @@ function turnsOf(
     if (!isJsonObject(message)) throw wrongType(path, "an object", message);
     const contentPath = [...path, "content"];
     if (message.role === "system" && systemRole === "merge") {
-      turns.push({ role: message.role, blocks: [...systemBlocks(message.content, contentPath)], place: index });
+      const { content } = message;
+      const blocks = Array.isArray(content)
+        ? contentBlocks(content, contentPath, "system")
+        : systemBlocks(content, contentPath);
+      turns.push({ role: message.role, blocks: [...blocks], place: index });
       continue;
     }
     const role = field(inputMessage, message, "role", path);
@@ -204,7 +209,12 @@ export function refuseSystemRole(body: JsonObject): void {
   );
 }
 
-const NO_CONTEXT: ContentContext = { acceptsImages: false, unreadable: "reject", sealer: { open: () => undefined } };
+const NO_CONTEXT: ContentContext = {
+  acceptsImages: false,
+  unreadable: "reject",
+  sealer: { open: () => undefined },
+  tools: new RequestTools([]),
+};
 
 export function systemBlocks(system: unknown, at: FieldPath): readonly Block[] {
   if (system === undefined || system === null) return [];

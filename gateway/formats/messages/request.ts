@@ -1,21 +1,13 @@
-import * as z from "zod";
 import {
   type OutputConstraint,
   type Reasoning,
   ReasoningEffort,
   ReasoningMode,
 } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
-import {
-  type CacheBreakpoint,
-  type Message,
-  type Tool,
-  type ToolChoice,
-  ToolChoiceMode,
-} from "../../../proto/gen/svc/inference/v1/messages.ts";
-import { ApiError, type FieldPath } from "../../errors.ts";
-import { isJsonObject, type JsonObject } from "../../json/json-text.ts";
+import type { CacheBreakpoint, Message } from "../../../proto/gen/svc/inference/v1/messages.ts";
+import { isJsonObject } from "../../json/json-text.ts";
 import { checked } from "../checked.ts";
-import { invalidValue, missing, wrongType } from "../field-error.ts";
+import { missing } from "../field-error.ts";
 import { cacheBreakpoint, EFFORTS, reasoningBudget, stopStrings } from "../fields.ts";
 import {
   type CanonicalRequest,
@@ -29,12 +21,13 @@ import {
 } from "../format.ts";
 import { catalogModel, refuseUntaken, requestBody } from "../request-body.ts";
 import { summaryRequest } from "../summary.ts";
-import { schemaText, toolOf } from "../tools.ts";
+import { noCalls, schemaText } from "../tools.ts";
 import { CompactionEncoder, compactedReply, type SummaryWish, summaryWish } from "./compaction.ts";
 import { conversation, refuseSystemRole, systemMessage } from "./conversation.ts";
 import { type Asked, messageReply, type ThinkingDisplay } from "./reply.ts";
-import { countTokensBody, MESSAGES_UNTAKEN, type MessagesBody, messagesRequest, tool as toolSchema } from "./schema.ts";
+import { countTokensBody, MESSAGES_UNTAKEN, type MessagesBody, messagesRequest } from "./schema.ts";
 import { MessagesEncoder } from "./stream.ts";
+import { RequestTools } from "./tools.ts";
 
 /** Format B, `POST /v1/messages`. */
 export const messages: Format<Asked> = {
@@ -64,13 +57,12 @@ function diagnosed({ diagnostics }: MessagesBody): Asked["diagnosed"] {
   return isJsonObject(diagnostics) ? { before: typeof diagnostics.previous_message_id === "string" } : undefined;
 }
 
-/** Tools stay for a summary, too: they are part of the prefix that the engine has cached. */
 function withSummaryRequest({ request, messagePlaces = [], ...rest }: Asking, { instructions }: SummaryWish): Asking {
   const { messages, tools } = request;
   const asking = {
     ...request,
     messages: [...messages, summaryRequest(instructions)],
-    toolChoice: toolChoiceOf({ type: "none", name: undefined }, tools),
+    toolChoice: noCalls(tools),
     outputConstraint: undefined,
   };
   return { ...rest, request: asking, messagePlaces: [...messagePlaces, WHOLE_PROMPT] };
@@ -98,15 +90,17 @@ function checkedBody(
   const model = catalogModel(raw.model, context);
   const body: MessagesBody = checked(schema, raw);
   const maxOutputTokens = Math.min(answerLimit(body.max_tokens), model.contextWindow);
-  const { tools, paths: toolPaths } = toolsOf(body.tools);
-  const toolChoice = toolChoiceOf(body.tool_choice, tools);
+  const requestTools = new RequestTools(body.tools);
   const system = systemMessage(body.system);
   const placed = conversation(body.messages, {
     acceptsImages: context.acceptsImages(model.id),
     unreadable: context.settings.unreadableContent,
     sealer: context.sealer(model.id),
+    tools: requestTools,
     ...context.settings,
   });
+  // Now that the conversation has loaded what it loads.
+  const { tools, paths: toolPaths } = requestTools.shown;
   const turns = placed.map(({ message }) => message);
   const places = placed.map(({ place }) => place);
   const breakpoint = cacheBreakpoint(body.cache_control);
@@ -114,7 +108,7 @@ function checkedBody(
     model: model.id,
     messages: withFinalBreakpoint(system ? [system, ...turns] : turns, breakpoint),
     tools,
-    toolChoice,
+    toolChoice: requestTools.choice(body.tool_choice),
     outputConstraint: outputConstraintOf(body),
     sampling: {
       temperature: body.temperature ?? undefined,
@@ -188,69 +182,4 @@ function reasoningOf(body: MessagesBody, maxOutputTokens: number): Reasoning | u
     default:
       return thinking?.type satisfies undefined;
   }
-}
-
-/** The vendor's tools without a schema, by the names that a refusal shows. */
-const VENDOR_TOOLS = [
-  ...["web_search", "web_fetch", "code_execution", "tool_search", "mcp_toolset"],
-  ...["bash", "text_editor", "memory", "computer", "browser_toolset"],
-];
-
-/** The name of a tool that is listed while an agent holds its other tools back; it cannot be called. */
-const PLACEHOLDER = "DeferredToolPlaceholder";
-
-/** Returns the declared tools with their paths in the body. */
-function toolsOf(list: MessagesBody["tools"]) {
-  const names = new Set<string>();
-  const tools: Tool[] = [];
-  const paths: FieldPath[] = [];
-  for (const [index, source] of (list ?? []).entries()) {
-    const path = ["tools", index];
-    if (isJsonObject(source)) refuseVendorTool(source, path);
-    const { input_schema: schema, ...declared } = checked(toolSchema, source, path);
-    const tool = toolOf(declared, schema, [...path, "input_schema"], cacheBreakpoint(declared.cache_control));
-    if (names.has(tool.name)) throw invalidValue([...path, "name"], "Tool names must be unique.");
-    names.add(tool.name);
-    if (tool.name === PLACEHOLDER && declared.defer_loading === true) continue;
-    if (Array.isArray(declared.allowed_callers) && !declared.allowed_callers.includes("direct")) continue;
-    tools.push(tool);
-    paths.push(path);
-  }
-  return { tools, paths };
-}
-
-const MODES = {
-  auto: ToolChoiceMode.AUTO,
-  any: ToolChoiceMode.REQUIRED,
-  tool: ToolChoiceMode.NAMED,
-  none: ToolChoiceMode.NONE,
-} as const;
-
-const NAME = z.string().min(1);
-
-/** Undefined where there are no tools. */
-function toolChoiceOf(choice: MessagesBody["tool_choice"], tools: readonly Tool[]): ToolChoice | undefined {
-  const mode = MODES[choice?.type ?? "auto"];
-  const path = ["tool_choice"];
-  const name = choice && mode === ToolChoiceMode.NAMED ? checked(NAME, choice.name, [...path, "name"]) : "";
-  if (mode === ToolChoiceMode.NAMED && !tools.some((tool) => tool.name === name))
-    throw invalidValue([...path, "name"], "no tool of this name is in 'tools'.");
-  const disableParallelCalls = choice?.disable_parallel_tool_use ?? false;
-  if (tools.length > 0) return { mode, name, disableParallelCalls, allowedNames: [] };
-  if (mode === ToolChoiceMode.REQUIRED) throw invalidValue(path, "a tool can only be asked for where 'tools' has one.");
-  return undefined;
-}
-
-function refuseVendorTool(source: JsonObject, path: FieldPath): void {
-  const type = source.type ?? "custom";
-  if (typeof type !== "string") throw wrongType([...path, "type"], "a string", type);
-  if (type === "custom" || (source.input_schema ?? undefined) !== undefined) return;
-  const kind = VENDOR_TOOLS.find((name) => type.startsWith(name));
-  const named = kind ? `tools of the type '${kind}' are` : "a tool of this type is";
-  const explanation = `${named} not offered here, only tools with a schema of their own.`;
-  const schemaPath = [...path, "input_schema"];
-  throw new ApiError("missing_required_parameter", `${schemaPath.join(".")}: Field required; ${explanation}`, {
-    path: schemaPath,
-    detail: "vendor_tool",
-  });
 }

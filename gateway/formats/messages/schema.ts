@@ -95,7 +95,7 @@ export const searchResultBlock = named("SearchResultBlock", "A result of a searc
 
 export const toolReferenceBlock = named(
   "ToolReferenceBlock",
-  "A tool that a search for tools has found, in tool results.",
+  "A tool that a search for tools has found, in tool results. A deferred tool is read there.",
   {
     type: tag("tool_reference"),
     tool_name: z.string().min(1).describe("The name of the tool."),
@@ -147,26 +147,6 @@ export const compactionBlock = named("CompactionBlock", "A summary, in place of 
   cache_control: cacheControl,
 });
 
-const block = z.discriminatedUnion("type", [
-  textBlock,
-  imageBlock,
-  documentBlock,
-  searchResultBlock,
-  toolUseBlock,
-  toolResultBlock,
-  thinkingBlock,
-  compactionBlock,
-]);
-
-export const inputMessage = named("InputMessage", "A message of the conversation.", {
-  role: z.enum(["user", "assistant"]).describe("Whose message it is. System text stands in `system`."),
-  content: z
-    .union([z.string(), z.array(block)])
-    .describe(
-      "The content: a text or blocks. Blocks of hosted tools and of unknown types are left out. An `assistant` message at the end is the beginning of the answer.",
-    ),
-});
-
 export const tool = named("Tool", "A tool that the model may call and the caller runs.", {
   name: toolName.describe("The name of the tool, unique in the list."),
   type: unchecked(z.literal("custom").nullish()).describe(
@@ -176,12 +156,67 @@ export const tool = named("Tool", "A tool that the model may call and the caller
   input_schema: jsonSchemaField("The JSON Schema of the arguments, an object."),
   strict: strictTool,
   defer_loading: unchecked(z.boolean().nullish()).describe(
-    "Taken into account for the placeholder of an agent that holds its tools back; else without effect.",
+    "Whether the prompt begins without the tool: the model reads it where the first `tool_reference` or `tool_addition` in `messages` names it, and may call it from there on. Without one it is neither shown nor callable. Default: `false`.",
   ),
   allowed_callers: unchecked(z.array(z.string()).nullish()).describe(
     "What may call the tool. One without `direct` is not offered, as no other caller runs here. Default: `direct`.",
   ),
   cache_control: cacheControl,
+});
+
+const namedTool = named("NamedTool", "A tool by its name.", {
+  type: tag("tool_reference"),
+  name: z.string().min(1).describe("The name of the tool."),
+});
+
+export const toolAdditionBlock = named(
+  "ToolAdditionBlock",
+  "A tool that can be called from here on, in user messages, and in system messages where they are taken. A tool that is gone is left out.",
+  {
+    type: tag("tool_addition"),
+    tool: z
+      .discriminatedUnion("type", [
+        namedTool,
+        named("DefinedTool", "A tool that is not in `tools`.", {
+          type: tag("tool_definition"),
+          definition: unchecked(tool).describe("The tool. It is read here, and not at the beginning of the prompt."),
+        }),
+      ])
+      .describe("The tool."),
+    cache_control: cacheControl,
+  },
+);
+
+export const toolRemovalBlock = named(
+  "ToolRemovalBlock",
+  "A tool that cannot be called from here on, where a `tool_addition` stands. What the model has read of it stays.",
+  {
+    type: tag("tool_removal"),
+    tool: z.discriminatedUnion("type", [namedTool]).describe("The tool."),
+    cache_control: cacheControl,
+  },
+);
+
+const block = z.discriminatedUnion("type", [
+  textBlock,
+  imageBlock,
+  documentBlock,
+  searchResultBlock,
+  toolUseBlock,
+  toolResultBlock,
+  thinkingBlock,
+  compactionBlock,
+  toolAdditionBlock,
+  toolRemovalBlock,
+]);
+
+export const inputMessage = named("InputMessage", "A message of the conversation.", {
+  role: z.enum(["user", "assistant"]).describe("Whose message it is. System text stands in `system`."),
+  content: z
+    .union([z.string(), z.array(block)])
+    .describe(
+      "The content: a text or blocks. Blocks of hosted tools and of unknown types are left out. An `assistant` message at the end is the beginning of the answer.",
+    ),
 });
 
 const toolChoice = named("ToolChoice", "Whether and which tool the model calls.", {

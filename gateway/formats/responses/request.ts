@@ -2,6 +2,7 @@ import type { OutputConstraint, Sampling } from "../../../proto/gen/svc/inferenc
 import { Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { type Catalog, findModel } from "../../catalog.ts";
 import type { JsonObject } from "../../json/json-text.ts";
+import { priorityOfTurn } from "../agent-hints.ts";
 import { unsupportedValue } from "../field-error.ts";
 import { promptCacheTtl, reasoningOfEffort } from "../fields.ts";
 import {
@@ -15,15 +16,15 @@ import {
 } from "../format.ts";
 import { textPart } from "../parts.ts";
 import { catalogModel } from "../request-body.ts";
-import { schemaText } from "../tools.ts";
+import { noCalls, schemaText } from "../tools.ts";
 import { type KeptMessage, keptMessages } from "./compaction.ts";
 import { readInput } from "./items.ts";
 import type { ReplyView } from "./output-item.ts";
 import type { Echo } from "./reply-schema.ts";
 import { compactedReply, foldedReply } from "./response-object.ts";
-import { checkBody, LOGPROBS, metadataOf, type ResponsesBody, SEALED_REASONING } from "./schema.ts";
+import { checkBody, LOGPROBS, metadataOf, type ResponsesBody, SEALED_REASONING, turnMetadataOf } from "./schema.ts";
 import { CompactionStream, ResponsesStream } from "./stream.ts";
-import { DeclaredTools, noCalls, toolChoice } from "./tools.ts";
+import { DeclaredTools, toolChoice } from "./tools.ts";
 
 /** The Responses format, `POST /v1/responses`. It is stateless: every request brings its whole conversation. */
 export const responses: Format<Answering> = {
@@ -97,9 +98,8 @@ function prepared(body: ResponsesBody, context: PrepareContext, compacts: boolea
   const request: CanonicalRequest = {
     model: model.id,
     messages: [...instructions, ...input.messages],
-    // Tools stay for a summary, too: they are part of the prefix that the engine has cached.
     tools: tools.tools,
-    toolChoice: input.compacts ? noCalls(tools) : choice,
+    toolChoice: input.compacts ? noCalls(tools.tools) : choice,
     outputConstraint: input.compacts ? undefined : format.constraint,
     sampling: sampling(body, logprobs),
     reasoning: effort === undefined ? undefined : reasoningOfEffort(effort),
@@ -122,6 +122,7 @@ function prepared(body: ResponsesBody, context: PrepareContext, compacts: boolea
     stream: body.stream ?? false,
     request,
     options: { echo, view },
+    priority: priorityOfTurn(turnMetadataOf(body)),
     toolPaths: tools.paths,
     schemaPaths: tools.schemaPaths,
     messagePlaces: [...instructions.map(() => INSTRUCTIONS), ...input.places],

@@ -335,7 +335,7 @@ export const responsesRequest = closed(
     safety_identifier: z.string().nullish().describe("Repeated in the reply, without effect."),
     user: z.string().nullish().describe("Repeated in the reply, without effect."),
     client_metadata: unchecked(textPairs).describe(
-      "Pairs of strings for the caller's own use, checked and dropped. At most 16 KiB together.",
+      "Pairs of strings for the caller's own use, checked and dropped, but for `x-codex-turn-metadata`, whose kind of request lowers the priority. At most 16 KiB together.",
     ),
     store: optional(
       z.literal(false, "Responses are never stored: only false is supported."),
@@ -415,6 +415,11 @@ export function metadataOf(value: unknown): Readonly<Record<string, string>> {
     if (isLonger(text, MAX_METADATA.valueLength)) throw tooLong(path, MAX_METADATA.valueLength);
   }
   return Object.fromEntries(pairs);
+}
+
+/** Returns what Codex says of its turn, in its own JSON; undefined if the request has none. */
+export function turnMetadataOf({ client_metadata: pairs }: ResponsesBody): string | undefined {
+  return isJsonObject(pairs) ? String(pairs["x-codex-turn-metadata"] ?? "") : undefined;
 }
 
 function checkClientMetadata(value: unknown): void {

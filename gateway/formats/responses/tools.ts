@@ -171,11 +171,6 @@ function refuseUnsupported(type: unknown, supported: readonly unknown[], path: F
   if (type !== undefined && type !== null && !supported.includes(type)) throw unsupportedTool(type, [...path, "type"]);
 }
 
-export function noCalls({ tools }: DeclaredTools): ToolChoice | undefined {
-  if (tools.length === 0) return undefined;
-  return { mode: ToolChoiceMode.NONE, name: "", disableParallelCalls: false, allowedNames: [] };
-}
-
 function declaredName({ type, name, namespace }: ToolReference, path: FieldPath, declared: DeclaredTools): string {
   const known = modelName(namespace ?? undefined, name);
   if (declared.find(known)?.kind === type) return known;

@@ -4,7 +4,6 @@ import type { CountFormat } from "../../formats/format.ts";
 import { RequestBuffer } from "../../upstream/call/request-buffer.ts";
 import type { Router } from "../../upstream/router.ts";
 import { type TranslationDeps, translateBody } from "../body/request-body.ts";
-import { requireModel } from "../model-directory.ts";
 import { principalOf } from "../request-context.ts";
 import { located } from "./dispatch-answer.ts";
 import type { RunningAnswers } from "./running-answers.ts";
@@ -23,7 +22,7 @@ export function countTokensRoute(format: CountFormat, { router, translation, run
     const { signal } = running.begin(reply.raw, principal.keyId);
     const { model, bytes, places } = await translateBody(request, signal, translation);
     record.prepared(model, undefined);
-    requireModel(principal, model);
+    translation.models.require(principal, model);
     const counting = { request: new RequestBuffer(bytes, principal.tenant), model, record };
     const inputTokens = await router.tokenCounter.count(counting, signal).catch((error: unknown) => {
       throw located(toApiError(error), format.fields, places);

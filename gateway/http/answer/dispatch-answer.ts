@@ -68,7 +68,7 @@ export async function dispatchAnswer(
     };
   const format = paid.format.name;
   if (streamed) stats.streamsActive.inc({ format });
-  record.sent();
+  record.sent(hints.priorityClass);
   try {
     await router.dispatch({ request, facts, hints, sink: followed, record, ...terms }, answer.signal);
   } catch (thrown) {

@@ -1,5 +1,6 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { toApiError } from "../../errors.ts";
+import { toolSeconds } from "../../formats/agent-hints.ts";
 import { CompletionFold } from "../../formats/completion.ts";
 import type { Format, Head } from "../../formats/format.ts";
 import { mendedByRepeating } from "../../outcome.ts";
@@ -7,7 +8,6 @@ import type { Sealing } from "../../sealing/sealing.ts";
 import { RequestBuffer } from "../../upstream/call/request-buffer.ts";
 import { type RateLimitDeps, reserveTokens } from "../access/rate-limit.ts";
 import { type TranslationDeps, translateBody } from "../body/request-body.ts";
-import { requireModel } from "../model-directory.ts";
 import { randomId } from "../record/trace-context.ts";
 import { principalOf, routingHints } from "../request-context.ts";
 import { type DispatchDeps, dispatchAnswer, type Giving, notePause, type PaidRequest } from "./dispatch-answer.ts";
@@ -61,15 +61,16 @@ async function check(
   reply: FastifyReply,
   deps: GenerateRouteDeps,
 ): Promise<CheckedRequest> {
-  const { translation, sealing, clock, running } = deps;
+  const { translation, sealing, clock, running, stats } = deps;
   const { record } = request;
   const principal = principalOf(request);
   const answer = running.begin(reply.raw, principal.keyId);
   const translated = await translateBody(request, answer.signal, translation);
-  const { model, stream = false, options, places, bytes, facts } = translated;
+  const { model, stream = false, options, places, bytes, facts, priority } = translated;
   if (!options || !facts) throw new Error("a generation was translated as something else");
   record.prepared(model, stream);
-  requireModel(principal, model);
+  translation.models.require(principal, model);
+  for (const seconds of toolSeconds(request.headers)) stats.toolDuration.observe(seconds);
   await reserveTokens(request.limited, translated, deps.limits);
   const { requestId } = record;
   const head: Head = {
@@ -82,7 +83,7 @@ async function check(
   };
   return {
     request: new RequestBuffer(bytes, principal.tenant, () => request.inflightBody?.release()),
-    hints: routingHints(principal, request.headers),
+    hints: routingHints(principal, request.headers, priority),
     ...{ format, model, stream, options, places, facts, head, record, reply, answer },
   };
 }

@@ -1,7 +1,8 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { WorkNotDone } from "../../../deploy/runtime/threads/work-threads.ts";
 import { ApiError } from "../../errors.ts";
+import { priorityOfHeaders } from "../../formats/agent-hints.ts";
 import type { Principal } from "../../keys/principal.ts";
 import type { Detail } from "../../outcome.ts";
 import type { InflightBody, NoRoom } from "../../overload/body-budget.ts";
@@ -122,7 +123,7 @@ export async function translateBody(
   if (!operation) throw new Error("a body without a route is not translated");
   return translateReceived(
     received,
-    { operation, record: request.record, principal: principalOf(request) },
+    { operation, record: request.record, principal: principalOf(request), headers: request.headers },
     signal,
     deps,
   );
@@ -132,12 +133,13 @@ export type BodyOrder = {
   readonly operation: string;
   readonly record: Pick<RequestRecord, "requestId">;
   readonly principal: Principal;
+  readonly headers: IncomingHttpHeaders;
 };
 
 /** Checks and translates a received body, as `translateBody` does. */
 export async function translateReceived(
   received: ReceivedBody | undefined,
-  { operation, record, principal }: BodyOrder,
+  { operation, record, principal, headers }: BodyOrder,
   signal: AbortSignal,
   { translator, models, overload, random }: TranslationDeps,
 ): Promise<Translated> {
@@ -149,7 +151,8 @@ export async function translateReceived(
   const usableModels: string[] = [];
   for (const { id } of models.usable(principal)) usableModels.push(id);
   const { maxOutputTokens } = limits;
-  const caller = { requestId, tenant, routingKey, cacheSalt, maxOutputTokens, usableModels };
+  const priority = priorityOfHeaders(headers);
+  const caller = { requestId, tenant, routingKey, cacheSalt, maxOutputTokens, usableModels, priority };
   overload.countTranslated(bodyBytes);
   try {
     return await translator.translate(received, { operation, caller, bodyBytes }, signal);

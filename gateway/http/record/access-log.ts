@@ -5,7 +5,6 @@ import type { Usage } from "../../../proto/gen/svc/inference/v1/inference_servic
 import { OUTCOMES, type ResponseFlag } from "../../outcome.ts";
 import type { Stats } from "../../stats/stats.ts";
 import type { Tracing } from "../../tracing/tracing.ts";
-import { PRIORITY_CLASS } from "../request-context.ts";
 import { loggedNetwork } from "./client-address.ts";
 import type { ClosedRequest, RequestRecord } from "./request-record.ts";
 import { traceRequest } from "./request-spans.ts";
@@ -68,13 +67,12 @@ export function writeDown(
 
 /** Counts a completed request. Models are catalog ids, not the caller's text, so that callers cannot create series. */
 export function countRequest(stats: Stats, request: ClosedRequest): void {
-  const { code, outcome, totalMs, model, usage, principal, cache, queueMs, firstDeltaMs, finishedMs } = request;
+  const { code, outcome, totalMs, model, usage, priorityClass, cache, queueMs, firstDeltaMs, finishedMs } = request;
   const { route, format, operation } = request.labels;
   stats.httpRequests.inc({ route, format, code, outcome });
   if (model === undefined) return;
   stats.requestDuration.observe({ operation, model, outcome }, totalMs / 1000);
-  if (queueMs !== undefined && principal)
-    stats.queueWait.observe({ model, class: PRIORITY_CLASS[principal.priority] }, queueMs / 1000);
+  if (queueMs !== undefined && priorityClass) stats.queueWait.observe({ model, class: priorityClass }, queueMs / 1000);
   if (firstDeltaMs !== undefined)
     stats.timeToFirstToken.observe({ model, cache: cacheUse(usage) }, firstDeltaMs / 1000);
   if (cache) {

@@ -1,4 +1,5 @@
 import type { IncomingHttpHeaders } from "node:http";
+import type { PriorityClass } from "../../../deploy/runtime/queue/fair-queue.ts";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import { type Finished, FinishReason, type Usage } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Principal } from "../../keys/principal.ts";
@@ -78,6 +79,8 @@ type Facts = {
   cache: CacheNote | undefined;
   /** From arrival to dispatch, after all checks. */
   sentMs: number | undefined;
+  /** Class of the request in queues; undefined before its dispatch. */
+  priorityClass: PriorityClass | undefined;
   /** From dispatch to acceptance by an engine: queues of gateway and engine, and failed attempts. */
   queueMs: number | undefined;
   /** From the latest call to its acceptance by the engine. */
@@ -162,6 +165,7 @@ export class RequestRecord implements CallRecord {
       tries: this.#tries,
       cache: undefined,
       sentMs: undefined,
+      priorityClass: undefined,
       queueMs: undefined,
       acceptMs: undefined,
       firstDeltaMs: undefined,
@@ -204,7 +208,8 @@ export class RequestRecord implements CallRecord {
     this.#facts.stream = stream;
   }
 
-  sent(): void {
+  sent(priorityClass: PriorityClass = "default"): void {
+    this.#facts.priorityClass = priorityClass;
     this.#facts.sentMs = this.#sinceStart();
   }
 

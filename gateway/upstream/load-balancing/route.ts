@@ -23,9 +23,11 @@ export type Route = {
   readonly affinityKey: string;
   /** The time for which the prompt should stay in an engine's cache; undefined when the request does not set it. */
   readonly ttlMs: number | undefined;
+  /** Whether a sub-agent sends it, of which one parent runs several at a time. Default: false. */
+  readonly ofSubAgent?: boolean;
 };
 
-export type Routed = Omit<Route, "affinityKey"> & {
+export type Routed = Omit<Route, "affinityKey" | "ofSubAgent"> & {
   readonly tenant: string;
   /** The digest of the caller's own cache key; empty where the caller gave none. */
   readonly cacheKey: string;
@@ -39,12 +41,17 @@ const SESSION_HEADERS: readonly (readonly [string, ...string[]])[] = [
   ["x-claude-code-session-id", "x-claude-code-agent-id"],
   ["x-session-affinity"],
   ["x-session-id"],
-  ["session-id"],
+  // Codex: sub-agents have their parent's session, and a thread of their own.
+  ["session-id", "thread-id"],
   ["session_id"],
 ];
 
+/** The headers that only sub-agents have: of Claude Code, then of Codex. */
+const SUB_AGENT_HEADERS = ["x-claude-code-agent-id", "x-codex-parent-thread-id", "x-openai-subagent"] as const;
+
 export function routeOf({ shape, ttlMs, tenant, cacheKey }: Routed, hints: RoutingHints): Route {
-  return { shape, affinityKey: cacheKey || affinityKey(shape, tenant, hints), ttlMs };
+  const ofSubAgent = SUB_AGENT_HEADERS.some((name) => firstValue(hints.headers[name]) !== "");
+  return { shape, affinityKey: cacheKey || affinityKey(shape, tenant, hints), ttlMs, ofSubAgent };
 }
 
 /** Returns the key of a request without a cache key: from the session headers, else from the conversation's head. */

@@ -113,19 +113,6 @@ test("load reports are sent on opening, when requests begin to wait, and when th
   for (const { call } of calls) call.cancel();
 });
 
-test("no event is lost with a batch delay or without", async () => {
-  const { client } = await nodeOf(fastSimulator({ answerTokens: { min: 200, max: 200 } }));
-  const texts: string[] = [];
-  for (const nanos of [0, 50_000_000]) {
-    const reading = client.generate(generateRequest({ stream: { maxBatchDelay: { seconds: 0, nanos } } }));
-    expect((await reading.ended).code).toBe(0);
-    expect([reading.legal(), reading.finished()]).toEqual([true, true]);
-    texts.push(reading.events.map(({ kind }) => (kind?.$case === "blockDelta" ? kind.value.text : "")).join(""));
-    expect(Math.max(...reading.messages.map(({ length }) => length))).toBeLessThanOrEqual(32);
-  }
-  expect(texts[0]).toBe(texts[1]);
-});
-
 test("a slow reader pauses its generation, and then gets all of it in fewer messages", async () => {
   const total = 20_000;
   let produced = 0;

@@ -69,16 +69,6 @@ test("a request to a silent engine is given up", async () => {
   await rig.engine.abortedAtLeast(1);
 });
 
-test("a closing node ends running calls as unavailable, and stops the engine's work", async () => {
-  const { engine, backend, client } = await rigOf("vllm");
-  engine.next({ kind: "stream", data: [textChunk("half")], end: "never" });
-  const reading = client.generate(generateRequest());
-  await reading.seen("blockDelta");
-  await backend.close();
-  expect((await reading.ended).info?.reason).toBe("ENGINE_DOWN");
-  await engine.abortedAtLeast(1);
-});
-
 test("a request queued in the engine gets heartbeats as long as the engine works", async () => {
   let steps = 0;
   let asked = 0;

@@ -71,11 +71,30 @@ describe("the figures of a model", () => {
 
 const idsOf = (list: unknown) => (valueAt(list, "data") as unknown[]).map((model) => valueAt(model, "id"));
 
-test("the list has the models that the key can use now: none without a cluster", async () => {
+const HI = [{ role: "user", content: "hi" }];
+const WITHOUT_CLUSTER = [
+  ["/v1/chat/completions", { messages: HI }],
+  ["/v1/messages", { messages: HI, max_tokens: 16 }],
+  ["/v1/messages/count_tokens", { messages: HI }],
+  ["/v1/responses", { input: "hi" }],
+  ["/v1/responses/compact", { input: HI }],
+  ["/v1/responses/input_tokens", { input: "hi" }],
+] as const;
+
+test("a model without a cluster is not listed, and 404 in the same words wherever it is named", async () => {
   const one = await engineOf(HELLO);
   const gateway = await gatewayOf([one], { clusters: [{ model: MODEL, endpoints: [{ address: one.address }] }] });
   expect(idsOf(await json(gateway, "/v1/models"))).toEqual([MODEL]);
-  expect((await gateway.get("/v1/models/svc-qwen")).status).toBe(404);
+  const missing = await gateway.get("/v1/models/svc-qwen");
+  const { error } = (await missing.json()) as { error: object };
+  expect([missing.status, error]).toEqual([404, expect.objectContaining({ code: "model_not_found" })]);
+  for (const [path, body] of WITHOUT_CLUSTER) {
+    const refused = await gateway.post(path, { ...body, model: "svc-qwen" });
+    const said = valueAt(await refused.json(), "error");
+    const inB = { type: "not_found_error", message: "model: svc-qwen" };
+    expect([path, refused.status, said]).toEqual([path, 404, path.startsWith("/v1/messages") ? inB : error]);
+    expect(refused.headers.get("retry-after")).toBeNull();
+  }
 });
 
 describe("a catalog of one's own", () => {

@@ -199,11 +199,10 @@ describe("a caller that disconnects", () => {
   });
 });
 
-test("a request finds no slot without such a cluster, or an endpoint in it", async () => {
+test("a request finds no slot in a cluster without an endpoint", async () => {
   const rig = new FrontRig([]);
   onTestFinished(() => rig.close());
   expect(await rig.send().outcome).toBe("no_healthy_upstream");
-  expect(await rig.send(generateRequest({ model: "svc-glm53" })).outcome).toBe("no_healthy_upstream");
 });
 
 test("an endpoint that reports when it has room again gets no calls until then", async () => {

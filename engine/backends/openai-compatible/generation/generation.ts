@@ -17,7 +17,7 @@ import { faultOfReply, toEngineFault } from "../http/http-error.ts";
 import { type JsonFields, parseFields } from "../http/json-fields.ts";
 import { toJsonBytes } from "../http/raw-json.ts";
 import { pickRank } from "../kv-events/rank-pick.ts";
-import { sessionId } from "../request/request.ts";
+import { enginePriority, sessionId } from "../request/request.ts";
 import type { LedgerPrompt } from "../watch/prompt-ledger.ts";
 import { asking, type GenerationParts } from "./generation-parts.ts";
 import { CHARACTER_TOKENS, type PreparedGeneration, prepareGeneration } from "./prepared-generation.ts";
@@ -264,8 +264,7 @@ class Generation {
   #body(maxTokens: number): TokenRequest {
     const { markup, settings } = this.#parts;
     const { prompt, sampling, salt } = this.#prepared;
-    const { dialect, priorities, sharedCache } = settings;
-    const { priority } = this.#request;
+    const { sharedCache } = settings;
     return {
       ...sampling,
       logitBias: biasBehind(sampling, this.#tokens),
@@ -278,7 +277,7 @@ class Generation {
       cacheSalt: salt,
       sharedCache,
       sessionId: sessionId(this.#request),
-      priority: priorities && priority !== 0 ? dialect.prioritySign * priority : undefined,
+      priority: enginePriority(this.#request, settings),
       requestId: engineRequestId(this.#request),
       rank: this.#prepared.reading.rank,
     };

@@ -21,7 +21,7 @@ export type RequestSettings = {
   /** The spellings of the model's special tokens, which callers must not write. */
   readonly marks: SpelledMarks;
   readonly images: boolean;
-  /** Whether the engine was started with priority scheduling; without it, it rejects any priority. */
+  /** Whether the engine was started with priority scheduling. */
   readonly priorities: boolean;
   /** Whether tenants may share the engine's prefix cache if it cannot isolate them. */
   readonly sharedCache: boolean;
@@ -77,6 +77,15 @@ export function toSampling(
 /** Returns the session whose prefixes the engine should protect: one per tenant and affinity key. */
 export function sessionId({ tenant, cache }: GenerateRequest): string | undefined {
   return cache?.affinityKey ? digest(tenant, cache.affinityKey) : undefined;
+}
+
+/** Returns the priority in the engine's own sign; undefined without priority scheduling, where some engines refuse one. */
+export function enginePriority(
+  { priority }: Pick<GenerateRequest, "priority">,
+  { dialect, priorities }: Pick<RequestSettings, "dialect" | "priorities">,
+): number | undefined {
+  // 0 is sent, too: SGLang puts a request without a priority behind all others. JSON has no -0.
+  return priorities ? dialect.prioritySign * priority + 0 : undefined;
 }
 
 /** Returns the salt that isolates a tenant's prompts in the engine's cache. */

@@ -1,6 +1,9 @@
 import { OutputParser, type OutputParserOptions } from "../../../../engine/output-parser/output-parser.ts";
+import { EventOrder } from "../../../../gateway/upstream/call/event-order.ts";
 import type { Event, TokenLogprob } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { HERMES_MARKERS } from "../../../support/engine/hermes-markers.ts";
+import { answerOf } from "../../../support/events/answer-of.ts";
+import { finished, started } from "../../../support/events/events.ts";
 import { seededRandom } from "../../../support/seeded-random.ts";
 
 export type Block = {
@@ -16,38 +19,23 @@ export type Parsed = { blocks: Block[]; matchedStop: string | undefined; finishe
 
 export type ParseOptions = Partial<OutputParserOptions> & { end?: "stop" | "cut" };
 
+const [BEGIN, END] = [started(), finished()];
+
 /** Folds events to blocks; throws if they violate the rules of the stream. */
 export function foldBlocks(events: readonly Event[]): Block[] {
-  const blocks: Block[] = [];
-  let open = -1;
+  const order = new EventOrder();
+  const illegal = [BEGIN, ...events, END].find((event) => !order.allows(event));
+  if (illegal) throw new Error(`an illegal event: ${JSON.stringify(illegal)}`);
+  const blocks = answerOf(events).blocks.map(({ kind, ...block }): Block => {
+    if (block.text === "") throw new Error("an empty block");
+    return { ...block, kind: kind === "toolCall" ? "call" : kind, logprobs: [] };
+  });
   for (const { kind } of events) {
-    if (kind?.$case === "blockStarted") {
-      if (open !== -1) throw new Error("a block starts inside another");
-      if (kind.value.index !== blocks.length) throw new Error("indexes are not dense");
-      open = kind.value.index;
-      const block = kind.value.block;
-      if (block === undefined) throw new Error("a block without kind");
-      const call = block.$case === "toolCall" ? { name: block.value.name, id: block.value.callId } : {};
-      const name = block.$case === "toolCall" ? "call" : block.$case;
-      blocks.push({ kind: name, ...call, text: "", complete: false, logprobs: [] });
-    } else if (kind?.$case === "blockDelta") {
-      const block = blocks[open];
-      if (block === undefined || kind.value.index !== open) throw new Error("a delta outside its block");
-      if (kind.value.text === "") throw new Error("an empty delta");
-      if (Buffer.from(kind.value.text).toString() !== kind.value.text) throw new Error("half a character");
-      block.text += kind.value.text;
-      block.logprobs.push(...kind.value.logprobs.map((entry) => entry.token));
-    } else if (kind?.$case === "blockEnded") {
-      const block = blocks[open];
-      if (block === undefined || kind.value.index !== open) throw new Error("an end outside its block");
-      if (block.text === "") throw new Error("an empty block");
-      block.complete = kind.value.complete;
-      open = -1;
-    } else {
-      throw new Error("an event of another kind");
-    }
+    if (kind?.$case !== "blockDelta") continue;
+    const { index, text, logprobs } = kind.value;
+    if (Buffer.from(text).toString() !== text) throw new Error("half a character");
+    blocks[index]?.logprobs.push(...logprobs.map((entry) => entry.token));
   }
-  if (open !== -1) throw new Error("a block is left open");
   return blocks;
 }
 

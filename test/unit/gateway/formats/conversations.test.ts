@@ -3,6 +3,7 @@ import { chat } from "../../../../gateway/formats/chat/request.ts";
 import { messages } from "../../../../gateway/formats/messages/request.ts";
 import { responses } from "../../../../gateway/formats/responses/request.ts";
 import { summaryText } from "../../../../gateway/formats/summary.ts";
+import { ToolChoiceMode } from "../../../../proto/gen/svc/inference/v1/messages.ts";
 import { outline } from "../../../support/requests/outline.ts";
 import { PNG, refusal, requestOf, sealer } from "./fixture.ts";
 
@@ -196,6 +197,73 @@ describe("messages", () => {
 
   test.each(Object.entries(ROWS))("%s", (_, [list, expected]) => {
     expect(outline(requestOf(messages, { messages: list }, { systemRole: "merge" }))).toBe(expected);
+  });
+
+  describe("tools that come later", () => {
+    const reference = (tool_name: string) => ({ type: "tool_reference", tool_name });
+    const named = (type: string, name: string, more: object = {}) => ({
+      type,
+      tool: { type: "tool_reference", name },
+      ...more,
+    });
+    const defined = (definition: object) => ({ type: "tool_addition", tool: { type: "tool_definition", definition } });
+    const tool = (name: string, more: object = {}) => ({ name, input_schema: { type: "object" }, ...more });
+    const tools = [tool("search"), tool("grep", { defer_loading: true }), tool("look", { defer_loading: true })];
+    const prepared = (list: readonly object[], more: object = {}) =>
+      requestOf(messages, { messages: list, tools, ...more }, { systemRole: "merge" });
+    const offered = (list: readonly object[], more: object = {}) => {
+      const { tools: shown, toolChoice } = prepared(list, more);
+      const names = shown.map(({ name, deferred }) => (deferred ? `(${name})` : name)).join(" ");
+      return [names, toolChoice?.allowedNames.join(" ")];
+    };
+
+    test("a reference declares a deferred tool, and no other", () => {
+      const list = gave(reference("grep"), reference("search"), reference("gone"));
+      expect(outline(prepared(list))).toBe(
+        "assistant call(t read {}) | tool result(t read " +
+          '"Tool found: grep" declares(grep) "Tool found: search" "Tool found: gone")',
+      );
+      expect(offered(list)).toEqual(["search (grep)", ""]);
+      expect(offered([user("a")])).toEqual(["search", ""]);
+    });
+
+    test("an addition declares a deferred tool or one of its own, and a removal withdraws what it names", () => {
+      const list = [
+        user("a"),
+        system([named("tool_addition", "look", mark()), named("tool_addition", "gone"), defined(tool("own"))]),
+        assistant("b"),
+        user([text("c"), named("tool_removal", "look"), named("tool_removal", "search")]),
+      ];
+      expect(outline(prepared(list))).toBe(
+        'user "a" | system "The tool look can be called from here on." declares(look)@ ' +
+          '"The tool own can be called from here on." declares(own) | assistant "b" | user "c" ' +
+          '"The tool look cannot be called any more." "The tool search cannot be called any more."',
+      );
+      expect(offered(list)).toEqual(["search (look) (own)", "own"]);
+      const again = [...list, assistant("d"), user([named("tool_addition", "look"), named("tool_addition", "search")])];
+      expect(offered(again)).toEqual(["search (look) (own)", ""]);
+    });
+
+    test("a tool can be demanded once it is loaded, and not before or behind its removal", () => {
+      const demand = { tool_choice: { type: "tool", name: "grep" } };
+      const loaded = gave(reference("grep"));
+      expect(prepared(loaded, demand).toolChoice).toMatchObject({ mode: ToolChoiceMode.NAMED, name: "grep" });
+      const removed = [...loaded, user([named("tool_removal", "grep"), named("tool_removal", "search")])];
+      for (const list of [[user("a")], removed])
+        expect(refusal(messages, { messages: list, tools, ...demand })).toMatch(/^tool_choice.name: this tool cannot/);
+      expect(prepared(removed).toolChoice?.mode).toBe(ToolChoiceMode.NONE);
+      expect(refusal(messages, { messages: removed, tools, tool_choice: { type: "any" } })).toMatch(/^tool_choice: /);
+    });
+
+    test.each<[object, string]>([
+      [{ type: "tool_addition" }, "tool"],
+      [{ type: "tool_addition", tool: { type: "mcp_toolset_reference", server_name: "s" } }, "tool.type"],
+      [defined({ name: "own" }), "tool.definition.input_schema"],
+      [defined(tool("grep", { description: "another" })), "tool.definition.name"],
+      [named("tool_removal", ""), "tool.name"],
+    ])("a change at fault is refused by its path: %j", (change, path) => {
+      expect(refusal(messages, { messages: [user([change])], tools })).toContain(`messages.0.content.0.${path}: `);
+    });
   });
 
   test("accepted system messages are no turns where roles have to alternate, and are dropped when empty", () => {

@@ -237,7 +237,10 @@ describe("messages", () => {
     [{ tools: strings(513).map((name) => tool(name)) }, "tools: List should have at most 512 items"],
     [{ tools: [tool("a b")] }, "tools.0.name: expected 1 to 128 characters"],
     [{ tools: [tool("a", { input_schema: [] })] }, "tools.0.input_schema: Input should be an object"],
-    [{ tools: [tool("a"), tool("a")] }, "tools.1.name: Tool names must be unique."],
+    [
+      { tools: [tool("a"), tool("a"), { ...tool("a"), description: "b" }] },
+      "tools.2.name: another tool of this name is declared, and differs.",
+    ],
     // The name of an unknown type is the caller's text.
     [
       { tools: [{ type: "SECRET", name: "x" }] },

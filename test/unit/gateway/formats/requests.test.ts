@@ -324,10 +324,10 @@ test.each<[Format, object[], object[]]>([
   expect(requestOf(format, { tools }).tools).toEqual(expected);
 });
 
-test("a deferred tool is a tool, its placeholder is not", () => {
-  const tools = ["DeferredToolPlaceholder", "read"].map((name) => ({ name, input_schema: {}, defer_loading: true }));
+test("a deferred tool that nothing has loaded is none, and the paths of the others are theirs", () => {
+  const tools = [true, false].map((defer_loading) => ({ name: `t${defer_loading}`, input_schema: {}, defer_loading }));
   const { request, toolPaths } = prepare(messages, { tools });
-  expect([request.tools.map(({ name }) => name), toolPaths]).toEqual([["read"], [["tools", 1]]]);
+  expect([request.tools.map(({ name }) => name), toolPaths]).toEqual([["tfalse"], [["tools", 1]]]);
 });
 
 test("a tool that only code of the vendor may call is not offered", () => {

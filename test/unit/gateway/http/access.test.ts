@@ -203,6 +203,15 @@ test("digests for routing differ for every owner and part", () => {
   expect(digest("ab", "c")).not.toBe(digest("a", "bc"));
 });
 
+test.each([
+  ["HIGH", 0, "high"],
+  ["DEFAULT", -5, "default"],
+  ["HIGH", -50, "low"],
+  ["LOW", 0, "low"],
+] as const)("a %s key's request of priority %i waits in the class %s", (priority, ofRequest, priorityClass) => {
+  expect(routingHints({ ...principal, priority }, {}, ofRequest)).toMatchObject({ priorityClass });
+});
+
 test("the hints have the key's queue limit", () => {
   expect(routingHints(principal, {})).toMatchObject({ keyId: "keyA", maxPendingRequests: 3, priorityClass: "default" });
 });

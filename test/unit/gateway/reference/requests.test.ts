@@ -60,6 +60,22 @@ const found = { type: "search_result", source: "s", title: "t", content: [block]
 const blocks = [block, image, imageByUrl, plainDocument, blockDocument, found];
 const use = { type: "tool_use", id: "toolu_1", name: "read", input: {}, ...mark };
 const inResult = [...blocks, { type: "tool_reference", tool_name: "x", ...mark }];
+const inline = {
+  name: "new",
+  description: "d",
+  type: "custom",
+  input_schema: schema,
+  strict: true,
+  defer_loading: true,
+};
+const changes = [
+  { type: "tool_addition", tool: { type: "tool_reference", name: "read" }, ...mark },
+  {
+    type: "tool_addition",
+    tool: { type: "tool_definition", definition: { ...inline, allowed_callers: ["direct"], ...mark } },
+  },
+  { type: "tool_removal", tool: { type: "tool_reference", name: "new" }, ...mark },
+];
 const result = { type: "tool_result", tool_use_id: "toolu_1", content: inResult, ...mark };
 const MESSAGES_BODIES: readonly object[] = [
   FULL["/v1/messages"],
@@ -67,12 +83,12 @@ const MESSAGES_BODIES: readonly object[] = [
     model: "svc-kimik3",
     max_tokens: 100,
     messages: [
-      { role: "user", content: [...blocks, { type: "compaction", content: "before", ...mark }] },
+      { role: "user", content: [...blocks, { type: "compaction", content: "before", ...mark }, ...changes] },
       { role: "assistant", content: [{ type: "thinking", thinking: "", signature: "sealed", ...mark }, use] },
       { role: "user", content: [result] },
     ],
     tools: [
-      { name: "read", input_schema: schema, ...mark },
+      { name: "read", input_schema: schema, allowed_callers: ["direct"], ...mark },
       { name: "DeferredToolPlaceholder", input_schema: schema, defer_loading: true },
     ],
     tool_choice: { type: "tool", name: "read" },

@@ -16,7 +16,14 @@ const KEY = newSealingKey();
 
 function taskOf(operation: string, body: Buffer, more: Partial<TranslationTask> = {}): TranslationTask {
   const caller = {
-    ...{ requestId: "req_1", tenant: "t", cacheSalt: "salt", maxOutputTokens: undefined, usableModels: [] },
+    ...{
+      requestId: "req_1",
+      tenant: "t",
+      cacheSalt: "salt",
+      maxOutputTokens: undefined,
+      usableModels: [],
+      priority: 0,
+    },
     routingKey: new Uint8Array(32),
   };
   const order = { operation, caller, bodyBytes: body.length } as const;

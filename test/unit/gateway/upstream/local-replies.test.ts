@@ -21,7 +21,7 @@ test.each([
   ["pending_overflow", outlook(undefined, 7_000), "upstream_pending_overflow", 7_000],
   ["pending_timeout", outlook(undefined, undefined), "upstream_pending_timeout", 2_000],
   ["none_available", outlook(20_000, 7_000), "no_healthy_upstream", 30_000],
-  ["no_endpoints", undefined, "no_healthy_upstream", 2_000],
+  ["no_endpoints", outlook(), "no_healthy_upstream", 2_000],
   ["pending_overflow", outlook(undefined, 0), "upstream_pending_overflow", 1_250],
   ["pending_overflow", outlook(undefined, 86_400_000), "upstream_pending_overflow", 50_000],
 ] as const)("no place for %s, with %j: %s, later by %i ms", (why, ahead, detail, retryAfterMs) => {

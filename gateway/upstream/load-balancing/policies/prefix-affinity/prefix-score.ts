@@ -47,10 +47,18 @@ const OWNER_WORTH_SECONDS = [5, 2];
 /** The assumed share of earlier turns on the first and the second owner, where another gateway placed them. */
 const OWNER_BELIEF = [0.9, 0.3];
 
+/**
+ * The preference, in seconds of prefill, of a sub-agent for the endpoint of its turn before. Sub-agents of one parent
+ * start together and are short: the load that they make there is gone before a move pays.
+ */
+const SUB_AGENT_STAY_SECONDS = 3;
+
 export type PrefixRequest = {
   readonly shape: PromptShape;
   /** A digest of the caller, session or conversation that the request belongs to. */
   readonly affinityKey: string;
+  /** Default: false. */
+  readonly ofSubAgent?: boolean;
 };
 
 export type PrefixContext = {
@@ -109,6 +117,7 @@ export function pickPrefixAffinity(
   const predictions = compared.map((endpoint) =>
     predict(endpoint, owners.indexOf(endpoint), request.shape, held, context),
   );
+  const turnBytes = request.ofSubAgent ? lastTurnBytes(request.shape) : 0;
   const least = Math.min(...predictions.map(({ prediction }) => prediction.uncachedTokens));
   const scarcity = scarcityAmong(compared, context);
   let best: (Omit<PrefixPick, "compared"> & { readonly seconds: number }) | undefined;
@@ -119,7 +128,9 @@ export function pickPrefixAffinity(
       scarcity,
       headTokens: (request.shape.boundaries[0]?.bytes ?? 0) * learned.tokensPerByte,
     };
-    const seconds = costSeconds(endpoint, work, context) + (answerSeconds[index] ?? 0) - worthSeconds;
+    const stays = turnBytes > 0 && (prediction.part?.bytes ?? 0) >= turnBytes;
+    const worth = worthSeconds + (stays ? SUB_AGENT_STAY_SECONDS : 0);
+    const seconds = costSeconds(endpoint, work, context) + (answerSeconds[index] ?? 0) - worth;
     if (!best || seconds < best.seconds) best = { endpoint, prediction, seconds };
   }
   return best && { endpoint: best.endpoint, prediction: best.prediction, compared };
@@ -257,6 +268,11 @@ function candidatesOf(
   return candidates;
 }
 
+/** Returns the bytes of the prompt that an earlier request ended with; 0 for a first turn. */
+function lastTurnBytes({ boundaries, lastTurn }: PromptShape): number {
+  return lastTurn === undefined ? 0 : (boundaries[lastTurn]?.bytes ?? 0);
+}
+
 /** `rank` is the position of the endpoint among the owners of the conversation, -1 where it is none. */
 function predict(
   endpoint: EndpointView,
@@ -275,7 +291,7 @@ function predict(
   const part = isGone ? undefined : held;
   const heldBytes = part?.bytes ?? 0;
   const newTokens = (bytes - heldBytes) * tokensPerByte;
-  const turnBytes = lastTurn === undefined ? 0 : (boundaries[lastTurn]?.bytes ?? 0);
+  const turnBytes = lastTurnBytes({ boundaries, lastTurn });
   const hopedTokens = hope * (OWNER_BELIEF[rank] ?? 0) * Math.max(0, turnBytes - heldBytes) * tokensPerByte;
   const prediction: Prediction = {
     tokens: (part?.tokens ?? 0) + newTokens,

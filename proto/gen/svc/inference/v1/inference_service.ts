@@ -241,7 +241,8 @@ export interface GenerateRequest {
     | undefined;
   /**
    * The priority orders requests that wait in the node's queue, -100 to 100: a higher one is served earlier, and
-   * 0 is the default. An engine may tell fewer classes apart, at least above 0, 0 and below 0, or ignore it.
+   * 0 is the default. An engine may tell fewer classes apart, at least from 10 on, 0 and down to -10, or ignore it;
+   * smaller steps may order the requests of one tenant only.
    */
   readonly priority: number;
   /**

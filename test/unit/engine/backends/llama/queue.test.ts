@@ -23,6 +23,18 @@ test("a higher priority is served first, equal ones in order of arrival", () => 
   expect(served).toEqual(["b", "c", "a", "d"]);
 });
 
+test("only a priority of 10 from 0 puts a request behind those of other tenants", () => {
+  const order = (priority: number) => {
+    const queue = queueOf(4);
+    queue.join("lowered", claim({ priority, tenant: "one" }), never());
+    for (const want of ["other 1", "other 2"]) queue.join(want, claim({ tenant: "other" }), never());
+    const served: string[] = [];
+    queue.serve((want) => served[served.push(want) - 1]);
+    return served.indexOf("lowered");
+  };
+  expect([order(-9), order(-10)]).toEqual([0, 2]);
+});
+
 test("a request that waits too long is refused", async () => {
   const queue = queueOf(1, 1);
   const news = queue.join("a", claim(), never()).next();

@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import type { PromptShape } from "../../../../../gateway/upstream/load-balancing/boundary-hashes.ts";
 import { CacheReasons } from "../../../../../gateway/upstream/load-balancing/cache-reasons.ts";
 import type { EndpointView } from "../../../../../gateway/upstream/load-balancing/endpoint-view.ts";
@@ -29,6 +29,7 @@ function prompt(words: string): PromptShape {
 }
 
 type View = Pick<EndpointView, "gateways" | "evictedBeforeMs">;
+type Given = { readonly announced?: AnnouncedPrefixes; readonly viewOf?: (nowMs: number) => View };
 
 class Gateway {
   nowMs = 0;
@@ -36,10 +37,10 @@ class Gateway {
   readonly index: PrefixIndex;
   readonly reasons: CacheReasons;
 
-  constructor({ announced, viewOf }: { announced?: AnnouncedPrefixes; viewOf?: (address: string) => View } = {}) {
+  constructor({ announced, viewOf }: Given = {}) {
     const get = (address: string) => {
       const startedAtMs = this.lives[address];
-      const view = viewOf?.(address) ?? { gateways: 0, evictedBeforeMs: undefined };
+      const view = viewOf?.(this.nowMs) ?? { gateways: 0, evictedBeforeMs: undefined };
       return startedAtMs === undefined ? undefined : { ...view, startedAtMs };
     };
     this.index = new PrefixIndex(announced, { get });
@@ -59,225 +60,188 @@ class Gateway {
     sent.state = "prefilled";
     return note;
   }
+
+  /**
+   * Plays steps: `A head u1 a1 u2: 0 moved lost=2` is a prompt on an endpoint, the messages that its engine reports as
+   * cached, and its expected note, with tokens in thousands; `other@A` is one of another session; `+6` are
+   * minutes; `A=2` is the start of an endpoint, and `A=` its loss.
+   */
+  play(story: string): void {
+    for (const step of story.split("; ")) {
+      const [, address = "", life] = /^([AB])=(\d*)$/.exec(step) ?? [];
+      const asked = /^(?:(\w+)@)?([AB]) (.+): ([\d.]+) ?(.*)$/.exec(step);
+      if (step.startsWith("+")) this.nowMs += Number(step) * MINUTE;
+      else if (life !== undefined) this.lives[address] = life === "" ? undefined : Number(life);
+      else if (asked) {
+        const [, session, on = "", words = "", cached, said = ""] = asked;
+        expect(this.ask(words, on, Number(cached), session), step).toMatchObject(noteOf(said));
+      } else throw new Error(`this is no step: ${step}`);
+    }
+  }
 }
 
-describe("the single reason for a cache miss is", () => {
-  test("none for a first turn, and none for a turn that finds the whole previous turn", () => {
-    const gateway = new Gateway();
-    expect(gateway.ask("head u1", "A", 0)).toMatchObject({ reason: "new", expectedTokens: 0, lostTokens: 0 });
-    expect(gateway.ask("head u1 a1 u2", "A", 2)).toMatchObject({ reason: "hit", expectedTokens: 2_000, lostTokens: 0 });
-    expect(gateway.ask("head other", "A", 1, "other")).toMatchObject({ reason: "hit", expectedTokens: 1_000 });
-  });
+/** Returns the part of a note that a step of a story has. */
+function noteOf(said: string): object {
+  const note: Record<string, string | number> = {};
+  for (const word of said.split(" ")) {
+    const [name = "", value] = word.split("=");
+    if (name === "changed") note.changedMessage = Number(value);
+    else if (value !== undefined) note[`${name}Tokens`] = Number(value) * TOKENS;
+    else if (name !== "") note.reason = name;
+  }
+  return note;
+}
 
-  test("none for a prefix that several endpoints have, each of which is expected to", () => {
-    const gateway = new Gateway();
-    gateway.ask("head u1", "A", 0, "one");
-    gateway.ask("head u2", "B", 0, "two");
-    expect(gateway.ask("head u3", "A", 1, "three")).toMatchObject({ reason: "hit", expectedTokens: 1_000 });
-    expect(gateway.ask("head u4", "B", 1, "four")).toMatchObject({ reason: "hit", expectedTokens: 1_000 });
-    gateway.lives.B = 2;
-    gateway.ask("head u5", "A", 1, "five");
-    expect(gateway.ask("head u6", "B", 0, "six")).toMatchObject({ expectedTokens: 0 });
-    gateway.nowMs += 6 * MINUTE;
-    expect(gateway.ask("head u7", "A", 0, "seven")).toMatchObject({ expectedTokens: 0 });
-  });
+const of = (gateways: number): Given => ({ viewOf: () => ({ gateways, evictedBeforeMs: undefined }) });
+const turns = (count: number) => Array.from({ length: count }, (_, index) => `a${index} u${index}`).join(" ");
+const BRANCH = Array.from({ length: 40 }, (_, index) => `x${index}`).join(" ");
 
-  test("none for a conversation that returns to an endpoint, which is expected to have its earlier state", () => {
-    const gateway = new Gateway();
-    gateway.ask("head u1 a1 u2", "A", 0);
-    gateway.ask("head u1 a1 u2 a2 u3", "B", 0);
-    expect(gateway.ask("head u1 a1 u2 a2 u3 a3 u4", "A", 4)).toMatchObject({ expectedTokens: 4_000, reason: "moved" });
-    expect(gateway.ask("head u1 a1 u2 a2 u3 a3 u4 a4 u5", "B", 6)).toMatchObject({ expectedTokens: 6_000 });
-  });
+const REASONS: readonly (readonly [reason: string, story: string, given?: Given])[] = [
+  [
+    "none for a first turn, and none for a turn that finds the whole previous turn",
+    "A head u1: 0 new expected=0 lost=0; A head u1 a1 u2: 2 hit expected=2 lost=0; other@A head other: 1 hit expected=1",
+  ],
+  [
+    "none for a prefix that several endpoints have, each of which is expected to, until it restarts or forgets",
+    "one@A head u1: 0; two@B head u2: 0; three@A head u3: 1 hit expected=1; four@B head u4: 1 hit expected=1; B=2; five@A head u5: 1; six@B head u6: 0 expected=0; +6; seven@A head u7: 0 expected=0",
+  ],
+  [
+    "none for a conversation that returns to an endpoint, which is expected to have its earlier state",
+    "A head u1 a1 u2: 0; B head u1 a1 u2 a2 u3: 0; A head u1 a1 u2 a2 u3 a3 u4: 4 moved expected=4; B head u1 a1 u2 a2 u3 a3 u4 a4 u5: 6 expected=6",
+  ],
+  [
+    "eviction, if the prompt went to its former endpoint",
+    "A head u1 a1 u2: 0; A head u1 a1 u2 a2 u3: 1 evicted expected=4 cached=1 lost=3",
+  ],
+  [
+    "eviction, if another endpoint had it and reports a shorter retention",
+    "A head u1: 0; B head u1 a1 u2: 0 moved lost=2; +2; A head u1 a1 u2 a2 u3: 0 evicted lost=4; +2; A head u1 a1 u2 a2 u3 a3 u4: 6 hit",
+    { viewOf: (nowMs) => ({ gateways: 1, evictedBeforeMs: nowMs - MINUTE }) },
+  ],
+  [
+    "load, if another endpoint is believed to have it, and age, if it no longer is",
+    "A head u1: 0; B head u1 a1 u2: 0 moved lost=2; +6; A head u1 a1 u2 a2 u3: 2 belief_expired lost=2",
+  ],
+  [
+    "a restart, and a node that has left",
+    "A head u1: 0; A=2; A head u1 a1 u2: 0 node_restarted expected=0; A=; B head u1 a1 u2 a2 u3: 0 node_restarted lost=4",
+  ],
+  [
+    "the client, which changed a message or sent a summary instead of the history",
+    "A head u1 a1 u2 a2 u3: 0; A head u1 a1 x2 a2 u3 a3 u4: 3 client_changed changed=3 lost=3; A head u1 summary: 2 compaction changed=2",
+  ],
+  [
+    "the client, even if it begins with a summary, or has other tools",
+    "A head u1 a1 u2 a2 u3: 0; A head summary: 1 compaction changed=1; A head summary a3 u4 a4 u5: 2; A tools summary a3 u4 a4 u5 a5 u6: 0 client_changed changed=0 lost=6",
+  ],
+  ...[["u1", 5] as const, ["u9", 21] as const].map(
+    ([changed, at]) =>
+      [
+        `the client, even for an old change, of message ${at}, behind a prefix that other prompts share`,
+        `A head u: 0; A head u ${turns(80)}: 2; A head u ${turns(80).replace(`${changed} `, "x ")} a u: 2 client_changed changed=${at}`,
+      ] as const,
+  ),
+  [
+    "the client, even if it returns to an abandoned branch after a long one, and changes it",
+    `A head u1 a1 u2 a2 u3 a3 u4: 0; A head u1 ${BRANCH}: 2; A head u1 ${BRANCH} x y: 42; A head u1 a1 u2 other u3 a4 u5: 4 client_changed changed=4 lost=4; A head u1 ${BRANCH} x y z: 2 evicted lost=42`,
+  ],
+  ...[[1, "compaction"] as const, [2, "other_gateway"] as const].map(
+    ([gateways, reason]) =>
+      [
+        `${reason}, if the client restarts with other tools and one of ${gateways} gateways has never seen the previous turn`,
+        `A head u ${turns(20)}: 0; A side question: 0; A tools+ summary+ again+ a1+ u1+: 0 ${reason}`,
+        of(gateways),
+      ] as const,
+  ),
+  [
+    "not the client, if it begins another conversation or continues an earlier one",
+    "A head u1 a1 u2: 0; A head u1 a1 u2 a2 u3: 4; A head u1 x1 u2: 2; B head u1 a1 u2 a2 u3 a3 u4: 0 moved lost=6; A head other question of the user: 1 hit lost=0",
+  ],
+  [
+    "another gateway, if the last turn was never seen here and its endpoint was not found",
+    "A head u1 a1 u2 a2 u3: 0 other_gateway lost=4; A head u1 a1 u2 a2 u3 a3 u4 a4 u5: 6 other_gateway lost=2; A head u1 a1 u2 a2 u3 a3 u4 a4 u5 a5 u6 a6 u7: 12 hit",
+  ],
+  [
+    "another gateway, if it served later turns and endpoints do not announce their prefixes",
+    "A head u1 a1 u2: 0; A head u1 a1 u2 a2 u3 a3 u4: 0 other_gateway lost=6",
+  ],
+  ...[[2, "other_gateway"] as const, [1, "client_changed"] as const].flatMap(([gateways, reason]) => [
+    [
+      `${reason}, if one of ${gateways} gateways finds a message changed in a turn unseen here`,
+      `A head u1 a1 u2: 0; A head u1 x1 u2 a2 u3 a3 u4: 2 ${reason}`,
+      of(gateways),
+    ] as const,
+    [
+      `the client, if one of ${gateways} gateways finds a message changed in the turn after the last one`,
+      "A head u1 a1 u2: 0; A head u1 x1 u2 a2 u3: 2 client_changed",
+      of(gateways),
+    ] as const,
+  ]),
+];
 
-  test("eviction, if the prompt went to its former endpoint", () => {
-    const gateway = new Gateway();
-    gateway.ask("head u1 a1 u2", "A", 0);
-    expect(gateway.ask("head u1 a1 u2 a2 u3", "A", 1)).toMatchObject({
-      ...{ reason: "evicted", expectedTokens: 4_000, cachedTokens: 1_000, lostTokens: 3_000 },
-    });
-  });
+for (const [reason, story, given] of REASONS)
+  test(`the single reason for a cache miss is ${reason}`, () => new Gateway(given).play(story));
 
-  test("eviction, if another endpoint had it and reports a shorter retention", () => {
-    const viewOf = () => ({ gateways: 1, evictedBeforeMs: gateway.nowMs - MINUTE });
-    const gateway: Gateway = new Gateway({ viewOf });
-    gateway.ask("head u1", "A", 0);
-    expect(gateway.ask("head u1 a1 u2", "B", 0)).toMatchObject({ reason: "moved", lostTokens: 2_000 });
-    gateway.nowMs += 2 * MINUTE;
-    expect(gateway.ask("head u1 a1 u2 a2 u3", "A", 0)).toMatchObject({ reason: "evicted", lostTokens: 4_000 });
-    gateway.nowMs += 2 * MINUTE;
-    expect(gateway.ask("head u1 a1 u2 a2 u3 a3 u4", "A", 6)).toMatchObject({ reason: "hit" });
-  });
-
-  test("load, if another endpoint is believed to have it, and age, if it no longer is", () => {
-    const gateway = new Gateway();
-    gateway.ask("head u1", "A", 0);
-    expect(gateway.ask("head u1 a1 u2", "B", 0)).toMatchObject({ reason: "moved", lostTokens: 2_000 });
-    gateway.nowMs += 6 * MINUTE;
-    expect(gateway.ask("head u1 a1 u2 a2 u3", "A", 2)).toMatchObject({ reason: "belief_expired", lostTokens: 2_000 });
-  });
-
-  test("a restart, and a node that has left", () => {
-    const gateway = new Gateway();
-    gateway.ask("head u1", "A", 0);
-    gateway.lives.A = 2;
-    expect(gateway.ask("head u1 a1 u2", "A", 0)).toMatchObject({ reason: "node_restarted", expectedTokens: 0 });
-    gateway.lives.A = undefined;
-    expect(gateway.ask("head u1 a1 u2 a2 u3", "B", 0)).toMatchObject({ reason: "node_restarted", lostTokens: 4_000 });
-  });
-
-  test("the client, which changed a message or sent a summary instead of the history", () => {
-    const gateway = new Gateway();
-    gateway.ask("head u1 a1 u2 a2 u3", "A", 0);
-    expect(gateway.ask("head u1 a1 x2 a2 u3 a3 u4", "A", 3)).toMatchObject({
-      ...{ reason: "client_changed", changedMessage: 3, lostTokens: 3_000 },
-    });
-    expect(gateway.ask("head u1 summary", "A", 2)).toMatchObject({ reason: "compaction", changedMessage: 2 });
-  });
-
-  test("the client, even if it begins with a summary, or has other tools", () => {
-    const gateway = new Gateway();
-    gateway.ask("head u1 a1 u2 a2 u3", "A", 0);
-    expect(gateway.ask("head summary", "A", 1)).toMatchObject({ reason: "compaction", changedMessage: 1 });
-    gateway.ask("head summary a3 u4 a4 u5", "A", 2);
-    expect(gateway.ask("tools summary a3 u4 a4 u5 a5 u6", "A", 0)).toMatchObject({
-      ...{ reason: "client_changed", changedMessage: 0, lostTokens: 6_000 },
-    });
-  });
-
-  test.each([
-    ["t1/s1 u1 x1 u2 a2 u3 a3 u4", "messages"],
-    ["t2/s1 u1 a1 u2 a2 u3 a3 u4", "tools"],
-    ["t2/s2 u1 a1 u2 a2 u3 a3 u4", "tools"],
-    ["t1/s2 u1 a1 u2 a2 u3 a3 u4", "system"],
-    ["t1/s1 u1 a1 u2 a2 u3 a3 u4", undefined],
-  ])("the client, with the part in which the change begins: %s has other %s", (words, changedPart) => {
-    const gateway = new Gateway();
-    gateway.ask("t1/s1 u1 a1 u2 a2 u3", "A", 0);
-    expect(gateway.ask(words, "A", 0).changedPart).toBe(changedPart);
-  });
-
-  test("the client, even for an old change, behind a prefix that other prompts share", () => {
-    const rest = Array.from({ length: 80 }, (_, index) => `a${index} u${index}`).join(" ");
-    for (const [changed, changedMessage] of [["u1", 5] as const, ["u9", 21] as const]) {
-      const gateway = new Gateway();
-      gateway.ask("head u", "A", 0);
-      gateway.ask(`head u ${rest}`, "A", 2);
-      const next = gateway.ask(`head u ${rest.replace(`${changed} `, "x ")} a u`, "A", 2);
-      expect(next).toMatchObject({ reason: "client_changed", changedMessage });
-    }
-  });
-
-  test("the client, even if it returns to an abandoned branch after a long one, and changes it", () => {
-    const branch = Array.from({ length: 40 }, (_, index) => `x${index}`).join(" ");
-    const gateway = new Gateway();
-    gateway.ask("head u1 a1 u2 a2 u3 a3 u4", "A", 0);
-    gateway.ask(`head u1 ${branch}`, "A", 2);
-    gateway.ask(`head u1 ${branch} x y`, "A", 42);
-    expect(gateway.ask("head u1 a1 u2 other u3 a4 u5", "A", 4)).toMatchObject({
-      ...{ reason: "client_changed", changedMessage: 4, lostTokens: 4_000 },
-    });
-    expect(gateway.ask(`head u1 ${branch} x y z`, "A", 2)).toMatchObject({ reason: "evicted", lostTokens: 42_000 });
-  });
-
-  test("the client, if it restarts with other tools and a single gateway has never seen the previous turn", () => {
-    const history = Array.from({ length: 20 }, (_, index) => `a${index} u${index}`).join(" ");
-    for (const [gateways, reason] of [[1, "compaction"] as const, [2, "other_gateway"] as const]) {
-      const gateway = new Gateway({ viewOf: () => ({ gateways, evictedBeforeMs: undefined }) });
-      gateway.ask(`head u ${history}`, "A", 0);
-      gateway.ask("side question", "A", 0);
-      expect(gateway.ask("tools+ summary+ again+ a1+ u1+", "A", 0)).toMatchObject({ reason });
-    }
-  });
-
-  test("not the client, if it begins another conversation or continues an earlier one", () => {
-    const gateway = new Gateway();
-    gateway.ask("head u1 a1 u2", "A", 0);
-    gateway.ask("head u1 a1 u2 a2 u3", "A", 4);
-    gateway.ask("head u1 x1 u2", "A", 2);
-    expect(gateway.ask("head u1 a1 u2 a2 u3 a3 u4", "B", 0)).toMatchObject({ reason: "moved", lostTokens: 6_000 });
-    expect(gateway.ask("head other question of the user", "A", 1)).toMatchObject({ reason: "hit", lostTokens: 0 });
-  });
-
-  test("another gateway, if the last turn was never seen here and its endpoint was not found", () => {
-    const gateway = new Gateway();
-    expect(gateway.ask("head u1 a1 u2 a2 u3", "A", 0)).toMatchObject({ reason: "other_gateway", lostTokens: 4_000 });
-    expect(gateway.ask("head u1 a1 u2 a2 u3 a3 u4 a4 u5", "A", 6)).toMatchObject({
-      ...{ reason: "other_gateway", lostTokens: 2_000 },
-    });
-    expect(gateway.ask("head u1 a1 u2 a2 u3 a3 u4 a4 u5 a5 u6 a6 u7", "A", 12)).toMatchObject({ reason: "hit" });
-  });
-
-  test("another gateway, if it served later turns and endpoints do not announce their prefixes", () => {
-    const gateway = new Gateway();
-    gateway.ask("head u1 a1 u2", "A", 0);
-    expect(gateway.ask("head u1 a1 u2 a2 u3 a3 u4", "A", 0)).toMatchObject({
-      reason: "other_gateway",
-      lostTokens: 6_000,
-    });
-  });
-
-  test("another gateway, if it may have sent the changed message in a turn unseen here", () => {
-    for (const [gateways, reason] of [[2, "other_gateway"] as const, [1, "client_changed"] as const]) {
-      const gateway = new Gateway({ viewOf: () => ({ gateways, evictedBeforeMs: undefined }) });
-      gateway.ask("head u1 a1 u2", "A", 0);
-      expect(gateway.ask("head u1 x1 u2 a2 u3 a3 u4", "A", 2).reason).toBe(reason);
-      const other = new Gateway({ viewOf: () => ({ gateways, evictedBeforeMs: undefined }) });
-      other.ask("head u1 a1 u2", "A", 0);
-      expect(other.ask("head u1 x1 u2 a2 u3", "A", 2).reason).toBe("client_changed");
-    }
-  });
+test.each([
+  ["t1/s1 u1 x1 u2 a2 u3 a3 u4", "messages"],
+  ["t2/s1 u1 a1 u2 a2 u3 a3 u4", "tools"],
+  ["t2/s2 u1 a1 u2 a2 u3 a3 u4", "tools"],
+  ["t1/s2 u1 a1 u2 a2 u3 a3 u4", "system"],
+  ["t1/s1 u1 a1 u2 a2 u3 a3 u4", undefined],
+])("the change of %s begins in the %s", (words, changedPart) => {
+  const gateway = new Gateway();
+  gateway.ask("t1/s1 u1 a1 u2 a2 u3", "A", 0);
+  expect(gateway.ask(words, "A", 0).changedPart).toBe(changedPart);
 });
 
-describe("an endpoint that announces its prefixes", () => {
-  const told = (held: Record<string, AnnouncedPrefix>) => ({
-    announced: {
-      holders: (digest: string) => (held[digest] ? [held[digest]] : []),
-      fillOf: () => ({ usedTokens: 1, totalTokens: 2 }),
-    },
-  });
+const holding = (held: Record<string, AnnouncedPrefix>): Given => ({
+  announced: {
+    holders: (digest: string) => (held[digest] ? [held[digest]] : []),
+    fillOf: () => ({ usedTokens: 1, totalTokens: 2 }),
+  },
+});
+const prefix = (address: string, tokens: number, tailTokens = 0) => ({ address, tokens, tailTokens });
 
-  test("is expected to have exactly those, their tails included", () => {
-    const gateway = new Gateway(told({ "head u1": { address: "A", tokens: 1_990, tailTokens: 210 } }));
-    gateway.ask("head u1", "A", 0);
-    expect(gateway.ask("head u1 a1 u2", "A", 2.2)).toMatchObject({ reason: "hit", expectedTokens: 2_200 });
-  });
-
-  test("has evicted the part behind another's prefix", () => {
-    const parts = (tokens: number) => told({ "head u1": { address: "B", tokens: 2_000, tailTokens: tokens } });
-    for (const [tailTokens, reason] of [[3_500, "moved"] as const, [500, "evicted"] as const]) {
-      const gateway = new Gateway(parts(tailTokens));
-      gateway.ask("head u1 a1 u2 a2 u3", "B", 0);
-      expect(gateway.ask("head u1 a1 u2 a2 u3 a3 u4", "A", 0).reason).toBe(reason);
-    }
-  });
-
-  test("was not moved away from if it had lost the prefix on its own", () => {
-    const gateway = new Gateway(told({}));
-    gateway.ask("head u1", "A", 0);
-    expect(gateway.ask("head u1 a1 u2", "B", 0)).toMatchObject({ reason: "evicted", lostTokens: 2_000 });
-  });
-
-  test("was not chosen for a conversation whose prefix another one holds, whichever gateway sent it there", () => {
-    const gateway = new Gateway(told({ head: { address: "B", tokens: 1_000, tailTokens: 0 } }));
-    expect(gateway.ask("head u1", "A", 0)).toMatchObject({ reason: "moved", lostTokens: 1_000 });
-  });
-
-  test("shows the origin of a change: the last prompt remains where no other gateway sent a later turn", () => {
-    const held = (digest: string) => ({ [digest]: { address: "A", tokens: 1_000, tailTokens: 0 } });
-    for (const [digest, reason] of [
-      ["head u1 a1 u2", "client_changed"] as const,
-      ["head u1 x1", "other_gateway"] as const,
-      ["nothing", "other_gateway"] as const,
-    ]) {
-      const gateway = new Gateway({
-        ...told(held(digest)),
-        viewOf: () => ({ gateways: 2, evictedBeforeMs: undefined }),
-      });
-      gateway.ask("head u1 a1 u2", "A", 0);
-      expect(gateway.ask("head u1 x1 u2 a2 u3 a3 u4", "A", 2).reason).toBe(reason);
-    }
-  });
+test.each<readonly [what: string, given: Given, story: string]>([
+  [
+    "is expected to have exactly those, their tails included",
+    holding({ "head u1": prefix("A", 1_990, 210) }),
+    "A head u1: 0; A head u1 a1 u2: 2.2 hit expected=2.2",
+  ],
+  ...[[3_500, "moved"] as const, [500, "evicted"] as const].map(
+    ([tail, reason]) =>
+      [
+        `has ${reason} the part behind a prefix with a tail of ${tail}`,
+        holding({ "head u1": prefix("B", 2_000, tail) }),
+        `B head u1 a1 u2 a2 u3: 0; A head u1 a1 u2 a2 u3 a3 u4: 0 ${reason}`,
+      ] as const,
+  ),
+  [
+    "was not moved away from if it had lost the prefix on its own",
+    holding({}),
+    "A head u1: 0; B head u1 a1 u2: 0 evicted lost=2",
+  ],
+  [
+    "was not chosen for a conversation whose prefix another one holds, whichever gateway sent it there",
+    holding({ head: prefix("B", 1_000) }),
+    "A head u1: 0 moved lost=1",
+  ],
+  ...(
+    [
+      ["head u1 a1 u2", "client_changed"],
+      ["head u1 x1", "other_gateway"],
+      ["nothing", "other_gateway"],
+    ] as const
+  ).map(
+    ([digest, reason]) =>
+      [
+        `with '${digest}' shows the origin of a change: ${reason}`,
+        { ...holding({ [digest]: prefix("A", 1_000) }), ...of(2) },
+        `A head u1 a1 u2: 0; A head u1 x1 u2 a2 u3 a3 u4: 2 ${reason}`,
+      ] as const,
+  ),
+])("an endpoint that announces its prefixes %s", (_what, given, story) => {
+  new Gateway(given).play(story);
 });
 
 test("the last conversations are remembered, however many come", () => {

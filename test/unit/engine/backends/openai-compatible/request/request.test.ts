@@ -5,6 +5,7 @@ import { toJsonText } from "../../../../../../engine/backends/openai-compatible/
 import { SpelledMarks } from "../../../../../../engine/backends/openai-compatible/marks/spelled-marks.ts";
 import {
   cacheSalt,
+  enginePriority,
   type RequestSettings,
   sessionId,
   toChatPrompt,
@@ -49,6 +50,16 @@ function bodyOf(dialect: DialectName, topK = 0): Record<string, unknown> {
   });
   return JSON.parse(toJsonText(body));
 }
+
+test.each([
+  ["vllm", true, -5, 5],
+  ["vllm", true, 0, 0],
+  ["sglang", true, -5, -5],
+  ["sglang", true, 0, 0],
+  ["vllm", false, -5, undefined],
+] as const)("%s with priority scheduling %s gets the priority %i as %s", (dialect, priorities, priority, sent) => {
+  expect(enginePriority({ priority }, { dialect: DIALECTS[dialect], priorities })).toBe(sent);
+});
 
 test("each engine gets the tokens, sampling, grammar and hints in its own fields", () => {
   expect(bodyOf("vllm")).toEqual({

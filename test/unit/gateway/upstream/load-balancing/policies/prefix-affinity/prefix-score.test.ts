@@ -112,6 +112,24 @@ describe("a known conversation", () => {
     expect(picked?.prediction).toMatchObject({ tokens: 34_000, uncachedTokens: 4_000 });
   });
 
+  test.each([
+    [true, true],
+    [false, false],
+  ])(
+    "of a sub-agent (%s) stays beside its parent's others on the endpoint of its last turn: %s",
+    (ofSubAgent, stays) => {
+      const given = context({ prefixes: telling({ e3: turn("s", 0), e5: turn("other", 0) }) });
+      const pool = new EndpointList(changed("e3", { activeRequests: 3 }));
+      const shape = { ...turn("s", 1), lastTurn: 1 };
+      const picked = pickPrefixAffinity(pool, { shape, affinityKey: "me", ofSubAgent }, given);
+      expect(picked?.endpoint.address === "e3").toBe(stays);
+      const first = { ...turn("s", 1), lastTurn: undefined };
+      expect(pickPrefixAffinity(pool, { shape: first, affinityKey: "me", ofSubAgent }, given)?.endpoint.address).toBe(
+        "e5",
+      );
+    },
+  );
+
   test("stays there through a short queue, and leaves it for a long one", () => {
     const given = context();
     place(given, turn("s", 2), "e3");
