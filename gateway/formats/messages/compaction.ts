@@ -6,7 +6,7 @@ import { type Completion, CompletionFold } from "../completion.ts";
 import { unsupportedValue } from "../field-error.ts";
 import type { Head, StreamEncoder } from "../format.ts";
 import { summaryOf } from "../summary.ts";
-import { type Asked, messageHead, usageWithTier } from "./reply.ts";
+import { type Asked, diagnosticsOf, messageHead, usageWithTier } from "./reply.ts";
 import type { ReplyCompaction } from "./reply-schema.ts";
 import type { MessagesBody } from "./schema.ts";
 import type { MessagesEncoder } from "./stream.ts";
@@ -54,7 +54,14 @@ function compactionBlock(completion: Completion): ReplyCompaction {
 
 export function compactedReply(head: Head, asked: Asked, completion: Completion): object {
   const content = [compactionBlock(completion)];
-  return { ...messageHead(head, asked), content, ...STOP, usage: usageWithTier(completion.finished.usage) };
+  const diagnosed = diagnosticsOf(head, asked, "at_end");
+  return {
+    ...messageHead(head, asked),
+    ...diagnosed,
+    content,
+    ...STOP,
+    usage: usageWithTier(completion.finished.usage),
+  };
 }
 
 /** The stream of a compaction: signs of life, and one whole block at the end. */

@@ -43,7 +43,7 @@ export const messages: Format<Asked> = {
     const { body, ...rest } = checkedBody(value, messagesRequest, context);
     const { model, messages } = rest.request;
     const wish = summaryWish(body, messages);
-    const options = { model, display: thinkingDisplay(body), compacts: wish !== undefined };
+    const options = { model, display: thinkingDisplay(body), compacts: wish !== undefined, diagnosed: diagnosed(body) };
     return { model, stream: body.stream ?? false, options, ...(wish ? withSummaryRequest(rest, wish) : rest) };
   },
   encoder: (head, asked) => {
@@ -52,6 +52,10 @@ export const messages: Format<Asked> = {
   },
   reply: (head, completion, asked) => (asked.compacts ? compactedReply : messageReply)(head, asked, completion),
 };
+
+function diagnosed({ diagnostics }: MessagesBody): Asked["diagnosed"] {
+  return isJsonObject(diagnostics) ? { before: typeof diagnostics.previous_message_id === "string" } : undefined;
+}
 
 function withSummaryRequest({ request, messagePlaces = [], ...rest }: Asking, { instructions }: SummaryWish): Asking {
   const { messages, tools } = request;

@@ -322,6 +322,13 @@ const options = {
   context_management: unchecked(z.object({ edits: z.array(compactEdit).nullish() }).nullish()).describe(
     "The treatment of a conversation that grows. Edits other than the one below only shorten prompts, and none is shortened here.",
   ),
+  diagnostics: unchecked(
+    z
+      .object({
+        previous_message_id: z.string().nullish().describe("The id of the reply before, where there was one."),
+      })
+      .nullish(),
+  ).describe("Asks why the prompt was not read from the cache; the reply has the same field."),
   metadata: unchecked(
     z
       .object({
@@ -383,7 +390,6 @@ export const MESSAGES_UNTAKEN: readonly UntakenField[] = [
     billing_policy: [{ type: "billing_policy" }, { type: "billing_policy", bill_to: "self" }],
   }),
   ...ignored("There is one tier, which the answer names.", ["service_tier"]),
-  ...ignored("It asks for what helps to find faults at the vendor.", ["diagnostics"]),
   ...ignored("The model that was asked answers, or none.", ["fallbacks"]),
   ...ignored("It names features of the vendor's service.", ["betas"]),
 ];

@@ -116,6 +116,7 @@ function prepared(body: ResponsesBody, context: PrepareContext, compacts: boolea
     logprobs,
     toolNames: declared.names,
     compacts: input.compacts,
+    diagnosed: typeof body.prompt_cache_options?.comparison_response_id === "string",
     obfuscate: body.stream_options?.include_obfuscation ?? false,
   };
   const echo = echoOf(body, model.id, { parallel, tools: toolsEcho, format: format.echo });

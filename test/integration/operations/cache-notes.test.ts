@@ -109,3 +109,50 @@ test("two searches of Claude Code for tools lose nothing of its cached prompt", 
 });
 
 type Named = { readonly name: string };
+const MESSAGES = "/v1/messages";
+const RESPONSES = "/v1/responses";
+const tool = { name: "read", description: "Reads. ".repeat(200) };
+
+/** Bodies of three turns: a first one, one that continues it, and one with other tools. */
+const TURNS: Record<typeof MESSAGES | typeof RESPONSES, (input: readonly object[], more?: object) => object> = {
+  [MESSAGES]: (messages, more = {}) => ({
+    ...{ model: MODEL, max_tokens: 100, messages, tools: [{ ...tool, input_schema: {}, ...more }] },
+    ...{ metadata: { user_id: "b" }, diagnostics: { previous_message_id: "msg_1" } },
+  }),
+  [RESPONSES]: (input, more = {}) => ({
+    ...{ model: MODEL, input, tools: [{ type: "function", ...tool, ...more }] },
+    ...{ prompt_cache_key: "r", prompt_cache_options: { comparison_response_id: "resp_1" } },
+  }),
+};
+
+test.each([
+  [
+    MESSAGES,
+    /"diagnostics":(null|\{"cache_miss_reason":\{[^}]*\}\})/,
+    [
+      '{"cache_miss_reason":{"type":"previous_message_not_found"}}',
+      "null",
+      expect.stringMatching(/"type":"tools_changed","cache_missed_input_tokens":[1-9]/),
+    ],
+  ],
+  [
+    RESPONSES,
+    /"prompt_cache_diagnostics":(\{[^}]*\})/,
+    [
+      '{"type":"comparison_response_not_found"}',
+      '{"type":"cache_hit"}',
+      expect.stringMatching(/"reason":"tools_changed","cache_missed_tokens":[1-9]/),
+    ],
+  ],
+] as const)("%s has the reason in the format's own words for callers that ask", async (path, pattern, expected) => {
+  const first = [{ role: "user", content: `${path}: what is to be done? `.repeat(100) }];
+  const second = [...first, { role: "assistant", content: "Nothing." }, { role: "user", content: "And then?" }];
+  const third = [...second, { role: "assistant", content: "Nothing." }, { role: "user", content: "Why?" }];
+  const bodies = [TURNS[path](first), TURNS[path](second), TURNS[path](third, { name: "write" })];
+  const found: (string | undefined)[] = [];
+  for (const [index, body] of bodies.entries()) {
+    const response = await gateway.post(path, { ...body, stream: index === 1 });
+    found.push(pattern.exec(await response.text())?.[1]);
+  }
+  expect(found).toEqual(expected);
+});

@@ -36,11 +36,15 @@ const ended = (reason: FinishReason, fields: Partial<Finished> = {}) => [
   finished(reason, {}, fields),
 ];
 
-/** The folded reply as a client reads it. */
-function reply(format: Format, events: readonly Event[], fields: object = {}) {
+function foldOf(events: readonly Event[]) {
   const fold = new CompletionFold();
   for (const event of events) fold.next(event);
-  return JSON.parse(JSON.stringify(prepare(format, fields).reply(head, fold.result())));
+  return fold.result();
+}
+
+/** The folded reply as a client reads it. */
+function reply(format: Format, events: readonly Event[], fields: object = {}) {
+  return JSON.parse(JSON.stringify(prepare(format, fields).reply(head, foldOf(events))));
 }
 
 /** The data of the frames of a stream. */
@@ -349,6 +353,70 @@ describe("a call has an id in the format's own form, whatever the engine created
       expect(shownCallId("toolu_", `${minted}1`, head)).not.toBe(shown);
     },
   );
+});
+
+describe("why the cache was missed", () => {
+  const miss = (reason: string, changedPart?: "tools" | "system" | "messages") => ({
+    lostTokens: 7,
+    reason,
+    changedPart,
+  });
+  const asking = { diagnostics: { previous_message_id: "msg_1" } };
+  const changed = (type: string) => ({ cache_miss_reason: { type, cache_missed_input_tokens: 7 } });
+  const unknown = (type: string) => ({ cache_miss_reason: { type } });
+  const missed = (reason: string) => ({ type: "cache_miss", reason, cache_missed_tokens: 7 });
+
+  test.each<[ReturnType<typeof miss> | undefined, object | null, object]>([
+    [miss("hit"), null, { type: "cache_hit" }],
+    [miss("new"), unknown("previous_message_not_found"), { type: "comparison_response_not_found" }],
+    [miss("client_changed", "tools"), changed("tools_changed"), missed("tools_changed")],
+    [miss("client_changed", "system"), changed("system_changed"), missed("input_changed")],
+    [miss("client_changed", "messages"), changed("messages_changed"), missed("input_changed")],
+    [miss("compaction", "messages"), changed("messages_changed"), missed("context_compacted")],
+    [miss("evicted"), unknown("unavailable"), { type: "unavailable" }],
+    [undefined, unknown("unavailable"), { type: "unavailable" }],
+  ])("%j becomes the words of each format", (cacheMiss, diagnostics, prompt_cache_diagnostics) => {
+    const here = { ...head, cacheMiss: () => cacheMiss };
+    const folded = (format: Format, fields: object) =>
+      prepare(format, fields).reply(here, foldOf(answer(...text("Done."))));
+    expect(folded(messages, asking)).toMatchObject({ diagnostics });
+    const asked = { prompt_cache_options: { comparison_response_id: "resp_1" } };
+    expect(folded(responses, asked)).toMatchObject({ prompt_cache_diagnostics });
+    const encoder = prepare(responses, asked).encoder(here);
+    const frames = framesOf(
+      answer(...text("Done."))
+        .map((event) => encoder.next(event))
+        .join(""),
+    );
+    expect(frames.at(-1)?.data).toMatchObject({ response: { prompt_cache_diagnostics } });
+  });
+
+  test("callers that do not ask get nothing, and a first message has none before", () => {
+    expect(reply(messages, answer(...text("Done.")))).not.toHaveProperty("diagnostics");
+    expect(reply(responses, answer(...text("Done.")))).not.toHaveProperty("prompt_cache_diagnostics");
+    const begun = { ...head, cacheMiss: () => miss("new") };
+    const first = prepare(messages, { diagnostics: { previous_message_id: null } });
+    expect(first.reply(begun, foldOf(answer()))).toMatchObject({ diagnostics: null });
+  });
+
+  test("a stream of messages has the reason at its start, or at its end where the engine reports late", () => {
+    let known = miss("client_changed", "system") as ReturnType<typeof miss> | undefined;
+    const events = () => {
+      const encoder = prepare(messages, asking).encoder({ ...head, cacheMiss: () => known });
+      const begin = framesOf(encoder.next(started()));
+      known = miss("client_changed", "tools");
+      const end = framesOf(encoder.next(finished()));
+      return [begin[0]?.data, end[0]?.data];
+    };
+    const [early, over] = events();
+    expect(early).toMatchObject({ message: { diagnostics: changed("system_changed") } });
+    expect(over).not.toHaveProperty("diagnostics");
+    known = undefined;
+    expect(events()).toMatchObject([
+      { message: { diagnostics: { cache_miss_reason: null } } },
+      { diagnostics: changed("tools_changed") },
+    ]);
+  });
 });
 
 describe("compaction of messages", () => {
