@@ -149,6 +149,19 @@ export function registerNodeGauges(registry: Registry, readings: NodeReadings): 
   gauge("svc_engine_gpu_memory_bytes", "GPU memory in use in bytes, where known.", () =>
     gpuMemoryBytes().catch(() => undefined),
   );
+  new Counter({
+    name: "svc_engine_decoder_passes_total",
+    help: "Passes of llama.cpp over the weights, by cause: step, or gap, one more because running sequences lay apart.",
+    labelNames: ["cause"],
+    registers,
+    collect() {
+      const { passes } = load();
+      this.reset();
+      if (!passes) return;
+      this.inc({ cause: "step" }, passes.made - passes.forGaps);
+      this.inc({ cause: "gap" }, passes.forGaps);
+    },
+  });
   new Gauge({
     name: "svc_engine_tokens_per_second",
     help: "Recent speed in tokens per second by phase: uncached prompt tokens in prefill, tokens of one generation in decode.",

@@ -90,13 +90,14 @@ export class LlamaBackend implements Backend {
   load(): BackendLoad {
     const running = this.#running;
     if (!running) return { slots: this.#options.slots, busySlots: 0, waiting: 0 };
-    const { slots, queue, steps, shares } = running.parts;
+    const { slots, queue, steps, shares, runtime } = running.parts;
     const kvTokensTotal = running.described.contextWindow * slots.count;
     return {
       slots: slots.count,
       busySlots: slots.busy,
       waiting: queue.length,
       steps: { made: steps.done, inFlight: steps.inFlight },
+      passes: { made: runtime.decoder.passes, forGaps: runtime.decoder.passesForGaps },
       kvUse: slots.tokensInUse / kvTokensTotal,
       kvTokensUsed: slots.tokensInUse,
       kvTokensTotal,
@@ -158,7 +159,7 @@ export class LlamaBackend implements Backend {
     if (!sequence || token === undefined) throw new EngineError("ENGINE_DOWN", "The model has no tokens.");
     const sampler = new Sampler(decoder, sequence, {
       evaluateOptions: { temperature: 0 },
-      probabilities: false,
+      alternatives: undefined,
       seed: undefined,
       position: () => 0,
     });
@@ -172,7 +173,7 @@ export class LlamaBackend implements Backend {
 
   async #assemble(runtime: LlamaRuntime): Promise<Running> {
     const { model, llama, contextWindow } = runtime;
-    const { nodeId, modelPath, batchTokens, queueLength, maxQueueWaitMs } = this.#options;
+    const { nodeId, modelPath, queueLength, maxQueueWaitMs } = this.#options;
     const { metadata } = model.fileInfo;
     const vocabulary = readVocabulary(model);
     const source = metadata.tokenizer.chat_template;
@@ -195,6 +196,8 @@ export class LlamaBackend implements Backend {
       clock: this.#clock,
       onFree: () => queue.serve(({ demand }) => slots.take(demand)),
     });
+    const shares = new BatchShares(runtime.decoder.batchTokens, tokenCost(model.embeddingVectorSize));
+    runtime.decoder.onBatch = (batch) => shares.learn(batch);
     const marks = markTokens(markers, vocabulary);
     const parts: EngineParts = {
       nodeId,
@@ -215,7 +218,7 @@ export class LlamaBackend implements Backend {
       leases: new Set(),
       queue,
       steps,
-      shares: new BatchShares(batchTokens, tokenCost(model.embeddingVectorSize)),
+      shares,
       clock: this.#clock,
     };
     return {

@@ -79,6 +79,7 @@ async function check(
     createdSeconds: Math.floor(clock.wallMs() / 1000),
     nowSeconds: () => Math.floor(clock.wallMs() / 1000),
     sealer: sealing.for({ tenant: principal.tenant, model, format: format.name }),
+    cacheMiss: () => record.facts.cache,
   };
   return {
     request: new RequestBuffer(bytes, principal.tenant, () => request.inflightBody?.release()),

@@ -82,4 +82,10 @@ test("the page has every metric that a balancer or an alert uses", async () => {
   const values = { running: 1, slots: 4, slots_busy: 1, queue: 2, kv_cache_usage_ratio: 0.5, streams_paused: 0 };
   for (const [name, value] of Object.entries({ ...values, step_age_seconds: 1.5 }))
     expect(await samples(`svc_engine_${name} `)).toEqual([`svc_engine_${name} ${value}`]);
+  expect(await samples("svc_engine_decoder_passes_total")).toEqual([]);
+  const counted = pageOf({ load: () => ({ ...load, passes: { made: 12, forGaps: 2 } }) });
+  expect(await counted("svc_engine_decoder_passes_total")).toEqual([
+    'svc_engine_decoder_passes_total{cause="step"} 10',
+    'svc_engine_decoder_passes_total{cause="gap"} 2',
+  ]);
 });

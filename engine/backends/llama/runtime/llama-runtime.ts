@@ -97,7 +97,7 @@ export async function loadRuntime(options: LlamaOptions, signal: AbortSignal): P
     const context = await model.createContext({
       sequences: count,
       contextSize: contextWindow,
-      batchSize: options.batchTokens,
+      batchSize: options.batchTokens === "auto" ? (llama.gpu === false ? 256 : 512) : options.batchTokens,
       flashAttention: options.flashAttention,
       threads,
       // A sliding window would drop the start of a prefix that the next turn reuses.
@@ -107,7 +107,7 @@ export async function loadRuntime(options: LlamaOptions, signal: AbortSignal): P
     const setup = setupOf(llama, model, context, threads);
     const copies = { max: KEPT_COPIES, interval: false } as const;
     const sequences = Array.from({ length: count }, () => context.getSequence({ checkpoints: copies }));
-    const decoder = new BatchDecoder(context);
+    const decoder = new BatchDecoder(context, sequences, llama.gpu !== false);
     return { library, llama, model, sequences, decoder, contextWindow, fileBytes, setup, notes, close };
   } catch (cause) {
     await close();
