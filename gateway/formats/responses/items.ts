@@ -15,7 +15,7 @@ import {
   textPart,
   type UnreadableRule,
 } from "../parts.ts";
-import { summaryMessage, summaryRequest } from "./compaction.ts";
+import { summaryRequest, summaryText } from "../summary.ts";
 import { inputArguments } from "./custom-input.ts";
 import {
   callItem,
@@ -225,7 +225,7 @@ class Conversation {
         [...path, "encrypted_content"],
         "it was not made by this service for your key, or was changed. Send the conversation itself instead.",
       );
-    this.#push(summaryMessage(summary));
+    this.#push({ role: Role.USER, parts: [textPart(summaryText(summary))] });
   }
 
   #output(item: JsonObject, path: FieldPath): void {

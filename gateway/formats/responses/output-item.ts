@@ -21,6 +21,8 @@ export type ReplyView = {
   readonly toolNames: ToolNames;
   /** Whether the answer is the summary of the conversation, as one sealed item. */
   readonly compacts: boolean;
+  /** Whether the reply is to say why the cache was missed. */
+  readonly diagnosed: boolean;
   /** Whether delta events are padded, so that their size does not reveal the text. */
   readonly obfuscate: boolean;
 };

@@ -16,7 +16,7 @@ import {
 } from "../format.ts";
 import { textPart } from "../parts.ts";
 import { catalogModel } from "../request-body.ts";
-import { schemaText } from "../tools.ts";
+import { noCalls, schemaText } from "../tools.ts";
 import { type KeptMessage, keptMessages } from "./compaction.ts";
 import { readInput } from "./items.ts";
 import type { ReplyView } from "./output-item.ts";
@@ -24,7 +24,7 @@ import type { Echo } from "./reply-schema.ts";
 import { compactedReply, foldedReply } from "./response-object.ts";
 import { checkBody, LOGPROBS, metadataOf, type ResponsesBody, SEALED_REASONING, turnMetadataOf } from "./schema.ts";
 import { CompactionStream, ResponsesStream } from "./stream.ts";
-import { DeclaredTools, noCalls, toolChoice } from "./tools.ts";
+import { DeclaredTools, toolChoice } from "./tools.ts";
 
 /** The Responses format, `POST /v1/responses`. It is stateless: every request brings its whole conversation. */
 export const responses: Format<Answering> = {
@@ -101,9 +101,8 @@ function prepared(body: ResponsesBody, context: PrepareContext, compacts: boolea
   const request: CanonicalRequest = {
     model: model.id,
     messages: [...instructions, ...input.messages],
-    // Tools stay for a summary, too: they are part of the prefix that the engine has cached.
     tools,
-    toolChoice: input.compacts ? noCalls(callable) : choice,
+    toolChoice: input.compacts ? noCalls(callable.size > 0) : choice,
     outputConstraint: input.compacts ? undefined : format.constraint,
     sampling: sampling(body, logprobs),
     reasoning: effort === undefined ? undefined : reasoningOfEffort(effort),
@@ -117,6 +116,7 @@ function prepared(body: ResponsesBody, context: PrepareContext, compacts: boolea
     logprobs,
     toolNames: declared.names,
     compacts: input.compacts,
+    diagnosed: typeof body.prompt_cache_options?.comparison_response_id === "string",
     obfuscate: body.stream_options?.include_obfuscation ?? false,
   };
   const echo = echoOf(body, model.id, { parallel, tools: toolsEcho, format: format.echo });

@@ -366,7 +366,16 @@ export const responsesRequest = closed(
     ),
     metadata: unchecked(textPairs).describe("Pairs of strings that are repeated in the reply, at most 16."),
     prompt_cache_key: promptCacheKey,
-    prompt_cache_options: z.strictObject(promptCacheOptions).nullish().describe("How the prompt is cached."),
+    prompt_cache_options: z
+      .strictObject({
+        ...promptCacheOptions,
+        comparison_response_id: optional(
+          z.string(),
+          "Any id asks for `prompt_cache_diagnostics` in the reply: it compares with the conversation so far, as far as it is known.",
+        ),
+      })
+      .nullish()
+      .describe("How the prompt is cached."),
     prompt_cache_retention: z
       .string()
       .nullish()

@@ -19,7 +19,7 @@ import {
   toLogprobs,
 } from "./output-item.ts";
 import type { Echo, Failure, OutputItem } from "./reply-schema.ts";
-import { type FinalOutcome, finishedOutcome, responseObject, withSampling } from "./response-object.ts";
+import { diagnosticsOf, type FinalOutcome, finishedOutcome, responseObject, withSampling } from "./response-object.ts";
 
 const NO_LOGPROBS: readonly TokenLogprob[] = [];
 
@@ -217,7 +217,10 @@ export class ResponsesStream implements StreamEncoder {
 
   #end(outcome: FinalOutcome): string {
     this.#state = { at: "end" };
-    const response = responseObject(this.#head, this.#echo, outcome);
+    const response = {
+      ...responseObject(this.#head, this.#echo, outcome),
+      ...(outcome.status !== "failed" && diagnosticsOf(this.#head, this.#view)),
+    };
     return this.#frame({ type: `response.${outcome.status}`, fields: { response } });
   }
 

@@ -257,11 +257,6 @@ function refuseUnsupported(type: unknown, supported: readonly unknown[], path: F
   if (type !== undefined && type !== null && !supported.includes(type)) throw unsupportedTool(type, [...path, "type"]);
 }
 
-export function noCalls(callable: ReadonlySet<string>): ToolChoice | undefined {
-  if (callable.size === 0) return undefined;
-  return { mode: ToolChoiceMode.NONE, name: "", disableParallelCalls: false, allowedNames: [] };
-}
-
 /**
  * Returns the model's name of a tool. Inside a namespace it is joined from both; as two pairs may give the same text,
  * declared tools are checked for collisions, and the way back is a look-up, never a split.

@@ -1,5 +1,6 @@
 import type { LlamaContext, LlamaContextSequence, LlamaModel, SequenceEvaluateOptions, Token } from "node-llama-cpp";
 import { EngineError } from "../../../errors.ts";
+import type { EvaluatedBatch } from "../slots/batch-shares.ts";
 import { gapsOf, moveOf, passesOf } from "./passes.ts";
 
 export type NativeSampler = {
@@ -9,8 +10,9 @@ export type NativeSampler = {
   dispose(): void;
 };
 
-/** A token, and the probabilities of all tokens: alternating tokens and probabilities, highest first. */
-type NativeSample = readonly [token: Token, probabilities: readonly number[] | undefined];
+/** Alternating tokens and logits, highest first, then of those asked for; and the sum of all weights, the highest being 1. */
+type NativeSample = readonly [token: Token, _: unknown, _: unknown, logits: readonly number[], weight: number];
+type NativeLogits = readonly [of: readonly Token[], highest: boolean, lowest: boolean, sampled: boolean, top: number];
 
 /** It has one batch, which another thread computes; no other method may be called meanwhile. */
 export type NativeContext = {
@@ -20,7 +22,14 @@ export type NativeContext = {
   decodeBatch(): Promise<void>;
   /** Samples a token from the distribution at the index; -1 if none is allowed. */
   sampleToken(index: number, sampler: NativeSampler): Promise<Token>;
-  sampleToken(index: number, sampler: NativeSampler, probabilities: true): Promise<NativeSample>;
+  sampleToken(
+    index: number,
+    sampler: NativeSampler,
+    probabilities: false,
+    confidence: false,
+    logits: NativeLogits,
+    weight: true,
+  ): Promise<NativeSample>;
   removeTokenCellsFromSequence(sequenceId: number, from: number, to: number): boolean;
   /** Copies a whole cache; its memory at the next batch. */
   copySequenceStateFromOtherSequence(to: number, from: number): Promise<number>;
@@ -31,7 +40,7 @@ type SequenceInternals = {
   _sequenceId: number;
   _nextTokenIndex: number;
   readonly _contextTokens: Token[];
-  _resolveSamplerConfig(options: SequenceEvaluateOptions): object;
+  _resolveSamplerConfig(options: SequenceEvaluateOptions): { readonly topK: number; readonly topP: number };
 };
 
 type ModelInternals = {
@@ -59,8 +68,14 @@ function nativeContext(context: LlamaContext): NativeContext {
   return native;
 }
 
+/** llama.cpp sorts as many tokens as top_k keeps: more than these take milliseconds, for which all streams wait. */
+const MAX_SORTED_TOKENS = 8192;
+
+/** Without a bound by top_k, tokens are drawn unsorted, or where top_p needs them sorted from the first 8192. */
 export function samplerConfig(sequence: LlamaContextSequence, options: SequenceEvaluateOptions): object {
-  return internalsOf(sequence)._resolveSamplerConfig(options);
+  const { topK, ...config } = internalsOf(sequence)._resolveSamplerConfig(options);
+  if (topK > 0 && topK <= MAX_SORTED_TOKENS) return { ...config, topK };
+  return config.topP < 1 ? { ...config, topK: MAX_SORTED_TOKENS } : config;
 }
 
 export function newNativeSampler(model: LlamaModel): NativeSampler {
@@ -132,6 +147,7 @@ export class BatchDecoder {
   /** The passes of llama.cpp so far, and how many of them the gaps between sequences caused. */
   passes = 0;
   passesForGaps = 0;
+  onBatch: (batch: EvaluatedBatch) => void = () => {};
   readonly #native: NativeContext;
   /** In order of their numbers. */
   readonly #sequences: LlamaContextSequence[];
@@ -205,7 +221,14 @@ export class BatchDecoder {
       batch = this.#arranged(parts, decodes);
       native.initBatch(tokensOf(batch));
       indexes = batch.map((part) => added(native, part));
+      const beganMs = performance.now();
       await native.decodeBatch();
+      const chunks = batch.filter(({ tokens }) => tokens.length > 1);
+      this.onBatch({
+        chunks: chunks.map(({ sequence, tokens }) => ({ before: sequence.nextTokenIndex, tokens: tokens.length })),
+        hasStreams: chunks.length < batch.length,
+        ms: performance.now() - beganMs,
+      });
     } catch (error) {
       for (const { evaluation } of parts) if (evaluation) this.#fail(evaluation, error);
       return;
