@@ -439,7 +439,17 @@ function stringPairs(value: unknown, path: FieldPath): readonly (readonly [strin
   });
 }
 
-/** The fields that do not reach the request, beside those that the schemas say to be without effect. */
+/** The fields that are taken without effect. At the top level and in options, others are unknown and so refused. */
 export const RESPONSES_UNTAKEN: readonly UntakenField[] = [
   ...ignored("The beginning of every prompt is cached.", ["prompt_cache_options.mode"]),
+  ...ignored("There is one tier, which the reply names.", ["service_tier"]),
+  ...ignored("It is a hint, which no model here knows.", ["text.verbosity"]),
+  ...ignored("An item means what its content says.", ["input[].id", "input[].status", "input[].phase"]),
+  ...ignored("Calls are the model's own, and one agent answers.", ["input[].caller", "input[].agent"]),
+  ...ignored("Each call has its output in the next request.", ["input[].async", "tools[].async"]),
+  ...ignored("They say nothing to the model.", ["input[].content[].annotations", "input[].content[].logprobs"]),
+  ...ignored("A text stands in the place of a file, but for the user's own in the last item, which is refused.", [
+    ...["file_data", "file_url", "filename"].map((field) => `input[].content[].${field}`),
+  ]),
+  ...ignored("The model writes arguments, and reads outputs as they are.", ["tools[].output_schema"]),
 ];
