@@ -38,7 +38,7 @@ export type BackendLoad = {
   /** Absent: the watchdog does not watch this engine. */
   readonly steps?: EngineSteps | undefined;
   /** The passes over the weights so far, and how many of them were made because running sequences lay apart. */
-  readonly passes?: { readonly made: number; readonly forGaps: number };
+  readonly passes?: { readonly made: number; readonly forGaps: number } | undefined;
   /** The fraction of the KV cache that running generations use, from 0 to 1. */
   readonly kvUse?: number | undefined;
   readonly kvTokensUsed?: number | undefined;

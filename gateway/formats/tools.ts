@@ -64,14 +64,16 @@ function namesDeclared({ kind }: Part): readonly string[] {
  * for a different tool.
  */
 export function isRepeated(known: Tool, tool: Tool, path: FieldPath): boolean {
-  const isSame = (["description", "parametersJsonSchema", "strict"] as const).every((key) => known[key] === tool[key]);
+  const isSame = (["description", "parametersJsonSchema", "strict", "deferred"] as const).every(
+    (key) => known[key] === tool[key],
+  );
   if (isSame) return true;
   throw invalidValue([...path, "name"], "another tool of this name is declared, and differs.");
 }
 
 /** Tools stay in the prompt of a summary: they are part of the prefix that the engine has cached. */
-export function noCalls(tools: readonly Tool[]): ToolChoice | undefined {
-  if (tools.length === 0) return undefined;
+export function noCalls(hasTools: boolean): ToolChoice | undefined {
+  if (!hasTools) return undefined;
   return { mode: ToolChoiceMode.NONE, name: "", disableParallelCalls: false, allowedNames: [] };
 }
 

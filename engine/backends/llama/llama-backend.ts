@@ -159,7 +159,7 @@ export class LlamaBackend implements Backend {
     if (!sequence || token === undefined) throw new EngineError("ENGINE_DOWN", "The model has no tokens.");
     const sampler = new Sampler(decoder, sequence, {
       evaluateOptions: { temperature: 0 },
-      probabilities: false,
+      alternatives: undefined,
       seed: undefined,
       position: () => 0,
     });

@@ -62,7 +62,7 @@ function withSummaryRequest({ request, messagePlaces = [], ...rest }: Asking, { 
   const asking = {
     ...request,
     messages: [...messages, summaryRequest(instructions)],
-    toolChoice: noCalls(tools),
+    toolChoice: noCalls(tools.length > 0),
     outputConstraint: undefined,
   };
   return { ...rest, request: asking, messagePlaces: [...messagePlaces, WHOLE_PROMPT] };

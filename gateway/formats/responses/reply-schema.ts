@@ -75,6 +75,15 @@ const customCallItem = named("OutputCustomToolCall", "A call of a `custom` tool.
   input: z.string().describe("The text for the tool."),
 });
 
+const searchCallItem = named("OutputToolSearchCall", "A call of the caller's `tool_search`.", {
+  type: tag("tool_search_call"),
+  id: z.string().describe("The id of the item, `tsc_…`."),
+  status,
+  call_id: z.string().describe("The id of the call, which its output names."),
+  execution: tag("client"),
+  arguments: z.unknown().describe("The arguments as an object; their text where they are none, or were cut."),
+});
+
 const compactionItem = named("OutputCompaction", "The summary of a conversation, which only this service can read.", {
   type: tag("compaction"),
   id: z.string().describe("The id of the item, `cmp_…`."),
@@ -85,14 +94,22 @@ export type BlockItem =
   | Written<typeof messageItem>
   | Written<typeof reasoningItem>
   | Written<typeof callItem>
-  | Written<typeof customCallItem>;
+  | Written<typeof customCallItem>
+  | Written<typeof searchCallItem>;
 
 /** An item that replaces a whole conversation. */
 export type CompactionItem = Written<typeof compactionItem>;
 
 export type OutputItem = BlockItem | CompactionItem;
 
-const item = z.discriminatedUnion("type", [messageItem, reasoningItem, callItem, customCallItem, compactionItem]);
+const item = z.discriminatedUnion("type", [
+  messageItem,
+  reasoningItem,
+  callItem,
+  customCallItem,
+  searchCallItem,
+  compactionItem,
+]);
 
 const usage = named("ResponseUsage", "The tokens of prompt and answer.", {
   input_tokens: z.int().describe("The tokens of the prompt."),

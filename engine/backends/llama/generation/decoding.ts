@@ -77,7 +77,8 @@ export class Decoding {
     const { evaluateOptions, topLogprobs, seed, answer } = prepared;
     this.#sampler = new Sampler(parts.runtime.decoder, lease.slot.sequence, {
       evaluateOptions,
-      probabilities: topLogprobs !== undefined,
+      alternatives: topLogprobs,
+      given: () => answer.given,
       seed,
       position: () => answer.outputTokens,
     });

@@ -9,8 +9,9 @@ export type NativeSampler = {
   dispose(): void;
 };
 
-/** A token, and the probabilities of all tokens: alternating tokens and probabilities, highest first. */
-type NativeSample = readonly [token: Token, probabilities: readonly number[] | undefined];
+/** Alternating tokens and logits, highest first, then of those asked for; and the sum of all weights, the highest being 1. */
+type NativeSample = readonly [token: Token, _: unknown, _: unknown, logits: readonly number[], weight: number];
+type NativeLogits = readonly [of: readonly Token[], highest: boolean, lowest: boolean, sampled: boolean, top: number];
 
 /** It has one batch, which another thread computes; no other method may be called meanwhile. */
 export type NativeContext = {
@@ -20,7 +21,14 @@ export type NativeContext = {
   decodeBatch(): Promise<void>;
   /** Samples a token from the distribution at the index; -1 if none is allowed. */
   sampleToken(index: number, sampler: NativeSampler): Promise<Token>;
-  sampleToken(index: number, sampler: NativeSampler, probabilities: true): Promise<NativeSample>;
+  sampleToken(
+    index: number,
+    sampler: NativeSampler,
+    probabilities: false,
+    confidence: false,
+    logits: NativeLogits,
+    weight: true,
+  ): Promise<NativeSample>;
   removeTokenCellsFromSequence(sequenceId: number, from: number, to: number): boolean;
   /** Copies a whole cache; its memory at the next batch. */
   copySequenceStateFromOtherSequence(to: number, from: number): Promise<number>;
@@ -31,7 +39,7 @@ type SequenceInternals = {
   _sequenceId: number;
   _nextTokenIndex: number;
   readonly _contextTokens: Token[];
-  _resolveSamplerConfig(options: SequenceEvaluateOptions): object;
+  _resolveSamplerConfig(options: SequenceEvaluateOptions): { readonly topK: number; readonly topP: number };
 };
 
 type ModelInternals = {
@@ -59,8 +67,14 @@ function nativeContext(context: LlamaContext): NativeContext {
   return native;
 }
 
+/** llama.cpp sorts as many tokens as top_k keeps: more than these take milliseconds, for which all streams wait. */
+const MAX_SORTED_TOKENS = 8192;
+
+/** Without a bound by top_k, tokens are drawn unsorted, or where top_p needs them sorted from the first 8192. */
 export function samplerConfig(sequence: LlamaContextSequence, options: SequenceEvaluateOptions): object {
-  return internalsOf(sequence)._resolveSamplerConfig(options);
+  const { topK, ...config } = internalsOf(sequence)._resolveSamplerConfig(options);
+  if (topK > 0 && topK <= MAX_SORTED_TOKENS) return { ...config, topK };
+  return config.topP < 1 ? { ...config, topK: MAX_SORTED_TOKENS } : config;
 }
 
 export function newNativeSampler(model: LlamaModel): NativeSampler {

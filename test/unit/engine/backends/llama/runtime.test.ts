@@ -1,6 +1,6 @@
 import type { LlamaContext, LlamaContextSequence, Token } from "node-llama-cpp";
 import { expect, test } from "vitest";
-import { BatchDecoder } from "../../../../../engine/backends/llama/runtime/batch-decoder.ts";
+import { BatchDecoder, samplerConfig } from "../../../../../engine/backends/llama/runtime/batch-decoder.ts";
 import { acceleratorFault } from "../../../../../engine/backends/llama/runtime/llama-runtime.ts";
 import { gapsOf, moveOf, passesOf } from "../../../../../engine/backends/llama/runtime/passes.ts";
 
@@ -151,6 +151,26 @@ test("caches that stay scattered are moved together, each to a number of its own
   expect(moved).toBe(6);
   expect(steps[moved]).toEqual(["copy 1 to 4", "copy 2 to 1", "batch of 2", "0 at 11: 7", "1 at 12: 7"]);
   expect(decoder.passesForGaps).toBe(6);
+});
+
+test.each([
+  [
+    { topK: 40, topP: 0.9 },
+    { topK: 40, topP: 0.9 },
+  ],
+  [{ topK: 0, topP: 1 }, { topP: 1 }],
+  [{ topK: 100_000, topP: 1 }, { topP: 1 }],
+  [
+    { topK: 0, topP: 0.95 },
+    { topK: 8_192, topP: 0.95 },
+  ],
+  [
+    { topK: 100_000, topP: 0.95 },
+    { topK: 8_192, topP: 0.95 },
+  ],
+])("of %j no more tokens are sorted than 8192", (asked, config) => {
+  const sequence = { _resolveSamplerConfig: (options: object) => options } as unknown as LlamaContextSequence;
+  expect(samplerConfig(sequence, asked)).toEqual(config);
 });
 
 test("a library with other internals is refused", () => {
