@@ -19,7 +19,7 @@ import {
 } from "../fields.ts";
 import { IMAGE_TYPES } from "../parts.ts";
 import { ignored, refused, type UntakenField } from "../request-body.ts";
-import { MAX_TOOLS, toolName } from "../tools.ts";
+import { allowedCallers, MAX_TOOLS, toolName } from "../tools.ts";
 
 /*
  * The bodies of `POST /v1/messages` and `POST /v1/messages/count_tokens`: these schemas check requests and generate the
@@ -158,9 +158,7 @@ export const tool = named("Tool", "A tool that the model may call and the caller
   defer_loading: unchecked(z.boolean().nullish()).describe(
     "Whether the prompt begins without the tool: the model reads it where the first `tool_reference` or `tool_addition` in `messages` names it, and may call it from there on. Without one it is neither shown nor callable. Default: `false`.",
   ),
-  allowed_callers: unchecked(z.array(z.string()).nullish()).describe(
-    "What may call the tool. One without `direct` is not offered, as no other caller runs here. Default: `direct`.",
-  ),
+  allowed_callers: allowedCallers,
   cache_control: cacheControl,
 });
 

@@ -26,7 +26,7 @@ import {
   topP,
 } from "../fields.ts";
 import { ignored, requestBody, type UntakenField } from "../request-body.ts";
-import { MAX_TOOLS, toolName } from "../tools.ts";
+import { allowedCallers, MAX_TOOLS, toolName } from "../tools.ts";
 
 /*
  * The body of `POST /v1/responses`: these schemas check requests and generate the documentation ("Request of responses"
@@ -162,6 +162,7 @@ export const functionTool = named("FunctionTool", "A function that the model may
     z.boolean(),
     "Whether the arguments are held to the whole schema; see *Structured output*. Default: where the schema closes every object, requires every property and has common keywords alone.",
   ),
+  allowed_callers: allowedCallers,
   defer_loading: deferLoading,
 });
 
@@ -189,6 +190,7 @@ export const customTool = named(
       z.boolean(),
       "Whether a grammar that the engine cannot hold the text to is refused, as `lark` always is. Default: it is then a hint to the model.",
     ),
+    allowed_callers: allowedCallers,
     defer_loading: deferLoading,
   },
 );
