@@ -173,7 +173,7 @@ export class LlamaBackend implements Backend {
 
   async #assemble(runtime: LlamaRuntime): Promise<Running> {
     const { model, llama, contextWindow } = runtime;
-    const { nodeId, modelPath, batchTokens, queueLength, maxQueueWaitMs } = this.#options;
+    const { nodeId, modelPath, queueLength, maxQueueWaitMs } = this.#options;
     const { metadata } = model.fileInfo;
     const vocabulary = readVocabulary(model);
     const source = metadata.tokenizer.chat_template;
@@ -196,6 +196,8 @@ export class LlamaBackend implements Backend {
       clock: this.#clock,
       onFree: () => queue.serve(({ demand }) => slots.take(demand)),
     });
+    const shares = new BatchShares(runtime.decoder.batchTokens, tokenCost(model.embeddingVectorSize));
+    runtime.decoder.onBatch = (batch) => shares.learn(batch);
     const marks = markTokens(markers, vocabulary);
     const parts: EngineParts = {
       nodeId,
@@ -216,7 +218,7 @@ export class LlamaBackend implements Backend {
       leases: new Set(),
       queue,
       steps,
-      shares: new BatchShares(batchTokens, tokenCost(model.embeddingVectorSize)),
+      shares,
       clock: this.#clock,
     };
     return {

@@ -1,5 +1,6 @@
 import type { LlamaContext, LlamaContextSequence, LlamaModel, SequenceEvaluateOptions, Token } from "node-llama-cpp";
 import { EngineError } from "../../../errors.ts";
+import type { EvaluatedBatch } from "../slots/batch-shares.ts";
 import { gapsOf, moveOf, passesOf } from "./passes.ts";
 
 export type NativeSampler = {
@@ -146,6 +147,7 @@ export class BatchDecoder {
   /** The passes of llama.cpp so far, and how many of them the gaps between sequences caused. */
   passes = 0;
   passesForGaps = 0;
+  onBatch: (batch: EvaluatedBatch) => void = () => {};
   readonly #native: NativeContext;
   /** In order of their numbers. */
   readonly #sequences: LlamaContextSequence[];
@@ -219,7 +221,14 @@ export class BatchDecoder {
       batch = this.#arranged(parts, decodes);
       native.initBatch(tokensOf(batch));
       indexes = batch.map((part) => added(native, part));
+      const beganMs = performance.now();
       await native.decodeBatch();
+      const chunks = batch.filter(({ tokens }) => tokens.length > 1);
+      this.onBatch({
+        chunks: chunks.map(({ sequence, tokens }) => ({ before: sequence.nextTokenIndex, tokens: tokens.length })),
+        hasStreams: chunks.length < batch.length,
+        ms: performance.now() - beganMs,
+      });
     } catch (error) {
       for (const { evaluation } of parts) if (evaluation) this.#fail(evaluation, error);
       return;

@@ -97,7 +97,7 @@ export async function loadRuntime(options: LlamaOptions, signal: AbortSignal): P
     const context = await model.createContext({
       sequences: count,
       contextSize: contextWindow,
-      batchSize: options.batchTokens,
+      batchSize: options.batchTokens === "auto" ? (llama.gpu === false ? 256 : 512) : options.batchTokens,
       flashAttention: options.flashAttention,
       threads,
       // A sliding window would drop the start of a prefix that the next turn reuses.
