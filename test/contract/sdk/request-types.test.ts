@@ -69,8 +69,16 @@ const CASES = ALL_CASES.filter(({ of }) => existsSync(join(FOLDER, "node_modules
 
 let read: ReadonlyMap<Declared, Shape> | undefined;
 
+/** The types of counts, whose fields are checked as those of the other, and change no count beside the prompt. */
+const COUNTS: readonly (readonly [counts: Declared, creates: Declared])[] = ["messages", "beta/messages"].map(
+  (folder) => {
+    const file = `${ANTHROPIC}/${folder}/messages`;
+    return [of(file, "MessageCountTokensParams"), of(file, "MessageCreateParamsBase")];
+  },
+);
+
 function shapes(): ReadonlyMap<Declared, Shape> {
-  const declared = CASES.map(({ of }) => of);
+  const declared = [...CASES.map(({ of }) => of), ...COUNTS.flat()];
   const found = read ? [] : requestTypes(FOLDER, declared);
   read ??= new Map(declared.map((one, at) => [one, found[at] as Shape]));
   return read;
@@ -348,4 +356,10 @@ describe.each(CASES)("$of.name of $of.file", (one) => {
     const faults = judged({ ...one, untaken: [] }).faults;
     expect(faults).toContainEqual(expect.stringMatching(/ is ignored$/));
   });
+});
+
+test.each(COUNTS)("$0.name of $0.file has no field that its messages lack", (counts, creates) => {
+  const fieldsOf = (one: Declared) => [...(shapes().get(one)?.fields?.keys() ?? [])];
+  expect(fieldsOf(counts).length).toBeGreaterThan(4);
+  expect(fieldsOf(creates)).toEqual(expect.arrayContaining(fieldsOf(counts)));
 });
