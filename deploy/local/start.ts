@@ -104,7 +104,31 @@ async function bringUp(
     ...(metricsUrls.length > 1 && { engineMetricsUrls: metricsUrls }),
     keyFile: state.localKeyFile,
   };
-  announce(ready, key);
+  announce(ready, key, await windowOf(ready.baseUrl, key));
+}
+
+/** Resolves to the context window that the gateway gives for the one model; undefined if it does not answer. */
+async function windowOf(baseUrl: string, key: string): Promise<number | undefined> {
+  const headers = { authorization: `Bearer ${key}` };
+  const response = await fetch(`${baseUrl}/v1/models`, { headers }).catch(() => undefined);
+  const list = (await response?.json()) as { readonly data?: readonly { readonly context_length?: unknown }[] };
+  const window: unknown = list?.data?.[0]?.context_length;
+  return typeof window === "number" ? window : undefined;
+}
+
+/** The least window, in tokens, whose settings are shown: the first prompt of a coding agent has 12,000 and more. */
+const LEAST_FOR_AGENTS = 16_384;
+
+/** Returns the settings by which agents keep within a window of `tokens`; each assumes one of its own without them. */
+export function windowLines(tokens: number): string {
+  const first = `Window    ${tokens} tokens, \`context_length\` of GET /v1/models`;
+  if (tokens < LEAST_FOR_AGENTS) return `${first}: too small for coding agents`;
+  return `${first}. Agents do not read it; tell them:
+          Claude Code  CLAUDE_CODE_MAX_CONTEXT_TOKENS=${tokens}
+          Codex        model_context_window = ${tokens}
+          Copilot      COPILOT_PROVIDER_MAX_PROMPT_TOKENS=${tokens}
+          Kimi Code    KIMI_MODEL_MAX_CONTEXT_SIZE=${tokens}
+          others       README.md, "The window of the model"`;
 }
 
 function engineProgram(file: string, state: State, options: LocalOptions, backend: object, index: number): Program {
@@ -144,13 +168,15 @@ async function untilReady(adminUrl: string, signal: AbortSignal): Promise<void> 
   }
 }
 
-function announce(ready: { readonly baseUrl: string; readonly adminUrl: string }, key: string): void {
+type Addresses = { readonly baseUrl: string; readonly adminUrl: string };
+
+function announce(ready: Addresses, key: string, window: number | undefined): void {
   console.log(`
 Base URL  ${ready.baseUrl}     (chat and responses SDKs: ${ready.baseUrl}/v1)
 API key   ${key}
 Try it    ${ready.baseUrl}/     (for a browser; paste the key there)
 Admin     ${ready.adminUrl}     (for a browser)
-
+${window === undefined ? "" : `${windowLines(window)}\n`}
 curl ${ready.baseUrl}/v1/chat/completions -H 'authorization: Bearer ${key}' -H 'content-type: application/json' \\
   -d '{"model":"svc-qwen","messages":[{"role":"user","content":"Which endpoints does this API offer?"}],"temperature":0}'
 

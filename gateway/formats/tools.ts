@@ -4,6 +4,7 @@ import {
   type Message,
   type Part,
   type Tool,
+  type ToolChoice,
   ToolChoiceMode,
 } from "../../proto/gen/svc/inference/v1/messages.ts";
 import type { FieldPath } from "../errors.ts";
@@ -63,9 +64,17 @@ function namesDeclared({ kind }: Part): readonly string[] {
  * for a different tool.
  */
 export function isRepeated(known: Tool, tool: Tool, path: FieldPath): boolean {
-  const isSame = (["description", "parametersJsonSchema", "strict"] as const).every((key) => known[key] === tool[key]);
+  const isSame = (["description", "parametersJsonSchema", "strict", "deferred"] as const).every(
+    (key) => known[key] === tool[key],
+  );
   if (isSame) return true;
   throw invalidValue([...path, "name"], "another tool of this name is declared, and differs.");
+}
+
+/** Tools stay in the prompt of a summary: they are part of the prefix that the engine has cached. */
+export function noCalls(hasTools: boolean): ToolChoice | undefined {
+  if (!hasTools) return undefined;
+  return { mode: ToolChoiceMode.NONE, name: "", disableParallelCalls: false, allowedNames: [] };
 }
 
 /** The words of chat and responses for a choice of tools. */

@@ -51,7 +51,8 @@ export const model = named("Model", "A model that the key may use.", {
   created: z.int().describe("A constant time, in seconds since the epoch."),
   owned_by: z.string().describe("Whose model it is: `svc`."),
   type: tag("model"),
-  display_name: z.string().describe("The name of the model for people."),
+  display_name: z.string().describe("The name of the model for people; a further name stands behind it in brackets."),
+  description: z.string().describe("The window and abilities of the model in words, as pickers of agents show them."),
   created_at: z.string().describe("The same time as `created`, as RFC 3339."),
   context_length: z
     .int()

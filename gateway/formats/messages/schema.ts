@@ -3,6 +3,7 @@ import { unchecked } from "../checked.ts";
 import {
   cacheControl,
   effort,
+  flag,
   jsonSchemaField,
   MAX_MESSAGES,
   MAX_STOP_STRINGS,
@@ -140,7 +141,7 @@ export const thinkingBlock = named("ThinkingBlock", "Thinking of an earlier turn
   cache_control: cacheControl,
 });
 
-export const compactionBlock = named("CompactionBlock", "A summary of what was said before.", {
+export const compactionBlock = named("CompactionBlock", "A summary, in place of all that stands before it.", {
   type: tag("compaction"),
   content: z.string().nullish().describe("The summary."),
   cache_control: cacheControl,
@@ -235,6 +236,18 @@ const maxTokens = z
     "The most tokens of the answer, those of thinking included. More than the window has room for is cut to that.",
   );
 
+const compactEdit = named("CompactEdit", "A summary where the prompt is long.", {
+  type: tag("compact_20260112"),
+  pause_after_compaction: flag.describe(
+    "Whether the reply is the summary, as with `compaction`. Without it the edit is ignored. Default: `false`.",
+  ),
+  trigger: z
+    .object({ type: tag("input_tokens"), value: z.int().describe("The number of tokens.") })
+    .nullish()
+    .describe("The tokens of the messages, by estimate, from which on there is a summary. Default: 150,000."),
+  instructions: z.string().nullish().describe("The words that ask for the summary. Default: the service's own."),
+});
+
 const prompt = {
   messages: z
     .array(unchecked(inputMessage))
@@ -299,6 +312,23 @@ const options = {
     "Texts that end the answer where they would occur; they are not part of it.",
   ),
   cache_control: cacheControl,
+  compaction: z
+    .object({
+      type: z.enum(["summarize"]).describe("The kind of the compaction."),
+      instructions: z.string().nullish().describe("The words that ask for the summary. Default: the service's own."),
+    })
+    .nullish()
+    .describe("Asks for a summary of the conversation in place of an answer: the reply is one `compaction` block."),
+  context_management: unchecked(z.object({ edits: z.array(compactEdit).nullish() }).nullish()).describe(
+    "The treatment of a conversation that grows. Edits other than the one below only shorten prompts, and none is shortened here.",
+  ),
+  diagnostics: unchecked(
+    z
+      .object({
+        previous_message_id: z.string().nullish().describe("The id of the reply before, where there was one."),
+      })
+      .nullish(),
+  ).describe("Asks why the prompt was not read from the cache; the reply has the same field."),
   metadata: unchecked(
     z
       .object({
@@ -360,8 +390,6 @@ export const MESSAGES_UNTAKEN: readonly UntakenField[] = [
     billing_policy: [{ type: "billing_policy" }, { type: "billing_policy", bill_to: "self" }],
   }),
   ...ignored("There is one tier, which the answer names.", ["service_tier"]),
-  ...ignored("It only shortens prompts, and none is shortened here.", ["context_management"]),
-  ...ignored("It asks for what helps to find faults at the vendor.", ["diagnostics"]),
   ...ignored("The model that was asked answers, or none.", ["fallbacks"]),
   ...ignored("It names features of the vendor's service.", ["betas"]),
 ];

@@ -5,6 +5,7 @@ import { checked, isLonger, unchecked } from "../checked.ts";
 import { missing, tooLong, tooMany, unsupportedParameter, unsupportedValue, wrongType } from "../field-error.ts";
 import {
   closed,
+  flag,
   frequencyPenalty,
   imageDetail,
   imageUrl,
@@ -148,6 +149,10 @@ const triggerItem = named("CompactionTrigger", "Asks for a summary of all before
   type: tag("compaction_trigger"),
 });
 
+const deferLoading = flag.describe(
+  "Whether the model reads the tool only where the output of a `tool_search` holds it. Without such a tool it has no effect. Default: `false`.",
+);
+
 export const functionTool = named("FunctionTool", "A function that the model may call and the caller runs.", {
   type: tag("function"),
   name: toolName.describe("The name of the function, unique where it is declared."),
@@ -157,6 +162,7 @@ export const functionTool = named("FunctionTool", "A function that the model may
     z.boolean(),
     "Whether the arguments are held to the whole schema; see *Structured output*. Default: where the schema closes every object, requires every property and has common keywords alone.",
   ),
+  defer_loading: deferLoading,
 });
 
 export const customTool = named(
@@ -183,6 +189,7 @@ export const customTool = named(
       z.boolean(),
       "Whether a grammar that the engine cannot hold the text to is refused, as `lark` always is. Default: it is then a hint to the model.",
     ),
+    defer_loading: deferLoading,
   },
 );
 
@@ -199,6 +206,46 @@ export const namespaceTool = named(
       .describe("The tools of the group."),
   },
 );
+
+const CLIENT_ONLY = "Only 'client' is supported: no tools are searched here.";
+
+export const searchTool = named(
+  "ToolSearchTool",
+  "The caller's own search of tools. The model reads the tools that it finds in its output, and can call them from there on.",
+  {
+    type: tag("tool_search"),
+    execution: tag("client", CLIENT_ONLY),
+    description: z.string().nullish().describe("What can be found, for the model to read."),
+    parameters,
+  },
+);
+
+const execution = z.literal("client", CLIENT_ONLY).nullish().describe("`client`, which may be left out.");
+
+const callerTools = z.array(
+  unchecked(z.discriminatedUnion("type", [functionTool, customTool, namespaceTool, searchTool])),
+  "an array of tools",
+);
+
+export const toolsItem = named(
+  "AdditionalTools",
+  "Further tools, which the model reads at this place; those in front of all but system text are tools like those of `tools`. One replaces an earlier tool of its name.",
+  { type: tag("additional_tools"), tools: callerTools.describe("The tools.") },
+);
+
+export const searchCallItem = named("InputToolSearchCall", "A call of `tool_search` in an earlier answer.", {
+  type: tag("tool_search_call"),
+  call_id: z.string().min(1).describe("The id of the call."),
+  execution,
+  arguments: z.unknown().describe("The arguments: an object, or its text."),
+});
+
+export const searchOutputItem = named("ToolSearchOutput", "The result of a call of `tool_search`.", {
+  type: tag("tool_search_output"),
+  call_id: z.string().min(1).describe("The id of the call, which stands before."),
+  execution,
+  tools: callerTools.describe("The tools that were found. One replaces an earlier tool of its name."),
+});
 
 const choiceOf = <const Type extends "function" | "custom">(type: Type) => ({
   type: tag(type),
@@ -241,7 +288,10 @@ const inputItem = z.union([
   messageItem,
   callItem,
   customCallItem,
+  searchCallItem,
   outputItem,
+  searchOutputItem,
+  toolsItem,
   reasoningItem,
   compactionItem,
   triggerItem,
@@ -267,9 +317,7 @@ export const responsesRequest = closed(
       "The most tokens of the answer, those of reasoning included. More than the window has room for is cut to that. Default: the rest of the window.",
     ),
     tools: optional(
-      z
-        .array(unchecked(z.discriminatedUnion("type", [functionTool, customTool, namespaceTool])), "an array of tools")
-        .max(MAX_TOOLS),
+      callerTools.max(MAX_TOOLS),
       "The caller's own tools, and namespaces of them. One that is declared twice is one tool.",
     ),
     tool_choice: unchecked(toolChoiceSchema).describe("Whether and which tool the model calls. Default: `auto`."),
@@ -318,7 +366,16 @@ export const responsesRequest = closed(
     ),
     metadata: unchecked(textPairs).describe("Pairs of strings that are repeated in the reply, at most 16."),
     prompt_cache_key: promptCacheKey,
-    prompt_cache_options: z.strictObject(promptCacheOptions).nullish().describe("How the prompt is cached."),
+    prompt_cache_options: z
+      .strictObject({
+        ...promptCacheOptions,
+        comparison_response_id: optional(
+          z.string(),
+          "Any id asks for `prompt_cache_diagnostics` in the reply: it compares with the conversation so far, as far as it is known.",
+        ),
+      })
+      .nullish()
+      .describe("How the prompt is cached."),
     prompt_cache_retention: z
       .string()
       .nullish()

@@ -53,7 +53,9 @@ function present(
     created: CATALOG_CREATED_SECONDS,
     owned_by: "svc",
     type: "model",
-    display_name: model.displayName,
+    // Pickers of agents show the name and the description alone.
+    display_name: name === model.id ? model.displayName : `${model.displayName} (${name})`,
+    description: descriptionOf(name, model, window, described),
     created_at: new Date(CATALOG_CREATED_SECONDS * 1000).toISOString(),
     context_length: window,
     context_window: window,
@@ -66,6 +68,16 @@ function present(
     deprecated_at: null,
     retires_at: null,
   };
+}
+
+function descriptionOf(name: string, model: CatalogModel, window: number, described: DescribedModel | undefined) {
+  const abilities = [
+    ...(described?.capabilities.has(Capability.REASONING) ? ["reasoning"] : []),
+    ...(described?.acceptsImages ? ["images"] : []),
+  ];
+  const more = abilities.length > 0 ? `, ${abilities.join(" and ")}` : "";
+  const other = name === model.id ? "" : `Another name of ${model.id}. `;
+  return `${other}Context window of ${window.toLocaleString("en-US")} tokens${more}.`;
 }
 
 /** Returns the capabilities of a model in the form of the SDK of Format B. */

@@ -117,7 +117,8 @@ describe("a catalog of one's own", () => {
     expect(idsOf(await json(gateway, "/v1/models"))).toEqual([MODEL, "own-model.v2", "claude-sonnet-5"]);
     expect(await json(gateway, "/v1/models/claude-sonnet-5")).toMatchObject({
       id: "claude-sonnet-5",
-      display_name: "GLM 5.3",
+      display_name: "GLM 5.3 (claude-sonnet-5)",
+      description: `Another name of ${MODEL}. Context window of 262,144 tokens, reasoning.`,
     });
   });
 

@@ -6,8 +6,11 @@ import { ChildFailed } from "../../../deploy/local/child.ts";
 import { whyFailed } from "../../../deploy/local/model.ts";
 import { unfitNode } from "../../../deploy/local/node-version.ts";
 import { parseOptions, wantedPorts } from "../../../deploy/local/options.ts";
-import { localKey, openState, stateFolder } from "../../../deploy/local/state.ts";
+import { windowLines } from "../../../deploy/local/start.ts";
+import { localKey, openState, stateFolder, writeGatewayConfig } from "../../../deploy/local/state.ts";
 import { restartDelayMs } from "../../../deploy/local/supervisor.ts";
+import { loadConfig } from "../../../deploy/runtime/config/load-config.ts";
+import { gatewayConfigSchema } from "../../../gateway/config.ts";
 import { readKeyFile } from "../../../gateway/keys/key-file.ts";
 import { indexKeys } from "../../../gateway/keys/key-index.ts";
 import { createKey, keyCommand } from "../../support/processes/key-command.ts";
@@ -54,6 +57,24 @@ test("engines after the first follow its ports", () => {
     { flag: "--metrics-port", port: 9464 },
     { flag: "--metrics-port", port: 9465 },
   ]);
+});
+
+test("the window of a model is shown with the settings of agents, unless none fits it", () => {
+  expect(windowLines(32_768)).toContain("COPILOT_PROVIDER_MAX_PROMPT_TOKENS=32768");
+  expect(windowLines(4_096)).toBe(
+    "Window    4096 tokens, `context_length` of GET /v1/models: too small for coding agents",
+  );
+});
+
+test.each([
+  [[], "reject"],
+  [["--system-role", "merge"], "merge"],
+] as const)("%j: system messages of Format B are handled by %s", async (args, systemRole) => {
+  const folder = mkdtempSync(join(tmpdir(), "svc-local-"));
+  const state = await openState(folder);
+  const file = await writeGatewayConfig(state, parseOptions(args), ["127.0.0.1:1"], { port: 0, adminPort: 0 });
+  expect(loadConfig(gatewayConfigSchema, file)).toMatchObject({ formats: { messages: { systemRole } } });
+  rmSync(folder, { recursive: true });
 });
 
 test("any free port stays any free port", () => {

@@ -11,7 +11,7 @@ import { OPERATIONS, openApiDocument } from "../../../../gateway/reference/opena
 import type { Event } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { framesOf } from "../../../support/checkers/stream-text.ts";
 import { CONTEXT, HEAD } from "../../../support/events/encoding-context.ts";
-import { blockEnd, finished, started, textStart, toolCallStart } from "../../../support/events/events.ts";
+import { blockEnd, delta, finished, started, textStart, toolCallStart } from "../../../support/events/events.ts";
 import { TRANSCRIPTS, transcriptEvents } from "../../../support/events/transcripts.ts";
 import { prepared } from "../../../support/gateway/prepared-answer.ts";
 import { documentedPaths, pathsOf, undocumented } from "../../../support/schemas/documented-paths.ts";
@@ -36,12 +36,18 @@ const WITH_LOGPROBS: readonly Event[] = [
 
 const ANSWERS: readonly (readonly Event[])[] = [
   WITH_LOGPROBS,
-  [started(), toolCallStart(0, "ns__read"), blockEnd(0), finished()],
+  ...["ns__read", "exec", "tool_search"].map((name) => [
+    ...[started(), toolCallStart(0, name), delta(0, '{"input": "a"}'), blockEnd(0), finished()],
+  ]),
   ...TRANSCRIPTS.map(transcriptEvents),
 ];
 
 const turn = { messages: [{ role: "user", content: "hi" }], max_tokens: 100 };
-const tools = [{ type: "namespace", name: "ns", tools: [{ type: "function", name: "read" }] }];
+const tools = [
+  { type: "namespace", name: "ns", tools: [{ type: "function", name: "read" }] },
+  { type: "custom", name: "exec" },
+  { type: "tool_search", execution: "client" },
+];
 const LOGPROBS = "message.output_text.logprobs";
 
 /** A format, its operation, and the bodies that give different forms of answers. */

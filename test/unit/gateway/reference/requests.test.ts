@@ -108,7 +108,10 @@ const parts = [
   { type: "refusal", refusal: "no" },
 ];
 const functionTool = { type: "function", name: "read", parameters: schema };
-const group = { type: "namespace", name: "files", tools: [functionTool] };
+const format = { type: "grammar", syntax: "lark", definition: "start: /a/" };
+const custom = { type: "custom", name: "exec", description: "d", format };
+const search = { type: "tool_search", execution: "client", description: "d", parameters: schema };
+const group = { type: "namespace", name: "files", tools: [functionTool, custom] };
 const choice = { type: "function", name: "read", namespace: "files" };
 const RESPONSES_BODIES: readonly object[] = [
   FULL["/v1/responses"],
@@ -119,10 +122,15 @@ const RESPONSES_BODIES: readonly object[] = [
       { type: "reasoning", content: [{ type: "reasoning_text", text: "t" }], summary: [] },
       { type: "function_call", call_id: "call_1", name: "read", namespace: "files", arguments: "{}" },
       { type: "function_call_output", call_id: "call_1", output: parts },
+      { type: "additional_tools", tools: [custom, search] },
+      { type: "custom_tool_call", call_id: "call_2", name: "exec", namespace: "files", input: "text" },
+      { type: "custom_tool_call_output", call_id: "call_2", output: "done" },
+      { type: "tool_search_call", call_id: "call_3", execution: "client", arguments: {} },
+      { type: "tool_search_output", call_id: "call_3", execution: "client", tools: [functionTool, group] },
       { type: "compaction", encrypted_content: "sealed" },
       { type: "compaction_trigger" },
     ],
-    tools: [functionTool, group],
+    tools: [functionTool, group, custom, search],
     tool_choice: { type: "allowed_tools", mode: "auto", tools: [choice] },
     stream_options: { include_obfuscation: true },
     ...{ background: false, previous_response_id: null, conversation: null, prompt: null, moderation: null },
