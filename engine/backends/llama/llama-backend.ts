@@ -101,6 +101,10 @@ export class LlamaBackend implements Backend {
       kvUse: slots.tokensInUse / kvTokensTotal,
       kvTokensUsed: slots.tokensInUse,
       kvTokensTotal,
+      kvMemory: {
+        reserved: runtime.kvBytes,
+        held: Math.round((runtime.kvBytes * slots.tokensHeld) / (runtime.contextWindow * runtime.sequences.length)),
+      },
       queuedUncachedTokens: queue.wants().reduce((sum, { uncachedTokens }) => sum + uncachedTokens, shares.unread),
       ...(slots.retentionMs === undefined ? {} : { observedRetentionSeconds: slots.retentionMs / 1000 }),
     };
