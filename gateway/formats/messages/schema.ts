@@ -246,6 +246,10 @@ const compactEdit = named("CompactEdit", "A summary where the prompt is long.", 
   instructions: z.string().nullish().describe("The words that ask for the summary. Default: the service's own."),
 });
 
+const otherEdit = named("OtherEdit", "An edit that only shortens prompts. Ignored.", {
+  type: z.string().describe("The kind of the edit."),
+});
+
 const prompt = {
   messages: z
     .array(unchecked(inputMessage))
@@ -318,7 +322,14 @@ const options = {
     .nullish()
     .describe("Asks for a summary of the conversation in place of an answer: the reply is one `compaction` block."),
   context_management: unchecked(
-    z.object({ edits: z.array(compactEdit).nullish().describe("The edits.") }).nullish(),
+    z
+      .object({
+        edits: z
+          .array(z.union([compactEdit, otherEdit]))
+          .nullish()
+          .describe("The edits."),
+      })
+      .nullish(),
   ).describe(
     "The treatment of a conversation that grows. Edits other than the one below only shorten prompts, and none is shortened here.",
   ),
