@@ -220,11 +220,12 @@ function fieldsOf(value: unknown): Body {
   return typeof value === "object" && value !== null ? { ...value } : {};
 }
 
-/** Replies as a model that keeps to a grammar's word or call, and calls the tools that it is shown. */
+/** Replies as a model that keeps to a grammar's word or call, and calls the first tool that it is shown later, or first. */
 export function obedient({ prompt, grammar }: Asked): Reply {
   const answer = (spoken: SpokenAnswer): Reply => ({ kind: "answer", answer: spoken });
   if (grammar.includes("A12B")) return answer({ text: ['"A1', '2B"'] });
-  const [, name] = /# Tools\n\{"name":"(\w+)"/.exec(prompt) ?? [];
+  const later = /"function": \{"name": "(\w+)"/.exec(prompt);
+  const [, name] = later ?? /# Tools\n\{"name":"(\w+)"/.exec(prompt) ?? [];
   if (name !== undefined) return answer({ calls: [{ name, arguments: ['{"a": 17', ', "b": 25}'] }] });
   return answer({ text: ["forty", "-two"] });
 }
