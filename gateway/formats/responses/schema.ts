@@ -149,6 +149,10 @@ const triggerItem = named("CompactionTrigger", "Asks for a summary of all before
   type: tag("compaction_trigger"),
 });
 
+const allowedCallers = unchecked(z.array(z.string()).nullish()).describe(
+  "What may call the tool. One without `direct` is not offered, as no other caller runs here. Default: `direct`.",
+);
+
 const deferLoading = flag.describe(
   "Whether the model reads the tool only where the output of a `tool_search` holds it. Without such a tool it has no effect. Default: `false`.",
 );
@@ -163,6 +167,7 @@ export const functionTool = named("FunctionTool", "A function that the model may
     "Whether the arguments are held to the whole schema; see *Structured output*. Default: where the schema closes every object, requires every property and has common keywords alone.",
   ),
   defer_loading: deferLoading,
+  allowed_callers: allowedCallers,
 });
 
 export const customTool = named(
@@ -190,6 +195,7 @@ export const customTool = named(
       "Whether a grammar that the engine cannot hold the text to is refused, as `lark` always is. Default: it is then a hint to the model.",
     ),
     defer_loading: deferLoading,
+    allowed_callers: allowedCallers,
   },
 );
 

@@ -111,6 +111,7 @@ export class DeclaredTools {
       if (!isJsonObject(entry)) throw wrongType(at.path, "an object", entry);
       const { type } = entry;
       if (type === undefined || type === null) throw missing([...at.path, "type"]);
+      if (Array.isArray(entry.allowed_callers) && !entry.allowed_callers.includes("direct")) return [];
       if (type === "function") return [this.#function(entry, at)];
       if (type === "custom") return [this.#custom(entry, at)];
       if (of.namespace === undefined && type === "tool_search" && entry.execution === "client")

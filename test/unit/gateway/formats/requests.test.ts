@@ -309,6 +309,14 @@ test.each<[Format, object[], object[]]>([
   [
     responses,
     [
+      { type: "function", name: "hidden", allowed_callers: ["programmatic"] },
+      { type: "function", name: "now", allowed_callers: ["programmatic", "direct"] },
+    ],
+    [named("now")],
+  ],
+  [
+    responses,
+    [
       {
         type: "namespace",
         name: "fs",
