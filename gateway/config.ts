@@ -124,7 +124,7 @@ const gatewayKeys = z.strictObject({
       reflection: z
         .boolean()
         .default(true)
-        .describe("Whether callers with a key may read the contract by gRPC server reflection."),
+        .describe("Whether callers may read the contract by gRPC server reflection, which needs no key."),
     })
     .optional()
     .describe(

@@ -58,7 +58,7 @@ const TABLE = [
   { ...prompt("/v1/responses/input_tokens", "a", "input_tokens"), use: "count", format: inputTokens },
   { path: "/v1/models", methods: ["GET", "HEAD"], envelope: "a", operation: "list_models", use: "none" },
   { path: "/v1/models/{model}", methods: ["GET", "HEAD"], envelope: "a", operation: "get_model", use: "none" },
-  { path: "/openapi.json", methods: ["GET", "HEAD"], envelope: "a", operation: "get_contract", use: "none" },
+  { path: "/openapi.json", methods: ["GET", "HEAD"], envelope: "a", operation: "get_contract", use: "open" },
   // Agents probe the base URL without a key when they start.
   { path: "/", methods: ["HEAD"], envelope: "a", operation: "probe", use: "open", unrecorded: true },
   { path: "/api/hello", methods: ["HEAD"], envelope: "a", operation: "probe", use: "open" },
@@ -117,11 +117,11 @@ export function urlPattern({ path }: RouteSpec): string {
   return path.replace(PARAMETER, "*");
 }
 
-/** Returns the route of `path` among those that require a key, whatever the method; undefined if there is none. */
+/** Returns the route of `path` among those of the contract, whatever the method; undefined if there is none. */
 export function routeAt(path: string): RouteSpec | undefined {
   return ROUTES.find((spec) => {
     const start = spec.path.replace(PARAMETER, "");
-    return spec.use !== "open" && (start === spec.path ? path === start : path.startsWith(start));
+    return spec.operation !== "probe" && (start === spec.path ? path === start : path.startsWith(start));
   });
 }
 
@@ -134,5 +134,5 @@ export function envelopeOf(path: string): Envelope {
 }
 
 export const OFFERED_PATHS: readonly string[] = ROUTES.filter(
-  ({ use, path }) => use !== "open" && !PARAMETER.test(path),
+  ({ operation, path }) => operation !== "probe" && !PARAMETER.test(path),
 ).map(({ path }) => path);

@@ -9,7 +9,7 @@ import {
 import { streamOf } from "../../deploy/runtime/grpc/grpc-server.ts";
 import { isDetailed } from "../../deploy/runtime/grpc/status-details.ts";
 import { HealthService } from "../../proto/gen/grpc/health/v1/health.ts";
-import { toApiError } from "../errors.ts";
+import { ApiError, toApiError } from "../errors.ts";
 import { type AuthDeps, authenticate } from "../http/access/auth.ts";
 import { admitRequest, type RateLimitDeps } from "../http/access/rate-limit.ts";
 import { bodyTooLarge } from "../http/access/request-head.ts";
@@ -36,21 +36,21 @@ type CallStream = NonNullable<ReturnType<typeof streamOf>>;
 
 type Method = { readonly path: string; readonly operation: string; readonly use: Use };
 
-const REFLECTION = ["grpc.reflection.v1", "grpc.reflection.v1alpha"].map(
-  (version): Method => ({
-    path: `/${version}.ServerReflection/ServerReflectionInfo`,
-    operation: "rpc_reflection",
-    use: "none",
-  }),
-);
-
 /** Methods that require a key. */
-const METHODS: ReadonlyMap<string, Method> = new Map(
-  [...Object.values(RPCS), ...REFLECTION].map((method) => [method.path, method]),
+const METHODS: ReadonlyMap<string, Method> = new Map(Object.values(RPCS).map((method) => [method.path, method]));
+
+/** Tools such as buf read the contract without the key that they send with the call itself. */
+const REFLECTION: ReadonlySet<string> = new Set(
+  ["v1", "v1alpha"].map((version) => `/grpc.reflection.${version}.ServerReflection/ServerReflectionInfo`),
 );
 
-/** Methods without a key and without access log: health checks. */
-const OPEN: ReadonlySet<string> = new Set(Object.values(HealthService).map(({ path }) => path));
+/** Methods without a key and without access log: health checks and reflection. */
+const OPEN: ReadonlySet<string> = new Set([...Object.values(HealthService).map(({ path }) => path), ...REFLECTION]);
+
+/** Most bytes that a call without a key may send. Each question of reflection may have a file as its answer. */
+const MAX_OPEN_BYTES = 4_096;
+/** Most open calls of reflection, whose unread answers are all in memory. */
+const MAX_REFLECTIONS = 64;
 
 /**
  * Applies the gates of the public API to calls, in the same order, before a byte of their message is read: key, limits,
@@ -62,6 +62,7 @@ export class RpcGatekeeper {
   readonly #calls = new WeakMap<Metadata, RpcCall>();
   readonly #open = new Set<RpcCall>();
   #whenIdle: (() => void)[] = [];
+  #reflections = 0;
 
   constructor(gates: RpcGates, wasted: Pick<WastedCalls, "hasKey">) {
     this.#gates = gates;
@@ -70,7 +71,8 @@ export class RpcGatekeeper {
 
   get interceptor(): ServerInterceptor {
     return ({ path }, call) => {
-      if (!OPEN.has(path)) this.#follow(path, call);
+      if (OPEN.has(path)) this.#bound(path, call);
+      else this.#follow(path, call);
       // An object around the call would allocate closures for each message; grpc-js needs only the interface.
       return call as ServerInterceptingCall;
     };
@@ -83,10 +85,35 @@ export class RpcGatekeeper {
     return call;
   }
 
-  /** Resolves when no call except health checks is open. */
+  /** Resolves when no call with a key is open. */
   idle(): Promise<void> {
     if (this.#open.size === 0) return Promise.resolve();
     return new Promise((resolve) => this.#whenIdle.push(resolve));
+  }
+
+  /** Bounds what a call without a key can cost. */
+  #bound(path: string, call: ServerInterceptingCallInterface): void {
+    const stream = streamOf(call);
+    const refuse = () => call.sendStatus(failedRpc(new ApiError("rate_limit_exceeded", "Too much without a key.")));
+    const reflects = REFLECTION.has(path);
+    if (!stream || (reflects && this.#reflections >= MAX_REFLECTIONS)) {
+      refuse();
+      return;
+    }
+    if (reflects) {
+      this.#reflections += 1;
+      stream.once("close", () => {
+        this.#reflections -= 1;
+      });
+    }
+    let bytes = 0;
+    const count = (chunk: Buffer) => {
+      bytes += chunk.length;
+      if (bytes <= MAX_OPEN_BYTES) return;
+      stream.off("data", count);
+      refuse();
+    };
+    stream.on("data", count);
   }
 
   /** Begins the record of a call, and delays its message until the call has passed the gates. */

@@ -56,7 +56,7 @@ type OperationFacts = {
 /** V0: additions are allowed; promised behaviour keeps its meaning within a version. */
 export const CONTRACT_VERSION = "0.1.0";
 
-/** Routes without a key are not part of the contract. */
+/** Probes are not part of the contract. */
 export const OPERATIONS: Readonly<Record<Exclude<Operation, "probe">, OperationFacts>> = {
   chat: {
     summary: "Makes a chat completion (Format A).",
@@ -179,6 +179,7 @@ function operation(spec: RouteSpec, facts: OperationFacts): object {
   return {
     operationId: spec.operation,
     summary: facts.summary,
+    ...(spec.use === "open" && { security: [] }),
     ...parameters(spec),
     ...(facts.request && {
       requestBody: { required: true, content: { [JSON_TYPE]: { schema: refer(facts.request) } } },

@@ -95,7 +95,7 @@ const ADDRESSES = [
 ].join("\n");
 
 const KEYS = [
-  "Every endpoint asks for an API key, in `Authorization: Bearer <key>` or in `x-api-key: <key>`; both do the same in all",
+  "Every endpoint but `/openapi.json` asks for an API key, in `Authorization: Bearer <key>` or in `x-api-key: <key>`; both do the same in all",
   "formats, and one key opens all of them. Where both headers are sent a valid one is enough. A key says which models it may",
   "use: `GET /v1/models` lists them, so read the list at run time. A model that is not for the key does not exist for it (404).",
   "",

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { connect } from "node:http2";
-import { Client, credentials } from "@grpc/grpc-js";
+import { Client, credentials, status } from "@grpc/grpc-js";
 import { describe, expect, onTestFinished, test } from "vitest";
 import {
   HealthService,
@@ -46,6 +46,38 @@ test("health needs no key, and reports the service but not models", async () => 
   expect(await healthOf(service, "")).toBe(Serving.SERVING);
   expect(await healthOf(service, "svc.inference.v1.InferenceService")).toBe(Serving.SERVING);
   expect(await healthOf(service, "svc.model/svc-qwen")).toBe(-5);
+});
+
+test("G5 a call without a key that sends too much is ended, and so is one reflection too many", async () => {
+  const service = await start();
+  expect(await healthOf(service, "x".repeat(5_000))).toBe(-status.RESOURCE_EXHAUSTED);
+  const client = new Client(service.gateway.grpcAddress, credentials.createInsecure());
+  onTestFinished(() => client.close());
+  const bytes = (message: Buffer) => message;
+  const reflection = () => {
+    const call = client.makeBidiStreamRequest(
+      "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+      bytes,
+      bytes,
+    );
+    call.on("error", () => {});
+    // ListServices, whose reply shows that the call is open.
+    call.write(Buffer.from([0x3a, 0]));
+    const ended = new Promise<number>((resolve) => call.on("status", ({ code }) => resolve(code)));
+    return { call, ended, replied: new Promise((resolve) => call.once("data", resolve)) };
+  };
+  const open = Array.from({ length: 64 }, reflection);
+  await Promise.all(open.map(({ replied }) => replied));
+  expect(await reflection().ended).toBe(status.RESOURCE_EXHAUSTED);
+  const [flooding] = open;
+  for (let times = 0; times < 3_000; times += 1) flooding?.call.write(Buffer.from([0x3a, 0]));
+  expect(await flooding?.ended).toBe(status.RESOURCE_EXHAUSTED);
+  const answered = async () => {
+    const { call, ended } = reflection();
+    call.end();
+    return (await ended) === status.OK;
+  };
+  await becomes(answered, "the ended call makes room for another");
 });
 
 test("G10 a drain is announced by health, ends with GOAWAY, and lets running answers come to their end", async () => {

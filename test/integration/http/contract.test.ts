@@ -11,13 +11,15 @@ const DOCUMENT = openApiDocument(CATALOG.map(({ id }) => id));
 
 const service = serviceOfFile({ gateway: { cacheHeader: true } }, transcript("plain_text"));
 
-test("the contract requires a key", async () => {
-  const reply = await service.gateway.get("/openapi.json");
+test("the contract needs no key, so that browsers can open it", async () => {
+  const reply = await service.gateway.get("/openapi.json", { authorization: "Bearer wrong" });
   expect(reply.status).toBe(200);
   expect(reply.headers.get("content-type")).toBe("application/json; charset=utf-8");
   expect(await reply.json()).toEqual(JSON.parse(JSON.stringify(DOCUMENT)));
-  const refused = await service.gateway.get("/openapi.json", { authorization: "Bearer wrong" });
-  await expectErrorA(refused, 401, "invalid_api_key", null);
+  const { baseUrl } = service.gateway;
+  expect((await fetch(`${baseUrl}/openapi.json`)).status).toBe(200);
+  const posted = await fetch(`${baseUrl}/openapi.json`, { method: "POST" });
+  await expectErrorA(posted, 405, "method_not_allowed", null);
 });
 
 test.each([

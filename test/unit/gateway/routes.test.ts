@@ -2,8 +2,8 @@ import { describe, expect, test } from "vitest";
 import { envelopeOf, OFFERED_PATHS, ROUTES, type RouteSpec, routeAt, urlPattern } from "../../../gateway/routes.ts";
 
 describe("the table of routes", () => {
-  test.each(ROUTES)("$path says what it costs; only a probe is free of keys", ({ use, methods, operation }) => {
-    expect(use === "open").toBe(operation === "probe");
+  test.each(ROUTES)("$path says what it costs; only probes and the contract are free of keys", ({ use, methods, operation }) => {
+    expect(use === "open").toBe(operation === "probe" || operation === "get_contract");
     if (use !== "none" && use !== "open") expect(methods).toEqual(["POST"]);
   });
 
