@@ -73,7 +73,7 @@ export const model = named("Model", "A model that the key may use.", {
 const codexModel = named("CodexModel", "A model as the catalog of Codex 0.171 has it.", {
   slug: z.string().describe("The id of the model, or a further name of it."),
   display_name: z.string().describe("The name of the model for people."),
-  base_instructions: z.string().describe("What Codex tells the model of its work, in words of this service."),
+  base_instructions: z.string().describe("The instructions for the model, in words of this service."),
   context_window: z.int().describe("As `context_length`."),
   truncation_policy: z
     .object({ mode: tag("tokens"), limit: z.int().describe("The most tokens of one output of a tool.") })

@@ -234,16 +234,20 @@ const maxTokens = z
     "The most tokens of the answer, those of thinking included. More than the window has room for is cut to that.",
   );
 
-const compactEdit = named("CompactEdit", "A summary where the prompt is long.", {
-  type: tag("compact_20260112"),
+const contextEdit = named("ContextEdit", "An edit of a conversation that grows.", {
+  type: z.string().describe("`compact_20260112` is a summary. Other edits only shorten prompts, and are ignored."),
   pause_after_compaction: flag.describe(
     "Whether the reply is the summary, as with `compaction`. Without it the edit is ignored. Default: `false`.",
   ),
   trigger: z
-    .object({ type: tag("input_tokens"), value: z.int().describe("The number of tokens.") })
+    .object({ value: z.int().nullish().describe("The number of tokens. Default: 150,000.") })
     .nullish()
-    .describe("The tokens of the messages, by estimate, from which on there is a summary. Default: 150,000."),
+    .describe("The tokens of the messages, by estimate, from which on there is a summary."),
   instructions: z.string().nullish().describe("The words that ask for the summary. Default: the service's own."),
+});
+
+const otherEdit = named("OtherEdit", "An edit that only shortens prompts. Ignored.", {
+  type: z.string().describe("The kind of the edit."),
 });
 
 const prompt = {
@@ -318,10 +322,8 @@ const options = {
     .nullish()
     .describe("Asks for a summary of the conversation in place of an answer: the reply is one `compaction` block."),
   context_management: unchecked(
-    z.object({ edits: z.array(compactEdit).nullish().describe("The edits.") }).nullish(),
-  ).describe(
-    "The treatment of a conversation that grows. Edits other than the one below only shorten prompts, and none is shortened here.",
-  ),
+    z.object({ edits: z.array(contextEdit).nullish().describe("The edits.") }).nullish(),
+  ).describe("The treatment of a conversation that grows."),
   diagnostics: unchecked(
     z
       .object({
