@@ -246,10 +246,6 @@ const contextEdit = named("ContextEdit", "An edit of a conversation that grows."
   instructions: z.string().nullish().describe("The words that ask for the summary. Default: the service's own."),
 });
 
-const otherEdit = named("OtherEdit", "An edit that only shortens prompts. Ignored.", {
-  type: z.string().describe("The kind of the edit."),
-});
-
 const prompt = {
   messages: z
     .array(unchecked(inputMessage))
