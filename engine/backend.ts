@@ -43,6 +43,8 @@ export type BackendLoad = {
   readonly kvUse?: number | undefined;
   readonly kvTokensUsed?: number | undefined;
   readonly kvTokensTotal?: number | undefined;
+  /** The memory of the KV cache, and what of it holds tokens, in bytes. */
+  readonly kvMemory?: { readonly reserved: number; readonly held: number } | undefined;
   /** The number of uncached prompt tokens that running and waiting generations have yet to prefill. */
   readonly queuedUncachedTokens?: number;
   readonly observedRetentionSeconds?: number | undefined;

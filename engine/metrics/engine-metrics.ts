@@ -118,6 +118,8 @@ export type NodeReadings = {
   readonly stepAgeMs: () => number;
   /** Returns the GPU memory in use, in bytes; undefined without a GPU or if unknown. */
   readonly gpuMemoryBytes: () => Promise<number | undefined>;
+  /** Returns the engine's version and setup, for people; empty if unknown. */
+  readonly engine: () => string;
 };
 
 /** Registers the gauges of a node. An unknown value is absent from the page rather than 0. */
@@ -134,7 +136,7 @@ export function registerNodeGauges(registry: Registry, readings: NodeReadings): 
         else this.set(now);
       },
     });
-  const { load, rates, running, pausedStreams, stepAgeMs, gpuMemoryBytes } = readings;
+  const { load, rates, running, pausedStreams, stepAgeMs, gpuMemoryBytes, engine } = readings;
   gauge("svc_engine_running", "Generate calls that the backend works on now, waiting ones included.", running);
   gauge("svc_engine_slots", "Generations that the backend can run at once.", () => load().slots);
   gauge("svc_engine_slots_busy", "Slots of the backend that generations hold now.", () => load().busySlots);
@@ -149,6 +151,26 @@ export function registerNodeGauges(registry: Registry, readings: NodeReadings): 
   gauge("svc_engine_gpu_memory_bytes", "GPU memory in use in bytes, where known.", () =>
     gpuMemoryBytes().catch(() => undefined),
   );
+  new Gauge({
+    name: "svc_engine_info",
+    help: "1, by engine: its version and, of llama.cpp, the device, its layers of all, and the KV memory.",
+    labelNames: ["engine"],
+    registers,
+    collect() {
+      this.reset();
+      this.set({ engine: engine() }, 1);
+    },
+  });
+  new Gauge({
+    name: "svc_engine_kv_memory_bytes",
+    help: "KV memory in bytes where known, by state: reserved, or held, the part of it with tokens.",
+    labelNames: ["state"],
+    registers,
+    collect() {
+      this.reset();
+      for (const [state, bytes] of Object.entries(load().kvMemory ?? {})) this.set({ state }, bytes);
+    },
+  });
   new Counter({
     name: "svc_engine_decoder_passes_total",
     help: "Passes of llama.cpp over the weights, by cause: step, or gap, one more because running sequences lay apart.",

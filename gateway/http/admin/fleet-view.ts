@@ -88,7 +88,7 @@ export class FleetView {
         ...this.#figures(now, id),
         cacheReasons: reasonRows(countsOf(now, id)),
       })),
-      nodes: nodeRows(statuses, clusters.drained),
+      nodes: nodeRows(statuses, clusters),
       history: { pointMs: POINT_MS, points: this.#points(model).filter(({ atMs }) => atMs > sinceMs) },
     };
   }
@@ -256,10 +256,10 @@ function reasonRows({ misses }: Counts): readonly object[] {
 }
 
 /** Returns a row for each node, whose calls are those of all its models. */
-function nodeRows(statuses: readonly ClusterStatus[], drained: ReadonlySet<string>): readonly object[] {
+function nodeRows(statuses: readonly ClusterStatus[], { drained, endpoints }: ClusterManager): readonly object[] {
   const nodes = new Map<string, { readonly models: string[]; readonly all: EndpointStatus[] }>();
-  for (const { model, endpoints } of statuses)
-    for (const endpoint of endpoints) {
+  for (const { model, endpoints: ofModel } of statuses)
+    for (const endpoint of ofModel) {
       const node = nodes.get(endpoint.address) ?? { models: [], all: [] };
       node.models.push(model);
       node.all.push(endpoint);
@@ -274,6 +274,7 @@ function nodeRows(statuses: readonly ClusterStatus[], drained: ReadonlySet<strin
       return {
         address,
         models,
+        engine: endpoints.find((endpoint) => endpoint.address === address)?.engine,
         drained: drained.has(address),
         flags: [...new Set(all.flatMap(({ healthFlags }) => healthFlags))],
         active: sum(({ rqActive }) => rqActive),

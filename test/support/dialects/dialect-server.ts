@@ -53,6 +53,8 @@ export type DialectServerOptions = {
   readonly contextWindow?: number;
   readonly renderStatus?: number;
   readonly beforeRender?: () => Promise<void>;
+  /** Whether the chat template shows no tools. Default: false. */
+  readonly dropsTools?: boolean;
   /** The least number of tokens of a prompt. Default: none. */
   readonly tokens?: () => number;
   /** Returns whether the chat template refuses messages with these roles. Default: never. */
@@ -103,7 +105,11 @@ export async function startDialectServer(
     rendered.push(body);
     await options.beforeRender?.();
     if (options.refuses?.(rolesOf(body))) return send(response, 400, REFUSED);
-    send(response, options.renderStatus ?? 200, reply(pad(renderChat(body))));
+    send(
+      response,
+      options.renderStatus ?? 200,
+      reply(pad(renderChat(options.dropsTools ? { ...body, tools: undefined } : body))),
+    );
   };
   const calls: Readonly<Record<string, (response: ServerResponse, body: Body) => unknown>> = {
     "/v1/chat/completions/render": (response, body) =>

@@ -85,6 +85,7 @@ const table = new Table(byId("nodes").querySelector("table"), [
   ["state", "as Envoy's health flags", (n) => stateOf(n)[0], (n) => stateOf(n)[1]],
   ["orders", "to all gateways", buttons],
   ["models", "", (n) => n.models.join(", ") || "–", () => "wrap"],
+  ["engine", "what computes", (n) => n.engine || "–", () => "wrap"],
   ["weight", "", (n) => number(n.weight)],
   ["load", "generations that run there, by its slots", load],
   ["waiting", "in the engine's own queue", (n) => number(n.waiting)],

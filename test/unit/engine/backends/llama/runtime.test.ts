@@ -1,7 +1,7 @@
-import type { LlamaContext, LlamaContextSequence, Token } from "node-llama-cpp";
+import type { LlamaContext, LlamaContextSequence, LlamaModel, Token } from "node-llama-cpp";
 import { expect, test } from "vitest";
 import { BatchDecoder, samplerConfig } from "../../../../../engine/backends/llama/runtime/batch-decoder.ts";
-import { acceleratorFault } from "../../../../../engine/backends/llama/runtime/llama-runtime.ts";
+import { acceleratorFault, fitting } from "../../../../../engine/backends/llama/runtime/llama-runtime.ts";
 import { gapsOf, moveOf, passesOf } from "../../../../../engine/backends/llama/runtime/passes.ts";
 
 const tokensOf = (...ids: number[]) => ids as Token[];
@@ -180,6 +180,23 @@ test("a library with other internals is refused", () => {
   const { context: known, sequence } = scriptedContext();
   const other = { ...sequence(0), _contextTokens: undefined } as unknown as LlamaContextSequence;
   expect(() => new BatchDecoder(known, [other], false)).toThrow(refused);
+});
+
+test.each([
+  [2_000_000, "contextTokens: 5888 or slots: 4 would fit"],
+  [500_000, "contextTokens: 1024 would fit"],
+  [100_000, "no window fits beside its weights"],
+])("of %d bytes the settings are named that have room beside all layers", async (bytes, fits) => {
+  /** A token of a cache takes 10 bytes, and the weights 100,000. */
+  const estimate = ({ sequences, contextSize }: { readonly sequences: number; readonly contextSize: number }) =>
+    Promise.resolve({ cpuRam: 0, gpuVram: 1_000 + 10 * sequences * contextSize });
+  const fileInsights = {
+    totalLayers: 7,
+    estimateContextResourceRequirementsV2: estimate,
+    estimateModelResourceRequirementsV2: () => Promise.resolve({ cpuRam: 0, gpuVram: 100_000 }),
+  };
+  const shape = { sequences: 32, contextSize: 32_768, batchSize: 256, swaFullCache: true };
+  expect(await fitting({ fileInsights } as unknown as LlamaModel, shape, true, bytes)).toBe(fits);
 });
 
 const never = new AbortController().signal;
