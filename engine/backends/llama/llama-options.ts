@@ -31,7 +31,7 @@ export const llamaSchema = z.strictObject({
     .union([z.literal("auto"), z.int().min(1).max(512)])
     .default("auto")
     .describe(
-      "The number of CPU threads that compute; more than there are free cores make the engine many times slower.",
+      "The number of CPU threads that compute; more than there are free cores make the engine many times slower. auto takes all cores but one, both of two, and one for a model file below 50 MB.",
     ),
   gpu: z
     .union([z.literal("auto"), z.literal(false), z.enum(["cuda", "vulkan", "metal"])])

@@ -1,9 +1,19 @@
-import { chmodSync, chownSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  chownSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { ChildFailed } from "../../../deploy/local/child.ts";
-import { whyFailed } from "../../../deploy/local/model.ts";
+import { findModel, whyFailed } from "../../../deploy/local/model.ts";
 import { unfitNode } from "../../../deploy/local/node-version.ts";
 import { parseOptions, wantedPorts } from "../../../deploy/local/options.ts";
 import { windowLines } from "../../../deploy/local/start.ts";
@@ -22,6 +32,22 @@ test("a failed download reports the cause below the library's error", () => {
   expect(whyFailed(new Error("no such model"))).toBe("no such model");
   expect(whyFailed("nothing")).toBe("nothing");
   expect(whyFailed(new Error("fetch failed"), system)).toBe("fetch failed (ENOTFOUND)");
+});
+
+test.each([
+  [1_000_000_000, 4],
+  [1_000_000_001, 2],
+])("a model file of %i bytes has %i slots", async (bytes, slots) => {
+  const folder = mkdtempSync(join(tmpdir(), "local-model-"));
+  const modelPath = join(folder, "own.gguf");
+  try {
+    writeFileSync(modelPath, "GGUF");
+    truncateSync(modelPath, bytes);
+    const found = await findModel(folder, folder, modelPath, undefined);
+    expect(found).toEqual({ kind: "llama", modelPath, slots, contextTokens: 32_768 });
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 });
 
 test("an engine that was killed at its start is asked after for its memory", () => {

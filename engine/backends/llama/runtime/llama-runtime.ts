@@ -61,7 +61,7 @@ export async function loadLibrary(): Promise<LlamaLibrary> {
 }
 
 /** The size of a model file, in bytes, below which a second thread costs more in synchronization than it computes. */
-const SINGLE_THREAD_BELOW_BYTES = 100_000_000;
+const SINGLE_THREAD_BELOW_BYTES = 50_000_000;
 /** The library rounds windows up to multiples of this, in tokens. */
 const CONTEXT_STEP = 256;
 
@@ -142,9 +142,18 @@ async function fileSize(path: string): Promise<number> {
   }
 }
 
-function threadCount(threads: LlamaOptions["threads"], fileBytes: number): number {
+/**
+ * All but one of the cores, as threads wait for each other and one without a core holds up all; both of two, where
+ * the second computes more than the node and what stands beside it take.
+ */
+export function threadCount(
+  threads: LlamaOptions["threads"],
+  fileBytes: number,
+  cores: number = availableParallelism(),
+): number {
   if (threads !== "auto") return threads;
-  return fileBytes < SINGLE_THREAD_BELOW_BYTES ? 1 : Math.max(1, availableParallelism() - 1);
+  if (fileBytes < SINGLE_THREAD_BELOW_BYTES) return 1;
+  return cores === 2 ? 2 : Math.max(1, cores - 1);
 }
 
 async function setupOf(
