@@ -9,6 +9,7 @@ import {
 } from "../../proto/gen/svc/inference/v1/messages.ts";
 import type { FieldPath } from "../errors.ts";
 import { isJsonObject, jsonText } from "../json/json-text.ts";
+import { unchecked } from "./checked.ts";
 import { invalidSchema, invalidValue, wrongType } from "./field-error.ts";
 
 export const MAX_TOOLS = 512;
@@ -20,6 +21,15 @@ export const toolName = z
 
 /** The schema of a tool that takes no arguments. */
 export const EMPTY_PARAMETERS = '{"type":"object","properties":{}}';
+
+export const allowedCallers = unchecked(z.array(z.string()).nullish()).describe(
+  "What may call the tool. One without `direct` is not offered, as no other caller runs here. Default: `direct`.",
+);
+
+/** Whether the model itself may call a tool, by its `allowed_callers`. */
+export function isDirect(callers: unknown): boolean {
+  return !Array.isArray(callers) || callers.includes("direct");
+}
 
 type ToolSource = {
   readonly name: string;

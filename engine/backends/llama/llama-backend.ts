@@ -12,7 +12,14 @@ import type { PromptFormat } from "../../conversation/prompt-renderer.ts";
 import { EngineError } from "../../errors.ts";
 import type { OutputMarkers } from "../../output-parser/markers.ts";
 import { HeldPrefixes, type KvTokens } from "../../prefixes/held-prefixes.ts";
-import { chooseProfile, loadProfile, type ModelProfile, usableMarkers } from "../../profiles/profile.ts";
+import {
+  chooseProfile,
+  loadProfile,
+  type ModelProfile,
+  textCallsOf,
+  usableMarkers,
+  withGenericCalls,
+} from "../../profiles/profile.ts";
 import { planConversation } from "../answer-plan.ts";
 import { GrammarCache } from "../grammar-cache.ts";
 import { modelRevision, VOCABULARY_TEXT } from "../model-revision.ts";
@@ -183,8 +190,7 @@ export class LlamaBackend implements Backend {
     const vocabulary = readVocabulary(model);
     const source = metadata.tokenizer.chat_template;
     if (source === undefined) throw new EngineError("ENGINE_DOWN", "The model file holds no chat template.");
-    const { profile, fits } = profileOf(this.#options.profile, metadata.general, source);
-    const markers = usableMarkers(profile, source, (mark) => withoutTokens(mark, vocabulary));
+    const { profile, markers, familyNotes } = familyOf(this.#options.profile, metadata.general, source, vocabulary);
     const format = promptFormat(source, vocabulary, profile, markers);
     const prompts = newEncoder({ model, vocabulary, format, contextWindow, work: this.#work });
     const revision = await modelRevision(this.#options.weights ?? (await weightsOf(modelPath, metadata)), {
@@ -228,7 +234,7 @@ export class LlamaBackend implements Backend {
     };
     return {
       parts,
-      notes: [...runtime.notes, ...notesOf(fits, profile, markers)],
+      notes: [...runtime.notes, ...familyNotes],
       described: describedOf(parts, source),
       engineVersion: `llama.cpp ${llama.llamaCppRelease.release}; ${runtime.setup}`,
       stopBeat: startBeat(parts),
@@ -244,27 +250,40 @@ function describedOf(parts: EngineParts, template: string): DescribedModel {
   return { revision, contextWindow, longestTokenBytes, slots: slots.count, template, profile, markers, continues };
 }
 
-function notesOf(fits: boolean, profile: ModelProfile, { toolCall, reasoning }: OutputMarkers): readonly string[] {
-  const lost = [...(toolCall ? [] : ["tool calls"]), ...(reasoning ? [] : ["reasoning"])].join(" and ");
-  if (!fits)
-    return [
-      `no profile fits the chat template of the model's file, which is taken for one of ${JSON.stringify(profile.family)}${lost === "" ? "" : `: ${lost} come out as text`}; backend.profile may name one`,
-    ];
-  return profile.toolCall && !toolCall
-    ? [
-        `the profile ${JSON.stringify(profile.family)} has no tool calls that this backend parses: tools are refused or ignored`,
-      ]
-    : [];
-}
+type Family = {
+  readonly profile: ModelProfile;
+  readonly markers: OutputMarkers;
+  readonly familyNotes: readonly string[];
+};
 
 /** Throws `ConfigError` if the configured profile does not exist or is invalid. */
-function profileOf(
+function familyOf(
   configured: string | undefined,
-  general: { readonly architecture: string; readonly name?: string | undefined },
+  { architecture, name = "" }: { readonly architecture: string; readonly name?: string | undefined },
   template: string,
-): { readonly profile: ModelProfile; readonly fits: boolean } {
-  if (configured !== undefined) return { profile: loadProfile(configured), fits: true };
-  return chooseProfile({ architecture: general.architecture, name: general.name ?? "", template });
+  vocabulary: Vocabulary,
+): Family {
+  const { profile, fits } =
+    configured === undefined
+      ? chooseProfile({ architecture, name, template })
+      : { profile: loadProfile(configured), fits: true };
+  const markers = usableMarkers(profile, template, (mark) => withoutTokens(mark, vocabulary));
+  const family = JSON.stringify(profile.family);
+  const lost = markers.reasoning ? "" : ": reasoning comes out as text";
+  const unfitting = `no profile fits the chat template of the model's file, which is taken for one of ${family}${lost}; backend.profile may name one`;
+  const familyNotes = fits ? [] : [unfitting];
+  const showsTools = /\btools\b/.test(template);
+  if (showsTools && markers.toolCall && !profile.toolsAsText) return { profile, markers, familyNotes };
+  const generic = withGenericCalls(profile);
+  const why = showsTools ? `does not write calls like ${family}` : "has no tools";
+  return {
+    profile: generic,
+    markers: { ...markers, toolCall: generic.toolCall },
+    familyNotes: [
+      ...familyNotes,
+      `the chat template of the model's file ${why}: tools, calls and results are written as text, in a generic form`,
+    ],
+  };
 }
 
 function promptFormat(
@@ -283,6 +302,7 @@ function promptFormat(
     historyArguments: profile.historyArguments,
     historyReasoning: profile.historyReasoning,
     callIds: profile.callIds,
+    textCalls: textCallsOf(profile),
     reasoningOpen: markers.reasoning?.open,
     maxUnits: PORTION_UNITS,
     cutsAtWords,

@@ -26,7 +26,7 @@ import {
   topP,
 } from "../fields.ts";
 import { ignored, requestBody, type UntakenField } from "../request-body.ts";
-import { MAX_TOOLS, toolName } from "../tools.ts";
+import { allowedCallers, MAX_TOOLS, toolName } from "../tools.ts";
 
 /*
  * The body of `POST /v1/responses`: these schemas check requests and generate the documentation ("Request of responses"
@@ -162,6 +162,7 @@ export const functionTool = named("FunctionTool", "A function that the model may
     z.boolean(),
     "Whether the arguments are held to the whole schema; see *Structured output*. Default: where the schema closes every object, requires every property and has common keywords alone.",
   ),
+  allowed_callers: allowedCallers,
   defer_loading: deferLoading,
 });
 
@@ -189,6 +190,7 @@ export const customTool = named(
       z.boolean(),
       "Whether a grammar that the engine cannot hold the text to is refused, as `lark` always is. Default: it is then a hint to the model.",
     ),
+    allowed_callers: allowedCallers,
     defer_loading: deferLoading,
   },
 );
@@ -487,7 +489,17 @@ function stringPairs(value: unknown, path: FieldPath): readonly (readonly [strin
   });
 }
 
-/** The fields that do not reach the request, beside those that the schemas say to be without effect. */
+/** The fields that are taken without effect. At the top level and in options, others are unknown and so refused. */
 export const RESPONSES_UNTAKEN: readonly UntakenField[] = [
   ...ignored("The beginning of every prompt is cached.", ["prompt_cache_options.mode"]),
+  ...ignored("There is one tier, which the reply names.", ["service_tier"]),
+  ...ignored("It is a hint, which no model here knows.", ["text.verbosity"]),
+  ...ignored("An item means what its content says.", ["input[].id", "input[].status", "input[].phase"]),
+  ...ignored("Calls are the model's own, and one agent answers.", ["input[].caller", "input[].agent"]),
+  ...ignored("Each call has its output in the next request.", ["input[].async", "tools[].async"]),
+  ...ignored("They say nothing to the model.", ["input[].content[].annotations", "input[].content[].logprobs"]),
+  ...ignored("A text stands in the place of a file, but for the user's own in the last item, which is refused.", [
+    ...["file_data", "file_url", "filename"].map((field) => `input[].content[].${field}`),
+  ]),
+  ...ignored("The model writes arguments, and reads outputs as they are.", ["tools[].output_schema"]),
 ];

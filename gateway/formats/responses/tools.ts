@@ -12,6 +12,7 @@ import { invalidValue, missing, tooMany, unsupportedValue, wrongType } from "../
 import type { FormatSettings } from "../format.ts";
 import {
   CHOICE_MODES,
+  isDirect,
   isRepeated,
   MAX_STRICT_SCHEMA_BYTES,
   MAX_TOOLS,
@@ -111,6 +112,7 @@ export class DeclaredTools {
       if (!isJsonObject(entry)) throw wrongType(at.path, "an object", entry);
       const { type } = entry;
       if (type === undefined || type === null) throw missing([...at.path, "type"]);
+      if ((type === "function" || type === "custom") && !isDirect(entry.allowed_callers)) return [];
       if (type === "function") return [this.#function(entry, at)];
       if (type === "custom") return [this.#custom(entry, at)];
       if (of.namespace === undefined && type === "tool_search" && entry.execution === "client")

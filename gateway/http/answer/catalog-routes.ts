@@ -6,8 +6,12 @@ import { openApiDocument } from "../../reference/openapi.ts";
 import type { DescribedModel } from "../../upstream/described-model.ts";
 import { type ModelDirectory, modelNotFound } from "../model-directory.ts";
 import { principalOf } from "../request-context.ts";
+import { codexModel } from "./codex-catalog.ts";
 
-/** GET /v1/models: the models that the key can use now, and their aliases: agents show only names they recognize. */
+/**
+ * GET /v1/models: the models that the key can use now, and their aliases: agents show only names they recognize. With
+ * `client_version`, which Codex sends, they are there as its catalog too.
+ */
 export function listModels(directory: ModelDirectory) {
   return async (request: FastifyRequest): Promise<object> => {
     const principal = principalOf(request);
@@ -17,10 +21,22 @@ export function listModels(directory: ModelDirectory) {
       const model = byId.get(id);
       return model ? [{ name: alias, model }] : [];
     });
-    const data = [...usable.map((model) => ({ name: model.id, model })), ...aliases].map(({ name, model }) =>
-      present(name, model, directory.described(model.id), principal),
-    );
-    return { object: "list", data, has_more: false, first_id: data[0]?.id ?? null, last_id: data.at(-1)?.id ?? null };
+    const names = [...usable.map((model) => ({ name: model.id, model })), ...aliases];
+    const data = names.map(({ name, model }) => present(name, model, directory.described(model.id), principal));
+    const list = {
+      object: "list",
+      data,
+      has_more: false,
+      first_id: data[0]?.id ?? null,
+      last_id: data.at(-1)?.id ?? null,
+    };
+    if (!Object.hasOwn(Object(request.query), "client_version")) return list;
+    const models = names.map(({ name, model }, at) => {
+      const described = directory.described(model.id);
+      const window = described?.contextWindow ?? model.contextWindow;
+      return codexModel({ name, displayName: data[at]?.display_name ?? name, window, described }, at);
+    });
+    return { ...list, models };
   };
 }
 
