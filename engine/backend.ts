@@ -37,8 +37,8 @@ export type BackendLoad = {
   readonly waiting: number;
   /** Absent: the watchdog does not watch this engine. */
   readonly steps?: EngineSteps | undefined;
-  /** The passes over the weights so far, and how many of them were made because running sequences lay apart. */
-  readonly passes?: { readonly made: number; readonly forGaps: number } | undefined;
+  /** The passes over the weights so far: those of steps, and those made because running sequences lay apart. */
+  readonly passes?: { readonly step: number; readonly gap: number } | undefined;
   /** The fraction of the KV cache that running generations use, from 0 to 1. */
   readonly kvUse?: number | undefined;
   readonly kvTokensUsed?: number | undefined;

@@ -151,49 +151,33 @@ export function registerNodeGauges(registry: Registry, readings: NodeReadings): 
   gauge("svc_engine_gpu_memory_bytes", "GPU memory in use in bytes, where known.", () =>
     gpuMemoryBytes().catch(() => undefined),
   );
-  new Gauge({
-    name: "svc_engine_info",
-    help: "1, by engine: its version and, of llama.cpp, the device, its layers of all, and the KV memory.",
-    labelNames: ["engine"],
-    registers,
-    collect() {
-      this.reset();
-      this.set({ engine: engine() }, 1);
-    },
-  });
-  new Gauge({
-    name: "svc_engine_kv_memory_bytes",
-    help: "KV memory in bytes where known, by state: reserved, or held, the part of it with tokens.",
-    labelNames: ["state"],
-    registers,
-    collect() {
-      this.reset();
-      for (const [state, bytes] of Object.entries(load().kvMemory ?? {})) this.set({ state }, bytes);
-    },
-  });
-  new Counter({
-    name: "svc_engine_decoder_passes_total",
-    help: "Passes of llama.cpp over the weights, by cause: step, or gap, one more because running sequences lay apart.",
-    labelNames: ["cause"],
-    registers,
-    collect() {
-      const { passes } = load();
-      this.reset();
-      if (!passes) return;
-      this.inc({ cause: "step" }, passes.made - passes.forGaps);
-      this.inc({ cause: "gap" }, passes.forGaps);
-    },
-  });
-  new Gauge({
-    name: "svc_engine_tokens_per_second",
-    help: "Recent speed in tokens per second by phase: uncached prompt tokens in prefill, tokens of one generation in decode.",
-    labelNames: ["phase"],
-    registers,
-    collect() {
-      const { prefillTokensPerSecond: prefill, decodeTokensPerSecond: decode } = rates();
-      this.reset();
-      if (prefill !== undefined) this.set({ phase: "prefill" }, prefill);
-      if (decode !== undefined) this.set({ phase: "decode" }, decode);
-    },
+  const labelled = (
+    Type: typeof Gauge<string> | typeof Counter<string>,
+    [name, help]: readonly [name: string, help: string],
+    label: string,
+    read: () => Readonly<Record<string, number | undefined>>,
+  ) =>
+    new Type({
+      name,
+      help,
+      labelNames: [label],
+      registers,
+      collect() {
+        this.reset();
+        for (const [of, value] of Object.entries(read())) if (value !== undefined) this.inc({ [label]: of }, value);
+      },
+    });
+  const info = "1, by engine: its version and, of llama.cpp, the device, its layers of all, and the KV memory.";
+  labelled(Gauge, ["svc_engine_info", info], "engine", () => ({ [engine()]: 1 }));
+  const memory = "KV memory in bytes where known, by state: reserved, or held, the part of it with tokens.";
+  labelled(Gauge, ["svc_engine_kv_memory_bytes", memory], "state", () => load().kvMemory ?? {});
+  const passes =
+    "Passes of llama.cpp over the weights, by cause: step, or gap, one more because running sequences lay apart.";
+  labelled(Counter, ["svc_engine_decoder_passes_total", passes], "cause", () => load().passes ?? {});
+  const speed =
+    "Recent speed in tokens per second by phase: uncached prompt tokens in prefill, tokens of one generation in decode.";
+  labelled(Gauge, ["svc_engine_tokens_per_second", speed], "phase", () => {
+    const { prefillTokensPerSecond: prefill, decodeTokensPerSecond: decode } = rates();
+    return { prefill, decode };
   });
 }

@@ -95,7 +95,7 @@ export class TaggedCallReader extends CallReader {
     this.#marks = { ...NONE, ...marks };
     this.#emptyEnd = marks.nameEnd.endsWith(">") ? `${marks.nameEnd.slice(0, -1)}/>` : "";
     this.#depth = this.#newDepth();
-    this.#tags = this.#newTags();
+    this.#tags = this.#depth;
   }
 
   get argumentsAreWhole(): boolean {
@@ -125,12 +125,7 @@ export class TaggedCallReader extends CallReader {
   #closedAt(text: string): number | undefined {
     const before = withoutEnd(text, this.#valueClose);
     const once = before === undefined ? undefined : withoutEnd(before, this.#valueClose);
-    return once !== undefined && this.#isOutsideTags(once) ? once.length : before?.length;
-  }
-
-  /** Whether a parameter that the value itself contains is closed at the end of this part of it. */
-  #isOutsideTags(text: string): boolean {
-    return this.#tags.behind(text) === 0;
+    return once !== undefined && this.#tags.behind(once) === 0 ? once.length : before?.length;
   }
 
   protected written(): string {
@@ -268,7 +263,7 @@ export class TaggedCallReader extends CallReader {
     this.#depth = this.#newDepth();
     this.#lead = valueLead;
     this.#valueClose = valueClose(name);
-    this.#tags = this.#newTags();
+    this.#tags = new CallDepth(this.#marks.valueOpen || this.#marks.parameterOpen, this.#valueClose);
     const isText = !nests || (types?.size === 1 && types.has("string"));
     return this.#go(isText ? "value-lead" : "value-start", at);
   }
@@ -383,7 +378,7 @@ export class TaggedCallReader extends CallReader {
 
   #endsValue(text: string, from: number, close: number): "yes" | "no" | "unknown" {
     if (close === text.length) return "unknown";
-    const isOutside = this.#isOutsideTags(text.slice(from, close));
+    const isOutside = this.#tags.behind(text.slice(from, close)) === 0;
     const next = spaceBehind(text, isOutside ? this.#behindClose(text, close) : close + this.#valueClose.length);
     const { opens, parameterOpen, callClose, outerClose } = this.#marks;
     const found = markAt(text, next, [...opens, parameterOpen, callClose, outerClose, this.#valueClose]);
@@ -414,10 +409,6 @@ export class TaggedCallReader extends CallReader {
       if (opens.includes(found.mark)) return "yes";
       at = skipSpace(text, at) + found.mark.length;
     }
-  }
-
-  #newTags(): CallDepth {
-    return new CallDepth(this.#marks.valueOpen || this.#marks.parameterOpen, this.#valueClose);
   }
 
   #newDepth(): CallDepth {

@@ -233,7 +233,7 @@ describe.skipIf(missing !== "")("under random load", () => {
       const { passes, ...load } = backend.load();
       expect(load).toMatchObject({ slots: SLOTS, busySlots: 0, waiting: 0 });
       // Scattered sequences would take a pass each.
-      expect((passes?.forGaps ?? 1) / (passes?.made ?? 1)).toBeLessThan(0.02);
+      expect((passes?.gap ?? 1) / (passes?.step ?? 1)).toBeLessThan(0.02);
     },
     TIME_LIMIT_MS,
   );

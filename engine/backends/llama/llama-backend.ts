@@ -98,19 +98,20 @@ export class LlamaBackend implements Backend {
     const running = this.#running;
     if (!running) return { slots: this.#options.slots, busySlots: 0, waiting: 0 };
     const { slots, queue, steps, shares, runtime } = running.parts;
+    const { decoder, kvBytes, contextWindow, sequences } = runtime;
     const kvTokensTotal = running.described.contextWindow * slots.count;
     return {
       slots: slots.count,
       busySlots: slots.busy,
       waiting: queue.length,
       steps: { made: steps.done, inFlight: steps.inFlight },
-      passes: { made: runtime.decoder.passes, forGaps: runtime.decoder.passesForGaps },
+      passes: { step: decoder.passes - decoder.passesForGaps, gap: decoder.passesForGaps },
       kvUse: slots.tokensInUse / kvTokensTotal,
       kvTokensUsed: slots.tokensInUse,
       kvTokensTotal,
       kvMemory: {
-        reserved: runtime.kvBytes,
-        held: Math.round((runtime.kvBytes * slots.tokensHeld) / (runtime.contextWindow * runtime.sequences.length)),
+        reserved: kvBytes,
+        held: Math.round((kvBytes * slots.tokensHeld) / (contextWindow * sequences.length)),
       },
       queuedUncachedTokens: queue.wants().reduce((sum, { uncachedTokens }) => sum + uncachedTokens, shares.unread),
       ...(slots.retentionMs === undefined ? {} : { observedRetentionSeconds: slots.retentionMs / 1000 }),

@@ -27,9 +27,6 @@ export type EndpointTls = {
   readonly serverName: string | undefined;
 };
 
-/** The longest text about a node's engine that is kept, in UTF-16 units. */
-const MAX_ENGINE_UNITS = 500;
-
 export type NodeAnswer =
   | {
       readonly kind: "described";
@@ -139,14 +136,10 @@ export class Endpoint {
     const { path, requestSerialize, responseDeserialize } = NodeServiceService.describeNode;
     return new Promise((resolve) => {
       this.client.makeUnaryRequest(path, requestSerialize, responseDeserialize, {}, { deadline }, (error, reply) => {
-        if (reply)
-          resolve({
-            kind: "described",
-            models: reply.models,
-            startedAtMs: reply.startedAt?.getTime() ?? 0,
-            engine: reply.engineVersion.slice(0, MAX_ENGINE_UNITS),
-          });
-        else if (error?.code === status.UNIMPLEMENTED) resolve({ kind: "unknown_contract" });
+        if (reply) {
+          const { models, startedAt, engineVersion: engine } = reply;
+          resolve({ kind: "described", models, startedAtMs: startedAt?.getTime() ?? 0, engine });
+        } else if (error?.code === status.UNIMPLEMENTED) resolve({ kind: "unknown_contract" });
         else resolve({ kind: "unreachable", error: error as ServiceError });
       });
     });

@@ -87,7 +87,7 @@ test("the page has every metric that a balancer or an alert uses", async () => {
   for (const name of ["decoder_passes_total", "kv_memory_bytes"])
     expect(await samples(`svc_engine_${name}`)).toEqual([]);
   const kvMemory = { reserved: 1_024, held: 16 };
-  const counted = pageOf({ load: () => ({ ...load, kvMemory, passes: { made: 12, forGaps: 2 } }) });
+  const counted = pageOf({ load: () => ({ ...load, kvMemory, passes: { step: 10, gap: 2 } }) });
   expect(await counted("svc_engine_kv_memory_bytes")).toEqual([
     'svc_engine_kv_memory_bytes{state="reserved"} 1024',
     'svc_engine_kv_memory_bytes{state="held"} 16',

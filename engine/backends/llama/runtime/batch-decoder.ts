@@ -91,6 +91,10 @@ function idOf({ sequence }: { readonly sequence: LlamaContextSequence }): number
   return internalsOf(sequence)._sequenceId;
 }
 
+function inOrder<Of extends { readonly sequence: LlamaContextSequence }>(parts: readonly Of[]): Of[] {
+  return parts.toSorted((one, other) => idOf(one) - idOf(other));
+}
+
 function assertKnown(sequence: LlamaContextSequence): void {
   const { _sequenceId, _nextTokenIndex, _contextTokens, _resolveSamplerConfig } = internalsOf(sequence);
   const isKnown =
@@ -162,7 +166,7 @@ export class BatchDecoder {
     this.batchTokens = context.batchSize;
     this.#passTokens = onGpu ? GPU_PASS_TOKENS : CPU_PASS_TOKENS;
     for (const sequence of sequences) assertKnown(sequence);
-    this.#sequences = sequences.toSorted((one, other) => idOf({ sequence: one }) - idOf({ sequence: other }));
+    this.#sequences = inOrder(sequences.map((sequence) => ({ sequence }))).map(({ sequence }) => sequence);
   }
 
   /** Rejects with `EngineError` ENGINE_ERROR if the sequence is full or llama.cpp fails, its cache then undefined. */
@@ -242,11 +246,11 @@ export class BatchDecoder {
 
   /** Returns the batch of these parts, in order of their numbers, with throwaway tokens where they save passes. */
   #arranged(parts: readonly Part[], decodes: boolean): readonly Part[] {
-    const batch = parts.toSorted((one, other) => idOf(one) - idOf(other));
+    const batch = inOrder(parts);
     const ids = batch.map(idOf);
     const isTogether = !decodes || (ids.at(-1) ?? 0) - (ids[0] ?? 0) < ids.length;
     const fillers = isTogether ? [] : this.#fillers(batch, ids);
-    const whole = isTogether ? batch : [...batch, ...fillers].toSorted((one, other) => idOf(one) - idOf(other));
+    const whole = fillers.length === 0 ? batch : inOrder([...batch, ...fillers]);
     const passes = passesOf(whole.map((part) => ({ id: idOf(part), tokens: part.tokens.length })));
     this.passes += passes;
     if (isTogether) return whole;
@@ -259,42 +263,36 @@ export class BatchDecoder {
   #fillers(batch: readonly Part[], ids: readonly number[]): readonly Part[] {
     const longest = Math.max(...batch.map(({ sequence }) => sequence.nextTokenIndex));
     const gaps = gapsOf(ids, this.#passTokens, (id) => {
-      const sequence = this.#sequences[id];
-      if (!sequence || sequence.needsCheckpoints) return false;
-      const { nextTokenIndex, contextSize } = sequence;
-      return nextTokenIndex <= longest + CACHE_STEP_TOKENS && nextTokenIndex + 1 < contextSize;
+      const { needsCheckpoints, nextTokenIndex, contextSize } = this.#at(id);
+      return !needsCheckpoints && nextTokenIndex <= longest + CACHE_STEP_TOKENS && nextTokenIndex + 1 < contextSize;
     });
     if (tokensOf(batch) + gaps.length > this.batchTokens) return [];
-    return gaps.flatMap((id) => {
-      const sequence = this.#sequences[id];
-      return sequence ? { sequence, tokens: THROWAWAY, evaluation: undefined, isLast: false } : [];
-    });
+    return gaps.map((id) => ({ sequence: this.#at(id), tokens: THROWAWAY, evaluation: undefined, isLast: false }));
+  }
+
+  #at(id: number): LlamaContextSequence {
+    const sequence = this.#sequences[id];
+    if (!sequence) throw otherVersion();
+    return sequence;
   }
 
   /** Copies the cache of one sequence next to the others, and the cache in its way to an empty sequence. */
   async #move(parts: readonly Part[]): Promise<void> {
-    const ids = parts.map(idOf).toSorted((one, other) => one - other);
-    const running = new Set(ids);
-    const isEmpty = (id: number) => this.#sequences[id]?.nextTokenIndex === 0 && !running.has(id);
+    const ids = inOrder(parts).map(idOf);
+    const isEmpty = (id: number) => this.#at(id).nextTokenIndex === 0 && !ids.includes(id);
     const move = moveOf(ids, this.#sequences.length, isEmpty);
-    if (!move) {
-      this.#wasted = 0;
-      return;
-    }
-    const { from, to } = move;
-    if (!isEmpty(to)) {
+    if (move && !isEmpty(move.to)) {
       const empty = this.#sequences.findIndex((_, id) => isEmpty(id));
       if (empty < 0) return;
-      await this.#copy(to, empty);
+      await this.#copy(move.to, empty);
     }
-    await this.#copy(from, to);
+    if (move) await this.#copy(move.from, move.to);
     this.#wasted = 0;
   }
 
-  /** Moves the cache of one number to another, whose cache is lost, and exchanges the numbers of their sequences. */
+  /** Moves the cache of one number to another, which is empty, and exchanges the numbers of their sequences. */
   async #copy(from: number, to: number): Promise<void> {
-    const [moved, other] = [this.#sequences[from], this.#sequences[to]];
-    if (!moved || !other) return;
+    const [moved, other] = [this.#at(from), this.#at(to)];
     await this.#native.copySequenceStateFromOtherSequence(to, from);
     this.#native.disposeSequence(from);
     internalsOf(moved)._sequenceId = to;

@@ -29,24 +29,18 @@ export function gapsOf(ids: readonly number[], most: number, usable: (id: number
 }
 
 /**
- * Returns which of `ids`, which are ascending and below `count`, has to get another number for fewer gaps; undefined if
- * there is none. Of the numbers between the others an empty one is preferred.
+ * Returns which of `ids`, which are ascending and below `count`, is to get which number nearer to their middle, an empty
+ * one if there is any; undefined if they are neighbours.
  */
 export function moveOf(
   ids: readonly number[],
   count: number,
   isEmpty: (id: number) => boolean,
 ): { readonly from: number; readonly to: number } | undefined {
-  let best = { start: 0, inside: 0 };
-  for (let start = 0; start + ids.length <= count; start += 1) {
-    const inside = ids.filter((id) => id >= start && id < start + ids.length).length;
-    if (inside > best.inside) best = { start, inside };
-  }
-  const end = best.start + ids.length;
-  const [first = 0, last = 0] = [ids[0], ids.at(-1)];
-  const from = best.start - first > last - end + 1 ? first : last;
-  if (best.inside === ids.length) return undefined;
-  const holes = Array.from(ids, (_, at) => best.start + at).filter((id) => !ids.includes(id));
-  const to = holes.find(isEmpty) ?? holes[0];
+  const middle = ids[ids.length >> 1] ?? 0;
+  const far = (id: number) => Math.abs(id - middle);
+  const from = ids.reduce((one, other) => (far(other) > far(one) ? other : one), middle);
+  const nearer = Array.from({ length: count }, (_, id) => id).filter((id) => far(id) < far(from) && !ids.includes(id));
+  const to = nearer.find(isEmpty) ?? nearer.toSorted((one, other) => far(one) - far(other))[0];
   return to === undefined ? undefined : { from, to };
 }
