@@ -240,6 +240,17 @@ describe.skipIf(missing !== "")("the profile of the demonstration model", () => 
     }
   });
 
+  test("is that of a template by file, which counts instead of the model's own", async () => {
+    const templatePath = join(folder, "plain.jinja");
+    writeFileSync(templatePath, "{% for m in messages %}{{ m.role + ': ' + m.content }}\n{% endfor %}assistant: ");
+    const plain = await startBackend({ templatePath });
+    expect(plain.startNotes().join()).toContain("has no tools");
+    await plain.close();
+    await expect(startBackend({ templatePath: join(folder, "none.jinja") })).rejects.toThrow(
+      /backend\.templatePath: .* cannot be read/,
+    );
+  });
+
   test("is reported at the start, with the lost features, if no template fits", async () => {
     const modelPath = join(folder, "foreign.gguf");
     const file = readFileSync(DEMO_MODEL, "latin1");

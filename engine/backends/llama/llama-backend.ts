@@ -1,3 +1,4 @@
+import { readFile } from "node:fs/promises";
 import { linkAbort, sharedAbort } from "../../../deploy/runtime/time/abort.ts";
 import { type Clock, systemClock } from "../../../deploy/runtime/time/clock.ts";
 import type {
@@ -185,11 +186,10 @@ export class LlamaBackend implements Backend {
 
   async #assemble(runtime: LlamaRuntime): Promise<Running> {
     const { model, llama, contextWindow } = runtime;
-    const { nodeId, modelPath, queueLength, maxQueueWaitMs } = this.#options;
+    const { nodeId, modelPath, templatePath, queueLength, maxQueueWaitMs } = this.#options;
     const { metadata } = model.fileInfo;
     const vocabulary = readVocabulary(model);
-    const source = metadata.tokenizer.chat_template;
-    if (source === undefined) throw new EngineError("ENGINE_DOWN", "The model file holds no chat template.");
+    const source = await templateSource(templatePath, metadata.tokenizer.chat_template);
     const { profile, markers, familyNotes } = familyOf(this.#options.profile, metadata.general, source, vocabulary);
     const format = promptFormat(source, vocabulary, profile, markers);
     const prompts = newEncoder({ model, vocabulary, format, contextWindow, work: this.#work });
@@ -248,6 +248,19 @@ function describedOf(parts: EngineParts, template: string): DescribedModel {
   const { longestTokenBytes } = prompts;
   const continues = grammarStates.canTake;
   return { revision, contextWindow, longestTokenBytes, slots: slots.count, template, profile, markers, continues };
+}
+
+/** Throws `EngineError` ENGINE_DOWN if there is no template, or its file cannot be read. */
+async function templateSource(path: string | undefined, ofModel: string | undefined): Promise<string> {
+  if (path !== undefined)
+    return await readFile(path, "utf8").catch((cause: unknown) => {
+      throw new EngineError("ENGINE_DOWN", `backend.templatePath: ${path} cannot be read.`, {}, cause);
+    });
+  if (ofModel !== undefined) return ofModel;
+  throw new EngineError(
+    "ENGINE_DOWN",
+    "The model file holds no chat template; backend.templatePath may name a file with one.",
+  );
 }
 
 type Family = {

@@ -12,6 +12,13 @@ export const llamaSchema = z.strictObject({
     .describe(
       "The profile of the model's family: a name of engine/profiles, or the path of a file like those. Without it, the profile that fits what the model file says of itself.",
     ),
+  templatePath: z
+    .string()
+    .min(1)
+    .optional()
+    .describe(
+      "The path of a file with the model's chat template in Jinja; without it, the template of the model file, which may hold none.",
+    ),
   weights: weightsSetting,
   contextTokens: z
     .int()
