@@ -101,7 +101,20 @@ function refuseUnlisted(
 /** The keys of the configuration, each validated independently. */
 const gatewayKeys = z.strictObject({
   listen: z
-    .strictObject({ ...listenFields(8080), tls: listenerTlsSchema })
+    .strictObject({
+      ...listenFields(8080),
+      tls: listenerTlsSchema,
+      allowOrigins: z
+        .array(
+          z
+            .string()
+            .regex(/^(\*|[a-z][a-z0-9+.-]*:\/\/[^\s/?#]+)$/, "expected an origin such as http://localhost:5173"),
+        )
+        .default([])
+        .describe(
+          "Origins whose pages may call the API from a browser (CORS), such as `http://localhost:5173` or `app://obsidian.md`; `*` allows all. A key is required in any case.",
+        ),
+    })
     .prefault({})
     .describe("Listener of the public API."),
   admin: adminSchema,

@@ -225,7 +225,7 @@ function openCallersTls({ listen, grpc }: GatewayConfig, log: Logger) {
  * Opens the certificates of a listener, if configured; `at` is their path in the configuration. Throws `ConfigError` if
  * a file is unusable.
  */
-function openTls({ tls }: GatewayConfig["listen"], at: string, log: Logger): FollowedPems | undefined {
+function openTls({ tls }: Pick<GatewayConfig["listen"], "tls">, at: string, log: Logger): FollowedPems | undefined {
   if (!tls) return undefined;
   try {
     return followTls(tls, systemClock, log, at);

@@ -50,7 +50,7 @@ export async function findModel(
   try {
     await access(path);
   } catch (cause) {
-    throw new ModelError(`--model: there is no readable file at ${path}`, { cause });
+    throw new ModelError(`--model: there is no readable file at ${path}${meant(model)}`, { cause });
   }
   return {
     kind: "llama",
@@ -58,6 +58,12 @@ export async function findModel(
     slots: shape.slots,
     contextTokens: contextTokens ?? shape.contextTokens,
   };
+}
+
+/** Returns the kind that a name without a file was probably meant to be. */
+function meant(model = ""): string {
+  if (/^hf[^:]/i.test(model)) return " (did you mean hf:org/repo:quant?)";
+  return /^[a-z-]+$/i.test(model) ? " (did you mean scripted?)" : "";
 }
 
 async function download(uri: string, folder: string): Promise<string> {
