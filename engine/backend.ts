@@ -37,10 +37,14 @@ export type BackendLoad = {
   readonly waiting: number;
   /** Absent: the watchdog does not watch this engine. */
   readonly steps?: EngineSteps | undefined;
+  /** The passes over the weights so far: those of steps, and those made because running sequences lay apart. */
+  readonly passes?: { readonly step: number; readonly gap: number } | undefined;
   /** The fraction of the KV cache that running generations use, from 0 to 1. */
   readonly kvUse?: number | undefined;
   readonly kvTokensUsed?: number | undefined;
   readonly kvTokensTotal?: number | undefined;
+  /** The memory of the KV cache, and what of it holds tokens, in bytes. */
+  readonly kvMemory?: { readonly reserved: number; readonly held: number } | undefined;
   /** The number of uncached prompt tokens that running and waiting generations have yet to prefill. */
   readonly queuedUncachedTokens?: number;
   readonly observedRetentionSeconds?: number | undefined;

@@ -82,7 +82,7 @@ async function run<Config extends NodeConfig>(config: Config, createBackend: Cre
   for (const note of backend.startNotes?.() ?? []) log.warn(note);
   server.serve();
   const ready = { address: hostPort(config.listen.host, port), metricsPort: metricsServer.port, models: config.models };
-  log.info(ready, "serving");
+  log.info({ ...ready, engine: backend.describe().engineVersion }, "serving");
   process.stdout.write(`ready ${JSON.stringify(ready)}\n`);
 
   await untilAborted(orders.stop);

@@ -152,6 +152,7 @@ export class EngineServer {
       pausedStreams: () => this.#calls.paused,
       stepAgeMs: () => this.#watchdog?.stepAgeMs ?? 0,
       gpuMemoryBytes: async () => backend.gpuMemoryBytes?.(),
+      engine: () => backend.describe().engineVersion,
     });
     this.#server = new Server({
       "grpc.max_receive_message_length": MAX_MESSAGE_BYTES,

@@ -98,6 +98,12 @@ function refuseUnlisted(
       refuse(context, ["clusters", index, "model"], `${model} is no model of the catalog`);
 }
 
+/** Returns whether Node of this `process.versions.node` can listen on a port beside another process. */
+export function reusesPorts(version: string): boolean {
+  const [major = 0, minor = 0] = version.split(".").map(Number);
+  return major > 23 || (major === 23 && minor >= 1) || (major === 22 && minor >= 12);
+}
+
 /** The keys of the configuration, each validated independently. */
 const gatewayKeys = z.strictObject({
   listen: z
@@ -113,6 +119,13 @@ const gatewayKeys = z.strictObject({
         .default([])
         .describe(
           "Origins whose pages may call the API from a browser (CORS), such as `http://localhost:5173` or `app://obsidian.md`; `*` allows all. A key is required in any case.",
+        ),
+      enableReusePort: z
+        .boolean()
+        .default(false)
+        .refine((wanted) => !wanted || reusesPorts(process.versions.node), "needs Node 22.12, 23.1 or later")
+        .describe(
+          "Whether a second process of the same user may listen on the port while this one does, so that it replaces this one without a pause: it listens once a model can be served, or after 10 s. Linux and FreeBSD, Node 22.12, 23.1 or later.",
         ),
     })
     .prefault({})

@@ -11,7 +11,7 @@ import { endOnCrash } from "../deploy/runtime/process/end-on-crash.ts";
 import { measureYoungGeneration } from "../deploy/runtime/process/heap-use.ts";
 import { runConfigured } from "../deploy/runtime/process/run-main.ts";
 import { StopOrders } from "../deploy/runtime/process/stop-orders.ts";
-import { untilAborted } from "../deploy/runtime/time/abort.ts";
+import { untilAborted, waitUnlessAborted } from "../deploy/runtime/time/abort.ts";
 import { systemClock } from "../deploy/runtime/time/clock.ts";
 import type { TracingConfig } from "../deploy/runtime/tracing/tracing-schema.ts";
 import { type GatewayConfig, gatewayConfigSchema } from "./config.ts";
@@ -97,6 +97,7 @@ async function run(config: GatewayConfig): Promise<number> {
   listeners.push(...(await listenToOperators(apps, config)));
   // Without keys every caller would get a 401.
   await Promise.race([keysLoaded, untilAborted(lifecycle.stop)]);
+  if (config.listen.enableReusePort) await untilServing(clusters, lifecycle.stop);
   if (!lifecycle.stop.aborted) {
     listeners.push(...(await listenToCallers(app, config, grpc)));
     lifecycle.listening();
@@ -260,6 +261,21 @@ async function listenToOperators(apps: Apps, { admin, health }: GatewayConfig): 
   return listeners;
 }
 
+/** Most milliseconds for which a process that shares its port waits for an endpoint before it takes connections. */
+const UNTIL_SERVING_MS = 10_000;
+
+/** Resolves when a model can be served: until then the process that this one replaces takes all connections. */
+async function untilServing(clusters: ClusterManager, signal: AbortSignal): Promise<void> {
+  if (clusters.ready) return;
+  await waitUnlessAborted<void>(signal, (serve) => {
+    const stops = clusters.clusters.map((cluster) => cluster.onAvailabilityChange(() => clusters.ready && serve()));
+    stops.push(systemClock.after(UNTIL_SERVING_MS, serve));
+    return () => {
+      for (const stop of stops) stop();
+    };
+  });
+}
+
 /** Opens the listeners for callers, the public one last. */
 async function listenToCallers(
   app: App,
@@ -276,13 +292,16 @@ function cannotListen(cause: unknown): never {
   throw new ConfigError("grpc: the address cannot be listened on", { cause });
 }
 
+type ListenAddress = { readonly host: string; readonly port: number; readonly enableReusePort?: boolean };
+
 /** Resolves to the URL of `app`. */
 async function listening(
   app: App,
-  { host, port: wanted }: { readonly host: string; readonly port: number },
+  { host, port: wanted, enableReusePort }: ListenAddress,
   scheme = "http",
 ): Promise<string> {
-  await app.listen({ host, port: wanted });
+  const options = { host, port: wanted, ...(enableReusePort && { reusePort: true }) };
+  await app.listen(options);
   const { address, family, port } = app.server.address() as AddressInfo;
   return `${scheme}://${family === "IPv6" ? `[${address}]` : address}:${port}`;
 }

@@ -44,6 +44,7 @@ export function engineRegistry(): Registry {
     pausedStreams: () => 0,
     stepAgeMs: () => 0,
     gpuMemoryBytes: async () => undefined,
+    engine: () => "",
   });
   return registry;
 }

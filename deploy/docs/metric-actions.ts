@@ -199,6 +199,11 @@ export const ENGINE_METRIC_ACTIONS: MetricActions = {
       "Near 1, cached prefixes are thrown out early. A smaller `contextTokens` or fewer `slots` leave more room for them.",
     svc_engine_step_age_seconds:
       "Alert above 30: work is running and the engine makes no step. The node takes itself out at `maxStepAgeMs`. After ten times as long its `/livez/engine` answers 503, by which Kubernetes restarts the engine beside it; elsewhere restart the engine, or the node that runs it, if it does not come back.",
+    svc_engine_info:
+      "Another device than the one that was paid for, or fewer layers on it than the model has: the node's log says why, and which `contextTokens` or `slots` fit.",
+    svc_engine_kv_memory_bytes: "`held` far below `reserved` for days: fewer `slots` or `contextTokens` free memory.",
+    svc_engine_decoder_passes_total:
+      "`gap` above a tenth of `step`: running answers take more passes than they need. Report it with the model and `slots`.",
     svc_engine_tokens_per_second:
       "The speeds that gateways route by. A fall without more load: look at the machine's clock rates and at other programs.",
     svc_engine_gpu_memory_bytes: "Near the card's size, the next growth of a cache fails. Leave some room.",

@@ -1,5 +1,5 @@
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
-import { access } from "node:fs/promises";
+import { access, constants, stat } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { errnoOf } from "../runtime/files/private-file.ts";
 
@@ -20,8 +20,10 @@ export class ModelError extends Error {
 
 /** Settings of the demonstration model: it was trained on short dialogues, and its slots are cheap. */
 const DEMO = { contextTokens: 4096, slots: 8 };
-/** Of any other model: the least context for a coding agent; few slots, as the weights need the memory. */
-const REAL = { contextTokens: 32_768, slots: 2 };
+/** Of any other model: the least context for a coding agent; few slots, as each takes gigabytes with a large model. */
+const REAL = { contextTokens: 32_768, slots: 2, smallSlots: 4 };
+/** The size of a model file up to which four contexts cost little memory: about 1.5 billion parameters. */
+const SMALL_BYTES = 1_000_000_000;
 
 /** Node's diagnostics channel for failed connections of `fetch`. */
 const CONNECT_FAILED = "undici:client:connectError";
@@ -40,23 +42,24 @@ export async function findModel(
   contextTokens: number | undefined,
 ): Promise<LocalModel> {
   if (model === "scripted") return { kind: "scripted" };
-  const shape = model === undefined ? DEMO : REAL;
   const path =
     model === undefined
       ? join(root, "engine", "demo-model", "demo.gguf")
       : model.startsWith("hf:")
         ? await download(model, join(stateDir, "models"))
         : resolve(model);
+  let bytes: number;
   try {
-    await access(path);
+    await access(path, constants.R_OK);
+    bytes = (await stat(path)).size;
   } catch (cause) {
     throw new ModelError(`--model: there is no readable file at ${path}${meant(model)}`, { cause });
   }
   return {
     kind: "llama",
     modelPath: path,
-    slots: shape.slots,
-    contextTokens: contextTokens ?? shape.contextTokens,
+    slots: model === undefined ? DEMO.slots : bytes <= SMALL_BYTES ? REAL.smallSlots : REAL.slots,
+    contextTokens: contextTokens ?? (model === undefined ? DEMO : REAL).contextTokens,
   };
 }
 

@@ -25,6 +25,8 @@ export type LocalOptions = {
   readonly engines: number;
   /** Seconds for which the gateway accepts connections after a stop signal, while `/ready` fails. */
   readonly drainGrace: number;
+  /** What becomes of system messages inside Format B's messages; Claude Code sends some. */
+  readonly systemRole: "reject" | "merge";
   readonly logLevel: "debug" | "info" | "warn" | "error";
 };
 
@@ -88,6 +90,11 @@ function startCommand(): Command {
     .option("--context-tokens <n>", "prompt and answer together, per generation", whole(256, 4_194_304))
     .option("--engines <n>", "engine nodes", whole(1, 64), 1)
     .option("--drain-grace <s>", "time for a proxy in front to detect that the gateway stops", whole(0, 3_600), 0)
+    .addOption(
+      new Option("--system-role <rule>", "system messages inside Format B's messages, as Claude Code sends them")
+        .choices(["reject", "merge"])
+        .default("reject"),
+    )
     .addOption(
       new Option("--log-level <level>", "what is written to standard error")
         .choices(["debug", "info", "warn", "error"])

@@ -107,12 +107,36 @@ async function bringUp(
     ...(metricsUrls.length > 1 && { engineMetricsUrls: metricsUrls }),
     keyFile: state.localKeyFile,
   };
-  announce(ready, key, options);
+  announce(ready, key, options, await windowOf(ready.baseUrl, key));
 }
 
 /** Returns an address by which this machine reaches a listener, which may listen at all addresses. */
 function reachable(address: string): string {
   return address.replace("0.0.0.0", "127.0.0.1").replace("[::]", "[::1]");
+}
+
+/** Resolves to the context window that the gateway gives for the one model; undefined if it does not answer. */
+async function windowOf(baseUrl: string, key: string): Promise<number | undefined> {
+  const headers = { authorization: `Bearer ${key}` };
+  const response = await fetch(`${baseUrl}/v1/models`, { headers }).catch(() => undefined);
+  const list = (await response?.json()) as { readonly data?: readonly { readonly context_length?: unknown }[] };
+  const window: unknown = list?.data?.[0]?.context_length;
+  return typeof window === "number" ? window : undefined;
+}
+
+/** The least window, in tokens, whose settings are shown: the first prompt of a coding agent has 12,000 and more. */
+const LEAST_FOR_AGENTS = 16_384;
+
+/** Returns the settings by which agents keep within a window of `tokens`; each assumes one of its own without them. */
+export function windowLines(tokens: number): string {
+  const first = `Window    ${tokens} tokens, \`context_length\` of GET /v1/models`;
+  if (tokens < LEAST_FOR_AGENTS) return `${first}: too small for coding agents`;
+  return `${first}. Agents do not read it; tell them:
+          Claude Code  CLAUDE_CODE_MAX_CONTEXT_TOKENS=${tokens}
+          Codex        model_context_window = ${tokens}
+          Copilot      COPILOT_PROVIDER_MAX_PROMPT_TOKENS=${tokens}
+          Kimi Code    KIMI_MODEL_MAX_CONTEXT_SIZE=${tokens}
+          others       README.md, "The window of the model"`;
 }
 
 function engineProgram(file: string, state: State, options: LocalOptions, backend: object, index: number): Program {
@@ -155,7 +179,7 @@ async function untilReady(adminUrl: string, signal: AbortSignal): Promise<void> 
 
 type Announced = { readonly baseUrl: string; readonly adminUrl: string; readonly grpcAddress?: string };
 
-function announce(ready: Announced, key: string, { host, stateDir }: LocalOptions): void {
+function announce(ready: Announced, key: string, { host, stateDir }: LocalOptions, window: number | undefined): void {
   const open = host !== undefined && !isLoopback(host);
   console.log(`
 Base URL  ${ready.baseUrl}     (chat and responses SDKs: ${ready.baseUrl}/v1)
@@ -163,7 +187,7 @@ API key   ${key}
 Try it    ${ready.baseUrl}/#key=${key}     (for a browser)
 Admin     ${ready.adminUrl}     (for a browser)
 Files     ${join(stateDir, "gateway.yaml")}, ${join(stateDir, "engine-1.yaml")}     (the configuration, to begin your own with)
-${ready.grpcAddress ? `gRPC      ${ready.grpcAddress}\n` : ""}${open ? `Open      to other machines at ${host}, in plain text: keys and prompts can be read on the way\n` : ""}
+${ready.grpcAddress ? `gRPC      ${ready.grpcAddress}\n` : ""}${open ? `Open      to other machines at ${host}, in plain text: keys and prompts can be read on the way\n` : ""}${window === undefined ? "" : `${windowLines(window)}\n`}
 curl ${ready.baseUrl}/v1/chat/completions -H 'authorization: Bearer ${key}' -H 'content-type: application/json' \\
   -d '{"model":"svc-qwen","messages":[{"role":"user","content":"Which endpoints does this API offer?"}],"temperature":0}'
 

@@ -92,6 +92,7 @@ export async function writeGatewayConfig(
     tryIt: {},
     keys: { file: state.keyFile },
     sealingKeyFile: state.sealingKeyFile,
+    formats: { messages: { systemRole: options.systemRole } },
     clusters: CATALOG.map(({ id }) => ({ model: id, endpoints })),
     drainGraceMs: options.drainGrace * 1_000,
     drainTimeoutMs: DRAIN_TIMEOUT_MS,

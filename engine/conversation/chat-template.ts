@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { type Message, Role, type Tool } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { EngineError } from "../errors.ts";
+import { type TextCalls, withCallsAsText } from "./calls-as-text.ts";
 import { withDeclaredTools } from "./declared-tools.ts";
 import { pythonQuoted } from "./jinja/operators.ts";
 import { JinjaTemplate, RaisedByTemplate } from "./jinja/template.ts";
@@ -14,7 +15,7 @@ import {
   toTemplateMessages,
   toTemplateTools,
 } from "./template-messages.ts";
-import { ANY_ORDER, TRIALS, type TurnRules, turnRulesOfRendering } from "./turn-rules.ts";
+import { ANY_ORDER, TRIAL_TOOL, TRIALS, type TurnRules, turnRulesOfRendering } from "./turn-rules.ts";
 
 /** A part of the rendered text by author: the template's markup may contain control tokens, a caller's text may not. */
 export type Span = {
@@ -114,14 +115,6 @@ export type Conversation = {
 
 const MARK = "svc_mark";
 
-const TRIAL_TOOL: Tool = {
-  name: "look",
-  description: "Looks.",
-  parametersJsonSchema: "{}",
-  strict: false,
-  deferred: false,
-};
-
 export type MarkedRendering = {
   readonly spans: readonly Span[];
   /** In UTF-16 units, after each requested number of messages, or the last known one before; 0 if none is. */
@@ -140,6 +133,8 @@ export type ChatTemplateOptions = {
   /** The field for the reasoning of earlier turns. Default: `reasoning_content`. */
   readonly historyReasoning?: ReasoningField;
   readonly callIds?: CallIdRule;
+  /** The form in which tools and calls are written as text, for a template without tools. */
+  readonly textCalls?: TextCalls | undefined;
 };
 
 type TemplateVariables = Readonly<Record<string, string | number | boolean>>;
@@ -213,10 +208,16 @@ export class ChatTemplate {
     } catch {
       return unmarked();
     }
+    const said = this.#said(conversation);
     const { callIds = "any" } = this.#options;
-    const history = modelHistory(conversation.messages, { turns: this.turns, callIds, images: false, counted: true });
+    const history = modelHistory(said, { turns: this.turns, callIds, images: false, counted: true });
     const begins = beginsOf(spans, history, this.#openingOf(conversation));
-    return { spans, places: writtenBy(history, counts).map((written) => lastKnown(begins, written)) };
+    const added = said.length - conversation.messages.length;
+    const written = writtenBy(
+      history,
+      counts.map((count) => count + added),
+    );
+    return { spans, places: written.map((messages) => lastKnown(begins, messages)) };
   }
 
   /** Checks with trial conversations that the marks do not change the prompt. */
@@ -273,12 +274,11 @@ export class ChatTemplate {
     const standIn: StandIn = (text) =>
       Placeholders.mustHold(text) || !this.#options.controlTokens.isInert(text) ? hold(text) : text;
     const { callIds = "any", historyArguments, historyReasoning } = this.#options;
-    const said = withDeclaredTools(conversation.messages, conversation.tools);
-    const history = modelHistory(said, { turns, callIds, images: false });
+    const history = modelHistory(this.#said(conversation), { turns, callIds, images: false });
     const messages: TemplateMessage[] = [
       ...toTemplateMessages(history, standIn, { historyArguments, historyReasoning }),
     ];
-    const tools = toTemplateTools(conversation.tools, standIn);
+    const tools = this.#options.textCalls ? [] : toTemplateTools(conversation.tools, standIn);
     const { closed = false } = conversation;
     const prefill = openTurn(history);
     const run = (opensTurn: boolean) => this.#run({ messages, tools, conversation, placeholders, opensTurn, marking });
@@ -292,6 +292,12 @@ export class ChatTemplate {
     const end = spans.findLastIndex(({ placeholder }) => placeholder === mark);
     if (end < 0) throw new TemplateRefusal("messages");
     return spans.slice(0, end + 1);
+  }
+
+  #said({ messages, tools }: Conversation): readonly HistoryMessage[] {
+    const { textCalls } = this.#options;
+    const said = withDeclaredTools(messages, tools);
+    return textCalls ? withCallsAsText(said, tools, textCalls) : said;
   }
 
   #run({ messages, tools, conversation, placeholders, opensTurn, marking }: Run): readonly Span[] {
@@ -379,9 +385,9 @@ function ownWords(thrown: unknown, source: string): string | undefined {
 }
 
 /** Returns the text that the answer continues: "" for an empty last turn, undefined if the last turn is closed. */
-function openTurn(messages: readonly Message[]): string | undefined {
+function openTurn(messages: readonly HistoryMessage[]): string | undefined {
   const last = messages.at(-1);
-  if (last?.role !== Role.ASSISTANT) return undefined;
+  if (last?.role !== Role.ASSISTANT || last.isClosed) return undefined;
   if (last.parts.some(({ kind }) => kind?.$case === "toolCall")) return undefined;
   const text = textOf(last.parts);
   return text === "" && reasoningOf(last.parts) !== "" ? undefined : text;

@@ -48,7 +48,8 @@ function declaring(part: Part, undeclared: Undeclared): Part {
   return { ...part, kind: texts.length === 0 ? undefined : { $case: "text", value: { text: texts.join("\n") } } };
 }
 
-function toolText(tool: Tool, index: number): string {
+/** Returns a tool as JSON, as most templates write it. Throws `EngineError` INVALID_SCHEMA. */
+export function toolText(tool: Tool, index: number): string {
   const { name, description } = tool;
   const described = description === "" ? "" : `, "description": ${JSON.stringify(description)}`;
   const called = `{"name": ${JSON.stringify(name)}${described}, "parameters": ${parametersOf(tool, index)}}`;

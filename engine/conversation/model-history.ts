@@ -62,6 +62,8 @@ export type HistoryRules = {
 export type HistoryMessage = Message & {
   /** The number of messages of the request that determine this message and all before it. */
   readonly upTo?: number;
+  /** Whether the model's turn ended with calls that are written as text, so that no answer goes on with it. */
+  readonly isClosed?: boolean;
 };
 
 export const PART_SEPARATOR = "\n";
@@ -80,7 +82,7 @@ const SYSTEM_MARKS = { open: "<system>", close: "</system>" };
  * joined; later ones keep their position, so that a new turn does not change the prompt before it; each tool result is
  * a message. Throws `EngineError`.
  */
-export function modelHistory(messages: readonly Message[], rules: HistoryRules): readonly HistoryMessage[] {
+export function modelHistory(messages: readonly HistoryMessage[], rules: HistoryRules): readonly HistoryMessage[] {
   for (const [index, message] of messages.entries()) check(message, `messages[${index}]`, rules);
   const { systemMessages, alternates, singleCalls } = rules.turns;
   const counted = rules.counted ? messages.map((message, index) => ({ ...message, upTo: index + 1 })) : messages;
@@ -226,8 +228,8 @@ function inTurns(messages: readonly HistoryMessage[]): readonly HistoryMessage[]
 }
 
 /** Returns whether two adjacent messages are one turn. Text after a call is not joined to the message with the call. */
-function isOneTurn(before: Message, { role }: Message): boolean {
-  if (before.role !== role || role === Role.TOOL) return false;
+function isOneTurn(before: HistoryMessage, { role }: Message): boolean {
+  if (before.role !== role || role === Role.TOOL || before.isClosed) return false;
   return !before.parts.some(({ kind }) => kind?.$case === "toolCall");
 }
 

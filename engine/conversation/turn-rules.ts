@@ -1,4 +1,4 @@
-import { type Message, type Part, Role } from "../../proto/gen/svc/inference/v1/messages.ts";
+import { type Message, type Part, Role, type Tool } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { says, textPart } from "./model-history.ts";
 
 /** The values of `TurnRules.systemMessages`, least restrictive first. */
@@ -43,6 +43,14 @@ export const TRIALS = {
   userBehindTool: [...lookUp, followUp],
   twoCalls: [question, says(Role.ASSISTANT, ...CALLS.map(call)), ...CALLS.map(reports)],
 } as const satisfies Readonly<Record<string, readonly Message[]>>;
+
+export const TRIAL_TOOL: Tool = {
+  name: "look",
+  description: "Looks.",
+  parametersJsonSchema: "{}",
+  strict: false,
+  deferred: false,
+};
 
 type Trial = keyof typeof TRIALS;
 

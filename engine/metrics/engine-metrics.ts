@@ -118,6 +118,8 @@ export type NodeReadings = {
   readonly stepAgeMs: () => number;
   /** Returns the GPU memory in use, in bytes; undefined without a GPU or if unknown. */
   readonly gpuMemoryBytes: () => Promise<number | undefined>;
+  /** Returns the engine's version and setup, for people; empty if unknown. */
+  readonly engine: () => string;
 };
 
 /** Registers the gauges of a node. An unknown value is absent from the page rather than 0. */
@@ -134,7 +136,7 @@ export function registerNodeGauges(registry: Registry, readings: NodeReadings): 
         else this.set(now);
       },
     });
-  const { load, rates, running, pausedStreams, stepAgeMs, gpuMemoryBytes } = readings;
+  const { load, rates, running, pausedStreams, stepAgeMs, gpuMemoryBytes, engine } = readings;
   gauge("svc_engine_running", "Generate calls that the backend works on now, waiting ones included.", running);
   gauge("svc_engine_slots", "Generations that the backend can run at once.", () => load().slots);
   gauge("svc_engine_slots_busy", "Slots of the backend that generations hold now.", () => load().busySlots);
@@ -149,16 +151,33 @@ export function registerNodeGauges(registry: Registry, readings: NodeReadings): 
   gauge("svc_engine_gpu_memory_bytes", "GPU memory in use in bytes, where known.", () =>
     gpuMemoryBytes().catch(() => undefined),
   );
-  new Gauge({
-    name: "svc_engine_tokens_per_second",
-    help: "Recent speed in tokens per second by phase: uncached prompt tokens in prefill, tokens of one generation in decode.",
-    labelNames: ["phase"],
-    registers,
-    collect() {
-      const { prefillTokensPerSecond: prefill, decodeTokensPerSecond: decode } = rates();
-      this.reset();
-      if (prefill !== undefined) this.set({ phase: "prefill" }, prefill);
-      if (decode !== undefined) this.set({ phase: "decode" }, decode);
-    },
+  const labelled = (
+    Type: typeof Gauge<string> | typeof Counter<string>,
+    [name, help]: readonly [name: string, help: string],
+    label: string,
+    read: () => Readonly<Record<string, number | undefined>>,
+  ) =>
+    new Type({
+      name,
+      help,
+      labelNames: [label],
+      registers,
+      collect() {
+        this.reset();
+        for (const [of, value] of Object.entries(read())) if (value !== undefined) this.inc({ [label]: of }, value);
+      },
+    });
+  const info = "1, by engine: its version and, of llama.cpp, the device, its layers of all, and the KV memory.";
+  labelled(Gauge, ["svc_engine_info", info], "engine", () => ({ [engine()]: 1 }));
+  const memory = "KV memory in bytes where known, by state: reserved, or held, the part of it with tokens.";
+  labelled(Gauge, ["svc_engine_kv_memory_bytes", memory], "state", () => load().kvMemory ?? {});
+  const passes =
+    "Passes of llama.cpp over the weights, by cause: step, or gap, one more because running sequences lay apart.";
+  labelled(Counter, ["svc_engine_decoder_passes_total", passes], "cause", () => load().passes ?? {});
+  const speed =
+    "Recent speed in tokens per second by phase: uncached prompt tokens in prefill, tokens of one generation in decode.";
+  labelled(Gauge, ["svc_engine_tokens_per_second", speed], "phase", () => {
+    const { prefillTokensPerSecond: prefill, decodeTokensPerSecond: decode } = rates();
+    return { prefill, decode };
   });
 }

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import * as z from "zod";
 import { ConfigError, parseConfig } from "../../deploy/runtime/config/load-config.ts";
 import { projectFolder } from "../../deploy/runtime/files/project-folder.ts";
+import type { TextCalls } from "../conversation/calls-as-text.ts";
 import { SYSTEM_PLACES } from "../conversation/turn-rules.ts";
 import { type OutputMarkers, reasoningMarkers, textMarkers } from "../output-parser/markers.ts";
 import { formOf, toolCallMarkers } from "../tool-calls/forms.ts";
@@ -57,54 +58,67 @@ const gguf = z.strictObject({
 });
 
 /** A field is absent where a template writes no white space beside a marker. */
-export const profileSchema = z.strictObject({
-  family: mark.describe("The name of the family, for people."),
-  thinking: thinking.optional().describe("How reasoning is switched; without it, the model does not reason."),
-  reasoning: reasoningMarkers.optional().describe("How the model marks its reasoning."),
-  text: textMarkers.optional().describe("How the model marks its visible text; without it, visible text is unmarked."),
-  toolCall: toolCallMarkers
-    .optional()
-    .describe("How the model writes a tool call; without it, the model calls no tools."),
-  images: z
-    .boolean()
-    .default(false)
-    .describe(
-      "Whether the family's models take images. A node beside another engine tries it; the `llama` backend takes none.",
-    ),
-  systemMessages: z
-    .enum(SYSTEM_PLACES)
-    .default("anywhere")
-    .describe(
-      "Where the template takes a system message: anywhere, as the first message, or nowhere; one that it moves to another place is not taken there. The `llama` backend asks the template itself, and other backends ask their engine what it refuses.",
-    ),
-  alternates: z
-    .boolean()
-    .default(false)
-    .describe("Whether user and model have to take turns in the template; found out as `systemMessages` is."),
-  singleCalls: z
-    .boolean()
-    .default(false)
-    .describe("Whether the template takes one call in a turn only; found out as `systemMessages` is."),
-  callIds: z
-    .enum(["any", "functions.name:index", "nine-characters"])
-    .default("any")
-    .describe("What the template demands of the ids of earlier calls."),
-  historyArguments: z
-    .enum(["value", "text"])
-    .default("value")
-    .describe("Whether the template takes the arguments of earlier calls as a value, or as JSON text."),
-  historyReasoning: z
-    .enum(["reasoning_content", "thinking"])
-    .default("reasoning_content")
-    .describe(
-      "The field in which the template takes the reasoning of earlier turns. A template that takes it as `thinking` takes it, in a turn that calls, in the place of the visible text, so that both stand there.",
-    ),
-  gguf: gguf
-    .optional()
-    .describe(
-      "The model files that the profile fits; of several that fit, the profile that says more counts. Without it, the profile is found by name only.",
-    ),
-});
+export const profileSchema = z
+  .strictObject({
+    family: mark.describe("The name of the family, for people."),
+    thinking: thinking.optional().describe("How reasoning is switched; without it, the model does not reason."),
+    reasoning: reasoningMarkers.optional().describe("How the model marks its reasoning."),
+    text: textMarkers
+      .optional()
+      .describe("How the model marks its visible text; without it, visible text is unmarked."),
+    toolCall: toolCallMarkers
+      .optional()
+      .describe("How the model writes a tool call; without it, the model calls no tools."),
+    toolsAsText: z
+      .boolean()
+      .default(false)
+      .describe(
+        "Whether the template has no tools, so that the node writes them into the system message, and calls and results into the texts of the turns; calls have the form `json` then. Every backend does so where it finds that a template shows no tools, or has no form of calls that it reads.",
+      ),
+    images: z
+      .boolean()
+      .default(false)
+      .describe(
+        "Whether the family's models take images. A node beside another engine tries it; the `llama` backend takes none.",
+      ),
+    systemMessages: z
+      .enum(SYSTEM_PLACES)
+      .default("anywhere")
+      .describe(
+        "Where the template takes a system message: anywhere, as the first message, or nowhere; one that it moves to another place is not taken there. The `llama` backend asks the template itself, and other backends ask their engine what it refuses.",
+      ),
+    alternates: z
+      .boolean()
+      .default(false)
+      .describe("Whether user and model have to take turns in the template; found out as `systemMessages` is."),
+    singleCalls: z
+      .boolean()
+      .default(false)
+      .describe("Whether the template takes one call in a turn only; found out as `systemMessages` is."),
+    callIds: z
+      .enum(["any", "functions.name:index", "nine-characters"])
+      .default("any")
+      .describe("What the template demands of the ids of earlier calls."),
+    historyArguments: z
+      .enum(["value", "text"])
+      .default("value")
+      .describe("Whether the template takes the arguments of earlier calls as a value, or as JSON text."),
+    historyReasoning: z
+      .enum(["reasoning_content", "thinking"])
+      .default("reasoning_content")
+      .describe(
+        "The field in which the template takes the reasoning of earlier turns. A template that takes it as `thinking` takes it, in a turn that calls, in the place of the visible text, so that both stand there.",
+      ),
+    gguf: gguf
+      .optional()
+      .describe(
+        "The model files that the profile fits; of several that fit, the profile that says more counts. Without it, the profile is found by name only.",
+      ),
+  })
+  .refine(({ toolsAsText, toolCall }) => !toolsAsText || toolCall?.form === "json", {
+    path: ["toolCall"],
+    error: "has to have the form json, as toolsAsText is true",
+  });
 
 export type ModelProfile = Readonly<z.infer<typeof profileSchema>>;
 export type ThinkingEffort = z.infer<typeof effort>;
@@ -139,6 +153,25 @@ function namesIn(folder: string): string[] {
   } catch {
     return [];
   }
+}
+
+/** The profile whose form of calls needs nothing of a template. */
+const GENERIC = "generic";
+
+/** Returns a profile for a model whose template shows no tools, or whose calls cannot be read. */
+export function withGenericCalls<Profile extends Pick<ModelProfile, "toolCall" | "toolsAsText">>(
+  profile: Profile,
+): Profile {
+  const { toolCall, toolsAsText } = profile.toolsAsText ? profile : loadProfile(GENERIC);
+  return { ...profile, toolCall, toolsAsText };
+}
+
+/** Returns the form in which tools and calls are written as text; undefined where the template writes them. */
+export function textCallsOf({
+  toolsAsText,
+  toolCall,
+}: Pick<ModelProfile, "toolCall" | "toolsAsText">): TextCalls | undefined {
+  return toolsAsText && toolCall?.form === "json" ? toolCall : undefined;
 }
 
 type ModelFile = {

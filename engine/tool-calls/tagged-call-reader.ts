@@ -87,12 +87,15 @@ export class TaggedCallReader extends CallReader {
   #valueClose = "";
   #elements: ElementValue | undefined;
   #depth: CallDepth;
+  /** Counts the parameters that are open inside a value. */
+  #tags: CallDepth;
 
   constructor(marks: TaggedCallMarks, tools: CallableTools, lead: string) {
     super(tools, lead);
     this.#marks = { ...NONE, ...marks };
     this.#emptyEnd = marks.nameEnd.endsWith(">") ? `${marks.nameEnd.slice(0, -1)}/>` : "";
     this.#depth = this.#newDepth();
+    this.#tags = this.#depth;
   }
 
   get argumentsAreWhole(): boolean {
@@ -102,8 +105,7 @@ export class TaggedCallReader extends CallReader {
   flush(rest: string): string {
     const { at, isWhole } = this.#callEnd(rest);
     const isValue = this.#position === "value";
-    const value = rest.slice(0, at).trimEnd();
-    const end = value.endsWith(this.#valueClose) ? value.length - this.#valueClose.length : at;
+    const end = this.#closedAt(rest.slice(0, at)) ?? at;
     const valueIsWhole = isValue && isWhole && this.#endValue(rest, 0, end).state !== "malformed";
     if (valueIsWhole || (this.#objectIsRead && !this.#writer.isWhole)) this.#writer.end();
     else {
@@ -114,10 +116,16 @@ export class TaggedCallReader extends CallReader {
   }
 
   #flushValue(rest: string): void {
-    const text = rest.trimEnd();
-    const valueClose = this.#valueClose;
-    if (text.endsWith(valueClose)) this.#endValue(text, 0, text.length - valueClose.length);
-    else this.#take(rest, 0, rest.length - this.#heldOf(rest));
+    const end = this.#closedAt(rest);
+    if (end === undefined) this.#take(rest, 0, rest.length - this.#heldOf(rest));
+    else this.#endValue(rest, 0, end);
+  }
+
+  /** Where the closing mark at the end of a text begins, the first one if it is written twice; undefined without one. */
+  #closedAt(text: string): number | undefined {
+    const before = withoutEnd(text, this.#valueClose);
+    const once = before === undefined ? undefined : withoutEnd(before, this.#valueClose);
+    return once !== undefined && this.#tags.behind(once) === 0 ? once.length : before?.length;
   }
 
   protected written(): string {
@@ -255,6 +263,7 @@ export class TaggedCallReader extends CallReader {
     this.#depth = this.#newDepth();
     this.#lead = valueLead;
     this.#valueClose = valueClose(name);
+    this.#tags = new CallDepth(this.#marks.valueOpen || this.#marks.parameterOpen, this.#valueClose);
     const isText = !nests || (types?.size === 1 && types.has("string"));
     return this.#go(isText ? "value-lead" : "value-start", at);
   }
@@ -307,7 +316,7 @@ export class TaggedCallReader extends CallReader {
     if (next.isWhole && next.at < close) return this.#endValue(text, from, next.at);
     if (isEnd === "yes") {
       const ended = this.#endValue(text, from, close);
-      return ended.state === "malformed" ? ended : { ...ended, at: close + valueClose.length };
+      return ended.state === "malformed" ? ended : { ...ended, at: this.#behindClose(text, close) };
     }
     if (close < text.length) return this.#take(text, from, close - this.#tailBefore(text, from, close));
     const ends = [next.at, this.#callEnd(text, from).at].map((at) => at - this.#tailBefore(text, from, at));
@@ -362,20 +371,27 @@ export class TaggedCallReader extends CallReader {
 
   #take(text: string, from: number, to: number): Step {
     this.#depth.push(text.slice(from, to));
+    this.#tags.push(text.slice(from, to));
     const at = from + this.#writer.append(text.slice(from, to));
     return { at, state: at < to ? "malformed" : "stop" };
   }
 
   #endsValue(text: string, from: number, close: number): "yes" | "no" | "unknown" {
     if (close === text.length) return "unknown";
-    const behind = close + this.#valueClose.length;
-    let next = behind;
-    while (next - behind < MAX_SPACE_BEHIND_VALUE && isSpace(text.charAt(next))) next += 1;
+    const isOutside = this.#tags.behind(text.slice(from, close)) === 0;
+    const next = spaceBehind(text, isOutside ? this.#behindClose(text, close) : close + this.#valueClose.length);
     const { opens, parameterOpen, callClose, outerClose } = this.#marks;
-    const found = markAt(text, next, [...opens, parameterOpen, callClose, outerClose]);
-    if (found === undefined) return "no";
-    if (found === "partly") return "unknown";
+    const found = markAt(text, next, [...opens, parameterOpen, callClose, outerClose, this.#valueClose]);
+    if (found === undefined || found === "partly") return found === undefined ? "no" : "unknown";
+    if (found.mark === this.#valueClose) return "no";
     return this.#depth.behind(text.slice(from, close)) === 0 ? "yes" : this.#endsOuterValue(text, next, found.mark);
+  }
+
+  /** Returns the position after a closing mark, and after a second one, as some models write it twice. */
+  #behindClose(text: string, close: number): number {
+    const behind = close + this.#valueClose.length;
+    const second = spaceBehind(text, behind);
+    return text.startsWith(this.#valueClose, second) ? second + this.#valueClose.length : behind;
   }
 
   /** Whether a closing mark followed by `mark` ends a value that contains the mark of a call. */
@@ -404,6 +420,18 @@ export class TaggedCallReader extends CallReader {
 function unescaped(key: string): string {
   const [name = ""] = key.split('"');
   return name.replaceAll("&quot;", '"').replaceAll("&amp;", "&");
+}
+
+/** Returns the text before a mark at its end, followed by white space at most; undefined without the mark. */
+function withoutEnd(text: string, mark: string): string | undefined {
+  const trimmed = text.trimEnd();
+  return trimmed.endsWith(mark) ? trimmed.slice(0, -mark.length) : undefined;
+}
+
+function spaceBehind(text: string, from: number): number {
+  let end = from;
+  while (end - from < MAX_SPACE_BEHIND_VALUE && isSpace(text.charAt(end))) end += 1;
+  return end;
 }
 
 function spaceBefore(text: string, from: number, at: number): number {

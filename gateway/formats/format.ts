@@ -51,6 +51,15 @@ export type FormatSettings = {
   readonly unsupportedTools: "reject" | "skip";
 };
 
+/** Why less of a prompt was cached than possible, as far as the gateway knows; `upstream/load-balancing` has the reasons. */
+export type CacheMiss = {
+  /** 0 where nothing needs explaining. */
+  readonly lostTokens: number;
+  readonly reason: string;
+  /** The part of the prompt in which the caller's change begins, if any. */
+  readonly changedPart: "tools" | "system" | "messages" | undefined;
+};
+
 /** What a reply is written from, besides the events. */
 export type Head = {
   /** The part of `chatcmpl-…`, `msg_…` and `resp_…` behind the prefix, 24 to 32 of `[A-Za-z0-9]`. */
@@ -60,6 +69,8 @@ export type Head = {
   readonly createdSeconds: number;
   readonly nowSeconds: () => number;
   readonly sealer: Sealer;
+  /** Undefined until the engine has reported cached tokens. */
+  readonly cacheMiss: () => CacheMiss | undefined;
 };
 
 /** The places in a body of the parts of its request that an engine may refuse. */

@@ -34,8 +34,9 @@ function offer(usable: readonly string[]): string {
 
 type Neutral = string | number | boolean | readonly never[] | Readonly<Record<string, string>>;
 
-/** A top-level field that does not reach the request, but is checked and documented; unlisted ones are ignored. */
+/** A documented field that does not reach the request. Unknown ones are ignored as well, where a schema is open. */
 export type UntakenField = {
+  /** The path of the field: a refused one is at the top level; `[]` is an item of a list, `[]<name>` one of that type. */
   readonly field: string;
   /** Refused if leaving it out would change the answer or mislead the caller; ignored if it only tunes the service. */
   readonly becomes: "refused" | "ignored";

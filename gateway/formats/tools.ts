@@ -4,10 +4,12 @@ import {
   type Message,
   type Part,
   type Tool,
+  type ToolChoice,
   ToolChoiceMode,
 } from "../../proto/gen/svc/inference/v1/messages.ts";
 import type { FieldPath } from "../errors.ts";
 import { isJsonObject, jsonText } from "../json/json-text.ts";
+import { unchecked } from "./checked.ts";
 import { invalidSchema, invalidValue, wrongType } from "./field-error.ts";
 
 export const MAX_TOOLS = 512;
@@ -19,6 +21,15 @@ export const toolName = z
 
 /** The schema of a tool that takes no arguments. */
 export const EMPTY_PARAMETERS = '{"type":"object","properties":{}}';
+
+export const allowedCallers = unchecked(z.array(z.string()).nullish()).describe(
+  "What may call the tool. One without `direct` is not offered, as no other caller runs here. Default: `direct`.",
+);
+
+/** Whether the model itself may call a tool, by its `allowed_callers`. */
+export function isDirect(callers: unknown): boolean {
+  return !Array.isArray(callers) || callers.includes("direct");
+}
 
 type ToolSource = {
   readonly name: string;
@@ -63,9 +74,17 @@ function namesDeclared({ kind }: Part): readonly string[] {
  * for a different tool.
  */
 export function isRepeated(known: Tool, tool: Tool, path: FieldPath): boolean {
-  const isSame = (["description", "parametersJsonSchema", "strict"] as const).every((key) => known[key] === tool[key]);
+  const isSame = (["description", "parametersJsonSchema", "strict", "deferred"] as const).every(
+    (key) => known[key] === tool[key],
+  );
   if (isSame) return true;
   throw invalidValue([...path, "name"], "another tool of this name is declared, and differs.");
+}
+
+/** Tools stay in the prompt of a summary: they are part of the prefix that the engine has cached. */
+export function noCalls(hasTools: boolean): ToolChoice | undefined {
+  if (!hasTools) return undefined;
+  return { mode: ToolChoiceMode.NONE, name: "", disableParallelCalls: false, allowedNames: [] };
 }
 
 /** The words of chat and responses for a choice of tools. */

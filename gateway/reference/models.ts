@@ -51,7 +51,8 @@ export const model = named("Model", "A model that the key may use.", {
   created: z.int().describe("A constant time, in seconds since the epoch."),
   owned_by: z.string().describe("Whose model it is: `svc`."),
   type: tag("model"),
-  display_name: z.string().describe("The name of the model for people."),
+  display_name: z.string().describe("The name of the model for people; a further name stands behind it in brackets."),
+  description: z.string().describe("The window and abilities of the model in words, as pickers of agents show them."),
   created_at: z.string().describe("The same time as `created`, as RFC 3339."),
   context_length: z
     .int()
@@ -69,10 +70,44 @@ export const model = named("Model", "A model that the key may use.", {
   retires_at: z.null().describe("Always null."),
 });
 
+const codexModel = named("CodexModel", "A model as the catalog of Codex 0.171 has it.", {
+  slug: z.string().describe("The id of the model, or a further name of it."),
+  display_name: z.string().describe("The name of the model for people."),
+  base_instructions: z.string().describe("The instructions for the model, in words of this service."),
+  context_window: z.int().describe("As `context_length`."),
+  truncation_policy: z
+    .object({ mode: tag("tokens"), limit: z.int().describe("The most tokens of one output of a tool.") })
+    .describe("How long outputs of tools may be: 10,000 tokens, less in small windows."),
+  supported_reasoning_levels: z
+    .array(
+      z.object({
+        effort: z.string().describe("The effort."),
+        description: z.string().describe("The effort in words."),
+      }),
+    )
+    .describe("The efforts to choose from; empty where the model does not reason."),
+  default_reasoning_summary: tag("auto"),
+  support_verbosity: z.literal(false).describe("Always `false`."),
+  input_modalities: z.array(z.enum(["text", "image"])).describe("What prompts may hold."),
+  shell_type: tag("unified_exec"),
+  apply_patch_tool_type: tag("freeform"),
+  supports_search_tool: z.literal(true).describe("Always `true`: tools of MCP servers may come later."),
+  experimental_supported_tools: z.array(z.string()).describe("Always empty."),
+  visibility: tag("list"),
+  supported_in_api: z.literal(true).describe("Always `true`."),
+  priority: z.int().describe("The place in the picker, from 0."),
+});
+
+export type CodexModel = z.infer<typeof codexModel>;
+
 export const modelList = named("ModelList", "The models that the key may use.", {
   object: tag("list"),
   data: z.array(model).describe("The models, in an order that stays the same."),
   has_more: z.boolean().describe("Always `false`: the list is whole."),
   first_id: z.string().nullable().describe("The id of the first model; null where there is none."),
   last_id: z.string().nullable().describe("The id of the last model; null where there is none."),
+  models: z
+    .array(codexModel)
+    .optional()
+    .describe("The same models as the catalog of Codex (`model_catalog_json`), where the query has `client_version`."),
 });

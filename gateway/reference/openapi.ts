@@ -208,7 +208,7 @@ function contentOf({ reply, events }: OperationFacts): object {
   };
 }
 
-function parameters({ path, envelope }: RouteSpec): { readonly parameters?: readonly object[] } {
+function parameters({ path, envelope, operation }: RouteSpec): { readonly parameters?: readonly object[] } {
   const name = /\{(\w+)\}$/.exec(path)?.[1];
   const inPath = { name, in: "path", required: true, description: "The id of the model.", schema: { type: "string" } };
   const version = {
@@ -218,6 +218,17 @@ function parameters({ path, envelope }: RouteSpec): { readonly parameters?: read
     description: "The version of Format B. `anthropic-version` means the same; any date is taken.",
     schema: { type: "string", default: "2023-06-01", pattern: "^\\d{4}-\\d{2}-\\d{2}$" },
   };
-  const list = [...(name === undefined ? [] : [inPath]), ...(envelope === "b" ? [version] : [])];
+  const client = {
+    name: "client_version",
+    in: "query",
+    required: false,
+    description: "The version of Codex. With any value the reply holds its catalog, `models`.",
+    schema: { type: "string" },
+  };
+  const list = [
+    ...(name === undefined ? [] : [inPath]),
+    ...(operation === "list_models" ? [client] : []),
+    ...(envelope === "b" ? [version] : []),
+  ];
   return list.length === 0 ? {} : { parameters: list };
 }

@@ -2,7 +2,7 @@ import { toDuration } from "../../deploy/runtime/time/clock.ts";
 import { CountTokensRequest, type GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Catalog } from "../catalog.ts";
 import { reasoningBudget } from "../formats/fields.ts";
-import type { CanonicalRequest, FormatSettings, Places, PreparedCount } from "../formats/format.ts";
+import type { CanonicalRequest, FormatSettings, Places, PreparedCount, Sealer } from "../formats/format.ts";
 import { routingDigest } from "../keys/principal.ts";
 import { estimateInputTokens } from "../limits/input-estimate.ts";
 import { PROMPT_ROUTES } from "../routes.ts";
@@ -64,6 +64,8 @@ export type Translated = {
   readonly maxOutputTokens: number | undefined;
   /** The contract's priority, by what the caller says of the request; 0 or below. */
   readonly priority: number;
+  /** Sealed parts of the conversation that did not open, whose reasoning the engine does not get. */
+  readonly unopened: number;
 };
 
 /** Translates parsed JSON, or the bytes of a message of the contract. Throws only `ApiError`, except for bugs. */
@@ -72,7 +74,16 @@ export function translate(body: unknown, order: TranslationOrder, surroundings: 
   const { sealing, acceptsImages, promptBounds, settings, catalog } = surroundings;
   const route = PROMPT_ROUTES.get(operation);
   if (!route) throw new Error(`${operation} takes no prompt`);
-  const sealer = (model: string) => sealing.for({ tenant: caller.tenant, model, format: route.format.name });
+  let unopened = 0;
+  const sealer = (model: string): Sealer => {
+    const own = sealing.for({ tenant: caller.tenant, model, format: route.format.name });
+    const open: Sealer["open"] = (sealed, kind) => {
+      const text = own.open(sealed, kind);
+      if (text === undefined) unopened += 1;
+      return text;
+    };
+    return { ...own, open };
+  };
   const context = { sealer, acceptsImages, settings, catalog, usableModels: caller.usableModels };
   if (route.use === "count") return countOf(route.format.prepare(body, context), order);
   const {
@@ -101,13 +112,13 @@ export function translate(body: unknown, order: TranslationOrder, surroundings: 
   const inputTokens = estimateInputTokens(bodyBytes, canonical.messages);
   const { maxOutputTokens } = allowed;
   const encoded = encodeRequest(request, prefixKey, promptBounds(model));
-  return { model, stream, options, places, ...encoded, inputTokens, maxOutputTokens, priority };
+  return { model, stream, options, places, ...encoded, inputTokens, maxOutputTokens, priority, unopened };
 }
 
 function countOf({ model, request, ...places }: PreparedCount, { caller, bodyBytes }: TranslationOrder): Translated {
   return {
     ...{ model, places, stream: undefined, options: undefined, facts: undefined, maxOutputTokens: undefined },
-    priority: caller.priority,
+    ...{ priority: caller.priority, unopened: 0 },
     bytes: CountTokensRequest.encode({ ...request, tenant: caller.tenant }).finish(),
     inputTokens: estimateInputTokens(bodyBytes, request.messages),
   };

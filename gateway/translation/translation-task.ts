@@ -30,6 +30,8 @@ type PackedFacts = Omit<PromptFacts, "shape"> & {
   readonly bytes: Float64Array;
   readonly marked: Uint8Array;
   readonly lastTurn: number | undefined;
+  /** Of the first boundary. */
+  readonly tools: string | undefined;
 };
 
 export type TranslationReply = ThreadReply & {
@@ -81,6 +83,7 @@ function packed({ shape: { boundaries, lastTurn }, ...facts }: PromptFacts): Pac
     bytes: Float64Array.from(boundaries, ({ bytes }) => bytes),
     marked: Uint8Array.from(boundaries, ({ marked }) => Number(marked)),
     lastTurn,
+    tools: boundaries[0]?.tools,
   };
 }
 
@@ -91,7 +94,10 @@ export function resultOf(end: Exclude<TranslationReply["end"], { readonly fault:
   return { ...translated, facts: facts && unpacked(facts) };
 }
 
-function unpacked({ hashes, bytes, marked, lastTurn, ...facts }: PackedFacts): PromptFacts {
-  const boundaries = hashes.map((hash, at) => ({ hash, bytes: bytes[at] ?? 0, marked: marked[at] === 1 }));
+function unpacked({ hashes, bytes, marked, lastTurn, tools, ...facts }: PackedFacts): PromptFacts {
+  const boundaries = hashes.map((hash, at) => ({
+    ...{ hash, bytes: bytes[at] ?? 0, marked: marked[at] === 1 },
+    ...(at === 0 && tools !== undefined && { tools }),
+  }));
   return { ...facts, shape: { boundaries, lastTurn } };
 }

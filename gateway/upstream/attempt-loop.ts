@@ -223,16 +223,16 @@ export class AttemptLoop {
     const { clock, deaths, random } = this.#parts;
     const { begun, tokens, continued, wentOn, workedOn: accepted, gotOn } = this.#answer;
     const { address } = member.endpoint;
-    const { ending, workedMs } = failure;
+    const { ending, workedMs, waited = false } = failure;
     this.#dispatch.record.tryFailed(failure.error.detail);
     const isDeath = ending.kind === "reset" || ending.kind === "stalled";
-    let othersLost = false;
+    let othersLost = waited;
     if (isDeath && workedMs !== undefined && !member.isLeaving(clock.nowMs())) {
-      // An answer that has progressed since it lost another endpoint did not cause this loss.
-      const blamedMs = continued && gotOn ? Number.POSITIVE_INFINITY : workedMs;
+      // A waiting request, and an answer that has progressed since it lost another endpoint, did not cause this loss.
+      const blamedMs = waited || (continued && gotOn) ? Number.POSITIVE_INFINITY : workedMs;
       const death = await deaths.died(this.#digest, address, blamedMs, ending.kind === "stalled", this.#signal);
       this.#died = [...this.#died.filter((one) => one !== death), death];
-      othersLost = deaths.othersLost(this.#died);
+      othersLost ||= deaths.othersLost(this.#died);
     }
     return {
       ...{ address, failure, continued, wentOn, accepted, gotOn, othersLost },

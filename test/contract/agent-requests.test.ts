@@ -47,11 +47,14 @@ function expectWhole(path: string, stream: boolean, text: string): void {
   else expect(text).toMatch(/\ndata: (\[DONE\]|\{"type":"message_stop"\}|\{"type":"response\.completed".*\})\n\n$/);
 }
 
+/** Agents send other forms under the names of models that they know. */
+const catalog = { aliases: { "gpt-5.5": "svc-glm53", "gpt-5.6-sol": "svc-glm53" } };
+
 let service: ScriptedService;
 let contract: PublishedContract;
 
 beforeAll(async () => {
-  service = await startScriptedService();
+  service = await startScriptedService({ gateway: { catalog } });
   const document = await (await service.gateway.get("/openapi.json")).json();
   contract = new PublishedContract(document as PublishedDocument);
 });
@@ -95,7 +98,7 @@ describe("with hosted tools left out and an engine with image input", () => {
   beforeAll(async () => {
     lenient = await startScriptedService({
       engine: { inputModalities: [Modality.TEXT, Modality.IMAGE] },
-      gateway: { formats: { responses: { unsupportedTools: "skip" } } },
+      gateway: { catalog, formats: { responses: { unsupportedTools: "skip" } } },
     });
   });
 

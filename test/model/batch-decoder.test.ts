@@ -34,7 +34,7 @@ describe.skipIf(missing !== "")("the decoder of batches", () => {
     return sequence;
   };
   const samplerOf = (place: number, evaluateOptions = GREEDY, more: Partial<SamplerOptions> = {}): Sampler => {
-    const options = { evaluateOptions, probabilities: false, seed: undefined, position: () => 0, ...more };
+    const options = { evaluateOptions, alternatives: undefined, seed: undefined, position: () => 0, ...more };
     const sampler = new Sampler(runtime.decoder, at(place), options);
     samplers.push(sampler);
     return sampler;
@@ -99,8 +99,8 @@ describe.skipIf(missing !== "")("the decoder of batches", () => {
       const held = some(true, false, false);
       const options = (): SequenceEvaluateOptions => ({
         temperature: some(0, 0.7, 1.3),
-        topK: some(0, 5, 40),
-        topP: some(1, 0.9),
+        // All tokens are drawn from unsorted here, and so by other seeds.
+        ...some({ topK: 0, topP: 0.9 }, { topK: 5, topP: 1 }, { topK: 40, topP: some(1, 0.9) }),
         minP: some(0, 0.05),
         seed: Math.floor(random() * 1_000),
         ...some({}, { tokenBias: bias }, { tokenBias: () => bias }),
@@ -132,17 +132,40 @@ describe.skipIf(missing !== "")("the decoder of batches", () => {
       await theirs.return();
       state = undefined;
       written.length = 0;
-      const ours = samplerOf(1, chosen, { probabilities });
+      const ours = samplerOf(1, chosen, { alternatives: probabilities ? 7 : undefined });
       const sampled: Token[] = [];
       for (let next: readonly Token[] = prompt; sampled.length < 7; next = written.slice(-1)) {
         const sample = await ours.next(next);
-        expect(sample.probabilities).toEqual(likely[sampled.length]);
+        const theirs = likely[sampled.length] as ReadonlyMap<Token, number> | undefined;
+        expect(sample.probabilities === undefined).toBe(theirs === undefined);
+        for (const [token, probability] of sample.probabilities ?? [])
+          expect(probability).toBeCloseTo(theirs?.get(token) ?? 0, 5);
+        const first = [...(theirs?.keys() ?? [])].slice(0, 7);
+        expect([...(sample.probabilities?.keys() ?? [])].slice(0, 7)).toEqual(first);
         sampled.push(sample.token);
         written.push(taken(sample.token));
       }
       expect(sampled).toEqual(expected);
       for (const place of [0, 1]) await at(place).clearHistory();
     }
+  });
+
+  test("without top_k tokens are drawn as often as they are likely", async () => {
+    const prompt = tokens(3, 8);
+    const all = { temperature: 0.3, topK: 0, topP: 1, minP: 0 };
+    const draw = async (seed: number) => {
+      await at(0).clearHistory();
+      return samplerOf(0, all, { seed, alternatives: 50 }).next(prompt);
+    };
+    const { probabilities = new Map<Token, number>() } = await draw(0);
+    const likely = [...probabilities].slice(0, 50);
+    const share = likely.reduce((sum, [, probability]) => sum + probability, 0);
+    let found = 0;
+    for (let seed = 1; seed <= 400; seed += 1)
+      if (likely.map(([token]) => token).includes((await draw(seed)).token)) found += 1;
+    expect(share).toBeGreaterThan(0.05);
+    expect(share).toBeLessThan(0.95);
+    expect(Math.abs(found / 400 - share)).toBeLessThan(3 * Math.sqrt((share * (1 - share)) / 400));
   });
 
   test("a caller's seed determines each token by its position alone", async () => {

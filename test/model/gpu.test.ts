@@ -26,13 +26,15 @@ async function started(options: Parameters<typeof startBackend>[0] = {}) {
 describe.skipIf(absent !== "")("a node with a GPU", () => {
   test("loads all layers of a model that fits, and reports the memory in use", async () => {
     const backend = await started();
-    expect(backend.describe().engineVersion).toMatch(new RegExp(`; ${GPU} with 7 layers, threads 1, `));
+    expect(backend.describe().engineVersion).toMatch(
+      new RegExp(`; ${GPU} \\(.+\\) with 7 of 7 layers, KV memory .+, threads 1, `),
+    );
     expect(await backend.gpuMemoryBytes()).toBeGreaterThan(5_000_000);
   });
 
   test("leaves the excluded layers to the CPU", async () => {
     const backend = await started({ gpuLayers: 2 });
-    expect(backend.describe().engineVersion).toContain(`; ${GPU} with 2 layers, `);
+    expect(backend.describe().engineVersion).toMatch(new RegExp(`; ${GPU} \\(.+\\) with 2 of 7 layers, `));
     expect((await ask(backend, request("Hello!", { maxOutputTokens: 8 }))).text).not.toBe("");
   });
 

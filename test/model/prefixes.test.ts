@@ -48,6 +48,15 @@ describe.skipIf(missing !== "")("the cache of llama.cpp, by the digests of reque
     expect(heldOf(branch, 4)).toBeDefined();
   });
 
+  test("a prompt that is read without an answer is held, and found by the next request", async () => {
+    const messages = [RULES, user("Please name the months of the year in their order, from the first to the last.")];
+    const read = await ask(backend, { ...digested(messages), maxOutputTokens: 0 });
+    expect([read.text, heldOf(messages, 2)]).toEqual(["", expect.anything()]);
+    const told = expected(messages);
+    expect(told).toBeGreaterThan(100);
+    expect((await ask(backend, digested(messages))).cached).toBeGreaterThanOrEqual(told - 1);
+  });
+
   test("a prefix is not held while another request uses it, and is held again afterwards", async () => {
     const messages = [RULES, user("Count from one to twenty, slowly, and then back again.")];
     await ask(backend, digested(messages));

@@ -2,6 +2,7 @@ import { CATALOG } from "../../../gateway/catalog.ts";
 import { CHAT_UNTAKEN } from "../../../gateway/formats/chat/schema.ts";
 import { MESSAGES_UNTAKEN } from "../../../gateway/formats/messages/schema.ts";
 import type { UntakenField } from "../../../gateway/formats/request-body.ts";
+import { RESPONSES_UNTAKEN } from "../../../gateway/formats/responses/schema.ts";
 import { OPERATIONS, openApiDocument } from "../../../gateway/reference/openapi.ts";
 import { ROUTES } from "../../../gateway/routes.ts";
 import { code, page, table } from "../markdown.ts";
@@ -17,8 +18,8 @@ type FormatPage = {
   readonly operations: readonly Operation[];
   readonly intro: string;
   readonly stream: string;
-  /** The fields that are refused by name or ignored. Default: the format refuses all that it does not know. */
-  readonly untaken?: readonly UntakenField[];
+  /** The fields that are refused by name or ignored. */
+  readonly untaken: readonly UntakenField[];
 };
 
 const PAGES: readonly FormatPage[] = [
@@ -57,9 +58,10 @@ const PAGES: readonly FormatPage[] = [
     title: "API: responses",
     file: "api-responses.md",
     operations: ["responses", "compact", "input_tokens"],
+    untaken: RESPONSES_UNTAKEN,
     intro: [
       "The endpoint is stateless: a request brings all items that it needs, function calls with their outputs among them. Null in an optional",
-      "field means that it is absent. Other keys than these are 400 at the top level and in `text`, `reasoning`, `stream_options` and `tool_choice`, unless they",
+      "field means that it is absent. Other keys than these are 400 at the top level and in `text`, `reasoning`, `stream_options`, `prompt_cache_options` and `tool_choice`, unless they",
       "are null; inside items and tools they are ignored. Hosted tools and their items are 400, or left out where the operator has",
       "`formats.responses.unsupportedTools: skip`. Reasoning is in the reply only where `reasoning.summary` or `include` asks for it.",
       "An agent whose conversation has grown too long asks for a summary to go on with, by a last item `compaction_trigger` or at the endpoint for that; it is",
@@ -93,7 +95,7 @@ function formatPage({ title, operations, intro, stream, untaken }: FormatPage, t
   const parts = [
     `[The API as a whole](api.md) has keys, models, headers, limits and errors.\n${intro}`,
     ...operations.flatMap((name) => operationParts(name, stream, tables)),
-    ...(untaken ? untakenParts(untaken) : []),
+    ...untakenParts(untaken),
   ];
   const linked = parts.map((part) =>
     part.replaceAll("*Structured output*", "[Structured output](api.md#structured-output)"),
@@ -110,7 +112,7 @@ function untakenParts(fields: readonly UntakenField[]): readonly string[] {
   ]);
   return [
     "## Fields that are refused or ignored",
-    "A refused field is 400 (`unsupported_parameter`), but for null and the values in the third column, which ask for nothing else than what happens without it.",
+    "A refused field is 400 (`unsupported_parameter`), but for null and the values in the third column, which ask for nothing else than what happens without it. `[]` stands for an item of a list, with its type behind it where the row is about items of that type alone; a row covers all that is in its field, and content in content too.",
     table(["field", "becomes", "taken", "why"], rows),
   ];
 }

@@ -65,16 +65,20 @@ export function describeModel(id: string, model: DescribedModel | undefined): Mo
   };
 }
 
-/** Returns the capabilities of the model. It was not trained for a feature that its template never mentions. */
+/** Returns the capabilities of the model. It was not trained to reason if its template never mentions a switch. */
 function capabilities({ template, profile, markers, continues }: DescribedModel): readonly Capability[] {
-  const tools = markers.toolCall !== undefined && /\btools\b/.test(template);
   const { thinking } = profile;
   const isAlways = thinking?.default === "always";
   const isSwitched = Object.keys({ ...thinking?.on, ...thinking?.off }).some((name) => template.includes(name));
   const reasoning = markers.reasoning !== undefined && (isAlways || isSwitched);
   const off = reasoning && isAlways ? [] : [Capability.REASONING_OFF];
-  const forms = [...(tools ? WITH_TOOLS : []), ...(reasoning ? WITH_REASONING : [])];
-  return [...ALWAYS, ...off, ...forms, ...(continues ? [Capability.CONTINUATION] : [])];
+  return [
+    ...ALWAYS,
+    ...off,
+    ...WITH_TOOLS,
+    ...(reasoning ? WITH_REASONING : []),
+    ...(continues ? [Capability.CONTINUATION] : []),
+  ];
 }
 
 export async function weightsOf(path: string, metadata: unknown): Promise<string> {

@@ -12,7 +12,14 @@ import type { PromptFormat } from "../../conversation/prompt-renderer.ts";
 import { EngineError } from "../../errors.ts";
 import type { OutputMarkers } from "../../output-parser/markers.ts";
 import { HeldPrefixes, type KvTokens } from "../../prefixes/held-prefixes.ts";
-import { chooseProfile, loadProfile, type ModelProfile, usableMarkers } from "../../profiles/profile.ts";
+import {
+  chooseProfile,
+  loadProfile,
+  type ModelProfile,
+  textCallsOf,
+  usableMarkers,
+  withGenericCalls,
+} from "../../profiles/profile.ts";
 import { planConversation } from "../answer-plan.ts";
 import { GrammarCache } from "../grammar-cache.ts";
 import { modelRevision, VOCABULARY_TEXT } from "../model-revision.ts";
@@ -90,16 +97,22 @@ export class LlamaBackend implements Backend {
   load(): BackendLoad {
     const running = this.#running;
     if (!running) return { slots: this.#options.slots, busySlots: 0, waiting: 0 };
-    const { slots, queue, steps, shares } = running.parts;
+    const { slots, queue, steps, shares, runtime } = running.parts;
+    const { decoder, kvBytes, contextWindow, sequences } = runtime;
     const kvTokensTotal = running.described.contextWindow * slots.count;
     return {
       slots: slots.count,
       busySlots: slots.busy,
       waiting: queue.length,
       steps: { made: steps.done, inFlight: steps.inFlight },
+      passes: { step: decoder.passes - decoder.passesForGaps, gap: decoder.passesForGaps },
       kvUse: slots.tokensInUse / kvTokensTotal,
       kvTokensUsed: slots.tokensInUse,
       kvTokensTotal,
+      kvMemory: {
+        reserved: kvBytes,
+        held: Math.round((kvBytes * slots.tokensHeld) / (contextWindow * sequences.length)),
+      },
       queuedUncachedTokens: queue.wants().reduce((sum, { uncachedTokens }) => sum + uncachedTokens, shares.unread),
       ...(slots.retentionMs === undefined ? {} : { observedRetentionSeconds: slots.retentionMs / 1000 }),
     };
@@ -158,7 +171,7 @@ export class LlamaBackend implements Backend {
     if (!sequence || token === undefined) throw new EngineError("ENGINE_DOWN", "The model has no tokens.");
     const sampler = new Sampler(decoder, sequence, {
       evaluateOptions: { temperature: 0 },
-      probabilities: false,
+      alternatives: undefined,
       seed: undefined,
       position: () => 0,
     });
@@ -172,13 +185,12 @@ export class LlamaBackend implements Backend {
 
   async #assemble(runtime: LlamaRuntime): Promise<Running> {
     const { model, llama, contextWindow } = runtime;
-    const { nodeId, modelPath, batchTokens, queueLength, maxQueueWaitMs } = this.#options;
+    const { nodeId, modelPath, queueLength, maxQueueWaitMs } = this.#options;
     const { metadata } = model.fileInfo;
     const vocabulary = readVocabulary(model);
     const source = metadata.tokenizer.chat_template;
     if (source === undefined) throw new EngineError("ENGINE_DOWN", "The model file holds no chat template.");
-    const { profile, fits } = profileOf(this.#options.profile, metadata.general, source);
-    const markers = usableMarkers(profile, source, (mark) => withoutTokens(mark, vocabulary));
+    const { profile, markers, familyNotes } = familyOf(this.#options.profile, metadata.general, source, vocabulary);
     const format = promptFormat(source, vocabulary, profile, markers);
     const prompts = newEncoder({ model, vocabulary, format, contextWindow, work: this.#work });
     const revision = await modelRevision(this.#options.weights ?? (await weightsOf(modelPath, metadata)), {
@@ -195,6 +207,8 @@ export class LlamaBackend implements Backend {
       clock: this.#clock,
       onFree: () => queue.serve(({ demand }) => slots.take(demand)),
     });
+    const shares = new BatchShares(runtime.decoder.batchTokens, tokenCost(model.embeddingVectorSize));
+    runtime.decoder.onBatch = (batch) => shares.learn(batch);
     const marks = markTokens(markers, vocabulary);
     const parts: EngineParts = {
       nodeId,
@@ -215,12 +229,12 @@ export class LlamaBackend implements Backend {
       leases: new Set(),
       queue,
       steps,
-      shares: new BatchShares(batchTokens, tokenCost(model.embeddingVectorSize)),
+      shares,
       clock: this.#clock,
     };
     return {
       parts,
-      notes: [...runtime.notes, ...notesOf(fits, profile, markers)],
+      notes: [...runtime.notes, ...familyNotes],
       described: describedOf(parts, source),
       engineVersion: `llama.cpp ${llama.llamaCppRelease.release}; ${runtime.setup}`,
       stopBeat: startBeat(parts),
@@ -236,27 +250,40 @@ function describedOf(parts: EngineParts, template: string): DescribedModel {
   return { revision, contextWindow, longestTokenBytes, slots: slots.count, template, profile, markers, continues };
 }
 
-function notesOf(fits: boolean, profile: ModelProfile, { toolCall, reasoning }: OutputMarkers): readonly string[] {
-  const lost = [...(toolCall ? [] : ["tool calls"]), ...(reasoning ? [] : ["reasoning"])].join(" and ");
-  if (!fits)
-    return [
-      `no profile fits the chat template of the model's file, which is taken for one of ${JSON.stringify(profile.family)}${lost === "" ? "" : `: ${lost} come out as text`}; backend.profile may name one`,
-    ];
-  return profile.toolCall && !toolCall
-    ? [
-        `the profile ${JSON.stringify(profile.family)} has no tool calls that this backend parses: tools are refused or ignored`,
-      ]
-    : [];
-}
+type Family = {
+  readonly profile: ModelProfile;
+  readonly markers: OutputMarkers;
+  readonly familyNotes: readonly string[];
+};
 
 /** Throws `ConfigError` if the configured profile does not exist or is invalid. */
-function profileOf(
+function familyOf(
   configured: string | undefined,
-  general: { readonly architecture: string; readonly name?: string | undefined },
+  { architecture, name = "" }: { readonly architecture: string; readonly name?: string | undefined },
   template: string,
-): { readonly profile: ModelProfile; readonly fits: boolean } {
-  if (configured !== undefined) return { profile: loadProfile(configured), fits: true };
-  return chooseProfile({ architecture: general.architecture, name: general.name ?? "", template });
+  vocabulary: Vocabulary,
+): Family {
+  const { profile, fits } =
+    configured === undefined
+      ? chooseProfile({ architecture, name, template })
+      : { profile: loadProfile(configured), fits: true };
+  const markers = usableMarkers(profile, template, (mark) => withoutTokens(mark, vocabulary));
+  const family = JSON.stringify(profile.family);
+  const lost = markers.reasoning ? "" : ": reasoning comes out as text";
+  const unfitting = `no profile fits the chat template of the model's file, which is taken for one of ${family}${lost}; backend.profile may name one`;
+  const familyNotes = fits ? [] : [unfitting];
+  const showsTools = /\btools\b/.test(template);
+  if (showsTools && markers.toolCall && !profile.toolsAsText) return { profile, markers, familyNotes };
+  const generic = withGenericCalls(profile);
+  const why = showsTools ? `does not write calls like ${family}` : "has no tools";
+  return {
+    profile: generic,
+    markers: { ...markers, toolCall: generic.toolCall },
+    familyNotes: [
+      ...familyNotes,
+      `the chat template of the model's file ${why}: tools, calls and results are written as text, in a generic form`,
+    ],
+  };
 }
 
 function promptFormat(
@@ -275,6 +302,7 @@ function promptFormat(
     historyArguments: profile.historyArguments,
     historyReasoning: profile.historyReasoning,
     callIds: profile.callIds,
+    textCalls: textCallsOf(profile),
     reasoningOpen: markers.reasoning?.open,
     maxUnits: PORTION_UNITS,
     cutsAtWords,

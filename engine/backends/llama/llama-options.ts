@@ -31,7 +31,7 @@ export const llamaSchema = z.strictObject({
     .union([z.literal("auto"), z.int().min(1).max(512)])
     .default("auto")
     .describe(
-      "The number of CPU threads that compute; more than there are free cores make the engine many times slower.",
+      "The number of CPU threads that compute; more than there are free cores make the engine many times slower. auto takes all cores but one, both of two, and one for a model file below 50 MB.",
     ),
   gpu: z
     .union([z.literal("auto"), z.literal(false), z.enum(["cuda", "vulkan", "metal"])])
@@ -58,12 +58,10 @@ export const llamaSchema = z.strictObject({
       "Whether an object in JSON that is held to a schema may have properties that the schema does not declare, where it is silent about them. With it, declared properties may also come in another order than the schema's, as far as that costs little. Without it a model writes what is declared, in that order.",
     ),
   batchTokens: z
-    .int()
-    .min(32)
-    .max(8192)
-    .default(256)
+    .union([z.literal("auto"), z.int().min(32).max(8192)])
+    .default("auto")
     .describe(
-      "The most prompt tokens that one step reads, of all prompts together. Running streams wait for a step to end, so that beside other requests a step reads no more than takes some 40 ms, and at least 16.",
+      "The most prompt tokens that one step reads, of all prompts together: auto is 512 where an accelerator computes, and else 256. Running streams wait for a step to end, so that beside other requests a step reads no more than adds some 40 ms to it, and at least 16.",
     ),
 });
 

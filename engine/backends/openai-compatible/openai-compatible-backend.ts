@@ -18,6 +18,7 @@ import { ANY_ORDER } from "../../conversation/turn-rules.ts";
 import { EngineError } from "../../errors.ts";
 import type { OutputMarkers } from "../../output-parser/markers.ts";
 import type { HeldPrefixes } from "../../prefixes/held-prefixes.ts";
+import { withGenericCalls } from "../../profiles/profile.ts";
 import { throwIfLeft } from "../caller-left.ts";
 import { GrammarCache } from "../grammar-cache.ts";
 import { LoopTurns } from "../loop-turns.ts";
@@ -33,7 +34,7 @@ import { EngineCache } from "./kv-events/engine-cache.ts";
 import { kvSource } from "./kv-events/kv-source.ts";
 import { readModelMarks } from "./marks/model-marks.ts";
 import type { OpenAiCompatibleOptions } from "./options.ts";
-import { askEngine, type ProbeResult, probe } from "./probe/probe.ts";
+import { askEngine, type ProbeResult, probe, showsTools } from "./probe/probe.ts";
 import { CacheSessions } from "./request/cache-sessions.ts";
 import { type RequestSettings, sessionId, toChatPrompt } from "./request/request.ts";
 import { type EngineFacts, readEngineFacts } from "./watch/engine-facts.ts";
@@ -99,12 +100,18 @@ export class OpenAiCompatibleBackend implements Backend {
     const { marks, note } = await readModelMarks(this.#http, this.#dialect, profile, this.#options.spellings, signal);
     this.#notes = note === undefined ? [] : [note];
     const ask = asking(this.#http, this.#options.countTimeoutMs, signal);
-    const settings: RequestSettings = {
+    const named: RequestSettings = {
       dialect: this.#dialect,
       servedModel: facts.servedModel,
       ...{ profile, turns: profile, marks, images, priorities, sharedCache },
       defaults: {},
     };
+    const settings = (await showsTools(ask, named)) ? named : { ...named, profile: withGenericCalls(profile) };
+    if (settings !== named && !profile.toolsAsText)
+      this.#notes = [
+        ...this.#notes,
+        "the engine's chat template has no tools, or the profile no calls: tools, calls and results are written as text, in a generic form",
+      ];
     const markup = await readMarkup(ask, settings);
     const parts: GenerationParts = {
       nodeId,

@@ -28,9 +28,9 @@ const library = jinja as unknown as Library;
 export const Environment = library.Environment;
 export const Interpreter = library.Interpreter;
 
-/** Parses a source with the settings of transformers. Throws for invalid Jinja. */
+/** Parses a source with the settings of transformers, and as Python with one kind of newline. Throws for invalid Jinja. */
 export function parse(source: string): SyntaxNode {
-  return library.parse(library.tokenize(source, { trim_blocks: true, lstrip_blocks: true }));
+  return library.parse(library.tokenize(source.replaceAll(/\r\n?/g, "\n"), { trim_blocks: true, lstrip_blocks: true }));
 }
 
 type TextValue = Value & { readonly value: string };

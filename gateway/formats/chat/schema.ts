@@ -262,7 +262,7 @@ const TOKENS = "Token ids and the lengths of answers in tokens are the engine's;
 const OF_ANSWERS = "Only tokens of the answer are reported: use 'logprobs'.";
 const TEMPLATE = "The prompt is written by the model's own chat template.";
 
-/** The top-level fields of a chat body that do not reach the request, in the order of their check. */
+/** The fields that do not reach the request; the refused ones are at the top level, in the order of their check. */
 export const CHAT_UNTAKEN: readonly UntakenField[] = [
   ...refused("Answers are text.", { audio: [] }),
   ...refused("Use 'tools' instead.", { functions: [] }),
@@ -296,4 +296,9 @@ export const CHAT_UNTAKEN: readonly UntakenField[] = [
   ...ignored("It would make the same answer faster, and changes nothing in it.", ["prediction"]),
   ...ignored("It is a hint, which no model here knows.", ["verbosity"]),
   ...ignored("The beginning of every prompt is cached.", ["prompt_cache_options.mode"]),
+  ...ignored("Chunks are not padded.", ["stream_options.include_obfuscation"]),
+  ...ignored("Answers are text, and so is their history.", ["messages[].audio"]),
+  ...ignored("A text stands in its place, but for the last message, which is refused.", [
+    ...["messages[].content[].file", "messages[].content[].input_audio"],
+  ]),
 ];

@@ -16,7 +16,6 @@ import {
   withBreakpoint,
 } from "../parts.ts";
 import {
-  compactionBlock,
   documentBlock,
   imageBlock,
   plainTextSource,
@@ -129,8 +128,8 @@ function plainParts(block: Block, context: ContentContext): readonly Part[] {
       const { id, name, input } = checked(toolUseBlock, value, path);
       return [{ kind: { $case: "toolCall", value: { callId: id, name, argumentsJson: jsonText(input ?? {}) } } }];
     }
+    // The conversation reads these.
     case "compaction":
-      return textParts(field(compactionBlock, value, "content", path) ?? "");
     case "tool_result":
       return [];
     default:

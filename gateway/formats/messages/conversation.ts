@@ -4,8 +4,9 @@ import { isJsonObject, type JsonObject } from "../../json/json-text.ts";
 import { checked, field } from "../checked.ts";
 import { invalidValue, missing, unsupportedValue, wrongType } from "../field-error.ts";
 import { withBreakpoint } from "../parts.ts";
+import { summaryText } from "../summary.ts";
 import { allParts, type Block, type ContentContext, contentBlocks, partsOf } from "./content.ts";
-import { inputMessage, textBlock, toolResultBlock, toolUseBlock } from "./schema.ts";
+import { compactionBlock, inputMessage, textBlock, toolResultBlock, toolUseBlock } from "./schema.ts";
 import { RequestTools } from "./tools.ts";
 
 type Turn = {
@@ -30,7 +31,7 @@ export type PlacedMessage = { readonly message: Message; readonly place: number 
 export function conversation(messages: readonly unknown[], context: ConversationContext): readonly PlacedMessage[] {
   const result: PlacedMessage[] = [];
   let open: ReadonlyMap<string, OpenCall> = new Map();
-  for (const turn of turnsOf(messages, context)) {
+  for (const turn of behindSummary(turnsOf(messages, context))) {
     if (turn.role === "system") {
       // A system message neither answers calls nor ends a turn: results may still follow.
       const parts = allParts(turn.blocks, context);
@@ -77,6 +78,28 @@ function turnsOf(
     else for (const block of blocks) last.blocks.push(block);
   }
   return turns;
+}
+
+/** Leaves out what the last summary stands for; system text stays. */
+function behindSummary(turns: readonly Turn[]): readonly Turn[] {
+  const at = turns.findLastIndex(({ blocks }) => blocks.some(summaryIn));
+  const turn = turns[at];
+  const index = turn?.blocks.findLastIndex(summaryIn) ?? -1;
+  const block = turn?.blocks[index];
+  if (!turn || !block) return turns;
+  const value = { ...block.value, type: "text", text: summaryText(summaryIn(block) ?? "") };
+  const summary: Turn = { role: "user", blocks: [{ ...block, type: "text", value }], place: placeOf(block) };
+  const rest = turn.blocks.slice(index + 1);
+  return [
+    ...turns.slice(0, at).filter(({ role }) => role === "system"),
+    summary,
+    ...(rest.length > 0 ? [{ ...turn, blocks: rest }] : []),
+    ...turns.slice(at + 1),
+  ];
+}
+
+function summaryIn({ type, value, path }: Block): string | undefined {
+  return type === "compaction" ? field(compactionBlock, value, "content", path) || undefined : undefined;
 }
 
 const NOT_ALTERNATING = "roles must alternate between 'user' and 'assistant'.";

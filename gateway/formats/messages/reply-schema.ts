@@ -28,9 +28,17 @@ export type MessageUsage = Written<typeof finalUsage>;
 
 const stop = {
   stop_reason: z
-    .enum(["end_turn", "stop_sequence", "max_tokens", "model_context_window_exceeded", "tool_use", "refusal"])
+    .enum([
+      "end_turn",
+      "stop_sequence",
+      "max_tokens",
+      "model_context_window_exceeded",
+      "tool_use",
+      "refusal",
+      "compaction",
+    ])
     .describe(
-      "Why the answer ended: at its end, at a stop text, at `max_tokens`, at the end of the window, to have tools called, or filtered.",
+      "Why the answer ended: at its end, at a stop text, at `max_tokens`, at the end of the window, to have tools called, filtered, or as it is a summary.",
     ),
   stop_sequence: z.string().nullable().describe("The stop text that ended the answer; null where none did."),
 };
@@ -59,9 +67,47 @@ const toolUse = named("ReplyToolUse", "A block with a tool call.", {
   input: z.looseObject({}).meta({ description: "The arguments. Empty where a stream opens the block." }),
 });
 
-const block = z.discriminatedUnion("type", [text, thinking, toolUse]);
+const summary = {
+  content: z.string().nullable().describe("The summary; null where a stream opens the block."),
+  encrypted_content: z.null().describe("Always null."),
+};
+
+const compaction = named("ReplyCompaction", "The summary of a conversation, as the only block.", {
+  type: tag("compaction"),
+  ...summary,
+});
+
+export type ReplyCompaction = Written<typeof compaction>;
+
+const block = z.discriminatedUnion("type", [text, thinking, toolUse, compaction]);
 
 export type ReplyBlock = Written<typeof block>;
+
+const diagnostics = {
+  diagnostics: named("Diagnostics", "Why the prompt was not read from the cache.", {
+    cache_miss_reason: z
+      .discriminatedUnion("type", [
+        named("CacheMissed", "The caller changed a part of the prompt that was cached.", {
+          type: z.enum(["tools_changed", "system_changed", "messages_changed"]).describe("The part, the first one."),
+          cache_missed_input_tokens: z.int().describe("The tokens that would have been read from the cache."),
+        }),
+        named("CacheUnknown", "The caller's prompt explains nothing.", {
+          type: z
+            .enum(["previous_message_not_found", "unavailable"])
+            .describe("Nothing is known of the conversation so far, or its cached tokens were lost at the service."),
+        }),
+      ])
+      .nullable()
+      .describe("The reason; null while it is not known, and `message_delta` then has it."),
+  })
+    .nullable()
+    .optional()
+    .describe("Where the request has `diagnostics`: why the cache was missed, null where it was not."),
+} as const;
+
+const diagnosed = named("Diagnosed", "The diagnostics.", diagnostics);
+
+export type Diagnosed = Written<typeof diagnosed>;
 
 const head = {
   id: z.string().describe("The id of the message, `msg_…`."),
@@ -75,6 +121,7 @@ export const message = named("Message", "A message, the reply to a request witho
   content: z
     .array(block)
     .describe("The blocks of the answer. Thinking may precede the text: look for blocks by their type."),
+  ...diagnostics,
   ...stop,
   usage: named("MessageUsage", "The tokens of prompt and answer; the three counts of input add up to the prompt.", {
     ...usageCounts,
@@ -96,6 +143,7 @@ export const messageEvents = [
     message: named("StartedMessage", "The message without its content.", {
       ...head,
       content: z.array(z.unknown()).max(0).describe("Always empty here."),
+      ...diagnostics,
       stop_reason: z.null().describe("Always null here."),
       stop_sequence: z.null().describe("Always null here."),
       usage: startedUsage,
@@ -124,6 +172,7 @@ export const messageEvents = [
           type: tag("input_json_delta"),
           partial_json: z.string().describe("The piece; all pieces join to the JSON of `input`, none at all is `{}`."),
         }),
+        named("CompactionDelta", "The whole summary, once.", { type: tag("compaction_delta"), ...summary }),
       ])
       .meta({ description: "The piece." }),
   }),
@@ -132,6 +181,7 @@ export const messageEvents = [
     type: tag("message_delta"),
     delta: messageStop,
     usage: finalUsage,
+    ...diagnostics,
   }),
   named("MessageStopEvent", "The stream ends.", { type: tag("message_stop") }),
   named(

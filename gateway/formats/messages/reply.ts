@@ -2,7 +2,7 @@ import { type Finished, FinishReason, type Usage } from "../../../proto/gen/svc/
 import { parseArguments } from "../../json/json-text.ts";
 import { type CompletedBlock, type Completion, shownCallId } from "../completion.ts";
 import type { Head } from "../format.ts";
-import type { MessageUsage, ReplyBlock, Stop } from "./reply-schema.ts";
+import type { Diagnosed, MessageUsage, ReplyBlock, Stop } from "./reply-schema.ts";
 
 /**
  * The form in which the caller sees the model's reasoning: its text, a block without the text, or no block at all. The
@@ -11,18 +11,42 @@ import type { MessageUsage, ReplyBlock, Stop } from "./reply-schema.ts";
 export type ThinkingDisplay = "shown" | "omitted" | "none";
 
 /** The parts of the request that a reply repeats or depends on. */
-export type Asked = { readonly model: string; readonly display: ThinkingDisplay };
+export type Asked = {
+  readonly model: string;
+  readonly display: ThinkingDisplay;
+  /** Whether the reply is a summary of the conversation. */
+  readonly compacts: boolean;
+  /** Whether the reply is to say why the cache was missed, and whether the request names the reply before. */
+  readonly diagnosed: { readonly before: boolean } | undefined;
+};
 
 export function messageReply(head: Head, asked: Asked, completion: Completion): object {
-  return Object.assign(messageHead(head, asked), {
+  return Object.assign(messageHead(head, asked), diagnosticsOf(head, asked, "at_end"), {
     content: completion.blocks.flatMap((block) => replyBlocks(block, head, asked)),
     ...stopOf(completion.finished),
-    usage: Object.assign(usageOf(completion.finished.usage), { service_tier: "standard" }),
+    usage: usageWithTier(completion.finished.usage),
   });
+}
+
+export function usageWithTier(usage: Usage | undefined) {
+  return Object.assign(usageOf(usage), { service_tier: "standard" });
 }
 
 export function messageHead(head: Head, asked: Asked) {
   return { id: `msg_${head.replyId}`, type: "message", role: "assistant", model: asked.model } as const;
+}
+
+/** Reasons that are the service's own are `unavailable`: the caller's prompt had not changed. */
+export function diagnosticsOf(head: Head, { diagnosed }: Asked, when: "at_start" | "at_end"): Diagnosed {
+  if (!diagnosed) return {};
+  const miss = head.cacheMiss();
+  // The format's word for a diagnosis that is still to come.
+  if (!miss && when === "at_start") return { diagnostics: { cache_miss_reason: null } };
+  if (miss?.reason === "hit" || (miss?.reason === "new" && !diagnosed.before)) return { diagnostics: null };
+  if (miss?.reason === "new") return { diagnostics: { cache_miss_reason: { type: "previous_message_not_found" } } };
+  if (!miss?.changedPart) return { diagnostics: { cache_miss_reason: { type: "unavailable" } } };
+  const type = `${miss.changedPart}_changed` as const;
+  return { diagnostics: { cache_miss_reason: { type, cache_missed_input_tokens: miss.lostTokens } } };
 }
 
 /** The signature of withheld text holds it, sealed: when the block comes back, the model's reasoning is restored. */

@@ -17,9 +17,12 @@ import {
   INSTRUCTIONS,
   type PrepareContext,
   type Prepared,
+  WHOLE_PROMPT,
 } from "../format.ts";
 import { catalogModel, refuseUntaken, requestBody } from "../request-body.ts";
-import { schemaText } from "../tools.ts";
+import { summaryRequest } from "../summary.ts";
+import { noCalls, schemaText } from "../tools.ts";
+import { CompactionEncoder, compactedReply, type SummaryWish, summaryWish } from "./compaction.ts";
 import { conversation, refuseSystemRole, systemMessage } from "./conversation.ts";
 import { type Asked, messageReply, type ThinkingDisplay } from "./reply.ts";
 import { countTokensBody, MESSAGES_UNTAKEN, type MessagesBody, messagesRequest } from "./schema.ts";
@@ -38,12 +41,32 @@ export const messages: Format<Asked> = {
   repeatsCutStreams: true,
   prepare(value, context) {
     const { body, ...rest } = checkedBody(value, messagesRequest, context);
-    const { model } = rest.request;
-    return { model, stream: body.stream ?? false, options: { model, display: thinkingDisplay(body) }, ...rest };
+    const { model, messages } = rest.request;
+    const wish = summaryWish(body, messages);
+    const options = { model, display: thinkingDisplay(body), compacts: wish !== undefined, diagnosed: diagnosed(body) };
+    return { model, stream: body.stream ?? false, options, ...(wish ? withSummaryRequest(rest, wish) : rest) };
   },
-  encoder: (head, asked) => new MessagesEncoder(head, asked),
-  reply: (head, completion, asked) => messageReply(head, asked, completion),
+  encoder: (head, asked) => {
+    const stream = new MessagesEncoder(head, asked);
+    return asked.compacts ? new CompactionEncoder(stream) : stream;
+  },
+  reply: (head, completion, asked) => (asked.compacts ? compactedReply : messageReply)(head, asked, completion),
 };
+
+function diagnosed({ diagnostics }: MessagesBody): Asked["diagnosed"] {
+  return isJsonObject(diagnostics) ? { before: typeof diagnostics.previous_message_id === "string" } : undefined;
+}
+
+function withSummaryRequest({ request, messagePlaces = [], ...rest }: Asking, { instructions }: SummaryWish): Asking {
+  const { messages, tools } = request;
+  const asking = {
+    ...request,
+    messages: [...messages, summaryRequest(instructions)],
+    toolChoice: noCalls(tools.length > 0),
+    outputConstraint: undefined,
+  };
+  return { ...rest, request: asking, messagePlaces: [...messagePlaces, WHOLE_PROMPT] };
+}
 
 export const countTokens: CountFormat = {
   name: messages.name,
@@ -52,7 +75,9 @@ export const countTokens: CountFormat = {
   reply: (inputTokens) => ({ input_tokens: inputTokens }),
 };
 
-type CheckedBody = Pick<Prepared, "request" | "toolPaths" | "messagePlaces"> & { readonly body: MessagesBody };
+type Asking = Pick<Prepared, "request" | "toolPaths" | "messagePlaces">;
+
+type CheckedBody = Asking & { readonly body: MessagesBody };
 
 function checkedBody(
   value: unknown,

@@ -3,6 +3,7 @@ import { unchecked } from "../checked.ts";
 import {
   cacheControl,
   effort,
+  flag,
   jsonSchemaField,
   MAX_MESSAGES,
   MAX_STOP_STRINGS,
@@ -18,7 +19,7 @@ import {
 } from "../fields.ts";
 import { IMAGE_TYPES } from "../parts.ts";
 import { ignored, refused, type UntakenField } from "../request-body.ts";
-import { MAX_TOOLS, toolName } from "../tools.ts";
+import { allowedCallers, MAX_TOOLS, toolName } from "../tools.ts";
 
 /*
  * The bodies of `POST /v1/messages` and `POST /v1/messages/count_tokens`: these schemas check requests and generate the
@@ -140,7 +141,7 @@ export const thinkingBlock = named("ThinkingBlock", "Thinking of an earlier turn
   cache_control: cacheControl,
 });
 
-export const compactionBlock = named("CompactionBlock", "A summary of what was said before.", {
+export const compactionBlock = named("CompactionBlock", "A summary, in place of all that stands before it.", {
   type: tag("compaction"),
   content: z.string().nullish().describe("The summary."),
   cache_control: cacheControl,
@@ -157,9 +158,7 @@ export const tool = named("Tool", "A tool that the model may call and the caller
   defer_loading: unchecked(z.boolean().nullish()).describe(
     "Whether the prompt begins without the tool: the model reads it where the first `tool_reference` or `tool_addition` in `messages` names it, and may call it from there on. Without one it is neither shown nor callable. Default: `false`.",
   ),
-  allowed_callers: unchecked(z.array(z.string()).nullish()).describe(
-    "What may call the tool. One without `direct` is not offered, as no other caller runs here. Default: `direct`.",
-  ),
+  allowed_callers: allowedCallers,
   cache_control: cacheControl,
 });
 
@@ -235,6 +234,18 @@ const maxTokens = z
     "The most tokens of the answer, those of thinking included. More than the window has room for is cut to that.",
   );
 
+const contextEdit = named("ContextEdit", "An edit of a conversation that grows.", {
+  type: z.string().describe("`compact_20260112` is a summary. Other edits only shorten prompts, and are ignored."),
+  pause_after_compaction: flag.describe(
+    "Whether the reply is the summary, as with `compaction`. Without it the edit is ignored. Default: `false`.",
+  ),
+  trigger: z
+    .object({ value: z.int().nullish().describe("The number of tokens. Default: 150,000.") })
+    .nullish()
+    .describe("The tokens of the messages, by estimate, from which on there is a summary."),
+  instructions: z.string().nullish().describe("The words that ask for the summary. Default: the service's own."),
+});
+
 const prompt = {
   messages: z
     .array(unchecked(inputMessage))
@@ -299,6 +310,23 @@ const options = {
     "Texts that end the answer where they would occur; they are not part of it.",
   ),
   cache_control: cacheControl,
+  compaction: z
+    .object({
+      type: z.enum(["summarize"]).describe("The kind of the compaction."),
+      instructions: z.string().nullish().describe("The words that ask for the summary. Default: the service's own."),
+    })
+    .nullish()
+    .describe("Asks for a summary of the conversation in place of an answer: the reply is one `compaction` block."),
+  context_management: unchecked(
+    z.object({ edits: z.array(contextEdit).nullish().describe("The edits.") }).nullish(),
+  ).describe("The treatment of a conversation that grows."),
+  diagnostics: unchecked(
+    z
+      .object({
+        previous_message_id: z.string().nullish().describe("The id of the reply before, where there was one."),
+      })
+      .nullish(),
+  ).describe("Asks why the prompt was not read from the cache; the reply has the same field."),
   metadata: unchecked(
     z
       .object({
@@ -337,7 +365,14 @@ export type MessagesBody = z.infer<typeof countTokensBody>;
 
 const KEPT = "Nothing is kept between requests.";
 
-/** The top-level fields that do not reach the request, in the order of their check. */
+/** Blocks whose content stands in the text behind them. */
+const TRACES = [
+  ...["redacted_thinking", "server_tool_use", "container_upload", "mcp_tool_use", "mcp_tool_result"],
+  ...["mcp_tool_listing", "web_search_tool_result", "web_fetch_tool_result", "tool_search_tool_result"],
+  ...["code_execution_tool_result", "bash_code_execution_tool_result", "text_editor_code_execution_tool_result"],
+];
+
+/** The fields that do not reach the request; the refused ones are at the top level, in the order of their check. */
 export const MESSAGES_UNTAKEN: readonly UntakenField[] = [
   {
     field: "thread",
@@ -359,9 +394,29 @@ export const MESSAGES_UNTAKEN: readonly UntakenField[] = [
   ...refused("A request is billed to the key that sends it.", {
     billing_policy: [{ type: "billing_policy" }, { type: "billing_policy", bill_to: "self" }],
   }),
+  ...ignored(
+    "It is a trace of a tool that ran at a vendor, or reasoning that only a vendor reads: left out of the prompt.",
+    TRACES.map((type) => `messages[].content[]<${type}>`),
+  ),
+  ...ignored("The text is read, and no answer cites.", ["messages[].content[].citations"]),
+  ...ignored("Calls are the model's own.", ["messages[].content[].caller", "messages[].content[].toolset_name"]),
+  ...ignored("A text stands in the place of a stored file, but for the last message, which is refused.", [
+    "messages[].content[].source.file_id",
+  ]),
+  ...ignored("Engines scale images as their model needs.", ["messages[].content[].transformations"]),
+  ...ignored("A summary is its text, and summaries made here change no tools.", [
+    ...["messages[].content[].encrypted_content", "messages[].content[].tool_changes"],
+  ]),
+  ...ignored("Arguments are always streamed as they are written.", ["tools[].eager_input_streaming"]),
+  ...ignored("Chat templates have no place for it.", ["tools[].input_examples"]),
+  ...ignored("It only shortens prompts, and none is shortened here.", [
+    ...["clear_thinking_20251015", "clear_tool_uses_20250919"].map((type) => `context_management.edits[]<${type}>`),
+  ]),
+  ...ignored("It is advice to models of the vendor; 'max_tokens' limits an answer.", ["output_config.task_budget"]),
+  ...ignored("Thinking is read as it is, whatever stands before it.", ["thinking.block_binding"]),
+  ...ignored("It changes what the vendor charges.", ["fallback_credit_token"]),
+  ...ignored("It is a header of the vendor's service.", ["user_profile_id", "workspace_id"]),
   ...ignored("There is one tier, which the answer names.", ["service_tier"]),
-  ...ignored("It only shortens prompts, and none is shortened here.", ["context_management"]),
-  ...ignored("It asks for what helps to find faults at the vendor.", ["diagnostics"]),
   ...ignored("The model that was asked answers, or none.", ["fallbacks"]),
   ...ignored("It names features of the vendor's service.", ["betas"]),
 ];

@@ -4,7 +4,8 @@ import { shownCallId } from "../completion.ts";
 import { errorBodyB } from "../error-envelope.ts";
 import type { Head, StreamEncoder } from "../format.ts";
 import { filled, frame, HOLE, type OpenFrame, openFrame } from "../sse.ts";
-import { type Asked, messageHead, signatureOf, stopOf, usageOf } from "./reply.ts";
+import { type Asked, diagnosticsOf, messageHead, signatureOf, stopOf, usageOf } from "./reply.ts";
+import type { ReplyCompaction, Stop } from "./reply-schema.ts";
 
 /* Text and thinking open with their first piece, as some clients reject an empty block. */
 type State =
@@ -24,6 +25,8 @@ export class MessagesEncoder implements StreamEncoder {
   #state: State = { at: "start" };
   /** The index of the open block, or of the next one: hidden blocks leave no gap. */
   #index = 0;
+  /** Whether the reason of a cache miss was not known yet at the start. */
+  #owesDiagnosis = false;
 
   constructor(head: Head, asked: Asked) {
     this.#head = head;
@@ -61,6 +64,19 @@ export class MessagesEncoder implements StreamEncoder {
     return event(errorBodyB(error, this.#head.requestId));
   }
 
+  /** Writes a block at once, and the end of the stream. */
+  whole(block: ReplyCompaction, stop: Stop, { usage }: Finished): string {
+    const { type, ...value } = block;
+    const index = this.#index++;
+    this.#state = { at: "end" };
+    return (
+      event({ type: "content_block_start", index, content_block: { type, content: null, encrypted_content: null } }) +
+      event({ type: "content_block_delta", index, delta: { type: `${type}_delta`, ...value } }) +
+      event({ type: "content_block_stop", index }) +
+      this.#end(stop, usage)
+    );
+  }
+
   keepAlive(): string {
     return this.#state.at === "end" ? "" : PING;
   }
@@ -69,8 +85,11 @@ export class MessagesEncoder implements StreamEncoder {
     if (this.#state.at !== "start") return "";
     this.#state = { at: "between_blocks" };
     const usage = { inputTokens, cachedInputTokens, cacheWriteTokens: 0, outputTokens: 1, reasoningTokens: 0 };
+    const { diagnostics } = diagnosticsOf(this.#head, this.#asked, "at_start");
+    this.#owesDiagnosis = diagnostics?.cache_miss_reason === null;
     const unfinished = { content: [], stop_reason: null, stop_sequence: null, usage: usageOf(usage) };
-    return event({ type: "message_start", message: Object.assign(messageHead(this.#head, this.#asked), unfinished) });
+    const message = Object.assign(messageHead(this.#head, this.#asked), unfinished);
+    return event({ type: "message_start", message: diagnostics === undefined ? message : { ...message, diagnostics } });
   }
 
   #open({ block }: BlockStarted): string {
@@ -139,9 +158,13 @@ export class MessagesEncoder implements StreamEncoder {
 
   #finish(finished: Finished): string {
     this.#state = { at: "end" };
+    return this.#end(stopOf(finished), finished.usage);
+  }
+
+  #end(delta: Stop, usage: Finished["usage"]): string {
+    const diagnosed = this.#owesDiagnosis ? diagnosticsOf(this.#head, this.#asked, "at_end") : {};
     return (
-      event({ type: "message_delta", delta: stopOf(finished), usage: usageOf(finished.usage) }) +
-      event({ type: "message_stop" })
+      event({ type: "message_delta", delta, usage: usageOf(usage), ...diagnosed }) + event({ type: "message_stop" })
     );
   }
 }

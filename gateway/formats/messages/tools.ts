@@ -6,7 +6,7 @@ import { checked } from "../checked.ts";
 import { invalidValue, tooMany, wrongType } from "../field-error.ts";
 import { cacheBreakpoint } from "../fields.ts";
 import { textPart } from "../parts.ts";
-import { isRepeated, MAX_TOOLS, toolOf } from "../tools.ts";
+import { isDirect, isRepeated, MAX_TOOLS, toolOf } from "../tools.ts";
 import { type MessagesBody, toolAdditionBlock, toolRemovalBlock, tool as toolSchema } from "./schema.ts";
 
 type Declared = {
@@ -87,8 +87,8 @@ export class RequestTools {
     const known = this.#declared.get(tool.name);
     if (known && isRepeated(known.tool, tool, path)) return tool.name;
     if (this.#declared.size === MAX_TOOLS) throw tooMany(path, MAX_TOOLS);
-    const isDirect = !Array.isArray(declared.allowed_callers) || declared.allowed_callers.includes("direct");
-    if (isDirect) this.#declared.set(tool.name, { tool, path, shown: !isDeferred, withdrawn: false });
+    if (isDirect(declared.allowed_callers))
+      this.#declared.set(tool.name, { tool, path, shown: !isDeferred, withdrawn: false });
     return tool.name;
   }
 

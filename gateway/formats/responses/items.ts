@@ -1,7 +1,6 @@
-import type * as z from "zod";
 import { type Message, type Part, Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { ApiError, type FieldPath } from "../../errors.ts";
-import { argumentsText, isJsonObject, type JsonObject } from "../../json/json-text.ts";
+import { argumentsText, isJsonObject, type JsonObject, jsonText } from "../../json/json-text.ts";
 import { checked } from "../checked.ts";
 import { bracketPath } from "../error-envelope.ts";
 import { invalidValue, missing, oneOf, unsupportedParameter, unsupportedValue, wrongType } from "../field-error.ts";
@@ -16,7 +15,7 @@ import {
   textPart,
   type UnreadableRule,
 } from "../parts.ts";
-import { summaryMessage, summaryRequest } from "./compaction.ts";
+import { summaryRequest, summaryText } from "../summary.ts";
 import { inputArguments } from "./custom-input.ts";
 import {
   callItem,
@@ -28,8 +27,11 @@ import {
   outputItem,
   type ResponsesBody,
   refusalPart,
+  searchCallItem,
+  searchOutputItem,
+  toolsItem,
 } from "./schema.ts";
-import { modelName } from "./tools.ts";
+import { type DeclaredTools, modelName, SEARCH } from "./tools.ts";
 
 const ROLES = {
   user: Role.USER,
@@ -40,7 +42,7 @@ const ROLES = {
 
 /** Items of tools that only the vendor's service runs, or of state that only that service stores. */
 const FOREIGN_ITEM =
-  /^(?:(?:web_search|file_search|image_generation|code_interpreter)_call|(?:computer|local_shell|shell|apply_patch)_call(?:_output)?|mcp_[a-z_]{1,32}|tool_search_[a-z_]{1,32}|additional_tools|program(?:_[a-z_]{1,32})?)$/;
+  /^(?:(?:web_search|file_search|image_generation|code_interpreter)_call|(?:computer|local_shell|shell|apply_patch)_call(?:_output)?|mcp_[a-z_]{1,32}|program(?:_[a-z_]{1,32})?)$/;
 
 export type ItemContext = {
   readonly sealer: Sealer;
@@ -49,6 +51,8 @@ export type ItemContext = {
   readonly unreadable: UnreadableRule;
   /** For items of tools that this service does not run. */
   readonly unsupported: FormatSettings["unsupportedTools"];
+  /** The tools of the body, to which items add theirs. */
+  readonly tools: DeclaredTools;
 };
 
 export type Input = {
@@ -86,7 +90,12 @@ function withSummaryRequest({ messages, places }: PlacedMessages): Input {
 /** `kind` is the vendor's word for calls of its item. */
 type Call = { readonly kind: string; readonly name: string; readonly path: FieldPath };
 
-type CalledTool = Pick<z.infer<typeof callItem | typeof customCallItem>, "type" | "call_id" | "name" | "namespace">;
+type CalledTool = {
+  readonly type: string;
+  readonly call_id: string;
+  readonly name: string;
+  readonly namespace?: string | null | undefined;
+};
 
 class Conversation {
   readonly #context: ItemContext;
@@ -101,6 +110,12 @@ class Conversation {
   readonly #calls = new Map<string, Call>();
   /** The calls that have no output yet. */
   readonly #open = new Map<string, Call>();
+  /** Whether all messages so far are system text, behind which tools are still in the head of the prompt. */
+  #isHead = true;
+  /** The names of the tools that messages have declared. */
+  readonly #shown = new Set<string>();
+  /** Declarations that wait for the next output. */
+  readonly #waiting: Part[] = [];
   /** The path of the item that requests a summary of all items before it. */
   #trigger: FieldPath | undefined;
 
@@ -115,11 +130,14 @@ class Conversation {
     if (this.#turn.length === 0) this.#turnPlace = place;
     if (!isJsonObject(item)) throw wrongType(path, "an object", item);
     if (this.#trigger) throw invalidValue(this.#trigger, "a 'compaction_trigger' has to be the last item.");
-    if (this.#context.unsupported === "skip" && isForeign(item.type)) return;
+    if (this.#context.unsupported === "skip" && isForeign(item)) return;
     const type = typeOf(item, path);
     if (type === "message") this.#message(item, path);
     else if (type === "function_call") this.#functionCall(item, path);
     else if (type === "custom_tool_call") this.#customCall(item, path);
+    else if (type === "tool_search_call") this.#searchCall(item, path);
+    else if (type === "tool_search_output") this.#searchOutput(item, path);
+    else if (type === "additional_tools") this.#tools(item, path);
     else if (type === "function_call_output" || type === "custom_tool_call_output") this.#output(item, path);
     else if (type === "reasoning") this.#turn.push(...reasoningParts(reasoningText(item, this.#context.sealer)));
     else if (type === "compaction") this.#compaction(item, path);
@@ -156,6 +174,37 @@ class Conversation {
     this.#call(call, inputArguments(call.input), path);
   }
 
+  #searchCall(item: JsonObject, path: FieldPath): void {
+    const call = checked(searchCallItem, item, path);
+    const value = call.arguments;
+    const text = typeof value === "string" ? value : isJsonObject(value) ? jsonText(value) : "";
+    this.#call({ ...call, name: SEARCH }, argumentsText(text), path);
+  }
+
+  /** Tools that a search found can be called from here on. */
+  #searchOutput(item: JsonObject, path: FieldPath): void {
+    const { tools, ...answered } = checked(searchOutputItem, item, path);
+    const parts = this.#declared(this.#context.tools.addOfItem(tools, [...path, "tools"], true));
+    const nothing = tools.length === 0 ? "No tools were found." : "These tools are there already.";
+    this.#result(answered, parts.length > 0 ? parts : [textPart(nothing)], path);
+  }
+
+  /** Nothing can stand between a call and its output, which then declares the tools. */
+  #tools(item: JsonObject, path: FieldPath): void {
+    const { tools } = checked(toolsItem, item, path);
+    const isHead = this.#isHead && this.#turn.length === 0;
+    const parts = this.#declared(this.#context.tools.addOfItem(tools, [...path, "tools"], !isHead));
+    if (this.#open.size > 0) this.#waiting.push(...parts);
+    else if (parts.length > 0) this.#push({ role: Role.SYSTEM, parts });
+  }
+
+  /** Returns the declaration of those tools that no message has declared. */
+  #declared(all: readonly string[]): readonly Part[] {
+    const names = all.filter((name) => !this.#shown.has(name));
+    for (const name of names) this.#shown.add(name);
+    return names.length === 0 ? [] : [{ kind: { $case: "toolDeclaration", value: { names } } }];
+  }
+
   #call(
     { type, call_id: callId, name: declared, namespace }: CalledTool,
     argumentsJson: string,
@@ -176,31 +225,41 @@ class Conversation {
         [...path, "encrypted_content"],
         "it was not made by this service for your key, or was changed. Send the conversation itself instead.",
       );
-    this.#push(summaryMessage(summary));
+    this.#push({ role: Role.USER, parts: [textPart(summaryText(summary))] });
   }
 
   #output(item: JsonObject, path: FieldPath): void {
-    const { type, call_id: callId, output } = checked(outputItem, item, path);
+    const { output, ...answered } = checked(outputItem, item, path);
+    const images = this.#context.acceptsImages ? "accepted" : "not_by_model";
+    this.#result(answered, contentParts(output, [...path, "output"], images, "placeholder"), path);
+  }
+
+  #result(
+    { type, call_id: callId }: Pick<CalledTool, "type" | "call_id">,
+    parts: readonly Part[],
+    path: FieldPath,
+  ): void {
     const call = this.#calls.get(callId);
     if (!call) {
       const at: FieldPath = [...path, "call_id"];
       throw unpaired(`No tool call found for ${type.replaceAll("_", " ")} with call_id '${bracketPath(at)}'.`, at);
     }
     this.#open.delete(callId);
-    const images = this.#context.acceptsImages ? "accepted" : "not_by_model";
-    const content = contentParts(output, [...path, "output"], images, "placeholder");
+    const content = [...parts, ...this.#waiting.splice(0)];
     const result = { callId, name: call.name, content, isError: false };
     this.#push({ role: Role.TOOL, parts: [{ kind: { $case: "toolResult", value: result } }] });
   }
 
   #push(message: Message): void {
     this.#endTurn();
+    if (message.role !== Role.SYSTEM) this.#isHead = false;
     this.#messages.push(message);
     this.#places.push(this.#place);
   }
 
   #endTurn(): void {
     if (this.#turn.length === 0) return;
+    this.#isHead = false;
     this.#messages.push({ role: Role.ASSISTANT, parts: this.#turn });
     this.#places.push(this.#turnPlace);
     this.#turn = [];
@@ -213,6 +272,9 @@ const ITEM_TYPES = [
   "function_call_output",
   "custom_tool_call",
   "custom_tool_call_output",
+  "tool_search_call",
+  "tool_search_output",
+  "additional_tools",
   "reasoning",
   "compaction",
   "compaction_trigger",
@@ -227,14 +289,16 @@ function typeOf(item: JsonObject, path: FieldPath): (typeof ITEM_TYPES)[number] 
     if (typeof id === "string") throw itemReference(typePath);
     throw missing(typePath);
   }
+  if (isForeign(item)) throw unsupportedValue(typePath, "Items of hosted or stored tools are not supported.");
   const known = ITEM_TYPES.find((name) => name === type);
   if (known) return known;
   if (type === "item_reference") throw itemReference(typePath);
-  if (isForeign(type)) throw unsupportedValue(typePath, "Items of hosted or stored tools are not supported.");
   throw oneOf(typePath, ITEM_TYPES);
 }
 
-function isForeign(type: unknown): boolean {
+/** A search of tools is the caller's unless it says otherwise; one of the vendor's service has no id. */
+function isForeign({ type, execution, call_id }: JsonObject): boolean {
+  if (type === "tool_search_call" || type === "tool_search_output") return execution === "server" || call_id === null;
   return typeof type === "string" && FOREIGN_ITEM.test(type);
 }
 

@@ -1,4 +1,5 @@
 import type { AlternativeLogprob, TokenLogprob } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { parseArguments } from "../../json/json-text.ts";
 import { type CompletedBlock, type OpenBlock, shownCallId } from "../completion.ts";
 import type { Head } from "../format.ts";
 import { framePieces, HOLE } from "../sse.ts";
@@ -20,6 +21,8 @@ export type ReplyView = {
   readonly toolNames: ToolNames;
   /** Whether the answer is the summary of the conversation, as one sealed item. */
   readonly compacts: boolean;
+  /** Whether the reply is to say why the cache was missed. */
+  readonly diagnosed: boolean;
   /** Whether delta events are padded, so that their size does not reveal the text. */
   readonly obfuscate: boolean;
 };
@@ -29,6 +32,7 @@ const ID_PREFIX = {
   reasoning: "rs",
   function_call: "fc",
   custom_tool_call: "ctc",
+  tool_search_call: "tsc",
 } as const satisfies Record<BlockItem["type"], string>;
 
 function itemId(head: Head, position: number, type: BlockItem["type"]): string {
@@ -103,6 +107,11 @@ function callItem(
     const input = customInput(argumentsJson, status === "completed");
     return { id: itemId(head, position, "custom_tool_call"), type: "custom_tool_call", status, ...called, input };
   }
+  if (kind === "tool_search") {
+    const object = status === "incomplete" ? undefined : parseArguments(argumentsJson);
+    const shown = { call_id: called.call_id, execution: "client", arguments: object ?? argumentsJson } as const;
+    return { id: itemId(head, position, "tool_search_call"), type: "tool_search_call", status, ...shown };
+  }
   // Clients parse the text, so that of a call without arguments becomes an empty object.
   const text = status === "completed" && argumentsJson === "" ? "{}" : argumentsJson;
   return { id: itemId(head, position, "function_call"), type: "function_call", status, ...called, arguments: text };
@@ -126,8 +135,8 @@ export type ItemEvent = { readonly type: string; readonly fields: object };
 export type ItemFrames = {
   readonly opening: readonly ItemEvent[];
   readonly deltaType: string;
-  /** Takes the text of the deltas out of the pieces of the block; undefined where they are the text. */
-  readonly input: CustomInput | undefined;
+  /** How the pieces of the block become deltas: as they are, by taking the text out of them, or not at all. */
+  readonly shows: "pieces" | "nothing" | CustomInput;
   /** The fields that every event inside the item repeats. */
   readonly place: object;
   /** The delta's JSON text goes between `before` and `between`, its sequence number between `between` and `after`. */
@@ -138,8 +147,8 @@ export type ItemFrames = {
 
 /** The kinds of items differ in names and payloads only; the order of their events is the same. */
 type Form = {
-  /** The name of the events about the text. */
-  readonly text: string;
+  /** The name of the events about the text; undefined for items without such events. */
+  readonly text: string | undefined;
   /** The name of the events about the part, and the empty part; undefined for items without parts. */
   readonly part: readonly [name: string, empty: object] | undefined;
   readonly index: object;
@@ -163,6 +172,7 @@ const FORMS: Readonly<Record<BlockItem["type"] | "summary", Form>> = {
   },
   function_call: { text: "response.function_call_arguments", part: undefined, index: {} },
   custom_tool_call: { text: "response.custom_tool_call_input", part: undefined, index: {} },
+  tool_search_call: { text: undefined, part: undefined, index: {} },
 };
 
 /** `position` is the item's `output_index`. */
@@ -179,13 +189,13 @@ export function itemFrames(head: Head, position: number, block: OpenBlock["block
   return {
     opening: part ? [added, { type: `${part[0]}.added`, fields: { ...place, part: part[1] } }] : [added],
     deltaType,
-    input: item.type === "custom_tool_call" ? new CustomInput() : undefined,
+    shows: item.type === "custom_tool_call" ? new CustomInput() : text === undefined ? "nothing" : "pieces",
     place,
     delta: { before, between, after },
     closing(finished) {
       const { payload, part: whole } = closingForm(finished);
       return [
-        { type: `${text}.done`, fields: { ...place, ...payload } },
+        ...(text === undefined ? [] : [{ type: `${text}.done`, fields: { ...place, ...payload } }]),
         ...(part ? [{ type: `${part[0]}.done`, fields: { ...place, part: whole } }] : []),
         { type: "response.output_item.done", fields: { output_index: position, item: finished } },
       ];
@@ -196,6 +206,7 @@ export function itemFrames(head: Head, position: number, block: OpenBlock["block
 function closingForm(item: BlockItem): { readonly payload: object; readonly part?: object | undefined } {
   if (item.type === "function_call") return { payload: { name: item.name, arguments: item.arguments } };
   if (item.type === "custom_tool_call") return { payload: { input: item.input } };
+  if (item.type === "tool_search_call") return { payload: {} };
   if (item.type === "message") {
     const [part] = item.content;
     return { payload: { text: part?.text ?? "", logprobs: part?.logprobs ?? [] }, part };

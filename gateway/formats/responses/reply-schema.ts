@@ -75,6 +75,15 @@ const customCallItem = named("OutputCustomToolCall", "A call of a `custom` tool.
   input: z.string().describe("The text for the tool."),
 });
 
+const searchCallItem = named("OutputToolSearchCall", "A call of the caller's `tool_search`.", {
+  type: tag("tool_search_call"),
+  id: z.string().describe("The id of the item, `tsc_…`."),
+  status,
+  call_id: z.string().describe("The id of the call, which its output names."),
+  execution: tag("client"),
+  arguments: z.unknown().describe("The arguments as an object; their text where they are none, or were cut."),
+});
+
 const compactionItem = named("OutputCompaction", "The summary of a conversation, which only this service can read.", {
   type: tag("compaction"),
   id: z.string().describe("The id of the item, `cmp_…`."),
@@ -85,14 +94,22 @@ export type BlockItem =
   | Written<typeof messageItem>
   | Written<typeof reasoningItem>
   | Written<typeof callItem>
-  | Written<typeof customCallItem>;
+  | Written<typeof customCallItem>
+  | Written<typeof searchCallItem>;
 
 /** An item that replaces a whole conversation. */
 export type CompactionItem = Written<typeof compactionItem>;
 
 export type OutputItem = BlockItem | CompactionItem;
 
-const item = z.discriminatedUnion("type", [messageItem, reasoningItem, callItem, customCallItem, compactionItem]);
+const item = z.discriminatedUnion("type", [
+  messageItem,
+  reasoningItem,
+  callItem,
+  customCallItem,
+  searchCallItem,
+  compactionItem,
+]);
 
 const usage = named("ResponseUsage", "The tokens of prompt and answer.", {
   input_tokens: z.int().describe("The tokens of the prompt."),
@@ -106,6 +123,23 @@ const usage = named("ResponseUsage", "The tokens of prompt and answer.", {
   }),
   total_tokens: z.int().describe("The sum of both."),
 });
+
+const cacheDiagnostics = z.discriminatedUnion("type", [
+  named("CacheMiss", "The caller changed a part of the prompt that was cached.", {
+    type: tag("cache_miss"),
+    reason: z
+      .enum(["tools_changed", "input_changed", "context_compacted"])
+      .describe("The first change: the tools, anything else, or a history that is much shorter."),
+    cache_missed_tokens: z.int().describe("The tokens that would have been read from the cache."),
+  }),
+  named("CacheOutcome", "The caller's prompt explains nothing.", {
+    type: z
+      .enum(["cache_hit", "comparison_response_not_found", "unavailable"])
+      .describe("Nothing was missed, nothing is known of the conversation so far, or the service lost the tokens."),
+  }),
+]);
+
+export type CacheDiagnostics = Written<typeof cacheDiagnostics>;
 
 const repeated = "Repeated from the request";
 const used = "What was used; where neither request nor engine says, what would change nothing.";
@@ -143,6 +177,9 @@ export const response = named("Response", "A response, the reply to a request wi
   parallel_tool_calls: z.boolean().describe(`${repeated}; \`true\` by default.`),
   presence_penalty: z.number().describe(used),
   previous_response_id: z.null().describe("Always null."),
+  prompt_cache_diagnostics: cacheDiagnostics
+    .optional()
+    .describe("Where the request has a `comparison_response_id`: why the prompt was not read from the cache."),
   prompt_cache_key: z.string().nullable().describe(`${repeated}.`),
   prompt_cache_retention: z.string().nullable().describe(`${repeated}.`),
   reasoning: named("ResponseReasoning", "What was asked for of the reasoning.", {

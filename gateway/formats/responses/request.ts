@@ -1,5 +1,5 @@
 import type { OutputConstraint, Sampling } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
+import { Role, type Tool } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { type Catalog, findModel } from "../../catalog.ts";
 import type { JsonObject } from "../../json/json-text.ts";
 import { priorityOfTurn } from "../agent-hints.ts";
@@ -16,7 +16,7 @@ import {
 } from "../format.ts";
 import { textPart } from "../parts.ts";
 import { catalogModel } from "../request-body.ts";
-import { schemaText } from "../tools.ts";
+import { noCalls, schemaText } from "../tools.ts";
 import { type KeptMessage, keptMessages } from "./compaction.ts";
 import { readInput } from "./items.ts";
 import type { ReplyView } from "./output-item.ts";
@@ -24,7 +24,7 @@ import type { Echo } from "./reply-schema.ts";
 import { compactedReply, foldedReply } from "./response-object.ts";
 import { checkBody, LOGPROBS, metadataOf, type ResponsesBody, SEALED_REASONING, turnMetadataOf } from "./schema.ts";
 import { CompactionStream, ResponsesStream } from "./stream.ts";
-import { DeclaredTools, noCalls, toolChoice } from "./tools.ts";
+import { DeclaredTools, toolChoice } from "./tools.ts";
 
 /** The Responses format, `POST /v1/responses`. It is stateless: every request brings its whole conversation. */
 export const responses: Format<Answering> = {
@@ -79,9 +79,9 @@ function prepared(body: ResponsesBody, context: PrepareContext, compacts: boolea
   const included = new Set(body.include ?? []);
   const sealReasoning = included.has(SEALED_REASONING);
   const parallel = body.parallel_tool_calls ?? true;
-  const tools = new DeclaredTools(context.settings.unsupportedTools);
-  const toolsEcho = tools.add(body.tools ?? [], ["tools"]);
-  const choice = toolChoice(body.tool_choice, tools, parallel);
+  const declared = new DeclaredTools(context.settings.unsupportedTools);
+  const declaredEcho = declared.add(body.tools ?? [], ["tools"]);
+  const toolsEcho = repeatedTools(declared.tools, declaredEcho);
   const format = textFormat(body.text?.format);
   const logprobs = included.has(LOGPROBS) || (body.top_logprobs ?? 0) > 0;
   const items = {
@@ -89,18 +89,20 @@ function prepared(body: ResponsesBody, context: PrepareContext, compacts: boolea
     acceptsImages: context.acceptsImages(model.id),
     unreadable: context.settings.unreadableContent,
     unsupported: context.settings.unsupportedTools,
+    tools: declared,
   };
   const instructions = body.instructions ? [{ role: Role.SYSTEM, parts: [textPart(body.instructions)] }] : [];
   const input = readInput(body.input, items, compacts);
+  const { tools, callable } = declared.shownIn(input.messages);
+  const choice = toolChoice(body.tool_choice, { declared, callable, parallel });
   if (prewarm && input.compacts)
     throw unsupportedValue(["prompt_cache_options", "prewarm"], "A summary is an answer: only false is supported.");
   const ttl = promptCacheTtl(body.prompt_cache_options, body.prompt_cache_retention);
   const request: CanonicalRequest = {
     model: model.id,
     messages: [...instructions, ...input.messages],
-    // Tools stay for a summary, too: they are part of the prefix that the engine has cached.
-    tools: tools.tools,
-    toolChoice: input.compacts ? noCalls(tools) : choice,
+    tools,
+    toolChoice: input.compacts ? noCalls(callable.size > 0) : choice,
     outputConstraint: input.compacts ? undefined : format.constraint,
     sampling: sampling(body, logprobs),
     reasoning: effort === undefined ? undefined : reasoningOfEffort(effort),
@@ -112,19 +114,20 @@ function prepared(body: ResponsesBody, context: PrepareContext, compacts: boolea
     reasoning: summaryOf(body) !== null ? "summary" : sealReasoning ? "text" : "none",
     sealReasoning,
     logprobs,
-    toolNames: tools.names,
+    toolNames: declared.names,
     compacts: input.compacts,
+    diagnosed: typeof body.prompt_cache_options?.comparison_response_id === "string",
     obfuscate: body.stream_options?.include_obfuscation ?? false,
   };
-  const echo = echoOf(body, model.id, { parallel, tools: repeatedTools(tools, toolsEcho), format: format.echo });
+  const echo = echoOf(body, model.id, { parallel, tools: toolsEcho, format: format.echo });
   return {
     model: model.id,
     stream: body.stream ?? false,
     request,
     options: { echo, view },
     priority: priorityOfTurn(turnMetadataOf(body)),
-    toolPaths: tools.paths,
-    schemaPaths: tools.schemaPaths,
+    toolPaths: declared.paths,
+    schemaPaths: declared.schemaPaths,
     messagePlaces: [...instructions.map(() => INSTRUCTIONS), ...input.places],
   };
 }
@@ -155,7 +158,7 @@ function sampling(body: ResponsesBody, logprobs: boolean): Sampling {
 
 type Derived = { readonly parallel: boolean; readonly tools: Echo["tools"]; readonly format: Echo["text"]["format"] };
 
-function repeatedTools({ tools }: DeclaredTools, echo: Echo["tools"]): Echo["tools"] {
+function repeatedTools(tools: readonly Tool[], echo: Echo["tools"]): Echo["tools"] {
   const units = tools.reduce(
     (sum, { name, description, parametersJsonSchema }) =>
       sum + name.length + description.length + parametersJsonSchema.length,

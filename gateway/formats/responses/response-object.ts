@@ -1,9 +1,9 @@
 import { type Finished, FinishReason, type Sampling } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Completion } from "../completion.ts";
-import type { Head } from "../format.ts";
+import type { CacheMiss, Head } from "../format.ts";
 import { compactionItem, type KeptMessage } from "./compaction.ts";
 import { finishedItem, type ReplyView } from "./output-item.ts";
-import type { Echo, Failure, OutputItem } from "./reply-schema.ts";
+import type { CacheDiagnostics, Echo, Failure, OutputItem } from "./reply-schema.ts";
 
 /** Returns the repeated fields, with the sampling parameters that the engine reported in place of the defaults. */
 export function withSampling(echo: Echo, sampling: Sampling | undefined): Echo {
@@ -84,6 +84,21 @@ export function responseObject(head: Head, echo: Echo, outcome: FinalOutcome | {
   };
 }
 
+/** Reasons that are the service's own are `unavailable`: the caller's prompt had not changed. */
+export function diagnosticsOf(head: Head, { diagnosed }: Pick<ReplyView, "diagnosed">) {
+  if (!diagnosed) return {};
+  return { prompt_cache_diagnostics: cacheDiagnostics(head.cacheMiss()) };
+}
+
+function cacheDiagnostics(miss: CacheMiss | undefined): CacheDiagnostics {
+  if (miss?.reason === "hit") return { type: "cache_hit" };
+  if (miss?.reason === "new") return { type: "comparison_response_not_found" };
+  if (!miss?.changedPart) return { type: "unavailable" };
+  const change = miss.changedPart === "tools" ? "tools_changed" : "input_changed";
+  const reason = miss.reason === "compaction" ? "context_compacted" : change;
+  return { type: "cache_miss", reason, cache_missed_tokens: miss.lostTokens };
+}
+
 function textOf(output: readonly OutputItem[]): string {
   return output.flatMap((item) => (item.type === "message" ? item.content.map((part) => part.text) : [])).join("");
 }
@@ -110,14 +125,20 @@ export function foldedReply(head: Head, asked: Echo, view: ReplyView, completion
     const completedAtSeconds = head.nowSeconds();
     const { usage } = completion.finished;
     const item = compactionItem(head, completion);
-    return responseObject(head, echo, { status: "completed", output: [item], usage, completedAtSeconds });
+    return {
+      ...responseObject(head, echo, { status: "completed", output: [item], usage, completedAtSeconds }),
+      ...diagnosticsOf(head, view),
+    };
   }
   const output: OutputItem[] = [];
   for (const block of completion.blocks) {
     const item = finishedItem(head, output.length, block, view);
     if (item) output.push(item);
   }
-  return responseObject(head, echo, finishedOutcome(completion.finished, output, head.nowSeconds()));
+  return {
+    ...responseObject(head, echo, finishedOutcome(completion.finished, output, head.nowSeconds())),
+    ...diagnosticsOf(head, view),
+  };
 }
 
 export function compactedReply(head: Head, kept: readonly KeptMessage[], completion: Completion): object {

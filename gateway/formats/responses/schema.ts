@@ -5,6 +5,7 @@ import { checked, isLonger, unchecked } from "../checked.ts";
 import { missing, tooLong, tooMany, unsupportedParameter, unsupportedValue, wrongType } from "../field-error.ts";
 import {
   closed,
+  flag,
   frequencyPenalty,
   imageDetail,
   imageUrl,
@@ -25,7 +26,7 @@ import {
   topP,
 } from "../fields.ts";
 import { ignored, requestBody, type UntakenField } from "../request-body.ts";
-import { MAX_TOOLS, toolName } from "../tools.ts";
+import { allowedCallers, MAX_TOOLS, toolName } from "../tools.ts";
 
 /*
  * The body of `POST /v1/responses`: these schemas check requests and generate the documentation ("Request of responses"
@@ -148,6 +149,10 @@ const triggerItem = named("CompactionTrigger", "Asks for a summary of all before
   type: tag("compaction_trigger"),
 });
 
+const deferLoading = flag.describe(
+  "Whether the model reads the tool only where the output of a `tool_search` holds it. Without such a tool it has no effect. Default: `false`.",
+);
+
 export const functionTool = named("FunctionTool", "A function that the model may call and the caller runs.", {
   type: tag("function"),
   name: toolName.describe("The name of the function, unique where it is declared."),
@@ -157,6 +162,8 @@ export const functionTool = named("FunctionTool", "A function that the model may
     z.boolean(),
     "Whether the arguments are held to the whole schema; see *Structured output*. Default: where the schema closes every object, requires every property and has common keywords alone.",
   ),
+  allowed_callers: allowedCallers,
+  defer_loading: deferLoading,
 });
 
 export const customTool = named(
@@ -183,6 +190,8 @@ export const customTool = named(
       z.boolean(),
       "Whether a grammar that the engine cannot hold the text to is refused, as `lark` always is. Default: it is then a hint to the model.",
     ),
+    allowed_callers: allowedCallers,
+    defer_loading: deferLoading,
   },
 );
 
@@ -199,6 +208,46 @@ export const namespaceTool = named(
       .describe("The tools of the group."),
   },
 );
+
+const CLIENT_ONLY = "Only 'client' is supported: no tools are searched here.";
+
+export const searchTool = named(
+  "ToolSearchTool",
+  "The caller's own search of tools. The model reads the tools that it finds in its output, and can call them from there on.",
+  {
+    type: tag("tool_search"),
+    execution: tag("client", CLIENT_ONLY),
+    description: z.string().nullish().describe("What can be found, for the model to read."),
+    parameters,
+  },
+);
+
+const execution = z.literal("client", CLIENT_ONLY).nullish().describe("`client`, which may be left out.");
+
+const callerTools = z.array(
+  unchecked(z.discriminatedUnion("type", [functionTool, customTool, namespaceTool, searchTool])),
+  "an array of tools",
+);
+
+export const toolsItem = named(
+  "AdditionalTools",
+  "Further tools, which the model reads at this place; those in front of all but system text are tools like those of `tools`. One replaces an earlier tool of its name.",
+  { type: tag("additional_tools"), tools: callerTools.describe("The tools.") },
+);
+
+export const searchCallItem = named("InputToolSearchCall", "A call of `tool_search` in an earlier answer.", {
+  type: tag("tool_search_call"),
+  call_id: z.string().min(1).describe("The id of the call."),
+  execution,
+  arguments: z.unknown().describe("The arguments: an object, or its text."),
+});
+
+export const searchOutputItem = named("ToolSearchOutput", "The result of a call of `tool_search`.", {
+  type: tag("tool_search_output"),
+  call_id: z.string().min(1).describe("The id of the call, which stands before."),
+  execution,
+  tools: callerTools.describe("The tools that were found. One replaces an earlier tool of its name."),
+});
 
 const choiceOf = <const Type extends "function" | "custom">(type: Type) => ({
   type: tag(type),
@@ -241,7 +290,10 @@ const inputItem = z.union([
   messageItem,
   callItem,
   customCallItem,
+  searchCallItem,
   outputItem,
+  searchOutputItem,
+  toolsItem,
   reasoningItem,
   compactionItem,
   triggerItem,
@@ -267,9 +319,7 @@ export const responsesRequest = closed(
       "The most tokens of the answer, those of reasoning included. More than the window has room for is cut to that. Default: the rest of the window.",
     ),
     tools: optional(
-      z
-        .array(unchecked(z.discriminatedUnion("type", [functionTool, customTool, namespaceTool])), "an array of tools")
-        .max(MAX_TOOLS),
+      callerTools.max(MAX_TOOLS),
       "The caller's own tools, and namespaces of them. One that is declared twice is one tool.",
     ),
     tool_choice: unchecked(toolChoiceSchema).describe("Whether and which tool the model calls. Default: `auto`."),
@@ -318,7 +368,16 @@ export const responsesRequest = closed(
     ),
     metadata: unchecked(textPairs).describe("Pairs of strings that are repeated in the reply, at most 16."),
     prompt_cache_key: promptCacheKey,
-    prompt_cache_options: z.strictObject(promptCacheOptions).nullish().describe("How the prompt is cached."),
+    prompt_cache_options: z
+      .strictObject({
+        ...promptCacheOptions,
+        comparison_response_id: optional(
+          z.string(),
+          "Any id asks for `prompt_cache_diagnostics` in the reply: it compares with the conversation so far, as far as it is known.",
+        ),
+      })
+      .nullish()
+      .describe("How the prompt is cached."),
     prompt_cache_retention: z
       .string()
       .nullish()
@@ -430,7 +489,17 @@ function stringPairs(value: unknown, path: FieldPath): readonly (readonly [strin
   });
 }
 
-/** The fields that do not reach the request, beside those that the schemas say to be without effect. */
+/** The fields that are taken without effect. At the top level and in options, others are unknown and so refused. */
 export const RESPONSES_UNTAKEN: readonly UntakenField[] = [
   ...ignored("The beginning of every prompt is cached.", ["prompt_cache_options.mode"]),
+  ...ignored("There is one tier, which the reply names.", ["service_tier"]),
+  ...ignored("It is a hint, which no model here knows.", ["text.verbosity"]),
+  ...ignored("An item means what its content says.", ["input[].id", "input[].status", "input[].phase"]),
+  ...ignored("Calls are the model's own, and one agent answers.", ["input[].caller", "input[].agent"]),
+  ...ignored("Each call has its output in the next request.", ["input[].async", "tools[].async"]),
+  ...ignored("They say nothing to the model.", ["input[].content[].annotations", "input[].content[].logprobs"]),
+  ...ignored("A text stands in the place of a file, but for the user's own in the last item, which is refused.", [
+    ...["file_data", "file_url", "filename"].map((field) => `input[].content[].${field}`),
+  ]),
+  ...ignored("The model writes arguments, and reads outputs as they are.", ["tools[].output_schema"]),
 ];

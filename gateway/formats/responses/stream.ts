@@ -19,7 +19,7 @@ import {
   toLogprobs,
 } from "./output-item.ts";
 import type { Echo, Failure, OutputItem } from "./reply-schema.ts";
-import { type FinalOutcome, finishedOutcome, responseObject, withSampling } from "./response-object.ts";
+import { diagnosticsOf, type FinalOutcome, finishedOutcome, responseObject, withSampling } from "./response-object.ts";
 
 const NO_LOGPROBS: readonly TokenLogprob[] = [];
 
@@ -165,9 +165,9 @@ export class ResponsesStream implements StreamEncoder {
 
   #itemDelta(item: OpenItem, piece: string, logprobs: readonly TokenLogprob[]): string {
     item.pieces.push(piece);
-    const { input } = item.frames;
-    const text = input ? input.push(piece) : piece;
-    if (input && text === "") return "";
+    const { shows } = item.frames;
+    const text = shows === "pieces" ? piece : shows === "nothing" ? "" : shows.push(piece);
+    if (shows !== "pieces" && text === "") return "";
     if (this.#view.logprobs && item.block.$case === "text") {
       item.logprobs.push(...logprobs);
       return this.#deltaFrame(item, text, { logprobs: toLogprobs(logprobs) });
@@ -204,7 +204,8 @@ export class ResponsesStream implements StreamEncoder {
 
   /** Returns the delta with the text that the item has held back; the item ends. */
   #held(item: OpenItem, complete: boolean): string {
-    const text = item.frames.input?.end(complete);
+    const { shows } = item.frames;
+    const text = typeof shows === "string" ? "" : shows.end(complete);
     return text ? this.#deltaFrame(item, text) : "";
   }
 
@@ -216,7 +217,10 @@ export class ResponsesStream implements StreamEncoder {
 
   #end(outcome: FinalOutcome): string {
     this.#state = { at: "end" };
-    const response = responseObject(this.#head, this.#echo, outcome);
+    const response = {
+      ...responseObject(this.#head, this.#echo, outcome),
+      ...(outcome.status !== "failed" && diagnosticsOf(this.#head, this.#view)),
+    };
     return this.#frame({ type: `response.${outcome.status}`, fields: { response } });
   }
 

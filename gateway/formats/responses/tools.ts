@@ -1,17 +1,42 @@
 import type * as z from "zod";
-import { type Tool, type ToolChoice, ToolChoiceMode } from "../../../proto/gen/svc/inference/v1/messages.ts";
+import {
+  type Message,
+  type Tool,
+  type ToolChoice,
+  ToolChoiceMode,
+} from "../../../proto/gen/svc/inference/v1/messages.ts";
 import type { ApiError, FieldPath } from "../../errors.ts";
 import { isJsonObject, type JsonObject } from "../../json/json-text.ts";
 import { checked } from "../checked.ts";
 import { invalidValue, missing, tooMany, unsupportedValue, wrongType } from "../field-error.ts";
 import type { FormatSettings } from "../format.ts";
-import { CHOICE_MODES, isRepeated, MAX_STRICT_SCHEMA_BYTES, MAX_TOOLS, toolName, toolOf } from "../tools.ts";
+import {
+  CHOICE_MODES,
+  isDirect,
+  isRepeated,
+  MAX_STRICT_SCHEMA_BYTES,
+  MAX_TOOLS,
+  shownTools,
+  toolName,
+  toolOf,
+} from "../tools.ts";
 import { inputSchema } from "./custom-input.ts";
-import { allowedTool, customTool, functionTool, namespaceTool, toolChoiceSchema } from "./schema.ts";
+import { allowedTool, customTool, functionTool, namespaceTool, searchTool, toolChoiceSchema } from "./schema.ts";
+
+/** The name that the model sees of the caller's search. */
+export const SEARCH = "tool_search";
+
+/** The place of a list of tools, or of one of them. */
+type Declaring = {
+  readonly path: FieldPath;
+  readonly namespace: string | undefined;
+  /** Of an item: the names of its tools that a message has to declare, and whether its new tools are such. */
+  readonly later: { readonly names: Set<string>; readonly deferred: boolean } | undefined;
+};
 
 /** How the caller declared a tool. */
 export type DeclaredTool = {
-  readonly kind: "function" | "custom";
+  readonly kind: "function" | "custom" | "tool_search";
   readonly name: string;
   readonly namespace?: string | undefined;
 };
@@ -37,19 +62,42 @@ export class DeclaredTools {
   /** The paths of their schemas. */
   readonly schemaPaths: FieldPath[] = [];
   readonly names = new Map<string, DeclaredTool>();
-  readonly #known = new Map<string, { readonly tool: Tool; readonly declared: DeclaredTool }>();
+  readonly #known = new Map<string, { readonly place: number; readonly declared: DeclaredTool }>();
   readonly #unsupported: FormatSettings["unsupportedTools"];
+  /** Whether the caller has a search that shows tools with `defer_loading`. */
+  #hasSearch = false;
 
   constructor(unsupported: FormatSettings["unsupportedTools"]) {
     this.#unsupported = unsupported;
   }
 
   /**
-   * Adds functions, `custom` tools and `namespace` groups of them. Returns them as a reply repeats them, with defaults.
-   * Other types are refused with `ApiError`, or left out if so configured.
+   * Adds functions, `custom` tools, the caller's search of tools, and `namespace` groups. Returns them as a reply repeats
+   * them, with defaults. Other types are refused with `ApiError`, or left out if so configured.
    */
   add(list: readonly unknown[], path: FieldPath): readonly JsonObject[] {
-    return this.#walk(list, path, undefined);
+    return this.#walk(list, { path, namespace: undefined, later: undefined });
+  }
+
+  /**
+   * Adds the tools of an item, which replace earlier tools of their names. `deferred`: the model reads new ones where a
+   * message declares them. Returns the names of those that need it.
+   */
+  addOfItem(list: readonly unknown[], path: FieldPath, deferred: boolean): readonly string[] {
+    const names = new Set<string>();
+    this.#walk(list, { path, namespace: undefined, later: { names, deferred } });
+    return [...names];
+  }
+
+  /**
+   * Returns the tools for the engine, and which of them the model can call. Without a search nothing else would show
+   * tools with `defer_loading`, so that they are tools like others.
+   */
+  shownIn(messages: readonly Message[]): { readonly tools: readonly Tool[]; readonly callable: ReadonlySet<string> } {
+    const callable = new Set(shownTools(this.tools, messages).map(({ name }) => name));
+    if (this.#hasSearch) return { tools: this.tools, callable };
+    const tools = this.tools.map((tool) => (callable.has(tool.name) ? tool : { ...tool, deferred: false }));
+    return { tools, callable: new Set(tools.map(({ name }) => name)) };
   }
 
   /** Returns the declaration of the tool of this name; undefined if there is none. */
@@ -58,44 +106,47 @@ export class DeclaredTools {
   }
 
   /** A group may not hold groups. */
-  #walk(list: readonly unknown[], path: FieldPath, namespace: string | undefined): readonly JsonObject[] {
+  #walk(list: readonly unknown[], { path, ...of }: Declaring): readonly JsonObject[] {
     return list.flatMap((entry, index): readonly JsonObject[] => {
-      const at = [...path, index];
-      if (!isJsonObject(entry)) throw wrongType(at, "an object", entry);
-      const type = entry.type;
-      if (type === undefined || type === null) throw missing([...at, "type"]);
-      if (type === "function") return [this.#function(entry, at, namespace)];
-      if (type === "custom") return [this.#custom(entry, at, namespace)];
-      if (type === "namespace" && namespace === undefined) {
-        const { name, description, tools: inner } = checked(namespaceTool, entry, at);
-        const echo = this.#walk(inner ?? [], [...at, "tools"], name);
+      const at = { ...of, path: [...path, index] };
+      if (!isJsonObject(entry)) throw wrongType(at.path, "an object", entry);
+      const { type } = entry;
+      if (type === undefined || type === null) throw missing([...at.path, "type"]);
+      if ((type === "function" || type === "custom") && !isDirect(entry.allowed_callers)) return [];
+      if (type === "function") return [this.#function(entry, at)];
+      if (type === "custom") return [this.#custom(entry, at)];
+      if (of.namespace === undefined && type === "tool_search" && entry.execution === "client")
+        return [this.#search(entry, at)];
+      if (of.namespace === undefined && type === "namespace") {
+        const { name, description, tools: inner } = checked(namespaceTool, entry, at.path);
+        const echo = this.#walk(inner ?? [], { ...of, path: [...at.path, "tools"], namespace: name });
         return [{ type: "namespace", name, description: description ?? null, tools: echo }];
       }
       if (this.#unsupported === "skip") return [];
-      throw unsupportedTool(type, [...at, "type"]);
+      throw unsupportedTool(type, [...at.path, "type"]);
     });
   }
 
-  #function(entry: JsonObject, path: FieldPath, namespace: string | undefined): JsonObject {
-    const source = checked(functionTool, entry, path);
-    const schemaPath = [...path, "parameters"];
-    const tool = toolOf(source, source.parameters, schemaPath);
-    // A tool without `strict` is strict where its schema allows it, and is not longer than engines can enforce.
-    const isShort = Buffer.byteLength(tool.parametersJsonSchema) <= MAX_STRICT_SCHEMA_BYTES;
-    const strict = source.strict ?? (isShort && strictCompatible(source.parameters));
-    this.#add({ ...tool, strict }, { kind: "function", name: source.name, namespace }, path, schemaPath);
+  #function(entry: JsonObject, at: Declaring): JsonObject {
+    const { parameters, defer_loading, ...source } = checked(functionTool, entry, at.path);
+    const { name, description } = source;
+    const schemaPath = [...at.path, "parameters"];
+    const deferred = defer_loading ?? false;
+    const tool = { ...functionOf(source, parameters, schemaPath), deferred };
+    this.#add(tool, { kind: "function", name, namespace: at.namespace }, at, schemaPath);
     return {
       type: "function",
-      name: source.name,
-      description: source.description ?? null,
-      parameters: source.parameters ?? { type: "object", properties: {} },
-      strict,
+      name,
+      description: description ?? null,
+      parameters: parameters ?? { type: "object", properties: {} },
+      strict: tool.strict,
+      ...(deferred && { defer_loading: true }),
     };
   }
 
-  #custom(entry: JsonObject, path: FieldPath, namespace: string | undefined): JsonObject {
-    const { name, description, format, strict } = checked(customTool, entry, path);
-    const schemaPath = [...path, "format"];
+  #custom(entry: JsonObject, at: Declaring): JsonObject {
+    const { name, description, format, strict, defer_loading } = checked(customTool, entry, at.path);
+    const schemaPath = [...at.path, "format"];
     const grammar = format?.type === "grammar" ? format : undefined;
     if (strict && grammar?.syntax === "lark")
       throw unsupportedValue(
@@ -105,28 +156,55 @@ export class DeclaredTools {
     const pattern = grammar?.syntax === "regex" ? wholeText(grammar.definition) : undefined;
     const hint = grammar && `The text follows this ${grammar.syntax} grammar:\n${grammar.definition}`;
     const words = [description, hint].filter((text) => text).join("\n\n");
-    // Any engine can enforce one string; of a pattern, only the strict one is a promise.
+    const deferred = defer_loading ?? false;
+    // Any engine can enforce one string, but not any pattern.
     const source = { name, description: words, strict: strict ?? pattern === undefined };
-    const tool = toolOf(source, inputSchema(pattern), schemaPath);
-    this.#add(tool, { kind: "custom", name, namespace }, path, schemaPath);
-    return { type: "custom", name, description: description ?? null, format: format ?? { type: "text" } };
+    const declared: DeclaredTool = { kind: "custom", name, namespace: at.namespace };
+    this.#add({ ...toolOf(source, inputSchema(pattern), schemaPath), deferred }, declared, at, schemaPath);
+    return {
+      type: "custom",
+      name,
+      description: description ?? null,
+      format: format ?? { type: "text" },
+      ...(deferred && { defer_loading: true }),
+    };
   }
 
-  /** Tools that were declared twice are one; two tools of one name are refused. */
-  #add(source: Tool, declared: DeclaredTool, path: FieldPath, schemaPath: FieldPath): void {
-    const name = checked(toolName, modelName(declared.namespace, declared.name), [...path, "name"]);
-    const tool = { ...source, name };
-    const known = this.#known.get(name);
-    if (known && known.declared.kind === declared.kind && known.declared.name === declared.name) {
-      if (isRepeated(known.tool, tool, path)) return;
-    } else if (known) throw invalidValue([...path, "name"], "with its namespace, the name is that of another tool.");
-    if (this.tools.length === MAX_TOOLS) throw tooMany(["tools"], MAX_TOOLS);
-    this.#known.set(name, { tool, declared });
-    this.tools.push(tool);
-    this.paths.push(path);
-    this.schemaPaths.push(schemaPath);
-    if (declared.namespace !== undefined || declared.kind !== "function") this.names.set(name, declared);
+  #search(entry: JsonObject, at: Declaring): JsonObject {
+    const { description, parameters } = checked(searchTool, entry, at.path);
+    const schemaPath = [...at.path, "parameters"];
+    const tool = functionOf({ name: SEARCH, description }, parameters, schemaPath);
+    this.#add(tool, { kind: "tool_search", name: SEARCH }, at, schemaPath);
+    this.#hasSearch = true;
+    const echo = { description: description ?? null, parameters: parameters ?? null };
+    return { type: "tool_search", execution: "client", ...echo };
   }
+
+  /** In `tools`, a tool that was declared twice is one, and two tools of one name are refused. */
+  #add(source: Tool, declared: DeclaredTool, { path, later }: Declaring, schemaPath: FieldPath): void {
+    const name = checked(toolName, modelName(declared.namespace, declared.name), [...path, "name"]);
+    const tool = { ...source, name, deferred: source.deferred || (later?.deferred ?? false) };
+    const known = this.#known.get(name);
+    if (known && (known.declared.kind !== declared.kind || known.declared.name !== declared.name))
+      throw invalidValue([...path, "name"], "with its namespace, the name is that of another tool.");
+    const earlier = known && this.tools[known.place];
+    if (earlier && !later && isRepeated(earlier, tool, path)) return;
+    const place = known?.place ?? this.tools.length;
+    if (place === MAX_TOOLS) throw tooMany(path.slice(0, path.indexOf("tools") + 1), MAX_TOOLS);
+    this.#known.set(name, { place, declared });
+    this.tools[place] = { ...tool, deferred: earlier?.deferred ?? tool.deferred };
+    this.paths[place] = path;
+    this.schemaPaths[place] = schemaPath;
+    if (declared.namespace !== undefined || declared.kind !== "function") this.names.set(name, declared);
+    if (this.tools[place].deferred) later?.names.add(name);
+  }
+}
+
+/** A tool that does not say whether it is strict is so where its schema allows it, and is not longer than engines can enforce. */
+function functionOf(source: Parameters<typeof toolOf>[0], parameters: unknown, path: FieldPath): Tool {
+  const tool = toolOf(source, parameters, path);
+  const isShort = Buffer.byteLength(tool.parametersJsonSchema) <= MAX_STRICT_SCHEMA_BYTES;
+  return { ...tool, strict: source.strict ?? (isShort && strictCompatible(parameters)) };
 }
 
 /** `path` leads to the type of the tool, or of the choice. */
@@ -146,10 +224,21 @@ const PATH = ["tool_choice"];
 
 type ToolReference = z.infer<typeof allowedTool>;
 
-/** Undefined when there are no tools, when only `none` and `auto` are accepted. Throws `ApiError`. */
-export function toolChoice(value: unknown, declared: DeclaredTools, parallel: boolean): ToolChoice | undefined {
+type Choosing = {
+  readonly declared: DeclaredTools;
+  readonly callable: ReadonlySet<string>;
+  readonly parallel: boolean;
+};
+
+/** Undefined when there are no tools to call, when only `none` and `auto` are accepted. Throws `ApiError`. */
+export function toolChoice(value: unknown, { declared, callable, parallel }: Choosing): ToolChoice | undefined {
   const choice = value ?? "auto";
-  if (declared.tools.length === 0) {
+  const nameOf = ({ type, name, namespace }: ToolReference, path: FieldPath): string => {
+    const known = modelName(namespace ?? undefined, name);
+    if (callable.has(known) && declared.find(known)?.kind === type) return known;
+    throw invalidValue(path, "the tool is not one of 'tools'.");
+  };
+  if (callable.size === 0) {
     if (choice === "auto" || choice === "none") return undefined;
     throw invalidValue(PATH, "a tool can only be required when 'tools' holds one.");
   }
@@ -157,29 +246,17 @@ export function toolChoice(value: unknown, declared: DeclaredTools, parallel: bo
   if (isJsonObject(choice)) refuseUnsupported(choice.type, ["function", "custom", "allowed_tools"], PATH);
   const wanted = checked(toolChoiceSchema, choice, PATH) ?? "auto";
   if (typeof wanted === "string") return { ...base, mode: CHOICE_MODES[wanted] };
-  if (wanted.type !== "allowed_tools")
-    return { ...base, mode: ToolChoiceMode.NAMED, name: declaredName(wanted, PATH, declared) };
+  if (wanted.type !== "allowed_tools") return { ...base, mode: ToolChoiceMode.NAMED, name: nameOf(wanted, PATH) };
   const allowedNames = wanted.tools.map((entry, index) => {
     const path = [...PATH, "tools", index];
     if (isJsonObject(entry)) refuseUnsupported(entry.type, ["function", "custom"], path);
-    return declaredName(checked(allowedTool, entry, path), path, declared);
+    return nameOf(checked(allowedTool, entry, path), path);
   });
   return { ...base, mode: CHOICE_MODES[wanted.mode], allowedNames };
 }
 
 function refuseUnsupported(type: unknown, supported: readonly unknown[], path: FieldPath): void {
   if (type !== undefined && type !== null && !supported.includes(type)) throw unsupportedTool(type, [...path, "type"]);
-}
-
-export function noCalls({ tools }: DeclaredTools): ToolChoice | undefined {
-  if (tools.length === 0) return undefined;
-  return { mode: ToolChoiceMode.NONE, name: "", disableParallelCalls: false, allowedNames: [] };
-}
-
-function declaredName({ type, name, namespace }: ToolReference, path: FieldPath, declared: DeclaredTools): string {
-  const known = modelName(namespace ?? undefined, name);
-  if (declared.find(known)?.kind === type) return known;
-  throw invalidValue(path, "the tool is not one of 'tools'.");
 }
 
 /**

@@ -96,7 +96,7 @@ export class FleetView {
         ...this.#figures(now, id),
         cacheReasons: reasonRows(countsOf(now, id)),
       })),
-      nodes: nodeRows(statuses, clusters.drained, this.#downSinceMs),
+      nodes: nodeRows(statuses, clusters, this.#downSinceMs),
       warnings: warnings().map((line) => JSON.parse(line)),
       history: { pointMs: POINT_MS, points: this.#points(model).filter(({ atMs }) => atMs > sinceMs) },
     };
@@ -274,12 +274,12 @@ function reasonRows({ misses }: Counts): readonly object[] {
 /** Returns a row for each node, whose calls are those of all its models. */
 function nodeRows(
   statuses: readonly ClusterStatus[],
-  drained: ReadonlySet<string>,
+  { drained, endpoints }: ClusterManager,
   downSinceMs: ReadonlyMap<string, number>,
 ): readonly object[] {
   const nodes = new Map<string, { readonly models: string[]; readonly all: EndpointStatus[] }>();
-  for (const { model, endpoints } of statuses)
-    for (const endpoint of endpoints) {
+  for (const { model, endpoints: ofModel } of statuses)
+    for (const endpoint of ofModel) {
       const node = nodes.get(endpoint.address) ?? { models: [], all: [] };
       node.models.push(model);
       node.all.push(endpoint);
@@ -294,6 +294,7 @@ function nodeRows(
       return {
         address,
         models,
+        engine: endpoints.find((endpoint) => endpoint.address === address)?.engine,
         drained: drained.has(address),
         downSinceMs: downSinceMs.get(address),
         flags: [...new Set(all.flatMap(({ healthFlags }) => healthFlags))],

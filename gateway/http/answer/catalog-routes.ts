@@ -6,8 +6,12 @@ import { openApiDocument } from "../../reference/openapi.ts";
 import type { DescribedModel } from "../../upstream/described-model.ts";
 import { type ModelDirectory, modelNotFound } from "../model-directory.ts";
 import { principalOf } from "../request-context.ts";
+import { codexModel } from "./codex-catalog.ts";
 
-/** GET /v1/models: the models that the key can use now, and their aliases: agents show only names they recognize. */
+/**
+ * GET /v1/models: the models that the key can use now, and their aliases: agents show only names they recognize. With
+ * `client_version`, which Codex sends, they are there as its catalog too.
+ */
 export function listModels(directory: ModelDirectory) {
   return async (request: FastifyRequest): Promise<object> => {
     const principal = principalOf(request);
@@ -17,10 +21,22 @@ export function listModels(directory: ModelDirectory) {
       const model = byId.get(id);
       return model ? [{ name: alias, model }] : [];
     });
-    const data = [...usable.map((model) => ({ name: model.id, model })), ...aliases].map(({ name, model }) =>
-      present(name, model, directory.described(model.id), principal),
-    );
-    return { object: "list", data, has_more: false, first_id: data[0]?.id ?? null, last_id: data.at(-1)?.id ?? null };
+    const names = [...usable.map((model) => ({ name: model.id, model })), ...aliases];
+    const data = names.map(({ name, model }) => present(name, model, directory.described(model.id), principal));
+    const list = {
+      object: "list",
+      data,
+      has_more: false,
+      first_id: data[0]?.id ?? null,
+      last_id: data.at(-1)?.id ?? null,
+    };
+    if (!Object.hasOwn(Object(request.query), "client_version")) return list;
+    const models = names.map(({ name, model }, at) => {
+      const described = directory.described(model.id);
+      const window = described?.contextWindow ?? model.contextWindow;
+      return codexModel({ name, displayName: data[at]?.display_name ?? name, window, described }, at);
+    });
+    return { ...list, models };
   };
 }
 
@@ -53,7 +69,9 @@ function present(
     created: CATALOG_CREATED_SECONDS,
     owned_by: "svc",
     type: "model",
-    display_name: model.displayName,
+    // Pickers of agents show the name and the description alone.
+    display_name: name === model.id ? model.displayName : `${model.displayName} (${name})`,
+    description: descriptionOf(name, model, window, described),
     created_at: new Date(CATALOG_CREATED_SECONDS * 1000).toISOString(),
     context_length: window,
     context_window: window,
@@ -66,6 +84,16 @@ function present(
     deprecated_at: null,
     retires_at: null,
   };
+}
+
+function descriptionOf(name: string, model: CatalogModel, window: number, described: DescribedModel | undefined) {
+  const abilities = [
+    ...(described?.capabilities.has(Capability.REASONING) ? ["reasoning"] : []),
+    ...(described?.acceptsImages ? ["images"] : []),
+  ];
+  const more = abilities.length > 0 ? `, ${abilities.join(" and ")}` : "";
+  const other = name === model.id ? "" : `Another name of ${model.id}. `;
+  return `${other}Context window of ${window.toLocaleString("en-US")} tokens${more}.`;
 }
 
 /** Returns the capabilities of a model in the form of the SDK of Format B. */

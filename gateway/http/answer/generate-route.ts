@@ -66,9 +66,9 @@ async function check(
   const principal = principalOf(request);
   const answer = running.begin(reply.raw, principal.keyId);
   const translated = await translateBody(request, answer.signal, translation);
-  const { model, stream = false, options, places, bytes, facts, priority } = translated;
+  const { model, stream = false, options, places, bytes, facts, priority, unopened } = translated;
   if (!options || !facts) throw new Error("a generation was translated as something else");
-  record.prepared(model, stream);
+  record.prepared(model, stream, unopened);
   translation.models.require(principal, model);
   for (const seconds of toolSeconds(request.headers)) stats.toolDuration.observe(seconds);
   await reserveTokens(request.limited, translated, deps.limits);
@@ -79,6 +79,7 @@ async function check(
     createdSeconds: Math.floor(clock.wallMs() / 1000),
     nowSeconds: () => Math.floor(clock.wallMs() / 1000),
     sealer: sealing.for({ tenant: principal.tenant, model, format: format.name }),
+    cacheMiss: () => record.facts.cache,
   };
   return {
     request: new RequestBuffer(bytes, principal.tenant, () => request.inflightBody?.release()),

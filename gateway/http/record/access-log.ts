@@ -143,6 +143,7 @@ function lineOf(request: ClosedRequest, method: string | undefined, bytesOut: nu
     detail: request.detail,
     key_id: principal?.keyId,
     owner: principal?.owner ?? undefined,
+    sealed_unopened: request.unopened || undefined,
     endpoint: request.endpoint,
     attempts: request.attempts || undefined,
     continuations: request.continuations || undefined,

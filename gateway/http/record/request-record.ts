@@ -63,6 +63,8 @@ type Facts = {
   model: string | undefined;
   /** Whether the body asks for an event stream; undefined until it was parsed. */
   stream: boolean | undefined;
+  /** Sealed parts of the conversation that did not open. */
+  unopened: number;
   /** Calls to engines. */
   attempts: number;
   /** Calls that continued an answer of another engine. */
@@ -157,6 +159,7 @@ export class RequestRecord implements CallRecord {
       bodyBytes: 0,
       model: undefined,
       stream: undefined,
+      unopened: 0,
       attempts: 0,
       continuations: 0,
       notKept: undefined,
@@ -203,8 +206,9 @@ export class RequestRecord implements CallRecord {
   }
 
   /** The body was parsed. `stream` is undefined for requests whose answer is never an event stream. */
-  prepared(model: string, stream: boolean | undefined): void {
+  prepared(model: string, stream: boolean | undefined, unopened = 0): void {
     this.#facts.model = model;
+    this.#facts.unopened = unopened;
     this.#facts.stream = stream;
   }
 

@@ -70,6 +70,11 @@ export class AttemptTimeouts {
     return this.#acceptedMs === undefined ? undefined : this.#lastSignMs - this.#acceptedMs;
   }
 
+  /** Whether the endpoint has last put the request behind others in its queue, so that it did not work on it. */
+  get waits(): boolean {
+    return this.#lastDeltaMs === undefined && (this.#progress?.queuePosition ?? 0) > 0;
+  }
+
   handOverBegun(): void {
     this.#begunMs = this.#clock.nowMs();
   }

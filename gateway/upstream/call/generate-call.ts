@@ -93,7 +93,7 @@ class GenerateCall implements WireListener {
       const failure = limit === "hand_over" ? notHandedOver(isBig) : stalled(limit);
       // A connection that takes a big message slowly is not silent: a ping would wait behind the message.
       const why = limit === "hand_over" && isBig ? undefined : "silent";
-      this.#breakOff({ ...failure, workedMs: this.#watch.aliveMs }, why);
+      this.#breakOff({ ...failure, workedMs: this.#watch.aliveMs, waited: this.#watch.waits }, why);
     });
     const { tenant, size: bytes } = request;
     const handOver = new HandOver({ lane: endpoint.handOvers, tenant, bytes, watch: this.#watch });
@@ -116,8 +116,8 @@ class GenerateCall implements WireListener {
   ended({ error, trailers }: WireEnd): void {
     // The cause of a cancellation is the better reason.
     if (error) {
-      const { workedMs } = this.#watch;
-      this.#failure ??= { ...fromGrpc(error, workedMs !== undefined), workedMs };
+      const { workedMs, waits: waited } = this.#watch;
+      this.#failure ??= { ...fromGrpc(error, workedMs !== undefined), workedMs, waited };
     } else if (!this.#order.finished) this.#failure ??= protocolViolation();
     if (trailers.get(IMMEDIATE_FAIL_TRAILER).length > 0) this.#options.endpoint.failHealthNow();
     this.#broken = true;

@@ -19,6 +19,8 @@ export type UpstreamFailure = {
   readonly ending: CallEnding;
   /** How long the endpoint worked on the call, in milliseconds; undefined where that is not to blame. */
   readonly workedMs?: number | undefined;
+  /** Whether the request stood in the endpoint's queue, so that its loss is not due to it. Default: false. */
+  readonly waited?: boolean;
   /** Whether the endpoint was to continue an answer and sent a different one. Default: false. */
   readonly otherAnswer?: boolean;
 };

@@ -33,6 +33,8 @@ export type NodeAnswer =
       readonly models: readonly ModelDescription[];
       /** Wall-clock milliseconds at which the node's process began to serve; 0 where not reported. */
       readonly startedAtMs: number;
+      /** Its engine's version and setup, for people; empty where not reported. */
+      readonly engine: string;
     }
   /** The node speaks gRPC, but not this contract. */
   | { readonly kind: "unknown_contract" }
@@ -59,6 +61,7 @@ export class Endpoint {
   activeRequests = 0;
   /** When the node's process began to serve, in wall-clock milliseconds, or 0: another value, an empty cache. */
   startedAtMs = 0;
+  engine = "";
 
   /** Connects to `host:port`, without `tls` in plain text; `clock` measures deadlines. */
   constructor(address: string, tls?: EndpointTls, wire: WireKind = "fast", clock: Clock = systemClock) {
@@ -121,6 +124,7 @@ export class Endpoint {
       if (answer.kind === "described") {
         this.#descriptions = new Map(answer.models.map((model) => [model.id, model]));
         this.startedAtMs = answer.startedAtMs;
+        this.engine = answer.engine;
         this.#notify();
       }
       return answer;
@@ -132,8 +136,10 @@ export class Endpoint {
     const { path, requestSerialize, responseDeserialize } = NodeServiceService.describeNode;
     return new Promise((resolve) => {
       this.client.makeUnaryRequest(path, requestSerialize, responseDeserialize, {}, { deadline }, (error, reply) => {
-        if (reply) resolve({ kind: "described", models: reply.models, startedAtMs: reply.startedAt?.getTime() ?? 0 });
-        else if (error?.code === status.UNIMPLEMENTED) resolve({ kind: "unknown_contract" });
+        if (reply) {
+          const { models, startedAt, engineVersion: engine } = reply;
+          resolve({ kind: "described", models, startedAtMs: startedAt?.getTime() ?? 0, engine });
+        } else if (error?.code === status.UNIMPLEMENTED) resolve({ kind: "unknown_contract" });
         else resolve({ kind: "unreachable", error: error as ServiceError });
       });
     });

@@ -17,6 +17,8 @@ export type Boundary = {
   readonly bytes: number;
   /** Whether the caller marked the boundary as the end of a prefix that will be repeated. */
   readonly marked: boolean;
+  /** At the first boundary: a digest of the order and the lengths of the tools. */
+  readonly tools?: string;
 };
 
 /** The positions at which a prompt can share cached tokens with other prompts, found without tokenizing it. */
@@ -49,13 +51,14 @@ export function promptShape(
       if (tool.cacheBreakpoint) marked = true;
     }
   }
+  const toolsOutline = hash("sha256", section.outline, "base64url");
   let headLength = 0;
   for (const message of messages) {
     if (message.role !== Role.SYSTEM) break;
     headLength += 1;
     if (addMessage(message, undeclared)) marked = true;
   }
-  let last: Boundary = { hash: section.digest(), bytes: section.bytes, marked };
+  let last: Boundary = { hash: section.digest(), bytes: section.bytes, marked, tools: toolsOutline };
   const boundaries = [last];
   let lastTurn: number | undefined;
   for (const message of messages.slice(headLength)) {
@@ -151,6 +154,10 @@ class Section {
   /** Receives the fields that exceed the buffer; undefined while all have fitted. */
   #overflow: Hash | undefined;
   #outline = "\0";
+
+  get outline(): string {
+    return this.#outline;
+  }
 
   /** Begins a section under the key in `gathered`; `before` is the digest of the previous boundary. */
   begin(before: string): void {

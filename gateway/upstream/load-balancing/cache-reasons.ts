@@ -30,7 +30,11 @@ export type CacheNote = {
   /** The single reason: that of the most lost tokens. */
   readonly reason: CacheReason;
   readonly changedMessage: number | undefined;
+  /** The part of the prompt in which the change begins; undefined where the client changed nothing. */
+  readonly changedPart: ChangedPart | undefined;
 };
+
+export type ChangedPart = "tools" | "system" | "messages";
 
 export type ExplainedPrompt = {
   readonly shape: PromptShape;
@@ -64,6 +68,7 @@ type Loss = {
   /** The tokens up to the end of the part, where known more exactly than by bytes. */
   readonly upToTokens?: number;
   readonly changedMessage?: number;
+  readonly changedPart?: ChangedPart;
 };
 
 /** Explains the cache misses of a cluster's requests by its prefix index and by the earlier prompts of each caller. */
@@ -82,7 +87,7 @@ export class CacheReasons {
     // No loss of such a prompt needs explaining, and it is no summary of a longer one.
     if (inputTokens <= TOLERATED.tokens) {
       const reason = shape.lastTurn === undefined && cachedTokens === 0 ? "new" : "hit";
-      return { expectedTokens, cachedTokens, lostTokens: 0, reason, changedMessage: undefined };
+      return { expectedTokens, cachedTokens, lostTokens: 0, reason, changedMessage: undefined, changedPart: undefined };
     }
     const bytes = promptBytes(shape);
     const tokensPerByte = bytes > 0 && inputTokens > 0 ? inputTokens / bytes : TOKENS_PER_BYTE;
@@ -110,6 +115,7 @@ export class CacheReasons {
       lostTokens: worst?.tokens ?? 0,
       reason: worst?.loss.reason ?? (isNew ? "new" : "hit"),
       changedMessage: worst?.loss.changedMessage,
+      changedPart: worst?.loss.changedPart,
     };
   }
 
@@ -261,7 +267,9 @@ function changeOf(earlier: readonly Boundary[], shape: PromptShape): Loss | unde
   const upToBytes = earlier.at(-1)?.bytes ?? 0;
   if (same === earlier.length - 1) return undefined;
   const reason = promptBytes(shape) < upToBytes / 2 ? "compaction" : "client_changed";
-  return { reason, upToBytes, fromBytes: earlier[same]?.bytes ?? 0, changedMessage: same + 1 };
+  const changedHead = earlier[0]?.tools === shape.boundaries[0]?.tools ? "system" : "tools";
+  const changedPart = same < 0 ? changedHead : "messages";
+  return { reason, upToBytes, fromBytes: earlier[same]?.bytes ?? 0, changedMessage: same + 1, changedPart };
 }
 
 function longest(prompts: readonly (readonly Boundary[])[]): readonly Boundary[] | undefined {

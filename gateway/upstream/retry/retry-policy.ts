@@ -114,7 +114,11 @@ export type Next =
 export function nextStep(history: readonly FailedAttempt[], situation: Situation, rules: RetryRules): Next {
   const { verdict, nowMs } = situation;
   const last = history.at(-1);
-  if (!last) return verdict === "allowed" ? FIRST : refusal(verdict);
+  if (!last) {
+    if (verdict === "allowed") return FIRST;
+    // It may be innocent, and its client receives keep-alives meanwhile.
+    return rules.mayHold && verdict !== "denied" ? wait(nowMs + verdict.laterMs, "none") : refusal(verdict);
+  }
   const continued = continuation(history, last, situation, rules);
   const next = typeof continued === "object" ? continued : retry(history, last, situation, rules);
   const notContinued = typeof continued === "object" ? undefined : continued;

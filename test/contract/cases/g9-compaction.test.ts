@@ -1,3 +1,4 @@
+import Anthropic from "@anthropic-ai/sdk";
 import OpenAI from "openai";
 import { expect, test } from "vitest";
 import { Role, ToolChoiceMode } from "../../../proto/gen/svc/inference/v1/messages.ts";
@@ -147,4 +148,20 @@ test("openai's client compacts and continues", async () => {
     .stream({ model: "svc-qwen", input: [{ role: "user", content: "Read a.ts." }, trigger] })
     .finalResponse();
   expect(final.output).toMatchObject([{ type: "compaction" }]);
+});
+
+test("anthropic's client asks for a summary, and continues from its block", async () => {
+  const { key, baseUrl } = service.gateway;
+  const client = new Anthropic({ apiKey: key, baseURL: baseUrl, maxRetries: 0 });
+  const said = [{ role: "user" as const, content: "Read a.ts." }];
+  const body = { model: "svc-qwen", max_tokens: 64, messages: said, compaction: { type: "summarize" as const } };
+  const expected = { content: [{ type: "compaction", content: SUMMARY }], stop_reason: "compaction" };
+  expect(await client.beta.messages.create(body)).toMatchObject(expected);
+  const streamed = await client.beta.messages.stream(body).finalMessage();
+  expect(streamed).toMatchObject(expected);
+  const messages = [{ role: "assistant" as const, content: streamed.content }, ...said];
+  await client.beta.messages.create({ ...body, messages, compaction: null });
+  const next = service.lastRequest().messages;
+  expect(next.map(({ role }) => role)).toEqual([Role.USER, Role.USER]);
+  expect(textsOf(next)).toContain(SUMMARY);
 });

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { ChatTemplate } from "../../../engine/conversation/chat-template.ts";
 import { ControlTokens } from "../../../engine/conversation/prompt-pieces.ts";
-import { builtInProfiles, type ModelProfile } from "../../../engine/profiles/profile.ts";
+import { builtInProfiles, type ModelProfile, textCallsOf } from "../../../engine/profiles/profile.ts";
 import { chat } from "../../../gateway/formats/chat/request.ts";
 import type { CanonicalRequest, Format } from "../../../gateway/formats/format.ts";
 import { messages } from "../../../gateway/formats/messages/request.ts";
@@ -37,18 +37,28 @@ function recordedIn(file: string): readonly Recorded[] {
   const format = FORMATS[path.split("?")[0]];
   const isRefused = expected.status !== 200 && !file.startsWith("codex-");
   if (!format || isRefused) return [];
-  return [{ name: file.replace(".json", ""), request: format.prepare(body, context).request }];
+  // Some name a model of a vendor, for which a gateway has an alias.
+  const { request } = format.prepare({ ...body, model: "svc-qwen" }, context);
+  return [{ name: file.replace(".json", ""), request }];
 }
 
 const RECORDED = readdirSync(FOLDER).flatMap(recordedIn);
 
 test("all requests of Codex are among them", () => {
-  expect(RECORDED.filter(({ name }) => name.startsWith("codex-"))).toHaveLength(7);
+  expect(RECORDED.filter(({ name }) => name.startsWith("codex-"))).toHaveLength(12);
 });
 
-function templateOf(source: string, { callIds, historyArguments, historyReasoning }: ModelProfile): ChatTemplate {
+function templateOf(source: string, profile: ModelProfile): ChatTemplate {
+  const { callIds, historyArguments, historyReasoning } = profile;
   const tokens = { bosToken: "", eosToken: "", controlTokens: new ControlTokens([]) };
-  return new ChatTemplate({ source, ...tokens, callIds, historyArguments, historyReasoning });
+  return new ChatTemplate({
+    source,
+    ...tokens,
+    callIds,
+    historyArguments,
+    historyReasoning,
+    textCalls: textCallsOf(profile),
+  });
 }
 
 function promptOf(template: ChatTemplate, { messages, tools }: Pick<CanonicalRequest, "messages" | "tools">): string {

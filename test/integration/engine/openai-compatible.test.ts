@@ -203,7 +203,9 @@ describe.each(DIALECTS)("a node in front of %s", (dialect) => {
   });
 
   test("counts tokens with the request's template variables", async () => {
-    const rig = await rigOf(dialect, { tokens: () => 1_234 });
+    let least = 0;
+    const rig = await rigOf(dialect, { tokens: () => least });
+    least = 1_234;
     const { inputTokens } = await rig.client.countTokens({
       model: "svc-qwen",
       messages: [textMessage(Role.USER, "hello")],
@@ -260,6 +262,18 @@ describe.each(DIALECTS)("a node in front of %s", (dialect) => {
       process.off("warning", note);
     }
     expect(warnings).toEqual([]);
+  });
+
+  test("writes tools and calls as text where the engine's template shows none", async () => {
+    const rig = await rigOf(dialect, { dropsTools: true }, { profile: loadProfile("mistral") });
+    expect(rig.backend.startNotes()).toContainEqual(expect.stringContaining("written as text, in a generic form"));
+    expect((await rig.client.describe()).models[0]?.capabilities).toContain(Capability.FORCED_TOOL_CHOICE);
+    rig.engine.next(says({ calls: [{ name: "run", arguments: ['{"cmd":', ' "ls"}'] }] }));
+    const { blocks } = await ask(rig, { tools: TOOLS });
+    expect(blocks).toMatchObject([{ kind: "toolCall", name: "run", text: '{"cmd": "ls"}' }]);
+    const { tools, messages } = rig.engine.rendered.at(-1) ?? {};
+    expect(tools).toBeUndefined();
+    expect(messages).toMatchObject([{ role: "system", content: expect.stringContaining('"name": "search"') }, {}]);
   });
 
   test("offers no constraints where the engine ignores grammars", async () => {

@@ -151,7 +151,10 @@ const PART_CASES = Object.entries(PARTS).map(([what, parts]) => {
 const DIFFERENCE_CASES = Object.entries(DIFFERENCES).map(([what, [source, ours, python]]) => {
   return { what, template: templateOf(source), ours, python };
 });
-const SHAPES = [...Object.entries(PROFILE_SHAPES), ...Object.entries(FAMILY_TEMPLATES)];
+/** Python has no form for a template without tools. */
+const SHAPES = [...Object.entries(PROFILE_SHAPES), ...Object.entries(FAMILY_TEMPLATES)].filter(
+  ([name]) => name !== "generic",
+);
 const PROFILE_CASES = SHAPES.map(([name, source]) => {
   const profile = PROFILES.find((each) => each.name === name)?.profile;
   if (!profile) throw new Error(`there is no profile ${name}`);

@@ -23,7 +23,7 @@ test("the contract needs no key, so that browsers can open it", async () => {
 });
 
 test.each([
-  ["/v1/models", "ModelList"],
+  ["/v1/models?client_version=0.171.0", "ModelList"],
   ["/v1/models/svc-qwen", "Model"],
 ])("%s has exactly the documented fields", async (path, name) => {
   const body: unknown = await (await service.gateway.get(path)).json();

@@ -69,6 +69,29 @@ describe("the figures of a model", () => {
   });
 });
 
+test("the list holds the catalog of Codex, for requests with its version", async () => {
+  const engine = await engineOf(HELLO, { contextWindow: 32_768 });
+  const clusters = [{ model: MODEL, endpoints: [{ address: engine.address }] }];
+  const gateway = await gatewayOf([engine], { clusters, catalog: { aliases: { "gpt-5.5": MODEL } } });
+  expect(await json(gateway, "/v1/models")).not.toHaveProperty("models");
+  const models = valueAt(await json(gateway, "/v1/models?client_version=0.171.0"), "models");
+  const levels = ["none", "low", "medium", "high"].map((effort) => ({ effort, description: expect.any(String) }));
+  const known = {
+    display_name: expect.stringContaining("GLM 5.3"),
+    base_instructions: expect.stringContaining("coding agent"),
+    context_window: 32_768,
+    truncation_policy: { mode: "tokens", limit: 4_096 },
+    supported_reasoning_levels: levels,
+    input_modalities: ["text"],
+    apply_patch_tool_type: "freeform",
+    supports_search_tool: true,
+  };
+  expect(models).toMatchObject([
+    { slug: MODEL, priority: 0, ...known },
+    { slug: "gpt-5.5", priority: 1, ...known },
+  ]);
+});
+
 const idsOf = (list: unknown) => (valueAt(list, "data") as unknown[]).map((model) => valueAt(model, "id"));
 
 const HI = [{ role: "user", content: "hi" }];
@@ -117,7 +140,8 @@ describe("a catalog of one's own", () => {
     expect(idsOf(await json(gateway, "/v1/models"))).toEqual([MODEL, "own-model.v2", "claude-sonnet-5"]);
     expect(await json(gateway, "/v1/models/claude-sonnet-5")).toMatchObject({
       id: "claude-sonnet-5",
-      display_name: "GLM 5.3",
+      display_name: "GLM 5.3 (claude-sonnet-5)",
+      description: `Another name of ${MODEL}. Context window of 262,144 tokens, reasoning.`,
     });
   });
 

@@ -69,6 +69,9 @@ describe("D12 withheld reasoning of messages", () => {
     expect(await statusWith("svc-qwen", content)).toBe(200);
     expect(givenBack()).toEqual([]);
     expect(sealing.openings.unknown_key).toBe(before + 1);
+    const lines = service.gateway.log.map((line) => JSON.parse(line)).filter(({ msg }) => msg === "request");
+    expect(lines.at(-1)).toMatchObject({ sealed_unopened: 1 });
+    expect(lines.at(-2)).not.toHaveProperty("sealed_unopened");
   });
 });
 

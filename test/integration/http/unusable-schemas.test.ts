@@ -84,6 +84,14 @@ async function refusalOf(path: string, body: object): Promise<Shown["error"]> {
   return error;
 }
 
+test("an engine's refusal of the grammar of a custom tool names its format", async () => {
+  refuse({ field: "tools.0.parameters_json_schema", pointer: "/properties/input/pattern", fault: "not_enforceable" });
+  const format = { type: "grammar", syntax: "regex", definition: "(?=a)" };
+  const tools = [{ type: "custom", name: "exec", format, strict: true }];
+  const error = await refusalOf("/v1/responses", { model: "svc-qwen", input: "hi", tools });
+  expect(error).toMatchObject({ param: "tools[0].format", code: "invalid_function_parameters" });
+});
+
 describe.each(CASES)("$path", ({ path, tool, answer, body }) => {
   function expectField(error: Shown["error"], field: string, code: string): void {
     if (path === "/v1/messages") expect(error.message.startsWith(`${field}: `)).toBe(true);

@@ -1,3 +1,5 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { fastSimulator } from "../../support/engine/simulated-node.ts";
 import { type RunningNode, startNode } from "../../support/engine/start-node.ts";
@@ -75,4 +77,82 @@ test("the admin port has the reasons of each model, with their requests and lost
     { reason: "hit", requests: 2, lostTokens: 0 },
     { reason: "new", requests: 1, lostTokens: 0 },
   ]);
+});
+
+test("two searches of Claude Code for tools lose nothing of its cached prompt", async () => {
+  const file = join(import.meta.dirname, "../../agent-requests/claude-332-3-tool-search-loaded.json");
+  const { path, headers, body } = JSON.parse(readFileSync(file, "utf8"));
+  const tool = (name: string) => ({ name, input_schema: { type: "object" }, defer_loading: true });
+  const loaded = ["WebFetch", "NotebookEdit"];
+  const search = (id: string, name: string) => [
+    { role: "assistant", content: [{ type: "tool_use", id, name: "ToolSearch", input: { query: name } }] },
+    {
+      role: "user",
+      content: [{ type: "tool_result", tool_use_id: id, content: [{ type: "tool_reference", tool_name: name }] }],
+    },
+  ];
+  const turns = [
+    { messages: body.messages.slice(0, -2), tools: body.tools.filter(({ name }: Named) => !loaded.includes(name)) },
+    { messages: body.messages, tools: body.tools },
+    { messages: [...body.messages, ...search("toolu_2", "Print")], tools: [tool("Print"), ...body.tools] },
+  ];
+  const prompts: number[] = [];
+  for (const turn of turns) {
+    const response = await gateway.post(path, { ...body, ...turn, model: MODEL, stream: false }, headers);
+    const { usage } = (await response.json()) as { readonly usage: Readonly<Record<string, number>> };
+    const { input_tokens = 0, cache_read_input_tokens = 0, cache_creation_input_tokens = 0 } = usage;
+    expect(cache_read_input_tokens).toBeGreaterThanOrEqual(0.95 * (prompts.at(-1) ?? 0));
+    const reason = prompts.length === 0 ? "new" : "hit";
+    expect(response.headers.get("x-svc-cache")).toMatch(new RegExp(`lost=0, reason=${reason}$`));
+    prompts.push(input_tokens + cache_read_input_tokens + cache_creation_input_tokens);
+  }
+});
+
+type Named = { readonly name: string };
+const MESSAGES = "/v1/messages";
+const RESPONSES = "/v1/responses";
+const tool = { name: "read", description: "Reads. ".repeat(200) };
+
+/** Bodies of three turns: a first one, one that continues it, and one with other tools. */
+const TURNS: Record<typeof MESSAGES | typeof RESPONSES, (input: readonly object[], more?: object) => object> = {
+  [MESSAGES]: (messages, more = {}) => ({
+    ...{ model: MODEL, max_tokens: 100, messages, tools: [{ ...tool, input_schema: {}, ...more }] },
+    ...{ metadata: { user_id: "b" }, diagnostics: { previous_message_id: "msg_1" } },
+  }),
+  [RESPONSES]: (input, more = {}) => ({
+    ...{ model: MODEL, input, tools: [{ type: "function", ...tool, ...more }] },
+    ...{ prompt_cache_key: "r", prompt_cache_options: { comparison_response_id: "resp_1" } },
+  }),
+};
+
+test.each([
+  [
+    MESSAGES,
+    /"diagnostics":(null|\{"cache_miss_reason":\{[^}]*\}\})/,
+    [
+      '{"cache_miss_reason":{"type":"previous_message_not_found"}}',
+      "null",
+      expect.stringMatching(/"type":"tools_changed","cache_missed_input_tokens":[1-9]/),
+    ],
+  ],
+  [
+    RESPONSES,
+    /"prompt_cache_diagnostics":(\{[^}]*\})/,
+    [
+      '{"type":"comparison_response_not_found"}',
+      '{"type":"cache_hit"}',
+      expect.stringMatching(/"reason":"tools_changed","cache_missed_tokens":[1-9]/),
+    ],
+  ],
+] as const)("%s has the reason in the format's own words for callers that ask", async (path, pattern, expected) => {
+  const first = [{ role: "user", content: `${path}: what is to be done? `.repeat(100) }];
+  const second = [...first, { role: "assistant", content: "Nothing." }, { role: "user", content: "And then?" }];
+  const third = [...second, { role: "assistant", content: "Nothing." }, { role: "user", content: "Why?" }];
+  const bodies = [TURNS[path](first), TURNS[path](second), TURNS[path](third, { name: "write" })];
+  const found: (string | undefined)[] = [];
+  for (const [index, body] of bodies.entries()) {
+    const response = await gateway.post(path, { ...body, stream: index === 1 });
+    found.push(pattern.exec(await response.text())?.[1]);
+  }
+  expect(found).toEqual(expected);
 });

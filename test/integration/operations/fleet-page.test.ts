@@ -26,7 +26,10 @@ test("/fleet counts requests and times to first token of the gateway, its models
   expect(after.total).toMatchObject({ active: 0, queued: 0, connections: 0 });
   const [node, ...others] = after.nodes;
   const { address } = rig.service.engine;
-  expect([node, others]).toEqual([expect.objectContaining({ address, flags: [], drained: false, errors: 0 }), []]);
+  expect([node, others]).toEqual([
+    expect.objectContaining({ address, engine: "1", flags: [], drained: false, errors: 0 }),
+    [],
+  ]);
   expect(node?.models).toContain(MODEL);
   expect(node?.total).toBe(Number(before.nodes[0]?.total) + 2);
   expect(await rig.admin.json("/fleet")).toMatchObject({ state: "LIVE", history: { pointMs: 10_000 } });

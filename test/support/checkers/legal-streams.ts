@@ -349,8 +349,7 @@ export const CHECKED_FORMATS: readonly CheckedFormat[] = [
     variants: [
       responsesVariant({ reasoning: "summary", isSealed: true }),
       responsesVariant({ reasoning: "text", isSealed: true }),
-      responsesVariant({ reasoning: "none", isSealed: false }),
-      responsesVariant({ reasoning: "summary", isSealed: true, call: "custom" }),
+      responsesVariant({ reasoning: "none", isSealed: false, call: "custom" }),
     ],
   },
 ];

@@ -53,6 +53,8 @@ export type DialectServerOptions = {
   readonly contextWindow?: number;
   readonly renderStatus?: number;
   readonly beforeRender?: () => Promise<void>;
+  /** Whether the chat template shows no tools. Default: false. */
+  readonly dropsTools?: boolean;
   /** The least number of tokens of a prompt. Default: none. */
   readonly tokens?: () => number;
   /** Returns whether the chat template refuses messages with these roles. Default: never. */
@@ -103,7 +105,11 @@ export async function startDialectServer(
     rendered.push(body);
     await options.beforeRender?.();
     if (options.refuses?.(rolesOf(body))) return send(response, 400, REFUSED);
-    send(response, options.renderStatus ?? 200, reply(pad(renderChat(body))));
+    send(
+      response,
+      options.renderStatus ?? 200,
+      reply(pad(renderChat(options.dropsTools ? { ...body, tools: undefined } : body))),
+    );
   };
   const calls: Readonly<Record<string, (response: ServerResponse, body: Body) => unknown>> = {
     "/v1/chat/completions/render": (response, body) =>
@@ -214,11 +220,12 @@ function fieldsOf(value: unknown): Body {
   return typeof value === "object" && value !== null ? { ...value } : {};
 }
 
-/** Replies as a model that keeps to a grammar's word or call, and calls the tools that it is shown. */
+/** Replies as a model that keeps to a grammar's word or call, and calls the first tool that it is shown later, or first. */
 export function obedient({ prompt, grammar }: Asked): Reply {
   const answer = (spoken: SpokenAnswer): Reply => ({ kind: "answer", answer: spoken });
   if (grammar.includes("A12B")) return answer({ text: ['"A1', '2B"'] });
-  const [, name] = /# Tools\n\{"name":"(\w+)"/.exec(prompt) ?? [];
+  const later = /"function": \{"name": "(\w+)"/.exec(prompt);
+  const [, name] = later ?? /# Tools\n\{"name":"(\w+)"/.exec(prompt) ?? [];
   if (name !== undefined) return answer({ calls: [{ name, arguments: ['{"a": 17', ', "b": 25}'] }] });
   return answer({ text: ["forty", "-two"] });
 }

@@ -10,12 +10,13 @@ import {
   type GenerateResponse,
   ReasoningMode,
 } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { type ToolChoice, ToolChoiceMode } from "../../../proto/gen/svc/inference/v1/messages.ts";
+import { Role, type ToolChoice, ToolChoiceMode } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { Capability, EngineKind, ModelState } from "../../../proto/gen/svc/inference/v1/node_service.ts";
 import { answerOf } from "../events/answer-of.ts";
 import { generateRequest, toolOf } from "../requests/generate-request.ts";
 import { until } from "../until.ts";
 import { documentedOffers, type OfferColumn, offersOf } from "./backend-offers.ts";
+import { declaration, text } from "./canonical.ts";
 
 export type ConformingBackend = {
   readonly start: () => Promise<{ readonly backend: Backend; readonly stop: () => Promise<void> }>;
@@ -191,8 +192,14 @@ export function backendConformance(name: string, subject: ConformingBackend): vo
         await idle();
       });
 
-      test("a required call is made, with an id and an object of arguments", async () => {
-        const fields = { tools: [TOOL], toolChoice: chosen(ToolChoiceMode.NAMED, TOOL.name) };
+      const named = { tools: [TOOL], toolChoice: chosen(ToolChoiceMode.NAMED, TOOL.name) };
+      const deferred = { ...named, tools: [toolOf("find", {}), { ...TOOL, deferred: true }] };
+      const declaring = [{ role: Role.USER, parts: [text("Weather in Oslo?"), declaration(TOOL.name)] }];
+
+      test.each<[string, Partial<GenerateRequest>]>([
+        ["", named],
+        [" of a tool that is declared in mid-conversation", { ...deferred, messages: declaring }],
+      ])("a required call%s is made, with an id and an object of arguments", async (_what, fields) => {
         const { blocks, finished } = answerOf((await whole(begin(asked(fields)))).events);
         expect(blocks).toMatchObject([{ kind: "toolCall", name: TOOL.name, complete: true }]);
         expect(blocks[0]?.id).toMatch(/./);
@@ -202,6 +209,7 @@ export function backendConformance(name: string, subject: ConformingBackend): vo
 
       test.each<[string, Partial<GenerateRequest>]>([
         ["a demand for a tool that is not there", { toolChoice: chosen(ToolChoiceMode.NAMED, "nope") }],
+        ["a demand for a deferred tool that is not declared", deferred],
         ["a demand for any tool where none is", { toolChoice: chosen(ToolChoiceMode.REQUIRED) }],
       ])("%s is refused before it takes a slot", async (_what, fields) => {
         expect(await failureOf(begin(asked(fields)))).toBe("INVALID_REQUEST");

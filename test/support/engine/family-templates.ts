@@ -84,6 +84,7 @@ export const FAMILY_TEMPLATES: Readonly<Record<string, string>> = {
   "deepseek-v4.1": freely,
   "glm-4.5": freely,
   "glm-4.7": freely,
+  generic: each(PLAIN),
   hermes: freely,
   "hermes-thinking": freely,
   "gemma-4": freely,

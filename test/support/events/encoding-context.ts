@@ -28,4 +28,5 @@ export const HEAD: Head = {
   createdSeconds: 1_795_000_000,
   nowSeconds: () => 1_795_000_001,
   sealer: SEALER,
+  cacheMiss: () => undefined,
 };

@@ -3,7 +3,7 @@ import { closeSync, openSync, readFileSync } from "node:fs";
 import { setTimeout as wait } from "node:timers/promises";
 import { freePort } from "../free-port.ts";
 
-const UP_WITHIN_MS = 400_000;
+const UP_WITHIN_MS = 900_000;
 const RESTART_AFTER_MS = 500;
 const SHOWN_OUTPUT = 4_000;
 

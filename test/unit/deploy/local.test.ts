@@ -1,4 +1,14 @@
-import { chmodSync, chownSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  chownSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterAll, expect, test } from "vitest";
@@ -6,6 +16,7 @@ import { ChildFailed } from "../../../deploy/local/child.ts";
 import { findModel, ModelError, whyFailed } from "../../../deploy/local/model.ts";
 import { unfitNode } from "../../../deploy/local/node-version.ts";
 import { parseOptions, requireFreePorts, wantedPorts } from "../../../deploy/local/options.ts";
+import { windowLines } from "../../../deploy/local/start.ts";
 import { localKey, openState, stateFolder, writeGatewayConfig } from "../../../deploy/local/state.ts";
 import { restartDelayMs } from "../../../deploy/local/supervisor.ts";
 import { loadConfig } from "../../../deploy/runtime/config/load-config.ts";
@@ -21,6 +32,22 @@ test("a failed download reports the cause below the library's error", () => {
   expect(whyFailed(new Error("no such model"))).toBe("no such model");
   expect(whyFailed("nothing")).toBe("nothing");
   expect(whyFailed(new Error("fetch failed"), system)).toBe("fetch failed (ENOTFOUND)");
+});
+
+test.each([
+  [1_000_000_000, 4],
+  [1_000_000_001, 2],
+])("a model file of %i bytes has %i slots", async (bytes, slots) => {
+  const folder = mkdtempSync(join(tmpdir(), "local-model-"));
+  const modelPath = join(folder, "own.gguf");
+  try {
+    writeFileSync(modelPath, "GGUF");
+    truncateSync(modelPath, bytes);
+    const found = await findModel(folder, folder, modelPath, undefined);
+    expect(found).toEqual({ kind: "llama", modelPath, slots, contextTokens: 32_768 });
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 });
 
 test("an engine that was killed at its start is asked after for its memory", () => {
@@ -94,6 +121,24 @@ test.each([
 ])("the model %s has no file%s", async (model, hint) => {
   const message = `--model: there is no readable file at ${resolve(model)}${hint}`;
   await expect(findModel(folder, folder, model, undefined)).rejects.toThrow(new ModelError(message));
+});
+
+test("the window of a model is shown with the settings of agents, unless none fits it", () => {
+  expect(windowLines(32_768)).toContain("COPILOT_PROVIDER_MAX_PROMPT_TOKENS=32768");
+  expect(windowLines(4_096)).toBe(
+    "Window    4096 tokens, `context_length` of GET /v1/models: too small for coding agents",
+  );
+});
+
+test.each([
+  [[], "reject"],
+  [["--system-role", "merge"], "merge"],
+] as const)("%j: system messages of Format B are handled by %s", async (args, systemRole) => {
+  const folder = mkdtempSync(join(tmpdir(), "svc-local-"));
+  const state = await openState(folder);
+  const file = await writeGatewayConfig(state, parseOptions(args), ["127.0.0.1:1"], { port: 0, adminPort: 0 });
+  expect(loadConfig(gatewayConfigSchema, file)).toMatchObject({ formats: { messages: { systemRole } } });
+  rmSync(folder, { recursive: true });
 });
 
 test("any free port stays any free port", () => {

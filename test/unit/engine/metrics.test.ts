@@ -53,6 +53,7 @@ const UNKNOWN: NodeReadings = {
   pausedStreams: () => 0,
   stepAgeMs: () => 1_500,
   gpuMemoryBytes: async () => undefined,
+  engine: () => "llama.cpp b1; CPU",
 };
 
 /** Reads the samples of one metric from the page. */
@@ -82,4 +83,17 @@ test("the page has every metric that a balancer or an alert uses", async () => {
   const values = { running: 1, slots: 4, slots_busy: 1, queue: 2, kv_cache_usage_ratio: 0.5, streams_paused: 0 };
   for (const [name, value] of Object.entries({ ...values, step_age_seconds: 1.5 }))
     expect(await samples(`svc_engine_${name} `)).toEqual([`svc_engine_${name} ${value}`]);
+  expect(await samples("svc_engine_info")).toEqual(['svc_engine_info{engine="llama.cpp b1; CPU"} 1']);
+  for (const name of ["decoder_passes_total", "kv_memory_bytes"])
+    expect(await samples(`svc_engine_${name}`)).toEqual([]);
+  const kvMemory = { reserved: 1_024, held: 16 };
+  const counted = pageOf({ load: () => ({ ...load, kvMemory, passes: { step: 10, gap: 2 } }) });
+  expect(await counted("svc_engine_kv_memory_bytes")).toEqual([
+    'svc_engine_kv_memory_bytes{state="reserved"} 1024',
+    'svc_engine_kv_memory_bytes{state="held"} 16',
+  ]);
+  expect(await counted("svc_engine_decoder_passes_total")).toEqual([
+    'svc_engine_decoder_passes_total{cause="step"} 10',
+    'svc_engine_decoder_passes_total{cause="gap"} 2',
+  ]);
 });

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { checkConfig } from "../../../deploy/runtime/config/load-config.ts";
 import { CATALOG, findModel } from "../../../gateway/catalog.ts";
-import { gatewayConfigSchema } from "../../../gateway/config.ts";
+import { gatewayConfigSchema, reusesPorts } from "../../../gateway/config.ts";
 
 const check = (more: object) =>
   checkConfig(gatewayConfigSchema, { keys: { file: "keys.json" }, clusters: [], ...more }, "gateway.yaml");
@@ -11,6 +11,17 @@ const cluster = (more: object) => ({ clusters: [{ ...STATIC, ...more }] });
 const OWN = { id: "own", contextWindow: 8_192, displayName: "Own" };
 const jwt = (more: object) => ({ auth: { jwt: { issuer: "https://login.example", audience: ["svc"], ...more } } });
 const redis = (more: object) => ({ state: { redis: more } });
+
+test.each([
+  ["20.19.0", false],
+  ["22.11.0", false],
+  ["22.12.0", true],
+  ["23.0.0", false],
+  ["23.1.0", true],
+  ["24.0.0", true],
+])("Node %s shares a port: %s", (version, shares) => {
+  expect(reusesPorts(version)).toBe(shares);
+});
 
 test("the five models are the catalog by default, and no other name is one of theirs", () => {
   expect(check({}).catalog).toEqual({ models: CATALOG, aliases: {} });

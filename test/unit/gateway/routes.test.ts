@@ -2,10 +2,13 @@ import { describe, expect, test } from "vitest";
 import { envelopeOf, OFFERED_PATHS, ROUTES, type RouteSpec, routeAt, urlPattern } from "../../../gateway/routes.ts";
 
 describe("the table of routes", () => {
-  test.each(ROUTES)("$path says what it costs; only probes and the contract are free of keys", ({ use, methods, operation }) => {
-    expect(use === "open").toBe(operation === "probe" || operation === "get_contract");
-    if (use !== "none" && use !== "open") expect(methods).toEqual(["POST"]);
-  });
+  test.each(ROUTES)(
+    "$path says what it costs; only probes and the contract are free of keys",
+    ({ use, methods, operation }) => {
+      expect(use === "open").toBe(operation === "probe" || operation === "get_contract");
+      if (use !== "none" && use !== "open") expect(methods).toEqual(["POST"]);
+    },
+  );
 
   test("a route that does not say what it costs does not compile", () => {
     const facts = { path: "/v1/new", methods: ["POST"], envelope: "a", operation: "new" } as const;

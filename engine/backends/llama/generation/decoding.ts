@@ -26,24 +26,16 @@ export async function* readPrompt(
     const size = reading.pieceTokens();
     const piece = prompt.slice(read, read + (read < copyBehind ? Math.min(size, copyBehind - read) : size));
     if (read + piece.length >= prompt.length) return { read, news };
-    const step = lease.run(() => {
-      reading.begins(piece.length, parts.clock.nowMs());
-      return parts.runtime.decoder.read(lease.slot.sequence, piece);
-    });
-    const endMs = endOf(parts, step);
+    const step = lease.run(() => parts.runtime.decoder.read(lease.slot.sequence, piece));
+    // A caller that leaves does not await this promise.
+    step.catch(() => {});
     if (news) yield news;
-    reading.evaluated(await endMs);
+    await step;
+    reading.evaluated(piece.length);
     read += piece.length;
     if (read === copyBehind) await lease.keepCopy();
     news = stepOf([progress(0, Math.min(read, inputTokens), parts.steps.done)]);
   }
-}
-
-/** The promise may be left without a handler. */
-function endOf({ clock }: EngineParts, step: Promise<unknown>): Promise<number> {
-  const endMs = step.then(() => clock.nowMs());
-  endMs.catch(() => {});
-  return endMs;
 }
 
 type DecodingStep = AnswerStep & {
@@ -77,7 +69,8 @@ export class Decoding {
     const { evaluateOptions, topLogprobs, seed, answer } = prepared;
     this.#sampler = new Sampler(parts.runtime.decoder, lease.slot.sequence, {
       evaluateOptions,
-      probabilities: topLogprobs !== undefined,
+      alternatives: topLogprobs,
+      given: () => answer.given,
       seed,
       position: () => answer.outputTokens,
     });
@@ -91,10 +84,7 @@ export class Decoding {
     const isFirst = this.#isFirst;
     this.#isFirst = false;
     const sample = await this.#ahead;
-    if (this.firstTokenMs !== undefined && isFirst) {
-      this.#reading.evaluated(this.firstTokenMs);
-      this.#reading.end();
-    }
+    if (isFirst) this.#reading.end();
     const { token } = sample;
     const { given } = answer;
     // Only the prompt was to be read.
@@ -124,10 +114,7 @@ export class Decoding {
 
   async #firstSample(tail: readonly Token[]): Promise<Sample> {
     const { clock } = this.#parts;
-    const sample = await this.#lease.run(() => {
-      this.#reading.begins(tail.length, clock.nowMs());
-      return this.#sampler.next(tail);
-    });
+    const sample = await this.#lease.run(() => this.#sampler.next(tail));
     this.firstTokenMs = clock.nowMs();
     return sample;
   }

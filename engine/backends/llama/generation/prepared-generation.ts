@@ -263,9 +263,6 @@ async function newGate(
   prompt: Prompt,
   order: GrammarOrder,
 ): Promise<GrammarGate> {
-  if (mustCall && !markers.toolCall) {
-    throw new EngineError("UNSUPPORTED_FEATURE", "tool_choice: this model calls no tools.");
-  }
   const reasoning = prompt.startsInReasoning ? "opened" : conversation.reasoning ? "may-open" : "none";
   const grammar = await grammars.get({ ...fixed, markers, reasoning, undeclared }, order);
   if ((mustCall || json !== undefined) && prompt.continuesText) {

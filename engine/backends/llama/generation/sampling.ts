@@ -189,7 +189,10 @@ export type Sample = { readonly token: Token; readonly probabilities?: ReadonlyM
 
 export type SamplerOptions = {
   readonly evaluateOptions: SequenceEvaluateOptions;
-  readonly probabilities: boolean;
+  /** How many of the most likely tokens have their probabilities in a sample; undefined for none. */
+  readonly alternatives: number | undefined;
+  /** A token whose probability a sample has as well. */
+  readonly given?: () => Token | undefined;
   /** From 0 to 2^32 - 2. Randomness depends on it and the position alone, so that a continuation draws the same. */
   readonly seed: number | undefined;
   readonly position: () => number;
@@ -225,10 +228,15 @@ export class Sampler {
 
   readonly #choose = async (native: NativeContext, index: number): Promise<Sample> => {
     this.#set();
-    if (!this.#options.probabilities) return { token: chosen(await native.sampleToken(index, this.#native)) };
-    const [token, pairs = []] = await native.sampleToken(index, this.#native, true);
+    const { alternatives, given } = this.#options;
+    if (alternatives === undefined) return { token: chosen(await native.sampleToken(index, this.#native)) };
+    const wanted = given?.() ?? (-1 as Token);
+    const logits = [[wanted], false, false, true, Math.max(1, alternatives)] as const;
+    const [token, , , pairs, weight] = await native.sampleToken(index, this.#native, false, false, logits, true);
     const probabilities = new Map<Token, number>();
-    for (let at = 1; at < pairs.length; at += 2) probabilities.set(pairs[at - 1] as Token, pairs[at] ?? 0);
+    const [, highest = 0] = pairs ?? [];
+    for (let at = 1; at < (pairs?.length ?? 0); at += 2)
+      probabilities.set(pairs[at - 1] as Token, Math.exp((pairs[at] ?? 0) - highest) / weight);
     return { token: chosen(token), probabilities };
   };
 

@@ -61,7 +61,9 @@ export async function loadLibrary(): Promise<LlamaLibrary> {
 }
 
 /** The size of a model file, in bytes, below which a second thread costs more in synchronization than it computes. */
-const SINGLE_THREAD_BELOW_BYTES = 100_000_000;
+const SINGLE_THREAD_BELOW_BYTES = 50_000_000;
+/** The library rounds windows up to multiples of this, in tokens. */
+const CONTEXT_STEP = 256;
 
 export type LlamaRuntime = {
   readonly library: LlamaLibrary;
@@ -72,7 +74,10 @@ export type LlamaRuntime = {
   readonly decoder: BatchDecoder;
   readonly contextWindow: number;
   readonly fileBytes: number;
+  /** What computes with how much memory, for people. */
   readonly setup: string;
+  /** The memory of all caches, in bytes. */
+  readonly kvBytes: number;
   readonly notes: readonly string[];
   close(): Promise<void>;
 };
@@ -86,29 +91,37 @@ export async function loadRuntime(options: LlamaOptions, signal: AbortSignal): P
   try {
     const { modelPath, gpuLayers, contextTokens } = options;
     // The additional sequence stays empty for the next new conversation.
-    const count = options.slots + 1;
+    const sequences = options.slots + 1;
+    const onGpu = llama.gpu !== false;
+    const freeBytes = onGpu ? (await llama.getVramState()).free : process.availableMemory();
     const model = await llama.loadModel({
       modelPath,
       loadSignal: signal,
       // By default the library fills the accelerator with layers, and leaves no room for the context of all slots.
-      gpuLayers: gpuLayers === "auto" ? { fitContext: { contextSize: contextTokens * count } } : gpuLayers,
+      gpuLayers: gpuLayers === "auto" ? { fitContext: { contextSize: contextTokens * sequences } } : gpuLayers,
     });
-    const contextWindow = Math.min(options.contextTokens, model.trainContextSize);
-    const context = await model.createContext({
-      sequences: count,
-      contextSize: contextWindow,
-      batchSize: options.batchTokens,
-      flashAttention: options.flashAttention,
-      threads,
-      // A sliding window would drop the start of a prefix that the next turn reuses.
-      swaFullCache: true,
-      createSignal: signal,
+    const contextWindow = Math.min(contextTokens, model.trainContextSize);
+    const batchSize = options.batchTokens === "auto" ? (onGpu ? 512 : 256) : options.batchTokens;
+    // A sliding window would drop the start of a prefix that the next turn reuses.
+    const shape = { sequences, contextSize: contextWindow, batchSize, swaFullCache: true };
+    const { flashAttention } = options;
+    const created = model.createContext({ ...shape, flashAttention, threads, createSignal: signal });
+    const context = await created.catch(async (cause) => {
+      if (!(cause instanceof library.InsufficientMemoryError)) throw cause;
+      throw new Error(`${cause.message}; ${await fitting(model, shape, onGpu, freeBytes)}`, { cause });
     });
-    const setup = setupOf(llama, model, context, threads);
+    const { ram, vram } = context.memoryUsage;
+    const kvBytes = ram + vram;
+    const setup = await setupOf(llama, model, context, threads, kvBytes);
+    const { totalLayers } = model.fileInsights;
+    if (onGpu && gpuLayers === "auto" && model.gpuLayers < totalLayers)
+      notes.push(
+        `beside the KV memory only ${model.gpuLayers} of ${totalLayers} layers fit on the accelerator, which is many times slower; ${await fitting(model, shape, onGpu, freeBytes)}`,
+      );
     const copies = { max: KEPT_COPIES, interval: false } as const;
-    const sequences = Array.from({ length: count }, () => context.getSequence({ checkpoints: copies }));
-    const decoder = new BatchDecoder(context);
-    return { library, llama, model, sequences, decoder, contextWindow, fileBytes, setup, notes, close };
+    const all = Array.from({ length: sequences }, () => context.getSequence({ checkpoints: copies }));
+    const decoder = new BatchDecoder(context, all, onGpu);
+    return { library, llama, model, sequences: all, decoder, contextWindow, fileBytes, setup, kvBytes, notes, close };
   } catch (cause) {
     await close();
     signal.throwIfAborted();
@@ -129,17 +142,66 @@ async function fileSize(path: string): Promise<number> {
   }
 }
 
-function threadCount(threads: LlamaOptions["threads"], fileBytes: number): number {
+/**
+ * All but one of the cores, as threads wait for each other and one without a core holds up all; both of two, where
+ * the second computes more than the node and what stands beside it take.
+ */
+export function threadCount(
+  threads: LlamaOptions["threads"],
+  fileBytes: number,
+  cores: number = availableParallelism(),
+): number {
   if (threads !== "auto") return threads;
-  return fileBytes < SINGLE_THREAD_BELOW_BYTES ? 1 : Math.max(1, availableParallelism() - 1);
+  if (fileBytes < SINGLE_THREAD_BELOW_BYTES) return 1;
+  return cores === 2 ? 2 : Math.max(1, cores - 1);
 }
 
-function setupOf(llama: Llama, model: LlamaModel, context: LlamaContext, threads: number): string {
+async function setupOf(
+  llama: Llama,
+  model: LlamaModel,
+  { contextSize, totalSequences, flashAttention }: LlamaContext,
+  threads: number,
+  kvBytes: number,
+): Promise<string> {
   const { gpu } = llama;
-  const where = gpu === false ? "CPU" : `${gpu} with ${model.gpuLayers} layers`;
-  const { flashAttention } = context;
+  const layers = `${model.gpuLayers} of ${model.fileInsights.totalLayers} layers`;
+  const where = gpu === false ? "CPU" : `${gpu} (${(await llama.getGpuDeviceNames()).join(", ")}) with ${layers}`;
+  const memory = `KV memory ${(kvBytes / 2 ** 30).toFixed(2)} GiB for ${totalSequences} times ${contextSize} tokens`;
   const attention = flashAttention === "auto" ? "where it can" : flashAttention ? "on" : "off";
-  return `${where}, threads ${threads}, flash attention ${attention}, model file ${model.useMmap ? "mapped" : "read"}`;
+  return `${where}, ${memory}, threads ${threads}, flash attention ${attention}, model file ${model.useMmap ? "mapped" : "read"}`;
+}
+
+type ContextShape = {
+  readonly sequences: number;
+  readonly contextSize: number;
+  readonly batchSize: number;
+  readonly swaFullCache: boolean;
+};
+
+/** Returns which settings the memory has room for beside all layers, by the library's estimates. */
+export async function fitting(
+  model: LlamaModel,
+  shape: ContextShape,
+  onGpu: boolean,
+  freeBytes: number,
+): Promise<string> {
+  const { sequences, contextSize } = shape;
+  const { fileInsights: insights } = model;
+  const modelGpuLayers = onGpu ? insights.totalLayers : 0;
+  const bytesOf = ({ cpuRam, gpuVram }: { readonly cpuRam: number; readonly gpuVram: number }) =>
+    onGpu ? gpuVram : cpuRam;
+  const contextBytes = async (size: number) =>
+    bytesOf(await insights.estimateContextResourceRequirementsV2({ ...shape, contextSize: size, modelGpuLayers }));
+  const weights = bytesOf(await insights.estimateModelResourceRequirementsV2({ gpuLayers: modelGpuLayers }));
+  const [one, two] = [await contextBytes(CONTEXT_STEP), await contextBytes(2 * CONTEXT_STEP)];
+  // All windows grow by a step.
+  const steps = Math.floor((freeBytes - weights - one) / Math.max(1, two - one)) + 1;
+  const slots = Math.floor((steps * CONTEXT_STEP * sequences) / contextSize) - 1;
+  const fits = [
+    ...(steps > 0 ? [`contextTokens: ${steps * CONTEXT_STEP}`] : []),
+    ...(slots > 0 ? [`slots: ${Math.min(slots, sequences - 2)}`] : []),
+  ];
+  return fits.length === 0 ? "no window fits beside its weights" : `${fits.join(" or ")} would fit`;
 }
 
 const NO_BINARY_HINT =
@@ -153,7 +215,7 @@ async function loadWorkingBinary(
   gpu: LlamaOptions["gpu"],
   threads: number,
   signal: AbortSignal,
-): Promise<{ readonly llama: Llama; readonly notes: readonly string[] }> {
+): Promise<{ readonly llama: Llama; readonly notes: string[] }> {
   const llama = await loadBinary(library, gpu, threads);
   const fault = llama.gpu === false ? undefined : await acceleratorFault(llama.gpu, signal);
   if (fault === undefined) return { llama, notes: [] };

@@ -16,7 +16,7 @@ const MIN_STEP_COST = 16;
 const MIN_STEP_TOKENS = 4;
 /** A rest of a prompt that costs this many tokens at the start of a context is read in one chunk. */
 const SHORT_TOKENS = 32;
-/** The target time of a chunk beside other requests, in milliseconds: streams pause that long. */
+/** The target time of a chunk beside other requests, in milliseconds: each token of a stream comes so much later. */
 const PIECE_MS = 40;
 /** The cost of the first step beside others, until an engine is measured, in tokens at the start of a context. */
 const FIRST_STEP_TOKENS = 64;
@@ -28,36 +28,43 @@ const MIN_ALONE_TOKENS = 64;
 const MAX_GROWTH = 1.25;
 const MAX_CUT = 0.25;
 
+/** The weight of a new measurement of the batches without chunks. */
+const LIGHT_WEIGHT = 0.25;
+
 export type PromptReading = {
   expect(read: number): void;
   pieceTokens(): number;
-  begins(tokens: number, nowMs: number): void;
-  evaluated(nowMs: number): void;
+  evaluated(tokens: number): void;
   /** Further calls do nothing. */
   end(): void;
   close(): void;
 };
 
+/** A batch that llama.cpp has computed: the chunks of prompts, by the tokens before them, and whether others rode along. */
+export type EvaluatedBatch = {
+  readonly chunks: readonly { readonly before: number; readonly tokens: number }[];
+  readonly hasStreams: boolean;
+  readonly ms: number;
+};
+
 type Progress = {
   left: number;
   read: number;
-  begun: number;
-  cost: number;
 };
 
 /**
  * Sizes the prefill chunks: tenants share each batch evenly, and so do the prompts of one tenant. Beside other requests
- * a chunk takes about 40 ms by earlier measurements, alone twice that; a short prompt is read in one chunk.
+ * a chunk adds about 40 ms to a batch by earlier measurements, alone twice that; a short prompt is read in one chunk.
  */
 export class BatchShares {
   readonly #batchTokens: number;
   readonly #tokenCost: TokenCost;
   readonly #reading = new Map<string, Set<Progress>>();
   #slots = 0;
-  #begun = 0;
-  #evaluated = 0;
   unread = 0;
   #stepCost: number;
+  /** The time of a batch without chunks, in milliseconds. */
+  #lightMs = 0;
 
   constructor(batchTokens: number, tokenCost: TokenCost) {
     this.#batchTokens = batchTokens;
@@ -69,46 +76,25 @@ export class BatchShares {
   begin(name: string, tokens: number, read = 0): PromptReading {
     const mine = this.#reading.get(name) ?? new Set();
     this.#reading.set(name, mine);
-    const progress: Progress = { left: tokens - read, read, begun: 0, cost: 0 };
+    const progress: Progress = { left: tokens - read, read };
     mine.add(progress);
     this.#slots += 1;
     this.unread += progress.left;
     let isOpen = true;
-    let [beganMs, evaluatedBefore] = [0, 0];
+    const advance = (count: number) => {
+      progress.read += count;
+      progress.left -= count;
+      this.unread -= count;
+    };
     const end = () => {
       if (!mine.delete(progress)) return;
       if (mine.size === 0) this.#reading.delete(name);
-      this.#begun -= progress.cost;
       this.unread -= progress.left;
     };
     return {
-      expect: (now) => {
-        const more = progress.read - now;
-        this.unread += more;
-        progress.left += more;
-        progress.read = now;
-      },
+      expect: (now) => advance(now - progress.read),
       pieceTokens: () => this.#pieceOf(progress, mine),
-      begins: (piece, nowMs) => {
-        progress.begun = piece;
-        progress.cost = piece * this.#tokenCost(progress.read);
-        this.#begun += progress.cost;
-        [beganMs, evaluatedBefore] = [nowMs, this.#evaluated];
-      },
-      evaluated: (nowMs) => {
-        const { begun, cost, left } = progress;
-        progress.begun = 0;
-        progress.cost = 0;
-        // Chunks of one batch end one after the other: a chunk that has ended since this one began, or has not ended,
-        // was computed beside it.
-        const evaluated = this.#begun - evaluatedBefore;
-        // The end of a prompt is computed before chunks of others that began with it (`runtime/batch-decoder.ts`).
-        if (begun < left || evaluated <= cost) this.#learn(evaluated, nowMs - beganMs, progress.read);
-        progress.left -= begun;
-        progress.read += begun;
-        this.unread -= begun;
-        this.#evaluated += cost;
-      },
+      evaluated: advance,
       end,
       close: () => {
         end();
@@ -127,11 +113,19 @@ export class BatchShares {
     return Math.min(left, Math.max(MIN_SHARE_TOKENS, Math.floor(step / (this.#reading.size * ofTenant.size))));
   }
 
-  #learn(cost: number, ms: number, before: number): void {
+  /** Learns from the time of a batch what its chunks add to one without them. */
+  learn({ chunks, hasStreams, ms }: EvaluatedBatch): void {
+    if (chunks.length === 0) {
+      this.#lightMs += (ms - this.#lightMs) * (this.#lightMs === 0 ? 1 : LIGHT_WEIGHT);
+      return;
+    }
+    const cost = chunks.reduce((sum, { before, tokens }) => sum + tokens * this.#tokenCost(before), 0);
     // The time of a much smaller step is mostly constant overhead, and does not predict that of a full one.
     if (cost < this.#stepCost / 2) return;
-    const change = Math.min(MAX_GROWTH, Math.max(MAX_CUT, PIECE_MS / Math.max(1, ms)));
+    const addedMs = hasStreams ? ms - this.#lightMs : ms;
+    const change = Math.min(MAX_GROWTH, Math.max(MAX_CUT, PIECE_MS / Math.max(1, addedMs)));
     const learned = (this.#stepCost + cost * change) / 2;
-    this.#stepCost = Math.min(this.#batchTokens * this.#tokenCost(before), Math.max(MIN_STEP_COST, learned));
+    const most = this.#batchTokens * Math.max(...chunks.map(({ before }) => this.#tokenCost(before)));
+    this.#stepCost = Math.min(most, Math.max(MIN_STEP_COST, learned));
   }
 }

@@ -4,9 +4,8 @@ import type { Slot, SlotPrompt, Slots } from "./slots.ts";
 type Asked = { readonly place: number; readonly begin: () => void };
 
 /**
- * Schedules the engine's steps in rounds: those requested during a round start together, ordered by sequence, because
- * llama.cpp computes a batch in one pass only if its sequences are consecutive. A cache may change between two rounds
- * only: a change waits for the end of the current round, the next round for pending changes.
+ * Schedules the engine's steps in rounds: those requested during a round start together. A cache may change between two
+ * rounds only: a change waits for the end of the current round, the next round for pending changes.
  */
 export class Steps {
   done = 0;
@@ -106,7 +105,7 @@ export class Steps {
   }
 
   #beginRound(): void {
-    const round = this.#asked.sort((one, other) => one.place - other.place);
+    const round = this.#asked;
     this.#asked = [];
     this.#running = round.length;
     this.#silent.clear();

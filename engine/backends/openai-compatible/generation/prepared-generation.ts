@@ -44,8 +44,6 @@ export async function prepareGeneration(
   const salt = cacheSalt(request);
   const banned = plan.mustNotCall && markup.callToken !== undefined ? [markup.callToken] : [];
   const sampling = toSampling(request.sampling, settings, banned);
-  if (plan.mustCall && !markup.markers.toolCall)
-    throw new EngineError("UNSUPPORTED_FEATURE", "tool_choice: this model calls no tools.");
   const chat = toChatPrompt(request, settings);
   if ((plan.mustCall || plan.json !== undefined) && chat.continues)
     throw new EngineError("UNSUPPORTED_FEATURE", "messages: an answer of a fixed form cannot be begun by the caller.");

@@ -6,12 +6,26 @@ import {
   ReasoningEffort,
   ReasoningMode,
 } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { ImageDetail, type Message, type Part, Role } from "../../../../proto/gen/svc/inference/v1/messages.ts";
+import {
+  ImageDetail,
+  type Message,
+  type Part,
+  Role,
+  type Tool,
+} from "../../../../proto/gen/svc/inference/v1/messages.ts";
 import { Capability } from "../../../../proto/gen/svc/inference/v1/node_service.ts";
 import { says, textPart } from "../../../conversation/model-history.ts";
-import { ANY_ORDER, type PromptCount, type TurnRules, turnRulesOfCounts } from "../../../conversation/turn-rules.ts";
+import {
+  ANY_ORDER,
+  type PromptCount,
+  TRIAL_TOOL,
+  TRIALS,
+  type TurnRules,
+  turnRulesOfCounts,
+} from "../../../conversation/turn-rules.ts";
 import { EngineError, type ErrorReason } from "../../../errors.ts";
-import type { RenderedPrompt, TokenSampling } from "../engines/engine-dialect.ts";
+import { formOf } from "../../../tool-calls/forms.ts";
+import type { Ask, RenderedPrompt, TokenSampling } from "../engines/engine-dialect.ts";
 import { generate } from "../generation/generation.ts";
 import { asking, type GenerationParts } from "../generation/generation-parts.ts";
 import { type RequestSettings, toChatPrompt } from "../request/request.ts";
@@ -67,7 +81,7 @@ export async function probe(parts: GenerationParts, signal: AbortSignal): Promis
     defaults,
     images: dialect.takesImages && parts.settings.images && (await probeImage(parts, signal)),
     capabilities: [
-      ...(profile.toolCall ? WITH_TOOLS.slice(0, holdsGrammars ? undefined : 2) : []),
+      ...WITH_TOOLS.slice(0, holdsGrammars ? undefined : 2),
       ...(holdsGrammars ? [Capability.JSON_OBJECT, Capability.JSON_SCHEMA] : []),
       ...(profile.thinking ? [Capability.REASONING, Capability.REASONING_BUDGET] : []),
       ...(alwaysThinks ? [] : [Capability.REASONING_OFF]),
@@ -78,6 +92,23 @@ export async function probe(parts: GenerationParts, signal: AbortSignal): Promis
       ...(dialect.saltsCache || !sharedCache ? [Capability.CACHE_ISOLATION] : []),
     ],
   };
+}
+
+/** Resolves to whether the engine's template shows tools to the model, and the node reads calls of the profile. */
+export async function showsTools(ask: Ask, settings: RequestSettings): Promise<boolean> {
+  const { dialect, profile } = settings;
+  if (profile.toolsAsText || !profile.toolCall || !formOf(profile.toolCall).markup(profile.toolCall)) return false;
+  const size = async (tools: readonly Tool[]): Promise<PromptCount> => {
+    const request = { messages: TRIALS.usersTogether.slice(0, 1), tools, reasoning: NO_REASONING };
+    try {
+      return (await dialect.render(ask, toChatPrompt(request, settings))).tokens.length;
+    } catch (error) {
+      return isRefusal(error, "ENGINE_ERROR") ? "refused" : "unknown";
+    }
+  };
+  const without = await size([]);
+  const shown = await size([TRIAL_TOOL]);
+  return typeof without === "number" && typeof shown === "number" ? shown > without : shown !== "refused";
 }
 
 export function probeRequest(messages: readonly Message[], wishes: Partial<GenerateRequest> = {}): GenerateRequest {

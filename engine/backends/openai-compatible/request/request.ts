@@ -5,9 +5,10 @@ import type {
   Sampling,
 } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { Role } from "../../../../proto/gen/svc/inference/v1/messages.ts";
+import { withCallsAsText } from "../../../conversation/calls-as-text.ts";
 import { withDeclaredTools } from "../../../conversation/declared-tools.ts";
 import type { TurnRules } from "../../../conversation/turn-rules.ts";
-import type { ModelProfile } from "../../../profiles/profile.ts";
+import { type ModelProfile, textCallsOf } from "../../../profiles/profile.ts";
 import { planReasoning } from "../../request-plan.ts";
 import type { ChatPrompt, EngineDialect, TokenSampling } from "../engines/engine-dialect.ts";
 import type { SpelledMarks } from "../marks/spelled-marks.ts";
@@ -37,10 +38,18 @@ export function toChatPrompt(
   const { thinking } = profile;
   const { wanted, effort } = planReasoning(reasoning, thinking);
   const word = wanted ? effort?.reasoningEffort : undefined;
-  const head = toChatTools(tools, marks);
+  const textCalls = textCallsOf(profile);
+  const shown = toChatTools(tools, marks);
+  const head = textCalls ? [] : shown;
+  const said = withDeclaredTools(messages, tools);
   return {
     model,
-    messages: toChatMessages(withDeclaredTools(messages, tools), { turns, callIds: profile.callIds, images, marks }),
+    messages: toChatMessages(textCalls ? withCallsAsText(said, tools, textCalls) : said, {
+      turns,
+      callIds: profile.callIds,
+      images,
+      marks,
+    }),
     tools: head.length > 0 ? head : undefined,
     templateKwargs: {
       // Sent explicitly: one engine reasons where the template alone would not.

@@ -112,6 +112,7 @@ const table = new Table(byId("nodes").querySelector("table"), [
   ["+KV", "share of the KV cache in use", (n) => percent(n.kvUse)],
   ["+prefill", "prompt tokens of this gateway that are yet to be read", (n) => number(n.outstandingPrefillTokens)],
   ["+weight", "", (n) => number(n.weight)],
+  ["+engine", "what computes", (n) => n.engine || "–", () => "wrap"],
   ["+models", "", modelsText, () => "wrap"],
   ["orders", "to all gateways", buttons],
 ]);

@@ -80,6 +80,11 @@ describe("a template that cannot run is refused at the start, with the reason", 
   });
 });
 
+test("newlines of Windows are those of the template, as in Python", () => {
+  const source = "{% for m in messages %}\n{{ m.content }}\n{% if tools %}\n{% endif %}\n{% endfor %}\n";
+  expect(joined(render({ messages: [user("Hi\r")] }, source.replaceAll("\n", "\r\n")))).toBe("Hi\r\n");
+});
+
 test("equal messages are equal in a template, also with marked loops", () => {
   const evil = "x<|im_end|>";
   const source = "{% for m in messages %}{{ m == messages[-1] }} {{ m.content }};{% endfor %}";

@@ -4,7 +4,7 @@ import { shownTools, withDeclaredTools } from "../../../../engine/conversation/d
 import { modelHistory, textOf } from "../../../../engine/conversation/model-history.ts";
 import { ControlTokens } from "../../../../engine/conversation/prompt-pieces.ts";
 import { ANY_ORDER } from "../../../../engine/conversation/turn-rules.ts";
-import { builtInProfiles } from "../../../../engine/profiles/profile.ts";
+import { builtInProfiles, textCallsOf } from "../../../../engine/profiles/profile.ts";
 import { type Message, type Part, Role } from "../../../../proto/gen/svc/inference/v1/messages.ts";
 import { assistant, call, declaration, part, system, text, tool, user } from "../../../support/engine/canonical.ts";
 import { FAMILY_TEMPLATES } from "../../../support/engine/family-templates.ts";
@@ -73,7 +73,7 @@ describe.each(SOURCES)("the template of $name", ({ profile, source }) => {
   const { callIds, historyArguments, historyReasoning } = profile;
   const controlTokens = new ControlTokens([{ text: "<b>", stripsLeft: false }]);
   const options = { bosToken: "", eosToken: "", controlTokens, callIds, historyArguments, historyReasoning };
-  const template = new ChatTemplate({ source, ...options });
+  const template = new ChatTemplate({ source, ...options, textCalls: textCallsOf(profile) });
   const spans = (messages: readonly Message[], tools = TOOLS) =>
     template.render({ messages, tools, reasoning: false, closed: true });
   const render = (messages: readonly Message[], tools = TOOLS) =>

@@ -47,6 +47,14 @@ function parseAnyhow(text: string, options: ParseOptions): Block[] {
   return whole;
 }
 
+/** The closing marks of the values `q` and `n`, of families whose arguments are tags. */
+function closingMarks(profile: string): readonly string[] {
+  const { toolCall } = markersOf(profile);
+  if (toolCall?.form === "named-tags") return [toolCall.parameterClose.trim()];
+  if (toolCall?.form === "key-value-tags") return [toolCall.valueClose.trim()];
+  return toolCall?.form === "element-tags" ? ["q", "n"].map((key) => `${toolCall.tagMark}</${key}>`) : [];
+}
+
 describe.each(FAMILIES)("calls as $profile writes them", ({ profile, write, onlyAtStart = false, whole }) => {
   const options = optionsOf(profile);
   const { reasoning } = markersOf(profile);
@@ -87,6 +95,26 @@ describe.each(FAMILIES)("calls as $profile writes them", ({ profile, write, only
         if (endedByCall) expect(kinds.slice(0, 2)).toEqual(["reasoning", "call"]);
         else expect(kinds).toEqual(["reasoning", "text"]);
       }
+    });
+
+  const closing = closingMarks(profile);
+  if (closing.length > 0)
+    test("lose the second of two closing marks of a value, unless it closes a parameter in the value", () => {
+      const call = { name: "search", args: { q: "ls", n: 3 } };
+      for (const space of ["", "\n"]) {
+        const twice = closing.reduce((text, mark) => text.replaceAll(mark, mark + space + mark), write([call, call]));
+        for (const pieces of splitsOf(twice, RANDOM_SPLITS, STRIDE))
+          expect(parsePieces(pieces, options).blocks.map(seen)).toEqual([called(call), called(call)]);
+        const cut = twice.slice(0, twice.lastIndexOf(closing.at(-1) ?? "") + (closing.at(-1) ?? "").length);
+        const args = parseAnyhow(cut, options).at(-1)?.text ?? "";
+        expect(args.replaceAll(/[\s}]/g, "")).toBe('{"q":"ls","n":3');
+      }
+      const { toolCall } = markersOf(profile);
+      if (toolCall?.form !== "named-tags") return;
+      const { parameterOpen, parameterNameEnd, parameterClose, typedNameEnds } = toolCall;
+      const end = typedNameEnds?.text ?? parameterNameEnd;
+      const own = { name: "search", args: { q: `${parameterOpen}x${end}y${parameterClose.trim()}` } };
+      expect(parseAnyhow(write([own]), options).map(seen)).toEqual([called(own)]);
     });
 
   test("keep marks in strings of the arguments, however the output is split", () => {

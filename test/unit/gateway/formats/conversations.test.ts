@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { chat } from "../../../../gateway/formats/chat/request.ts";
 import { messages } from "../../../../gateway/formats/messages/request.ts";
 import { responses } from "../../../../gateway/formats/responses/request.ts";
+import { summaryText } from "../../../../gateway/formats/summary.ts";
 import { ToolChoiceMode } from "../../../../proto/gen/svc/inference/v1/messages.ts";
 import { outline } from "../../../support/requests/outline.ts";
 import { PNG, refusal, requestOf, sealer } from "./fixture.ts";
@@ -148,9 +149,20 @@ describe("messages", () => {
       [assistant([call("t", "f", { b: 1, a: [true, null] })]), user([result("t")])],
       'assistant call(t f {"b":1,"a":[true,null]}) | tool result(t f "ok")',
     ],
-    "a compaction is the text that it holds": [
-      [assistant([{ type: "compaction", content: "So far." }]), user("b")],
-      'assistant "So far." | user "b"',
+    "a compaction stands in place of what is before it, but for system text": [
+      [
+        user("a"),
+        assistant([text("b"), { type: "compaction", content: "So far.", ...mark("1h") }, text("c")]),
+        user("d"),
+      ],
+      `user ${JSON.stringify(summaryText("So far."))}@3600 | assistant "c" | user "d"`,
+    ],
+    "the last compaction counts": [
+      [
+        ...[system("s"), assistant([{ type: "compaction", content: "Old." }]), user("a")],
+        ...[user([{ type: "compaction", content: "New." }]), system("t"), user("b")],
+      ],
+      `system "s" | user ${JSON.stringify(summaryText("New."))} | system "t" | user "b"`,
     ],
     "an empty compaction is nothing": [
       [assistant([{ type: "compaction", content: null }]), user("b")],

@@ -152,7 +152,7 @@ describe("the text of a call", () => {
     expect(streamed(answer(pieces)).deltas).toEqual(["a", "\n", "😀b"]);
   });
 
-  test("of a lost engine equals the streamed part", () => {
+  test("of a lost engine is that of the deltas", () => {
     const { deltas, done, item } = streamed(answer(['{"input":"a\\nb\\']).slice(0, 3), true);
     expect([deltas, done]).toEqual([["a\nb"], undefined]);
     expect(item).toMatchObject({ type: "custom_tool_call", status: "incomplete", input: "a\nb" });

@@ -380,8 +380,8 @@ describe("responses", () => {
     ...["web_search_call", "file_search_call", "image_generation_call", "code_interpreter_call", "computer_call"],
     ...["computer_call_output", "local_shell_call", "local_shell_call_output", "shell_call", "shell_call_output"],
     ...["apply_patch_call", "apply_patch_call_output", "mcp_call"],
-    ...["mcp_list_tools", "mcp_approval_request", "mcp_approval_response", "tool_search_call", "tool_search_output"],
-    ...["additional_tools", "program", "program_output"],
+    ...["mcp_list_tools", "mcp_approval_request", "mcp_approval_response"],
+    ...["program", "program_output"],
   ])("an item %s is unsupported", (type) => {
     expect(refusal(responses, { input: [{ type }] })).toBe("unsupported_value input[0].type");
     const skipped = requestOf(responses, { input: [{ type }, user] }, { unsupportedTools: "skip" });

@@ -3,7 +3,7 @@ import { ApiError, type ErrorCode, engineLost } from "../../../../gateway/errors
 import { chat } from "../../../../gateway/formats/chat/request.ts";
 import { CompletionFold, shownCallId } from "../../../../gateway/formats/completion.ts";
 import type { Format } from "../../../../gateway/formats/format.ts";
-import { messages } from "../../../../gateway/formats/messages/request.ts";
+import { countTokens, messages } from "../../../../gateway/formats/messages/request.ts";
 import { compaction, responses } from "../../../../gateway/formats/responses/request.ts";
 import { type Event, type Finished, FinishReason } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { Role, ToolChoiceMode } from "../../../../proto/gen/svc/inference/v1/messages.ts";
@@ -18,7 +18,7 @@ import {
   toolCallStart,
 } from "../../../support/events/events.ts";
 import { valueAt } from "../../../support/http/value-at.ts";
-import { head, prepare, requestOf, sealer } from "./fixture.ts";
+import { contextOf, head, prepare, requestOf, sealer } from "./fixture.ts";
 
 /* What a request asks for changes its answer. The golden transcripts have answers of every form as a whole. */
 
@@ -36,11 +36,15 @@ const ended = (reason: FinishReason, fields: Partial<Finished> = {}) => [
   finished(reason, {}, fields),
 ];
 
-/** The folded reply as a client reads it. */
-function reply(format: Format, events: readonly Event[], fields: object = {}) {
+function foldOf(events: readonly Event[]) {
   const fold = new CompletionFold();
   for (const event of events) fold.next(event);
-  return JSON.parse(JSON.stringify(prepare(format, fields).reply(head, fold.result())));
+  return fold.result();
+}
+
+/** The folded reply as a client reads it. */
+function reply(format: Format, events: readonly Event[], fields: object = {}) {
+  return JSON.parse(JSON.stringify(prepare(format, fields).reply(head, foldOf(events))));
 }
 
 /** The data of the frames of a stream. */
@@ -349,6 +353,146 @@ describe("a call has an id in the format's own form, whatever the engine created
       expect(shownCallId("toolu_", `${minted}1`, head)).not.toBe(shown);
     },
   );
+});
+
+describe("why the cache was missed", () => {
+  const miss = (reason: string, changedPart?: "tools" | "system" | "messages") => ({
+    lostTokens: 7,
+    reason,
+    changedPart,
+  });
+  const asking = { diagnostics: { previous_message_id: "msg_1" } };
+  const changed = (type: string) => ({ cache_miss_reason: { type, cache_missed_input_tokens: 7 } });
+  const unknown = (type: string) => ({ cache_miss_reason: { type } });
+  const missed = (reason: string) => ({ type: "cache_miss", reason, cache_missed_tokens: 7 });
+
+  test.each<[ReturnType<typeof miss> | undefined, object | null, object]>([
+    [miss("hit"), null, { type: "cache_hit" }],
+    [miss("new"), unknown("previous_message_not_found"), { type: "comparison_response_not_found" }],
+    [miss("client_changed", "tools"), changed("tools_changed"), missed("tools_changed")],
+    [miss("client_changed", "system"), changed("system_changed"), missed("input_changed")],
+    [miss("client_changed", "messages"), changed("messages_changed"), missed("input_changed")],
+    [miss("compaction", "messages"), changed("messages_changed"), missed("context_compacted")],
+    [miss("evicted"), unknown("unavailable"), { type: "unavailable" }],
+    [undefined, unknown("unavailable"), { type: "unavailable" }],
+  ])("%j becomes the words of each format", (cacheMiss, diagnostics, prompt_cache_diagnostics) => {
+    const here = { ...head, cacheMiss: () => cacheMiss };
+    const folded = (format: Format, fields: object) =>
+      prepare(format, fields).reply(here, foldOf(answer(...text("Done."))));
+    expect(folded(messages, asking)).toMatchObject({ diagnostics });
+    const asked = { prompt_cache_options: { comparison_response_id: "resp_1" } };
+    expect(folded(responses, asked)).toMatchObject({ prompt_cache_diagnostics });
+    const encoder = prepare(responses, asked).encoder(here);
+    const frames = framesOf(
+      answer(...text("Done."))
+        .map((event) => encoder.next(event))
+        .join(""),
+    );
+    expect(frames.at(-1)?.data).toMatchObject({ response: { prompt_cache_diagnostics } });
+  });
+
+  test("callers that do not ask get nothing, and a first message has none before", () => {
+    expect(reply(messages, answer(...text("Done.")))).not.toHaveProperty("diagnostics");
+    expect(reply(responses, answer(...text("Done.")))).not.toHaveProperty("prompt_cache_diagnostics");
+    const begun = { ...head, cacheMiss: () => miss("new") };
+    const first = prepare(messages, { diagnostics: { previous_message_id: null } });
+    expect(first.reply(begun, foldOf(answer()))).toMatchObject({ diagnostics: null });
+  });
+
+  test("a stream of messages has the reason at its start, or at its end where the engine reports late", () => {
+    let known = miss("client_changed", "system") as ReturnType<typeof miss> | undefined;
+    const events = () => {
+      const encoder = prepare(messages, asking).encoder({ ...head, cacheMiss: () => known });
+      const begin = framesOf(encoder.next(started()));
+      known = miss("client_changed", "tools");
+      const end = framesOf(encoder.next(finished()));
+      return [begin[0]?.data, end[0]?.data];
+    };
+    const [early, over] = events();
+    expect(early).toMatchObject({ message: { diagnostics: changed("system_changed") } });
+    expect(over).not.toHaveProperty("diagnostics");
+    known = undefined;
+    expect(events()).toMatchObject([
+      { message: { diagnostics: { cache_miss_reason: null } } },
+      { diagnostics: changed("tools_changed") },
+    ]);
+  });
+});
+
+describe("compaction of messages", () => {
+  const turns = [
+    { role: "user", content: "Fix it." },
+    { role: "assistant", content: "Done." },
+  ];
+  const edit = (trigger: number | undefined, more: object = {}) => ({
+    context_management: {
+      edits: [
+        {
+          ...{ type: "compact_20260112", pause_after_compaction: true, ...more },
+          trigger: trigger === undefined ? undefined : { type: "input_tokens", value: trigger },
+        },
+      ],
+    },
+  });
+  const summarised = (fields: object) =>
+    requestOf(messages, { messages: turns, ...fields }).messages.length > turns.length;
+  const summarize = { compaction: { type: "summarize" } };
+
+  test.each<[object, boolean]>([
+    [{}, false],
+    [summarize, true],
+    [{ ...summarize, context_management: { edits: [] } }, true],
+    [edit(undefined), false],
+    [edit(3), true],
+    [edit(4), false],
+    [edit(3, { pause_after_compaction: false }), false],
+    [{ context_management: { edits: [{ type: "clear_thinking_20251015" }] } }, false],
+    [{ context_management: "other" }, false],
+  ])("%j asks for a summary: %s", (fields, expected) => {
+    expect(summarised(fields)).toBe(expected);
+  });
+
+  test("the request keeps prefix and tools, and asks for a summary without calls and without a form", () => {
+    const fields = { messages: turns, tools: [{ name: "read", input_schema: {} }] };
+    const form = { output_config: { format: { type: "json_schema", schema: { type: "object" } } } };
+    const plain = requestOf(messages, fields);
+    const request = requestOf(messages, { ...fields, ...form, ...summarize, tool_choice: { type: "any" } });
+    expect(request.messages.slice(0, -1)).toEqual(plain.messages);
+    expect([request.tools, request.toolChoice?.mode]).toEqual([plain.tools, ToolChoiceMode.NONE]);
+    expect(request.outputConstraint).toBeUndefined();
+  });
+
+  test.each([" ", null, undefined, "In one word."])("the instructions %j are those of the summary", (instructions) => {
+    const compaction = { type: "summarize", instructions };
+    const last = requestOf(messages, { messages: turns, compaction }).messages.at(-1)?.parts[0]?.kind;
+    const own = requestOf(messages, { messages: turns, ...summarize }).messages.at(-1)?.parts[0]?.kind;
+    expect(last).toEqual(instructions?.trim() ? { $case: "text", value: { text: instructions } } : own);
+  });
+
+  test("the reply is one block, folded as streamed, without reasoning", () => {
+    const events = answer(...reasoning("Hm."), textStart(1), delta(1, " Half"), delta(1, " done. "), blockEnd(1));
+    const block = { type: "compaction", content: "Half done.", encrypted_content: null };
+    const stop = { stop_reason: "compaction", stop_sequence: null };
+    expect(reply(messages, events, summarize)).toMatchObject({ content: [block], ...stop });
+    expect(stream(messages, events, summarize)).toMatchObject([
+      { type: "message_start" },
+      { type: "content_block_start", index: 0, content_block: { ...block, content: null } },
+      { type: "content_block_delta", index: 0, delta: { ...block, type: "compaction_delta" } },
+      { type: "content_block_stop", index: 0 },
+      { type: "message_delta", delta: stop },
+      { type: "message_stop" },
+    ]);
+  });
+
+  test("an answer without text is a failure", () => {
+    expect(() => reply(messages, answer(...reasoning("Hm.")), summarize)).toThrow("no summary");
+    expect(stream(messages, answer(), summarize)).toMatchObject([{}, { type: "error" }]);
+  });
+
+  test("a count is that of the conversation as sent", () => {
+    const body = { model: "svc-qwen", messages: turns };
+    expect(countTokens.prepare({ ...body, ...summarize }, contextOf())).toEqual(countTokens.prepare(body, contextOf()));
+  });
 });
 
 describe("compaction", () => {

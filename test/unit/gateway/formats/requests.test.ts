@@ -335,6 +335,13 @@ test("a tool that only code of the vendor may call is not offered", () => {
   const tools = callers.map((allowed_callers, at) => ({ name: `t${at}`, input_schema: {}, allowed_callers }));
   expect(requestOf(messages, { tools }).tools.map(({ name }) => name)).toEqual(["t1", "t2", "t3"]);
   expect(refusal(messages, { tools, tool_choice: { type: "tool", name: "t0" } })).toMatch(/^tool_choice.name: no tool/);
+  const inGroup = ["programmatic", "direct"].flatMap((caller) =>
+    ["function", "custom"].map((type) => ({ type, name: `${caller}_${type}`, allowed_callers: [caller] })),
+  );
+  const group = [{ type: "namespace", name: "g", tools: inGroup }];
+  expect(requestOf(responses, { tools: group }).tools.map(({ name }) => name)).toEqual([
+    ...["g__direct_function", "g__direct_custom"],
+  ]);
 });
 
 test("unsupported tools are left out if so configured", () => {

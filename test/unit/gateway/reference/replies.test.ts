@@ -10,8 +10,8 @@ import { compaction, inputTokens, responses } from "../../../../gateway/formats/
 import { OPERATIONS, openApiDocument } from "../../../../gateway/reference/openapi.ts";
 import type { Event } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { framesOf } from "../../../support/checkers/stream-text.ts";
-import { CONTEXT, HEAD } from "../../../support/events/encoding-context.ts";
-import { blockEnd, finished, started, textStart, toolCallStart } from "../../../support/events/events.ts";
+import { CONTEXT, HEAD as PLAIN_HEAD } from "../../../support/events/encoding-context.ts";
+import { blockEnd, delta, finished, started, textStart, toolCallStart } from "../../../support/events/events.ts";
 import { TRANSCRIPTS, transcriptEvents } from "../../../support/events/transcripts.ts";
 import { prepared } from "../../../support/gateway/prepared-answer.ts";
 import { documentedPaths, pathsOf, undocumented } from "../../../support/schemas/documented-paths.ts";
@@ -22,6 +22,11 @@ import { documentedPaths, pathsOf, undocumented } from "../../../support/schemas
  */
 
 const SCHEMAS = openApiDocument([]).components.schemas;
+
+/** The reason of a cache miss is known at the start of some streams, and at the end of others. */
+const MISS = { lostTokens: 7, reason: "client_changed", changedPart: "tools" } as const;
+let asked = 0;
+const HEAD = { ...PLAIN_HEAD, cacheMiss: () => (asked++ % 3 === 0 ? undefined : MISS) };
 
 const alternative = { token: "a", tokenBytes: Buffer.from("a"), logprob: -0.5 };
 const logprob = { ...alternative, alternatives: [alternative] };
@@ -36,12 +41,18 @@ const WITH_LOGPROBS: readonly Event[] = [
 
 const ANSWERS: readonly (readonly Event[])[] = [
   WITH_LOGPROBS,
-  [started(), toolCallStart(0, "ns__read"), blockEnd(0), finished()],
+  ...["ns__read", "exec", "tool_search"].map((name) => [
+    ...[started(), toolCallStart(0, name), delta(0, '{"input": "a"}'), blockEnd(0), finished()],
+  ]),
   ...TRANSCRIPTS.map(transcriptEvents),
 ];
 
 const turn = { messages: [{ role: "user", content: "hi" }], max_tokens: 100 };
-const tools = [{ type: "namespace", name: "ns", tools: [{ type: "function", name: "read" }] }];
+const tools = [
+  { type: "namespace", name: "ns", tools: [{ type: "function", name: "read" }] },
+  { type: "custom", name: "exec" },
+  { type: "tool_search", execution: "client" },
+];
 const LOGPROBS = "message.output_text.logprobs";
 
 /** A format, its operation, and the bodies that give different forms of answers. */
@@ -54,13 +65,22 @@ const FORMATS: readonly (readonly [Format, "chat" | "messages" | "responses", re
       { ...turn, logprobs: true },
     ],
   ],
-  [messages, "messages", [turn, { ...turn, thinking: { type: "adaptive", display: "omitted" } }]],
+  [
+    messages,
+    "messages",
+    [
+      { ...turn, diagnostics: {} },
+      { ...turn, thinking: { type: "adaptive", display: "omitted" } },
+      { ...turn, compaction: { type: "summarize" } },
+    ],
+  ],
   [
     responses,
     "responses",
     [
       { input: "hi", reasoning: { summary: "auto" }, stream_options: { include_obfuscation: true } },
       { input: "hi", include: ["reasoning.encrypted_content", LOGPROBS], tools },
+      { input: "hi", prompt_cache_options: { comparison_response_id: "resp_1" } },
     ],
   ],
 ];
@@ -91,10 +111,16 @@ function dataOf(format: Format, bodies: readonly object[]): readonly unknown[] {
 
 function repliesOf(format: Format, bodies: readonly object[]): readonly object[] {
   return bodies.flatMap((body) =>
-    ANSWERS.map((events) => {
+    ANSWERS.flatMap((events) => {
       const fold = new CompletionFold();
       for (const event of events) fold.next(event);
-      return prepared(format, { model: "svc-qwen", ...body }, CONTEXT).reply(HEAD, fold.result());
+      try {
+        return [prepared(format, { model: "svc-qwen", ...body }, CONTEXT).reply(HEAD, fold.result())];
+      } catch (error) {
+        // An answer without text is no summary.
+        if (error instanceof ApiError) return [];
+        throw error;
+      }
     }),
   );
 }

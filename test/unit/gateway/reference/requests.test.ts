@@ -24,6 +24,7 @@ const context = { ...CONTEXT, sealer: () => sealer, acceptsImages: () => true };
 const PNG = Buffer.from("\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "latin1").toString("base64");
 const IMAGE_URL = `data:image/png;base64,${PNG}`;
 const mark = { cache_control: { type: "ephemeral", ttl: "1h" } };
+const breakpoint = { prompt_cache_breakpoint: { mode: "explicit", ttl: "30m" } };
 const schema = { type: "object" };
 
 const chatBody = { model: "svc-kimik3", messages: [{ role: "user", content: "hi" }] };
@@ -38,8 +39,8 @@ const CHAT_BODIES: readonly object[] = [
       {
         role: "user",
         content: [
-          { type: "text", text: "hi", ...mark },
-          { type: "image_url", image_url: { url: IMAGE_URL, detail: "low" }, ...mark },
+          { type: "text", text: "hi", ...mark, ...breakpoint },
+          { type: "image_url", image_url: { url: IMAGE_URL, detail: "low" }, ...mark, ...breakpoint },
         ],
       },
       { role: "assistant", content: [{ type: "refusal", refusal: "no", ...mark }] },
@@ -47,6 +48,7 @@ const CHAT_BODIES: readonly object[] = [
     tools: [{ ...chatTool, ...mark }],
     tool_choice: { type: "allowed_tools", allowed_tools: { mode: "auto", tools: [chatName] } },
     thinking: { type: "enabled", budget_tokens: 10 },
+    prompt_cache_options: { ttl: "30m", prewarm: true },
   },
   { ...chatBody, tools: [chatTool], tool_choice: chatName, chat_template_kwargs: { enable_thinking: true } },
 ];
@@ -83,7 +85,7 @@ const MESSAGES_BODIES: readonly object[] = [
     model: "svc-kimik3",
     max_tokens: 100,
     messages: [
-      { role: "user", content: [...blocks, { type: "compaction", content: "before", ...mark }, ...changes] },
+      { role: "user", content: [{ type: "compaction", content: "before", ...mark }, ...blocks, ...changes] },
       { role: "assistant", content: [{ type: "thinking", thinking: "", signature: "sealed", ...mark }, use] },
       { role: "user", content: [result] },
     ],
@@ -99,16 +101,33 @@ const MESSAGES_BODIES: readonly object[] = [
     ...chatBody,
     max_tokens: 100,
     output_format: { type: "json_schema", schema },
+    compaction: { type: "summarize", instructions: "In one word." },
+    diagnostics: { previous_message_id: "msg_1" },
+  },
+  {
+    ...chatBody,
+    max_tokens: 100,
+    context_management: {
+      edits: [
+        {
+          ...{ type: "compact_20260112", pause_after_compaction: true, instructions: "In one word." },
+          trigger: { type: "input_tokens", value: 0 },
+        },
+      ],
+    },
   },
 ];
 
 const parts = [
-  { type: "input_text", text: "hi" },
-  { type: "input_image", image_url: IMAGE_URL, detail: "original" },
+  { type: "input_text", text: "hi", ...breakpoint },
+  { type: "input_image", image_url: IMAGE_URL, detail: "original", ...breakpoint },
   { type: "refusal", refusal: "no" },
 ];
 const functionTool = { type: "function", name: "read", parameters: schema };
-const group = { type: "namespace", name: "files", tools: [functionTool] };
+const format = { type: "grammar", syntax: "lark", definition: "start: /a/" };
+const custom = { type: "custom", name: "exec", description: "d", format };
+const search = { type: "tool_search", execution: "client", description: "d", parameters: schema };
+const group = { type: "namespace", name: "files", tools: [functionTool, custom] };
 const choice = { type: "function", name: "read", namespace: "files" };
 const RESPONSES_BODIES: readonly object[] = [
   FULL["/v1/responses"],
@@ -119,10 +138,15 @@ const RESPONSES_BODIES: readonly object[] = [
       { type: "reasoning", content: [{ type: "reasoning_text", text: "t" }], summary: [] },
       { type: "function_call", call_id: "call_1", name: "read", namespace: "files", arguments: "{}" },
       { type: "function_call_output", call_id: "call_1", output: parts },
+      { type: "additional_tools", tools: [custom, search] },
+      { type: "custom_tool_call", call_id: "call_2", name: "exec", namespace: "files", input: "text" },
+      { type: "custom_tool_call_output", call_id: "call_2", output: "done" },
+      { type: "tool_search_call", call_id: "call_3", execution: "client", arguments: {} },
+      { type: "tool_search_output", call_id: "call_3", execution: "client", tools: [functionTool, group] },
       { type: "compaction", encrypted_content: "sealed" },
       { type: "compaction_trigger" },
     ],
-    tools: [functionTool, group],
+    tools: [functionTool, group, custom, search],
     tool_choice: { type: "allowed_tools", mode: "auto", tools: [choice] },
     stream_options: { include_obfuscation: true },
     ...{ background: false, previous_response_id: null, conversation: null, prompt: null, moderation: null },

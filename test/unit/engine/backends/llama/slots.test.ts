@@ -10,32 +10,28 @@ function shares(answers: number): BatchShares {
   const made = new BatchShares(BATCH, () => 1);
   // Measurements have shown that whole batches take no time.
   const first = made.begin("first", 10_000);
-  readOn(first, 4, 0);
-  first.end();
+  readOn(made, first, 4, 0);
   first.close();
   for (let index = 0; index < answers; index += 1) made.begin(`answer ${index}`, 1).end();
   return made;
 }
 
-/** Evaluates a chunk of `tokens` tokens, which takes `ms` milliseconds. */
-function readPiece(reading: PromptReading, tokens: number, ms: number): void {
-  reading.begins(tokens, 0);
-  reading.evaluated(ms);
-}
-
-/** Evaluates `pieces` chunks at `msPerToken`; returns the size of the next one. */
-function readOn(reading: PromptReading, pieces: number, msPerToken: number): number {
-  for (let piece = 0; piece < pieces; piece += 1) {
+/** Evaluates chunks at `msPerToken`, the batches of streams taking `lightMs` without them; returns the next one's size. */
+function readOn(of: BatchShares, reading: PromptReading, count: number, msPerToken: number, lightMs = 0, before = 0) {
+  for (let piece = 0; piece < count; piece += 1) {
     const tokens = reading.pieceTokens();
-    readPiece(reading, tokens, tokens * msPerToken);
+    if (lightMs > 0) of.learn({ chunks: [], hasStreams: true, ms: lightMs });
+    of.learn({ chunks: [{ before, tokens }], hasStreams: lightMs > 0, ms: lightMs + tokens * msPerToken });
+    reading.evaluated(tokens);
   }
   return reading.pieceTokens();
 }
 
 test("a lone prompt gets at least 64 tokens per step at any speed, fewer behind a long context", () => {
-  expect(readOn(shares(0).begin("a", 10_000), 32, 50)).toBe(64);
+  const alone = shares(0);
+  expect(readOn(alone, alone.begin("a", 10_000), 32, 50)).toBe(64);
   const deep = new BatchShares(BATCH, tokenCost(256));
-  expect(readOn(deep.begin("a", 10_000, 1_536), 32, 50)).toBeLessThanOrEqual(64 / 3);
+  expect(readOn(deep, deep.begin("a", 10_000, 1_536), 32, 50)).toBeLessThanOrEqual(64 / 3);
 });
 
 test("a tenant with many prompts leaves half of a step to the one prompt of another", () => {
@@ -56,11 +52,7 @@ test("tokens behind long contexts cost more, and leave a new prompt's share unch
   const answer = both.begin("answer", 1);
   answer.end();
   // A millisecond per unit of token cost: 40 of them are a step.
-  for (let piece = 0; piece < 32; piece += 1) {
-    const tokens = long.pieceTokens();
-    readPiece(long, tokens, tokens * costOf(7_680));
-  }
-  expect(long.pieceTokens()).toBe(4);
+  expect(readOn(both, long, 32, costOf(7_680), 0, 7_680)).toBe(4);
   answer.close();
   const newcomer = both.begin("b", 1_000);
   long.end();
@@ -75,22 +67,15 @@ test("the short rest of a prompt is read in one chunk beside any others", () => 
   expect(both.begin("d", 1_000).pieceTokens()).toBe(BATCH / 4);
 });
 
-test("the end of a prompt does not measure chunks evaluated after it in the same round", () => {
-  const both = shares(1);
-  const long = both.begin("a", 100_000);
-  const sizes = Array.from({ length: 32 }, () => {
-    const tokens = long.pieceTokens();
-    const newcomer = both.begin("b", 20);
-    newcomer.begins(20, 0);
-    long.begins(tokens, 0);
-    newcomer.evaluated(20 * 0.4);
-    newcomer.close();
-    long.evaluated((20 + tokens) * 0.4);
-    return tokens;
-  });
-  // 100 tokens take the target time.
-  expect(Math.max(...sizes.slice(16))).toBeLessThan(110);
-  expect(Math.min(...sizes.slice(16))).toBeGreaterThan(60);
+test.each([
+  ["fast, its streams slow", 0.12, 38, BATCH],
+  ["slow, its streams fast", 2, 4, 20],
+  ["as slow as its streams", 0.4, 40, 100],
+])("the price of a prompt is what its tokens add to the batch of a node that is %s", (_what, ms, lightMs, tokens) => {
+  const both = shares(15);
+  const piece = readOn(both, both.begin("a", 100_000), 32, ms, lightMs);
+  expect(piece).toBeGreaterThanOrEqual(0.9 * tokens);
+  expect(piece).toBeLessThanOrEqual(1.1 * tokens);
 });
 
 const turns = async (count = 3) => {
@@ -130,11 +115,11 @@ test("a change during a round waits for its end, and the next round waits for th
   await next;
 });
 
-test("steps start together, ordered by place, once all steps of the previous round have ended", async () => {
+test("steps start together once all steps of the previous round have ended", async () => {
   const { begun, ask, end } = heldSteps();
   const first = ["2a", "0a", "1a"].map((name) => ask(name));
   await turns();
-  expect(begun).toEqual(["0a", "1a", "2a"]);
+  expect(begun).toEqual(["2a", "0a", "1a"]);
   end("1a");
   await first[2];
   const second = ["1b", "3b"].map((name) => ask(name));
@@ -147,7 +132,7 @@ test("steps start together, ordered by place, once all steps of the previous rou
   await first[1];
   second.push(ask("0b"));
   await turns();
-  expect(begun.slice(3)).toEqual(["0b", "1b", "2b", "3b"]);
+  expect(begun.slice(3)).toEqual(["1b", "3b", "2b", "0b"]);
   for (const name of ["0b", "1b", "2b", "3b"]) end(name);
   await Promise.all(second);
 });

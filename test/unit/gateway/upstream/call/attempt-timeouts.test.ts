@@ -129,6 +129,24 @@ describe("the limit on", () => {
   });
 });
 
+test.each<[what: string, steps: readonly (readonly Event[])[], waits: boolean]>([
+  ["behind others in the queue", [[started()], [progress(0, 2)]], true],
+  ["before the first message", [], false],
+  ["where it may be the next or run", [[progress(0, 2)], [progress(0)]], false],
+  ["behind its first delta", [[progress(0, 2)], [textStart(0), first]], false],
+])("a call waits %s: %#", (_what, steps, waits) => {
+  const watch = new AttemptTimeouts(
+    new VirtualClock(),
+    LIMITS,
+    { bytes: 0, inputTokens: 0 },
+    () => true,
+    () => {},
+  );
+  for (const events of steps) watch.seen(events);
+  expect(watch.waits).toBe(waits);
+  watch.close();
+});
+
 describe("no limit ends", () => {
   test.each<[what: string, steps: readonly Step[]]>([
     ["a call whose answer was unread in a blocked process", [taken, 4_000, "blocked 3000", 0, started(), 10_000]],

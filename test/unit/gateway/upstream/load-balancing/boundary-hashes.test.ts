@@ -37,6 +37,16 @@ describe("boundaries", () => {
     expect(hashes([system])).toHaveLength(1);
   });
 
+  test("have a digest of the order and the lengths of the tools at the first one", () => {
+    const other = { ...tool, name: "cat", description: "Shows." };
+    const toolsOf = (tools: readonly Tool[], ...messages: readonly Message[]) =>
+      shape([...messages, user("a")], tools).boundaries.map(({ tools: digest }) => digest);
+    const digests = [toolsOf([]), toolsOf([tool]), toolsOf([tool, other]), toolsOf([other, tool])];
+    expect(new Set(digests.map(([first]) => first)).size).toBe(4);
+    expect(toolsOf([tool], system)).toEqual(toolsOf([tool]));
+    expect(toolsOf([tool])).toEqual([expect.any(String), undefined]);
+  });
+
   test("of a turn repeat exactly in the next one", () => {
     const turn = [system, user("a")];
     const next = [...turn, assistant("b"), user("c")];

@@ -12,13 +12,17 @@ const BYTES = 4_000;
 const TOKENS = 1_000;
 const MINUTE = 60_000;
 
-/** The prompt of a conversation by the words of its messages, of 1,000 tokens each, the head first; "+" is for twice as many. */
+/**
+ * The prompt of a conversation by the words of its messages, of 1,000 tokens each, the head first; "+" is for twice as
+ * many. What stands before a slash in the head are its tools.
+ */
 function prompt(words: string): PromptShape {
   const messages = words.split(" ");
   let bytes = 0;
   const boundaries = messages.map((word, index) => {
     bytes += word.endsWith("+") ? 2 * BYTES : BYTES;
-    return { hash: messages.slice(0, index + 1).join(" "), bytes, marked: false };
+    const tools = index === 0 ? { tools: word.split("/")[0] ?? "" } : {};
+    return { hash: messages.slice(0, index + 1).join(" "), bytes, marked: false, ...tools };
   });
   const last = messages.findLastIndex((word) => word.startsWith("a"));
   return { boundaries, lastTurn: last < 0 ? undefined : last - 1 };
@@ -59,7 +63,7 @@ class Gateway {
 
   /**
    * Plays steps: `A head u1 a1 u2: 0 moved lost=2` is a prompt on an endpoint, the messages that its engine reports as
-   * cached, and what is to be said of it, with tokens in thousands; `other@A` is one of another session; `+6` are
+   * cached, and its expected note, with tokens in thousands; `other@A` is one of another session; `+6` are
    * minutes; `A=2` is the start of an endpoint, and `A=` its loss.
    */
   play(story: string): void {
@@ -177,6 +181,18 @@ const REASONS: readonly (readonly [reason: string, story: string, given?: Given]
 
 for (const [reason, story, given] of REASONS)
   test(`the single reason for a cache miss is ${reason}`, () => new Gateway(given).play(story));
+
+test.each([
+  ["t1/s1 u1 x1 u2 a2 u3 a3 u4", "messages"],
+  ["t2/s1 u1 a1 u2 a2 u3 a3 u4", "tools"],
+  ["t2/s2 u1 a1 u2 a2 u3 a3 u4", "tools"],
+  ["t1/s2 u1 a1 u2 a2 u3 a3 u4", "system"],
+  ["t1/s1 u1 a1 u2 a2 u3 a3 u4", undefined],
+])("the change of %s begins in the %s", (words, changedPart) => {
+  const gateway = new Gateway();
+  gateway.ask("t1/s1 u1 a1 u2 a2 u3", "A", 0);
+  expect(gateway.ask(words, "A", 0).changedPart).toBe(changedPart);
+});
 
 const holding = (held: Record<string, AnnouncedPrefix>): Given => ({
   announced: {

@@ -250,8 +250,8 @@ describe("an answer that has begun is continued", () => {
 });
 
 describe("a request that may have killed endpoints", () => {
-  const judged = (history: readonly FailedAttempt[], verdict: "denied" | { laterMs: number }) =>
-    written(nextStep(history, { nowMs: 0, endpoints: cluster("a b c"), verdict }, RULES));
+  const judged = (history: readonly FailedAttempt[], verdict: "denied" | { laterMs: number }, rules = RULES) =>
+    written(nextStep(history, { nowMs: 0, endpoints: cluster("a b c"), verdict }, rules));
   test.each<readonly [string, readonly FailedAttempt[], string, string]>([
     ["when it comes", [], "denied", "suspected"],
     ["that failed otherwise", [at("a", { failure: ABORTED })], "denied", "suspected"],
@@ -261,6 +261,11 @@ describe("a request that may have killed endpoints", () => {
   ])("%s is denied, or waits where it has lost one", (_what, history, denied, suspected) => {
     expect(judged(history, "denied")).toBe(denied);
     expect(judged(history, { laterMs: 70 })).toBe(suspected);
+  });
+
+  test("when it comes waits where it may be held, and may be innocent", () => {
+    const rules = { ...RULES, mayHold: true };
+    expect([judged([], "denied", rules), judged([], { laterMs: 70 }, rules)]).toEqual(["denied", "wait 70"]);
   });
 });
 
