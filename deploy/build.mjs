@@ -11,9 +11,6 @@ import { fileURLToPath } from "node:url";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const [option, unless] = process.argv.slice(2);
-/** A build that takes longer than this is announced, in milliseconds. */
-const SILENT_MS = 1_000;
-
 /** The command that starts the compiler; absent without the development dependencies or the optional ones. */
 function findCompiler() {
   try {
@@ -26,14 +23,22 @@ function findCompiler() {
   }
 }
 
+/** The compiler's words before it builds, which it does only where something has changed. */
+const BUILDS = "Building project";
+
 function compile(compiler) {
-  const notice = setTimeout(() => console.error("building dist/ …"), SILENT_MS);
   // What it says goes to standard error: the standard output is the program's. Nobody may be reading either.
   process.stderr.on("error", () => {});
-  const tsc = spawn(process.execPath, [compiler, "--build", join(root, "deploy", "tsconfig.build.json")]);
-  for (const output of [tsc.stdout, tsc.stderr]) output.pipe(process.stderr, { end: false });
+  const tsc = spawn(process.execPath, [compiler, "--build", "--verbose", join(root, "deploy", "tsconfig.build.json")]);
+  tsc.stderr.pipe(process.stderr, { end: false });
+  let said = "";
+  tsc.stdout.setEncoding("utf8").on("data", (text) => {
+    const quiet = !said.includes(BUILDS);
+    said += text;
+    if (quiet && said.includes(BUILDS)) console.error("building dist/ …");
+  });
   tsc.on("close", (code) => {
-    clearTimeout(notice);
+    if (code !== 0) process.stderr.write(said);
     process.exitCode = code ?? 1;
   });
 }

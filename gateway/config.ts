@@ -110,6 +110,16 @@ const gatewayKeys = z.strictObject({
     .strictObject({
       ...listenFields(8080),
       tls: listenerTlsSchema,
+      allowOrigins: z
+        .array(
+          z
+            .string()
+            .regex(/^(\*|[a-z][a-z0-9+.-]*:\/\/[^\s/?#]+)$/, "expected an origin such as http://localhost:5173"),
+        )
+        .default([])
+        .describe(
+          "Origins whose pages may call the API from a browser (CORS), such as `http://localhost:5173` or `app://obsidian.md`; `*` allows all. A key is required in any case.",
+        ),
       enableReusePort: z
         .boolean()
         .default(false)

@@ -36,6 +36,9 @@ import { EndpointOrders } from "./upstream/endpoint-orders.ts";
 /** Least milliseconds between two log lines about unknown sealing keys: callers can make them up. */
 const UNKNOWN_KEY_SAID_MS = 60_000;
 
+/** Lines of the log that the admin page shows. */
+const MAX_WARNINGS = 20;
+
 /** The sealing of a gateway, with the watcher of its file. */
 type OpenSealing = { readonly sealing: Sealing; close(): void };
 
@@ -43,7 +46,8 @@ type OpenSealing = { readonly sealing: Sealing; close(): void };
 async function run(config: GatewayConfig): Promise<number> {
   const clock = systemClock;
   const stats = openStats(config);
-  const log = openLog(config, stats);
+  const warnings: string[] = [];
+  const log = openLog(config, stats, warnings);
   const { lifecycle, crashed } = beginLife(log);
   await measureYoungGeneration();
   const { close: closeShared, state, keysLoaded, ...shared } = await openShared(config, stats, log);
@@ -65,12 +69,16 @@ async function run(config: GatewayConfig): Promise<number> {
     hardStop: lifecycle.hardStop,
   });
   const connections = () => sockets.open;
-  const fleet = new FleetView({ clusters, traffic, stats, lifecycle, connections, clock });
+  const version = packageVersion();
+  const fleet = new FleetView({
+    ...{ clusters, traffic, stats, lifecycle, connections, version, clock },
+    warnings: () => warnings,
+  });
   const listeners: Listener[] = [];
   const access = await openAccess(config, log);
   const adminDeps: AdminDeps = {
     config,
-    version: packageVersion(),
+    version,
     listeners: () => listeners.filter(({ name }) => name !== "public" || app.server.listening),
     clusters,
     lifecycle,
@@ -109,8 +117,12 @@ function openStats({ clusters }: GatewayConfig): Stats {
   return stats;
 }
 
-function openLog({ log: { level } }: GatewayConfig, stats: Stats): Logger {
-  const log = processLog({ level, base: null, onDrop: () => stats.logLinesDropped.inc() });
+/** Makes the log; `warnings` holds its last warnings and errors. */
+function openLog({ log: { level } }: GatewayConfig, stats: Stats, warnings: string[]): Logger {
+  const onWarning = (line: string) => {
+    if (warnings.push(line) > MAX_WARNINGS) warnings.shift();
+  };
+  const log = processLog({ level, base: null, onDrop: () => stats.logLinesDropped.inc(), onWarning });
   logWarnings(log);
   return log;
 }

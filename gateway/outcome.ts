@@ -184,6 +184,9 @@ const OF_REFUSALS = {
   credentials_duplicate: { meaning: "A header with an API key is given more than once." },
   auth_failures_exceeded: { meaning: "The client's network has sent too many wrong keys within a minute." },
   key_ended: { meaning: "An operator ended the key and its running requests (`--kill`)." },
+  origin_not_allowed: {
+    meaning: "A page of an origin that `listen.allowOrigins` does not name asked to call the API.",
+  },
   address_not_allowed: { meaning: "The record of the key does not allow the client's address (`allowIps`)." },
   limit_store_away: {
     ...SHED,

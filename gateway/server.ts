@@ -130,7 +130,10 @@ export function buildServer(deps: GatewayDeps): GatewayServer {
     brokenStream,
   };
 
-  routeRequests(app, handlersOf(catalog, models, answering), { auth, limits, overload, bodies });
+  routeRequests(app, handlersOf(catalog, models, answering), {
+    ...{ auth, limits, overload, bodies },
+    allowOrigins: config.listen.allowOrigins,
+  });
   serveTryItPage(app, config.tryIt);
   const grpc =
     config.grpc &&

@@ -16,6 +16,8 @@ export const GATEWAY_METRIC_ACTIONS: MetricActions = {
       'If only `cache="miss"` has more requests, prefixes are being lost: look for restarted engines or another `lbPolicy`. If hits are slow too, requests wait: look at `svc_queue_wait_seconds` and `svc_endpoint_queue`.',
     svc_time_per_output_token_seconds:
       "Engines decode more slowly: too many generations at once for the accelerator, a prompt being read beside them, or another program on the machine. Fewer `slots` per node makes each stream faster.",
+    svc_answers_total:
+      "More `max_output_tokens` or `context_window`: agents get cut answers; look for a smaller `max_tokens` of a new client, or for a model that repeats itself. Fewer `tool_calls` after a new model or chat template: its calls are no longer recognized.",
     svc_request_tokens:
       "The sizes of prompts and answers, for capacity planning. If `cached` falls while `input` does not, see the advice for the time to the first token.",
     svc_cache_requests_total:

@@ -53,7 +53,7 @@ export async function findModel(
     await access(path, constants.R_OK);
     bytes = (await stat(path)).size;
   } catch (cause) {
-    throw new ModelError(`--model: there is no readable file at ${path}`, { cause });
+    throw new ModelError(`--model: there is no readable file at ${path}${meant(model)}`, { cause });
   }
   return {
     kind: "llama",
@@ -61,6 +61,12 @@ export async function findModel(
     slots: model === undefined ? DEMO.slots : bytes <= SMALL_BYTES ? REAL.smallSlots : REAL.slots,
     contextTokens: contextTokens ?? (model === undefined ? DEMO : REAL).contextTokens,
   };
+}
+
+/** Returns the kind that a name without a file was probably meant to be. */
+function meant(model = ""): string {
+  if (/^hf[^:]/i.test(model)) return " (did you mean hf:org/repo:quant?)";
+  return /^[a-z-]+$/i.test(model) ? " (did you mean scripted?)" : "";
 }
 
 async function download(uri: string, folder: string): Promise<string> {

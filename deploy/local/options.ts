@@ -11,6 +11,12 @@ export type LocalOptions = {
   readonly adminPort: number;
   readonly enginePort: number;
   readonly metricsPort: number;
+  /** The gRPC listener of the gateway; absent: none. */
+  readonly grpcPort?: number;
+  /** Address of the listeners for callers; absent: 127.0.0.1. */
+  readonly host?: string;
+  /** Origins whose pages may call the API. */
+  readonly allowOrigin?: readonly string[];
   readonly stateDir: string;
   /** Path of a GGUF file, `hf:org/repo:quant` or `scripted`; absent: the demonstration model. */
   readonly model?: string;
@@ -45,8 +51,10 @@ export const metricsPort = ({ metricsPort }: LocalOptions, index: number): numbe
 export function wantedPorts(options: LocalOptions): readonly WantedPort[] {
   const ofEngines = (flag: string, portAt: (options: LocalOptions, index: number) => number) =>
     Array.from({ length: options.engines }, (_, index) => ({ flag, port: portAt(options, index) }));
+  const host = options.host === undefined ? {} : { host: options.host };
   return [
-    { flag: "--port", port: options.port },
+    { flag: "--port", port: options.port, ...host },
+    ...(options.grpcPort === undefined ? [] : [{ flag: "--grpc-port", port: options.grpcPort, ...host }]),
     { flag: "--admin-port", port: options.adminPort },
     ...ofEngines("--engine-port", enginePort),
     ...ofEngines("--metrics-port", metricsPort),
@@ -72,6 +80,9 @@ function startCommand(): Command {
     .version(programVersion("start"), "--version", "print name and version")
     .option("--port <n>", "the API; 0 picks a free port", port, 8080)
     .option("--admin-port <n>", "admin listener of the gateway; 0 picks a free port", port, 9901)
+    .option("--host <address>", "address of the API, such as 0.0.0.0 for all of this machine (default: 127.0.0.1)")
+    .option("--grpc-port <n>", "the API by gRPC, too; 0 picks a free port", port)
+    .option("--allow-origin <origin...>", "pages that may call the API, such as http://localhost:5173, or *")
     .option("--engine-port <n>", "gRPC of the first engine node, the others' follow; 0 picks free ports", port, 50_051)
     .option("--metrics-port <n>", "metrics of the first engine node, the others' follow; 0 picks free ports", port, 0)
     .option("--state-dir <folder>", "keys and generated configuration", ".svc")
@@ -98,18 +109,19 @@ export class PortError extends Error {
   override readonly name = "PortError";
 }
 
-export type WantedPort = { readonly flag: string; readonly port: number };
+/** Default of `host`: 127.0.0.1. */
+export type WantedPort = { readonly flag: string; readonly port: number; readonly host?: string };
 
-/** Throws `PortError` for the first port that cannot be bound at 127.0.0.1, before any process is started. */
+/** Throws `PortError` for the first port that cannot be bound, before any process is started. */
 export async function requireFreePorts(wanted: readonly WantedPort[]): Promise<void> {
-  for (const { flag, port } of wanted) {
-    if (port === 0) continue;
+  for (const { flag, port, host = "127.0.0.1" } of wanted) {
+    if (port === 0 && host === "127.0.0.1") continue;
     const server = createServer();
     try {
-      server.listen({ host: "127.0.0.1", port, exclusive: true });
+      server.listen({ host, port, exclusive: true });
       await once(server, "listening");
     } catch (cause) {
-      throw new PortError(`${flag}: 127.0.0.1:${port} ${reasonOf(cause)}`, { cause });
+      throw new PortError(`${flag}: ${host}:${port} ${reasonOf(cause)}`, { cause });
     }
     server.close();
     await once(server, "close");
@@ -119,5 +131,6 @@ export async function requireFreePorts(wanted: readonly WantedPort[]): Promise<v
 function reasonOf(error: unknown): string {
   const code = errnoOf(error);
   if (code === "EADDRINUSE") return "is in use by another process";
+  if (code === "EADDRNOTAVAIL" || code === "ENOTFOUND") return "is no address of this machine (--host)";
   return code === "EACCES" ? "may not be listened on by this user" : `cannot be listened on (${code})`;
 }

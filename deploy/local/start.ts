@@ -2,6 +2,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { isKeyStoreError } from "../../gateway/keys/key-store.ts";
 import { projectFolder } from "../runtime/files/project-folder.ts";
+import { isLoopback } from "../runtime/net/loopback.ts";
 import { runMain } from "../runtime/process/run-main.ts";
 import { StopOrders } from "../runtime/process/stop-orders.ts";
 import { onAbort, untilAborted } from "../runtime/time/abort.ts";
@@ -18,6 +19,7 @@ import {
   wantedPorts,
 } from "./options.ts";
 import {
+  type GatewayPlace,
   localKey,
   openState,
   ownState,
@@ -97,14 +99,20 @@ async function bringUp(
   if (stop.aborted) return;
   const metricsUrls = engines.map(({ metricsPort: at }) => `http://127.0.0.1:${at}/metrics`);
   const ready = {
-    baseUrl: String(gateway?.baseUrl),
+    baseUrl: reachable(String(gateway?.baseUrl)),
     adminUrl,
+    ...(gateway?.grpcAddress !== undefined && { grpcAddress: reachable(String(gateway.grpcAddress)) }),
     engine: addresses[0],
     engineMetricsUrl: metricsUrls[0],
     ...(metricsUrls.length > 1 && { engineMetricsUrls: metricsUrls }),
     keyFile: state.localKeyFile,
   };
-  announce(ready, key, await windowOf(ready.baseUrl, key));
+  announce(ready, key, options, await windowOf(ready.baseUrl, key));
+}
+
+/** Returns an address by which this machine reaches a listener, which may listen at all addresses. */
+function reachable(address: string): string {
+  return address.replace("0.0.0.0", "127.0.0.1").replace("[::]", "[::1]");
 }
 
 /** Resolves to the context window that the gateway gives for the one model; undefined if it does not answer. */
@@ -145,13 +153,14 @@ function engineProgram(file: string, state: State, options: LocalOptions, backen
 }
 
 function gatewayProgram(state: State, options: LocalOptions, engines: readonly string[]): Program {
-  let place = { port: options.port, adminPort: options.adminPort };
+  let place: GatewayPlace = options;
   return {
     ...{ name: "gateway", file: GATEWAY },
     config: () => writeGatewayConfig(state, options, engines, place),
     // A restarted gateway must have the announced URLs.
-    onReady({ baseUrl, adminUrl }) {
-      place = { port: portOf(baseUrl), adminPort: portOf(adminUrl) };
+    onReady({ baseUrl, adminUrl, grpcAddress }) {
+      const grpcPort = grpcAddress === undefined ? undefined : Number(String(grpcAddress).split(":").at(-1));
+      place = { port: portOf(baseUrl), adminPort: portOf(adminUrl), grpcPort };
     },
   };
 }
@@ -168,15 +177,17 @@ async function untilReady(adminUrl: string, signal: AbortSignal): Promise<void> 
   }
 }
 
-type Addresses = { readonly baseUrl: string; readonly adminUrl: string };
+type Announced = { readonly baseUrl: string; readonly adminUrl: string; readonly grpcAddress?: string };
 
-function announce(ready: Addresses, key: string, window: number | undefined): void {
+function announce(ready: Announced, key: string, { host, stateDir }: LocalOptions, window: number | undefined): void {
+  const open = host !== undefined && !isLoopback(host);
   console.log(`
 Base URL  ${ready.baseUrl}     (chat and responses SDKs: ${ready.baseUrl}/v1)
 API key   ${key}
-Try it    ${ready.baseUrl}/     (for a browser; paste the key there)
+Try it    ${ready.baseUrl}/#key=${key}     (for a browser)
 Admin     ${ready.adminUrl}     (for a browser)
-${window === undefined ? "" : `${windowLines(window)}\n`}
+Files     ${join(stateDir, "gateway.yaml")}, ${join(stateDir, "engine-1.yaml")}     (the configuration, to begin your own with)
+${ready.grpcAddress ? `gRPC      ${ready.grpcAddress}\n` : ""}${open ? `Open      to other machines at ${host}, in plain text: keys and prompts can be read on the way\n` : ""}${window === undefined ? "" : `${windowLines(window)}\n`}
 curl ${ready.baseUrl}/v1/chat/completions -H 'authorization: Bearer ${key}' -H 'content-type: application/json' \\
   -d '{"model":"svc-qwen","messages":[{"role":"user","content":"Which endpoints does this API offer?"}],"temperature":0}'
 

@@ -68,19 +68,26 @@ export async function writeEngineConfig(
   });
 }
 
-/** Public and admin ports of the gateway; 0: any free one. */
-export type GatewayPlace = { readonly port: number; readonly adminPort: number };
+/** Ports of the gateway, 0 for any free one; without `grpcPort` it has no gRPC listener. */
+export type GatewayPlace = {
+  readonly port: number;
+  readonly adminPort: number;
+  readonly grpcPort?: number | undefined;
+};
 
 /** Writes the configuration of the gateway for the nodes at `engines`, each `host:port`; resolves to its path. */
 export async function writeGatewayConfig(
   state: State,
   options: LocalOptions,
   engines: readonly string[],
-  { port, adminPort }: GatewayPlace,
+  { port, adminPort, grpcPort }: GatewayPlace,
 ): Promise<string> {
   const endpoints = engines.map((address) => ({ address }));
+  const { host, allowOrigin: allowOrigins } = options;
+  const address = host === undefined ? {} : { host };
   return writeConfig(state, "gateway.yaml", {
-    listen: { port },
+    listen: { ...address, port, ...(allowOrigins && { allowOrigins }) },
+    ...(grpcPort !== undefined && { grpc: { ...address, port: grpcPort } }),
     admin: { port: adminPort },
     tryIt: {},
     keys: { file: state.keyFile },

@@ -6,6 +6,7 @@ import { type AuthDeps, requireKey } from "./access/auth.ts";
 import { admitRequest, limitedRequest, type RateLimitDeps } from "./access/rate-limit.ts";
 import { checkApiVersion, refuseUnclearHead } from "./access/request-head.ts";
 import { type BodyLimits, parseBodies, refuseInTrouble, reserveBody } from "./body/request-body.ts";
+import { answerOrigin } from "./connection/cross-origin.ts";
 import { answerNotFound, useEnvelope } from "./connection/envelope.ts";
 import { routeLabels } from "./record/request-record.ts";
 
@@ -19,6 +20,7 @@ export type Gates = {
   readonly limits: RateLimitDeps;
   readonly overload: OverloadManager;
   readonly bodies: BodyLimits;
+  readonly allowOrigins: readonly string[];
 };
 
 /**
@@ -29,12 +31,13 @@ export type Gates = {
 export function routeRequests(
   app: FastifyInstance,
   handlerOf: HandlerOf,
-  { auth, limits, overload, bodies }: Gates,
+  { auth, limits, overload, bodies, allowOrigins }: Gates,
 ): void {
   useEnvelope(app, "a");
   // A hook that returns a promise would cost several of them, and a round of the microtask queue.
   app.addHook("onRequest", (request, reply, done) => {
     refuseUnclearHead(request, reply);
+    if (answerOrigin(allowOrigins, request, reply)) return;
     // The path decides the reply, whatever the body is; and bodies of strangers are not read.
     if (request.is404) answerNotFound(request, reply);
     else done();

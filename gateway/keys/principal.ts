@@ -6,6 +6,8 @@ import type { KeyLimits, KeyPriority, KeyQuota, KeyRecord } from "./key-record.t
 export type Principal = {
   /** Public id of the key. It may be logged. */
   readonly keyId: string;
+  /** As the operator wrote it; for operators only. */
+  readonly name: string;
   /** As the operator wrote it; null if the key has no owner. */
   readonly owner: string | null;
   readonly models: ReadonlySet<string> | "all";
@@ -33,6 +35,7 @@ export function makePrincipal(record: KeyRecord, pepper: Pepper): Principal {
   const subject = record.owner === null ? ["key", record.id] : ["owner", record.owner];
   return Object.freeze<Principal>({
     keyId: record.id,
+    name: record.name,
     owner: record.owner,
     models: record.models.includes("*") ? "all" : new Set(record.models),
     networks: record.allowIps && new AllowedNetworks(record.allowIps),

@@ -68,6 +68,12 @@ export class Stats extends MetricGroup {
     SECONDS_PER_TOKEN,
     "model",
   );
+  readonly answers = this.counter(
+    "svc_answers_total",
+    "Complete answers, by model and by the reason for which the engine ended them.",
+    "model",
+    "reason",
+  );
   readonly queueWait = this.histogram(
     "svc_queue_wait_seconds",
     "Time from the dispatch of a request to its acceptance by an engine, in seconds, by the class it waited in.",

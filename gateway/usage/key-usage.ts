@@ -15,6 +15,8 @@ import {
 
 /** Milliseconds between two batches to the store. */
 const TELL_MS = 1_000;
+/** The most keys whose use today is read together. */
+const MOST_RECENT = 50;
 
 export type KeyUsageOptions = {
   readonly store: UsageStore;
@@ -31,6 +33,8 @@ export class KeyUsage {
   readonly #options: KeyUsageOptions;
   /** Counts that the store is owed, by key, day and model. */
   #pending = new Map<string, UsageEntry>();
+  /** Ids of the keys used last at this gateway, the newest last. */
+  readonly #recent = new Set<string>();
   /** The batch whose delivery is uncertain. */
   #sent: UsageBatch | undefined;
   #lastNumber = 0;
@@ -51,6 +55,10 @@ export class KeyUsage {
     const before = this.#pending.get(place);
     this.#pending.set(place, before ? { ...before, counts: addCounts(before.counts, counts) } : entry);
     this.#options.series.count(keyId, counts);
+    this.#recent.delete(keyId);
+    this.#recent.add(keyId);
+    const [oldest] = this.#recent;
+    if (oldest !== undefined && this.#recent.size > MOST_RECENT) this.#recent.delete(oldest);
     if (this.#pending.size === 1 && !before) this.#tellLater();
   }
 
@@ -64,6 +72,19 @@ export class KeyUsage {
     if (!stored) return undefined;
     const oldest = Math.floor(this.#options.clock.wallMs() / DAY_MS) - KEPT_DAYS + 1;
     return { ...stored, entries: stored.entries.filter(({ day }) => day >= oldest) };
+  }
+
+  /** Resolves to the use today, as `read` counts it, of the 50 keys used last at this gateway, the newest first. */
+  async today(): Promise<readonly (readonly [keyId: string, counts: UsageCounts])[] | undefined> {
+    if (!(await this.#tell())) return undefined;
+    const day = Math.floor(this.#options.clock.wallMs() / DAY_MS);
+    const read = async (keyId: string) => [keyId, await this.#options.store.read(keyId)] as const;
+    const all = await Promise.all([...this.#recent].reverse().map(read));
+    if (all.some(([, stored]) => !stored)) return undefined;
+    return all.map(([keyId, stored]) => {
+      const entries = stored?.entries.filter((entry) => entry.day === day) ?? [];
+      return [keyId, entries.reduce((sum, { counts }) => addCounts(sum, counts), NO_USE)];
+    });
   }
 
   async close(): Promise<void> {

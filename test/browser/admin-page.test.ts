@@ -1,6 +1,7 @@
+import { hostname } from "node:os";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { becomes } from "../support/becomes.ts";
-import { FITS, HAS_BROWSER, NO_BROWSER, type OpenPage, openPage, PHONE } from "../support/browser-page.ts";
+import { DESKTOP, FITS, HAS_BROWSER, NO_BROWSER, type OpenPage, openPage, PHONE } from "../support/browser-page.ts";
 import { type ScriptedService, startScriptedService } from "../support/gateway/scripted-service.ts";
 import { type RunningAdmin, startAdmin } from "../support/gateway/start-admin.ts";
 
@@ -9,6 +10,21 @@ import { type RunningAdmin, startAdmin } from "../support/gateway/start-admin.ts
 const MODEL = "svc-qwen";
 const CHAT = "/v1/chat/completions";
 const NODE_ROW = `document.querySelector("#nodes tbody tr")`;
+
+/** Runs in the page: replies of `/fleet` have thirty nodes from now on, two of them down, and a warning. */
+const manyNodes = `() => {
+  const ask = fetch;
+  window.fetch = async (path, options) => {
+    const reply = await ask(path, options);
+    if (!String(path).startsWith("/fleet")) return reply;
+    const fleet = await reply.json();
+    const down = { flags: ["/failed_active_hc"], healthFailure: "no answer in time", downSinceMs: Date.now() };
+    const nodeAt = (_, at) =>
+      ({ ...fleet.nodes[0], address: "10.0." + at + ".17:50051", errors: at, ...([13, 20].includes(at) && down) });
+    const warnings = [{ level: 40, time: new Date().toISOString(), msg: "the store is away", times: 3 }];
+    return Response.json({ ...fleet, nodes: Array.from({ length: 30 }, nodeAt), warnings });
+  };
+}`;
 
 describe.skipIf(!HAS_BROWSER)(`the admin page${NO_BROWSER}`, () => {
   let service: ScriptedService;
@@ -40,7 +56,9 @@ describe.skipIf(!HAS_BROWSER)(`the admin page${NO_BROWSER}`, () => {
   test("shows the gateway, each model once and each node once", async () => {
     const { page, text, shown } = opened;
     await shown(`document.querySelector("#state").innerText.startsWith("LIVE, up ")`);
-    expect(await page.evaluate<string>("document.title")).toBe(`${await text("#host")} · gateway`);
+    expect(await text("#host")).toBe(`1.2.3 on ${hostname()}`);
+    expect(await page.evaluate<string>("document.title")).toBe(`${hostname()} · svc gateway`);
+    expect(await text("#verdict")).toBe("The node is healthy");
     const models = await page.evaluate<string[]>(
       `[...document.querySelectorAll("#models tbody td:first-child")].map((cell) => cell.textContent)`,
     );
@@ -62,8 +80,9 @@ describe.skipIf(!HAS_BROWSER)(`the admin page${NO_BROWSER}`, () => {
 
   test("shows why prompts were not in caches, with a row for each model and reason", async () => {
     const row = `[...document.querySelector("#misses tbody tr").cells].map((cell) => cell.textContent)`;
-    await opened.shown(`document.querySelector("#misses tbody tr")?.offsetParent && ${row}[2] === "2"`);
-    expect(await opened.page.evaluate<string[]>(row)).toEqual([MODEL, "new", "2", "0", "0 %"]);
+    await opened.shown(`document.querySelector("#misses tbody tr")?.offsetParent && ${row}[3] === "2"`);
+    const why = "nothing with this beginning came before";
+    expect(await opened.page.evaluate<string[]>(row)).toEqual([MODEL, "new", why, "2", "0", "0 %"]);
   });
 
   test("drains a node at the second press, and takes it back", async () => {
@@ -75,6 +94,7 @@ describe.skipIf(!HAS_BROWSER)(`the admin page${NO_BROWSER}`, () => {
     await shown(`document.querySelector("#said").innerText.includes("OK")`);
     await shown(`${NODE_ROW}.innerText.includes("draining")`);
     expect(service.gateway.clusters.drained.has(service.engine.address)).toBe(true);
+    expect(await text("#verdict")).toMatch(/^1 of 1 nodes draining: 127\.0\.0\.1:\d+, draining, since \d\d:\d\d$/);
     await shown(`document.querySelector(${JSON.stringify(buttonOf("undrain"))})`);
     await page.click(buttonOf("undrain"));
     await shown(`${NODE_ROW}.innerText.includes("healthy")`);
@@ -106,7 +126,7 @@ describe.skipIf(!HAS_BROWSER)(`the admin page${NO_BROWSER}`, () => {
     await page.uncheck("#troubled");
   });
 
-  test("shows what a key used and may use, by its id", async () => {
+  test("lists keys by name, and shows what one used and may use, by its id", async () => {
     const { page, shown, text } = opened;
     const key = await service.createKey("--name", "shown", "--models", "all", "--rpm", "60");
     await (await service.post(CHAT, {}, { authorization: `Bearer ${key}` })).text();
@@ -116,6 +136,10 @@ describe.skipIf(!HAS_BROWSER)(`the admin page${NO_BROWSER}`, () => {
     await page.fill("#key-id", "<b>nobody</b>");
     await page.click("#key-form button");
     await shown(`document.querySelector("#key-said").innerText === "no such key"`);
+    await page.evaluate("import('/page/keys.js').then(({ showKeys }) => showKeys())");
+    await shown(`document.querySelector("#today tbody")?.innerText.includes("${keyId}")`);
+    expect(await text("#today tbody")).toMatch(new RegExp(`shown\\t${keyId}\\t–\\t1\\t0\\t\\d+`));
+    await page.click(`#today tr:has(td:nth-child(2)) button`);
     await page.fill("#key-id", keyId);
     await page.click("#key-form button");
     await shown(`!document.querySelector("#usage").hidden`);
@@ -125,23 +149,36 @@ describe.skipIf(!HAS_BROWSER)(`the admin page${NO_BROWSER}`, () => {
     opened.faults.splice(0);
   });
 
-  test("has charts of the last hour with words for what they show", async () => {
+  test("has charts with axes, legends and words for what they show", async () => {
     const { page, shown } = opened;
-    const labels = `[...document.querySelectorAll("#charts svg")].map((svg) => svg.getAttribute("aria-label") ?? "")`;
-    await shown(`document.querySelector("#charts path").getAttribute("d")`);
+    const labels = `[...document.querySelectorAll("#charts .plot svg")].map((svg) => svg.getAttribute("aria-label") ?? "")`;
+    await shown(`document.querySelector("#charts .plot path:not(.grid)").getAttribute("d")`);
     expect((await page.evaluate<string[]>(labels)).map((label) => label.split(",")[0])).toEqual([
       "Tokens a second",
       "Time to the first token",
-      "Prompt tokens from caches",
       "Answers",
       "Errors a second",
+      "Prompt tokens from caches",
       "Processor time of the gateway a token",
     ]);
+    const [tokens, latency] = await page.evaluate<string[][]>(
+      `[...document.querySelectorAll("figure")].map((figure) => figure.innerText.split(/\\s*\\n\\s*/))`,
+    );
+    const clock = expect.stringMatching(/^\d\d:\d\d$/);
+    expect(tokens?.slice(-3)).toEqual([clock, clock, clock]);
+    expect(tokens?.slice(-6, -3)).toEqual([expect.stringMatching(/^[125]0*$/), expect.any(String), "0"]);
+    expect(latency).toEqual(
+      expect.arrayContaining([expect.stringMatching(/^p50 /), expect.stringMatching(/^p95 /)]),
+    );
+    await page.selectOption("#span", "360");
+    expect((await page.evaluate<string[]>(labels))[0]).toContain(", last hour; now ");
+    await page.selectOption("#span", "60");
+    expect((await page.evaluate<string[]>(labels))[0]).toContain(", last 10 minutes; now ");
   });
 
   test("has the same charts of one model", async () => {
     const { page, shown } = opened;
-    const label = (at: number) => `document.querySelectorAll("#charts svg")[${at}].getAttribute("aria-label")`;
+    const label = (at: number) => `document.querySelectorAll("#charts .plot svg")[${at}].getAttribute("aria-label")`;
     await shown(`!${label(5)}.endsWith("now –") && document.querySelectorAll("#charted option").length > 2`);
     await page.selectOption("#charted", MODEL);
     await shown(`${label(5)}.endsWith("now –") && !${label(0)}.endsWith("now –")`);
@@ -149,6 +186,28 @@ describe.skipIf(!HAS_BROWSER)(`the admin page${NO_BROWSER}`, () => {
     await page.selectOption("#charted", "");
     await shown(`!${label(5)}.endsWith("now –")`);
   });
+
+  test.each([DESKTOP, PHONE])(
+    "says on top which nodes of thirty are down and why, with state and errors in view, $width pixels wide",
+    async (size) => {
+      const { page, shown, text } = opened;
+      const down = "10.0.13.17:50051, no answer in time, since ";
+      await page.setViewportSize(size);
+      await page.evaluate(`(${manyNodes})()`);
+      await shown(`document.querySelectorAll("#nodes tbody tr").length === 30`);
+      expect(await text("#verdict")).toMatch(new RegExp(`^2 of 30 nodes down: ${down}\\d\\d:\\d\\d; 10\\.0\\.20`));
+      expect(await text("#nodes tbody tr")).toContain("failed active health check: no answer in time, since ");
+      expect(await text("#warnings tbody")).toContain("the store is away");
+      const right = `document.querySelector("#nodes tbody tr").cells[3].getBoundingClientRect().right`;
+      expect(await page.evaluate<string>(`document.querySelector("#nodes th:nth-child(4)").textContent`)).toBe(
+        "errors",
+      );
+      expect(await page.evaluate<number>(right)).toBeLessThan(size.width);
+      expect(await page.evaluate<boolean>(FITS)).toBe(true);
+      await page.reload();
+      await shown(`document.querySelectorAll("#nodes tbody tr").length === 1`);
+    },
+  );
 
   test("fits a phone, and has other colours in the dark", async () => {
     const { page } = opened;

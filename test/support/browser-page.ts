@@ -20,6 +20,9 @@ export type Page = {
   evaluate<T>(expression: string): Promise<T>;
   fill(selector: string, text: string): Promise<void>;
   click(selector: string): Promise<void>;
+  press(selector: string, key: string): Promise<void>;
+  reload(): Promise<unknown>;
+  url(): string;
   check(selector: string): Promise<void>;
   uncheck(selector: string): Promise<void>;
   selectOption(selector: string, value: string): Promise<unknown>;
@@ -83,3 +86,4 @@ export async function openPage(): Promise<OpenPage> {
 export const FITS = "document.documentElement.scrollWidth <= document.documentElement.clientWidth";
 
 export const PHONE = { width: 375, height: 700 } as const;
+export const DESKTOP = { width: 1280, height: 900 } as const;

@@ -18,17 +18,26 @@ export type ProcessLogOptions = {
   readonly base: Bindings | null;
   /** Called for each line that is lost, because the reader of the log is too slow or has gone. Default: not counted. */
   readonly onDrop?: () => void;
+  /** Called with each line of a warning or an error. Default: nothing is. */
+  readonly onWarning?: (line: string) => void;
 };
+
+/** Where the level stands in a line of pino, whose levels from `warn` on begin with 4, 5 and 6. */
+const LEVEL_AT = '{"level":'.length;
 
 /**
  * Makes the log of this process: JSON lines on standard error. Writing never waits: a collector that has stalled, or
  * gone, must not stop the service, so lines that find no room are dropped. The lines that wait when the process ends
  * are written first, unless the reader has gone.
  */
-export function processLog({ level, base, onDrop = () => {} }: ProcessLogOptions): Logger {
+export function processLog({ level, base, onDrop = () => {}, onWarning }: ProcessLogOptions): Logger {
   const lines = lineWriter({ fd: 2, maxWaiting: MAX_WAITING, onDrop });
   process.on("exit", () => lines.writeRest(LAST_LINES_MS));
-  return pino({ level, base, timestamp: pino.stdTimeFunctions.isoTime }, lines);
+  const write = (line: string) => {
+    if (onWarning && line.charAt(LEVEL_AT) >= "4") onWarning(line);
+    lines.write(line);
+  };
+  return pino({ level, base, timestamp: pino.stdTimeFunctions.isoTime }, { write });
 }
 
 export type LineWriter = {

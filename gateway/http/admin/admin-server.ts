@@ -21,7 +21,7 @@ export type AdminDeps = ServerFacts & {
   readonly orders: EndpointOrders;
   readonly limiter: Limiter;
   readonly fleet: FleetView;
-  readonly usage: Pick<KeyUsage, "read">;
+  readonly usage: Pick<KeyUsage, "read" | "today">;
   /** The accepted proofs of callers on other machines. Default: none. */
   readonly proof?: AdminProof;
   /** Absent for plain text. */

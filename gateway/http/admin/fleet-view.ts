@@ -22,6 +22,9 @@ export type FleetParts = {
   readonly stats: Stats;
   readonly lifecycle: Lifecycle;
   readonly connections: () => number;
+  readonly version: string;
+  /** The last warnings and errors of the log, as its JSON lines. */
+  readonly warnings: () => readonly string[];
   readonly clock: Clock;
 };
 
@@ -59,6 +62,8 @@ export class FleetView {
   readonly #parts: FleetParts;
   readonly #startedMs: number;
   #snapshots: readonly Snapshot[];
+  /** When each node that gets no requests was first seen so, in milliseconds since the epoch. */
+  #downSinceMs: ReadonlyMap<string, number> = new Map();
   #cancel = () => {};
 
   /** Reads periodically until `close`. The first snapshot is that of an idle process. */
@@ -72,10 +77,13 @@ export class FleetView {
 
   /** Returns the content of the page now: the points of `model` ("": of all) after `sinceMs` since the epoch. */
   async view(model: string, sinceMs: number): Promise<object> {
-    const { clusters, lifecycle, connections, clock } = this.#parts;
+    const { clusters, lifecycle, connections, version, warnings, clock } = this.#parts;
     const now = await snapshot(this.#parts);
     const statuses = clusterStatuses(clusters, clock.nowMs());
+    this.#noteDown(statuses);
     return {
+      version,
+      nowMs: clock.wallMs(),
       uptimeMs: now.atMs - this.#startedMs,
       host: hostname(),
       state: lifecycle.state(clusters.ready),
@@ -88,7 +96,8 @@ export class FleetView {
         ...this.#figures(now, id),
         cacheReasons: reasonRows(countsOf(now, id)),
       })),
-      nodes: nodeRows(statuses, clusters),
+      nodes: nodeRows(statuses, clusters, this.#downSinceMs),
+      warnings: warnings().map((line) => JSON.parse(line)),
       history: { pointMs: POINT_MS, points: this.#points(model).filter(({ atMs }) => atMs > sinceMs) },
     };
   }
@@ -100,10 +109,17 @@ export class FleetView {
   #schedule(): void {
     this.#cancel = this.#parts.clock.after(POINT_MS, () => {
       this.#schedule();
+      this.#noteDown(clusterStatuses(this.#parts.clusters, this.#parts.clock.nowMs()));
       void snapshot(this.#parts).then((taken) => {
         this.#snapshots = [...this.#snapshots, taken].slice(-POINTS - 1);
       });
     });
+  }
+
+  #noteDown(statuses: readonly ClusterStatus[]): void {
+    const down = statuses.flatMap(({ endpoints }) => endpoints.filter(({ healthFlags }) => healthFlags.length > 0));
+    const nowMs = this.#parts.clock.wallMs();
+    this.#downSinceMs = new Map(down.map(({ address }) => [address, this.#downSinceMs.get(address) ?? nowMs]));
   }
 
   /** Returns the newest snapshot that is at least `ageMs` older than `now`, else the oldest one. */
@@ -256,7 +272,11 @@ function reasonRows({ misses }: Counts): readonly object[] {
 }
 
 /** Returns a row for each node, whose calls are those of all its models. */
-function nodeRows(statuses: readonly ClusterStatus[], { drained, endpoints }: ClusterManager): readonly object[] {
+function nodeRows(
+  statuses: readonly ClusterStatus[],
+  { drained, endpoints }: ClusterManager,
+  downSinceMs: ReadonlyMap<string, number>,
+): readonly object[] {
   const nodes = new Map<string, { readonly models: string[]; readonly all: EndpointStatus[] }>();
   for (const { model, endpoints: ofModel } of statuses)
     for (const endpoint of ofModel) {
@@ -276,6 +296,7 @@ function nodeRows(statuses: readonly ClusterStatus[], { drained, endpoints }: Cl
         models,
         engine: endpoints.find((endpoint) => endpoint.address === address)?.engine,
         drained: drained.has(address),
+        downSinceMs: downSinceMs.get(address),
         flags: [...new Set(all.flatMap(({ healthFlags }) => healthFlags))],
         active: sum(({ rqActive }) => rqActive),
         total: sum(({ rqTotal }) => rqTotal),

@@ -2,7 +2,14 @@ import type { KeyStore } from "../../keys/key-store.ts";
 import type { DimensionReading } from "../../limits/dimension.ts";
 import type { Limiter } from "../../limits/limiter.ts";
 import type { KeyUsage } from "../../usage/key-usage.ts";
-import { addCounts, DAY_MS, NO_USE, type StoredUsage, type UsageEntry } from "../../usage/usage-store.ts";
+import {
+  addCounts,
+  DAY_MS,
+  NO_USE,
+  type StoredUsage,
+  type UsageCounts,
+  type UsageEntry,
+} from "../../usage/usage-store.ts";
 import { type AdminRoute, jsonReply, reads } from "./admin-route.ts";
 
 /** The most refused records that are listed. */
@@ -10,9 +17,24 @@ const MOST_NAMED = 20;
 
 const NO_KEY = { status: 404, body: "no such key\n" };
 
-/** Makes the paths that show the keys in force and their usage, by id only: no secrets, digests or names. */
-export function keyRoutes(keys: KeyStore, limiter: Limiter, usage: Pick<KeyUsage, "read">): readonly AdminRoute[] {
+const NO_STORE = { status: 503, body: "the store that counts the use of keys does not answer\n" };
+
+/** Makes the paths that show the keys in force and their usage, without secrets or digests. */
+export function keyRoutes(
+  keys: KeyStore,
+  limiter: Limiter,
+  usage: Pick<KeyUsage, "read" | "today">,
+): readonly AdminRoute[] {
   return [
+    reads("/keys/today", "the keys used last at this gateway, with their requests and tokens of today", async () => {
+      const used = await usage.today();
+      if (!used) return NO_STORE;
+      const rows = used.flatMap(([keyId, counts]) => {
+        const principal = keys.byId(keyId);
+        return principal ? [{ key_id: keyId, name: principal.name, owner: principal.owner, ...shown(counts) }] : [];
+      });
+      return jsonReply({ keys: rows });
+    }),
     reads("/keys/status", "how many keys are in force, since when, and whether the newest file could be used", () => {
       const { keys: total, counts, revision, loadedAtMs, loadErrors, fault, refused, wentBack } = keys.status();
       return jsonReply({
@@ -46,7 +68,7 @@ export function keyRoutes(keys: KeyStore, limiter: Limiter, usage: Pick<KeyUsage
         const principal = keys.byId(params.keyId ?? "");
         if (!principal) return NO_KEY;
         const stored = await usage.read(principal.keyId);
-        if (!stored) return { status: 503, body: "the store that counts the use of keys does not answer\n" };
+        if (!stored) return NO_STORE;
         return jsonReply({ key_id: principal.keyId, ...usageJson(stored) });
       },
     ),
@@ -72,7 +94,10 @@ function usageJson({ sinceMs, entries }: StoredUsage) {
 }
 
 function countsJson(entries: readonly UsageEntry[]) {
-  const sum = entries.reduce((sums, { counts }) => addCounts(sums, counts), NO_USE);
+  return shown(entries.reduce((sums, { counts }) => addCounts(sums, counts), NO_USE));
+}
+
+function shown(sum: UsageCounts) {
   return {
     requests: sum.requests,
     refused: sum.refused,

@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import type { Logger } from "pino";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
-import type { Usage } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { FinishReason, type Usage } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { OUTCOMES, type ResponseFlag } from "../../outcome.ts";
 import type { Stats } from "../../stats/stats.ts";
 import type { Tracing } from "../../tracing/tracing.ts";
@@ -65,9 +65,14 @@ export function writeDown(
   log.info(lineOf(closed, method, bytesOut, caller), "request");
 }
 
+const REASON_NAMES: ReadonlyMap<number, string> = new Map(
+  Object.entries(FinishReason).map(([name, value]) => [value, name.toLowerCase()]),
+);
+
 /** Counts a completed request. Models are catalog ids, not the caller's text, so that callers cannot create series. */
 export function countRequest(stats: Stats, request: ClosedRequest): void {
   const { code, outcome, totalMs, model, usage, priorityClass, cache, queueMs, firstDeltaMs, finishedMs } = request;
+  const { finishReason } = request;
   const { route, format, operation } = request.labels;
   stats.httpRequests.inc({ route, format, code, outcome });
   if (model === undefined) return;
@@ -79,6 +84,7 @@ export function countRequest(stats: Stats, request: ClosedRequest): void {
     stats.cacheReasons.inc({ model, reason: cache.reason });
     stats.cacheLostTokens.inc({ model, reason: cache.reason }, cache.lostTokens);
   }
+  if (finishReason !== undefined) stats.answers.inc({ model, reason: REASON_NAMES.get(finishReason) ?? "other" });
   if (!usage) return;
   stats.tokens.observe({ model, token_type: "input" }, usage.inputTokens);
   stats.tokens.observe({ model, token_type: "cached" }, usage.cachedInputTokens);

@@ -82,6 +82,11 @@ test("/keys/{id}/usage has the use of a key by day and model, with or without li
     (await rig.admin.json(`/keys/${small.split("_")[2]}/usage`)).total as Record<string, number>;
   await becomes(async () => (await total()).requests === 1, "the one that was let in counts");
   expect(await total()).toMatchObject({ requests: 1, refused: 1, input_tokens: Number(input_tokens) / 2 });
+  const today = (await rig.admin.json("/keys/today")).keys as readonly object[];
+  expect(today.slice(0, 2)).toMatchObject([
+    { name: "small", owner: null, requests: 1, refused: 1 },
+    { name: "user", key_id: id, requests: 2, output_tokens },
+  ]);
   expect((await rig.admin.get("/keys/nobody/usage")).status).toBe(404);
 });
 

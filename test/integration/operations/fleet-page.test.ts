@@ -39,9 +39,13 @@ test("/fleet counts requests and times to first token of the gateway, its models
 test("/fleet shows that a node is drained", async () => {
   const { address } = rig.service.engine;
   await rig.admin.post(`/endpoint/${address}/drain`);
-  expect((await fleet()).nodes).toMatchObject([{ flags: ["/draining"], drained: true }]);
+  const [node] = (await fleet()).nodes;
+  expect(node).toMatchObject({ flags: ["/draining"], drained: true, downSinceMs: expect.any(Number) });
+  expect((await fleet()).nodes).toMatchObject([{ downSinceMs: node?.downSinceMs }]);
   await rig.admin.post(`/endpoint/${address}/undrain`);
-  expect((await fleet()).nodes).toMatchObject([{ flags: [], drained: false }]);
+  const [healthy] = (await fleet()).nodes;
+  expect(healthy).toMatchObject({ flags: [], drained: false });
+  expect(healthy).not.toHaveProperty("downSinceMs");
 });
 
 test("the files of the page name no other origin, write no markup, and have a strict policy", async () => {

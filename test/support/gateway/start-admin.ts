@@ -29,7 +29,12 @@ export async function startAdmin(
   registerClusterGauges(stats.registry, clusters);
   registerKeyStats(stats.registry, () => keys.status());
   const connections = () => 0;
-  const fleet = new FleetView({ clusters, traffic, stats, lifecycle, connections, clock: systemClock });
+  const fleet = new FleetView({
+    ...{ clusters, traffic, stats, lifecycle, connections },
+    version: "1.2.3",
+    warnings: () => lines.filter((line) => line.startsWith('{"level":4')).slice(-20),
+    clock: systemClock,
+  });
   const app = buildAdmin({
     config: checkConfig(gatewayConfigSchema, { keys: { file: keyFile }, clusters: [], ...config }, "test"),
     version: "1.2.3",

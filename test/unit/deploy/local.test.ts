@@ -10,12 +10,12 @@ import {
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { ChildFailed } from "../../../deploy/local/child.ts";
-import { findModel, whyFailed } from "../../../deploy/local/model.ts";
+import { findModel, ModelError, whyFailed } from "../../../deploy/local/model.ts";
 import { unfitNode } from "../../../deploy/local/node-version.ts";
-import { parseOptions, wantedPorts } from "../../../deploy/local/options.ts";
+import { parseOptions, requireFreePorts, wantedPorts } from "../../../deploy/local/options.ts";
 import { windowLines } from "../../../deploy/local/start.ts";
 import { localKey, openState, stateFolder, writeGatewayConfig } from "../../../deploy/local/state.ts";
 import { restartDelayMs } from "../../../deploy/local/supervisor.ts";
@@ -83,6 +83,44 @@ test("engines after the first follow its ports", () => {
     { flag: "--metrics-port", port: 9464 },
     { flag: "--metrics-port", port: 9465 },
   ]);
+});
+
+test("callers of other machines, gRPC and pages are let in where the options say so", async () => {
+  const options = parseOptions([
+    "--host",
+    "0.0.0.0",
+    "--grpc-port",
+    "50050",
+    "--allow-origin",
+    "http://a:1",
+    "app://b",
+  ]);
+  const host = "0.0.0.0";
+  expect(wantedPorts(options).slice(0, 3)).toEqual([
+    { flag: "--port", port: 8080, host },
+    { flag: "--grpc-port", port: 50_050, host },
+    { flag: "--admin-port", port: 9901 },
+  ]);
+  const state = await openState(mkdtempSync(join(folder, "open-")));
+  const file = await writeGatewayConfig(state, options, ["127.0.0.1:50051"], options);
+  const { listen, grpc, admin } = loadConfig(gatewayConfigSchema, file, {});
+  expect(listen).toMatchObject({ host, port: 8080, allowOrigins: ["http://a:1", "app://b"] });
+  expect(grpc).toMatchObject({ host, port: 50_050 });
+  expect(admin.host).toBe("127.0.0.1");
+});
+
+test("an address of another machine is refused before anything is started", async () => {
+  const wanted = [{ flag: "--port", port: 0, host: "192.0.2.1" }];
+  await expect(requireFreePorts(wanted)).rejects.toThrow("192.0.2.1:0 is no address of this machine (--host)");
+});
+
+test.each([
+  ["scripte", " (did you mean scripted?)"],
+  ["hf/org/repo", " (did you mean hf:org/repo:quant?)"],
+  ["./model.gguf", ""],
+])("the model %s has no file%s", async (model, hint) => {
+  const message = `--model: there is no readable file at ${resolve(model)}${hint}`;
+  await expect(findModel(folder, folder, model, undefined)).rejects.toThrow(new ModelError(message));
 });
 
 test("the window of a model is shown with the settings of agents, unless none fits it", () => {

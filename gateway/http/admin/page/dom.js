@@ -40,6 +40,13 @@ export function time(ms) {
   return ms < 1_000 ? `${whole.format(ms)} ms` : `${tenth.format(ms / 1_000)} s`;
 }
 
+/** The time of the day, with the date where it is not the day of `nowMs`. */
+export function clockTime(ms, nowMs = Date.now()) {
+  const at = new Date(ms);
+  const time = at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+  return at.toDateString() === new Date(nowMs).toDateString() ? time : `${at.toLocaleDateString()} ${time}`;
+}
+
 /** A long time in words, in its two largest units. */
 export function span(ms) {
   const s = Math.floor(ms / 1_000);
@@ -53,14 +60,15 @@ export function span(ms) {
 
 /**
  * A table whose rows are made once and changed only where a value did. A column is `[name, title, value of an item,
- * class of it]`; a value may also be a function that shows itself in its cell.
+ * class of it]`; a value may also be a function that shows itself in its cell. A column whose name begins with a plus is
+ * left out where there is little room.
  */
 export class Table {
   constructor(table, columns) {
     this.columns = columns;
     const head = make("tr", make("thead", table));
     for (const [name, title] of columns) {
-      const cell = make("th", head, name);
+      const cell = make("th", head, name.replace(/^\+/, ""), name.startsWith("+") ? "more" : "");
       cell.scope = "col";
       if (title) cell.title = title;
     }
@@ -82,7 +90,7 @@ export class Table {
         const shown = value(item);
         if (typeof shown === "function") shown(row.cells[at]);
         else put(row.cells[at], String(shown));
-        if (cls) paint(row.cells[at], cls(item));
+        if (cls) paint(row.cells[at], `${cls(item)}${row.more[at]}`);
       }
       const place = before ? before.nextSibling : this.body.firstChild;
       if (place !== row.tr) this.body.insertBefore(row.tr, place);
@@ -92,7 +100,8 @@ export class Table {
 
   #make(key) {
     const tr = make("tr", this.body);
-    const row = { tr, cells: this.columns.map(() => make("td", tr)) };
+    const more = this.columns.map(([name]) => (name.startsWith("+") ? " more" : ""));
+    const row = { tr, more, cells: more.map((cls) => make("td", tr, undefined, cls.trim())) };
     this.rows.set(key, row);
     return row;
   }

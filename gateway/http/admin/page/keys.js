@@ -1,5 +1,5 @@
-/* What one key has used and may use yet, by the id of its record: never the key itself. */
-import { byId, number, put, span, Table } from "./dom.js";
+/* What keys have used, and what one may use yet, by the id of its record: never the key itself. */
+import { byId, make, number, put, span, Table } from "./dom.js";
 
 const limits = new Table(byId("limits").querySelector("table"), [
   ["limit", "", (l) => l.limit ?? l.of],
@@ -18,6 +18,30 @@ const usage = new Table(byId("usage").querySelector("table"), [
   ["output tokens", "", (d) => number(d.output_tokens)],
 ]);
 
+const today = new Table(byId("today").querySelector("table"), [
+  ["key", "of the 50 that were used last at this gateway", (k) => k.name],
+  ["id", "", idButton],
+  ["+owner", "", (k) => k.owner ?? "–"],
+  ["requests today", "in UTC, at all gateways that count together", (k) => number(k.requests)],
+  ["+refused", "by limits of the key", (k) => number(k.refused), (k) => (k.refused ? "warn" : "")],
+  ["input tokens", "", (k) => number(k.input_tokens)],
+  ["+cached", "a part of the input", (k) => number(k.cached_input_tokens)],
+  ["output tokens", "", (k) => number(k.output_tokens)],
+]);
+
+/** Shows the id of a key as a button that shows its limits and days. */
+function idButton({ key_id: id }) {
+  return (cell) => {
+    if (cell.firstChild) return;
+    const button = make("button", cell, id);
+    button.type = "button";
+    button.addEventListener("click", () => {
+      byId("key-id").value = id;
+      byId("key-form").requestSubmit();
+    });
+  };
+}
+
 const say = (text) => put(byId("key-said"), text);
 
 async function ask(path) {
@@ -26,13 +50,18 @@ async function ask(path) {
   return await reply.json();
 }
 
-/** Says how many keys are in force. */
-export async function sayKeys() {
+/** Shows the keys that were used last, by their tokens of today, and how many are in force. */
+export async function showKeys() {
   try {
-    const { keys, active, stale } = await ask("/keys/status");
-    say(`${number(active)} of ${number(keys)} keys are active${stale ? "; the newest change cannot be used" : ""}`);
+    const [{ keys, active, stale }, used] = await Promise.all([ask("/keys/status"), ask("/keys/today")]);
+    if (byId("usage").hidden)
+      say(`${number(active)} of ${number(keys)} keys are active${stale ? "; the newest change cannot be used" : ""}`);
+    const tokens = (key) => key.input_tokens + key.output_tokens;
+    const rows = used.keys.toSorted((one, other) => tokens(other) - tokens(one));
+    byId("today").hidden = rows.length === 0;
+    today.show(new Map(rows.map((key) => [key.key_id, key])));
   } catch {
-    say("");
+    say("the use of keys is unknown now");
   }
 }
 

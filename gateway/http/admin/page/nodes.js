@@ -1,5 +1,5 @@
 /* The table of nodes, with what may be done to each. Nodes are asked for by address, whatever models they have. */
-import { byId, make, number, paint, percent, put, span, Table } from "./dom.js";
+import { byId, clockTime, make, number, paint, percent, put, span, Table } from "./dom.js";
 
 /** The time, in milliseconds, for which a button waits to be pressed again. */
 const SURE_MS = 10_000;
@@ -13,6 +13,11 @@ export function stateOf({ flags, ejectedForMs }) {
     return flag.slice(1).replaceAll("_", " ").replace(/ hc$/, " health check");
   });
   return [names.join(", "), flags.every((flag) => flag === "/draining") ? "warn" : "bad"];
+}
+
+/** Why a node gets no requests, in words: its last failure, or else its state. */
+export function reasonOf(node) {
+  return node.healthFailure ?? stateOf(node)[0];
 }
 
 /** Orders something of a node, at all gateways, and says what became of it. */
@@ -80,21 +85,36 @@ function load({ running, active, slots }) {
   };
 }
 
+/** Shows the state of a node, why it is so, and since when. */
+function stateText(node) {
+  const [state, cls] = stateOf(node);
+  if (cls === "good") return state;
+  const why = node.healthFailure ? `: ${node.healthFailure}` : "";
+  return `${state}${why}${node.downSinceMs === undefined ? "" : `, since ${clockTime(node.downSinceMs)}`}`;
+}
+
+/** How many models the gateway has. */
+let modelCount = 0;
+
+function modelsText({ models }) {
+  if (models.length === modelCount) return models.length === 1 ? models[0] : `all ${modelCount}`;
+  return models.join(", ") || "–";
+}
+
 const table = new Table(byId("nodes").querySelector("table"), [
   ["node", "", (n) => n.address],
-  ["state", "as Envoy's health flags", (n) => stateOf(n)[0], (n) => stateOf(n)[1]],
-  ["orders", "to all gateways", buttons],
-  ["models", "", (n) => n.models.join(", ") || "–", () => "wrap"],
-  ["engine", "what computes", (n) => n.engine || "–", () => "wrap"],
-  ["weight", "", (n) => number(n.weight)],
+  ["state", "as Envoy's health flags, with the reason", stateText, (n) => `wrap ${stateOf(n)[1]}`],
   ["load", "generations that run there, by its slots", load],
-  ["waiting", "in the engine's own queue", (n) => number(n.waiting)],
-  ["KV", "share of the KV cache in use", (n) => percent(n.kvUse)],
-  ["prefill", "prompt tokens of this gateway that are yet to be read", (n) => number(n.outstandingPrefillTokens)],
-  ["calls", "of this gateway, that run now", (n) => number(n.active)],
-  ["tokens/s", "of all gateways, as the node reports", (n) => number(n.tokensPerSecond)],
-  ["total", "calls of this gateway so far", (n) => number(n.total)],
-  ["errors", "calls that failed", (n) => number(n.errors), (n) => (n.errors ? "bad" : "")],
+  ["errors", "calls of this gateway that failed", (n) => number(n.errors), (n) => (n.errors ? "bad" : "")],
+  ["+of calls", "of this gateway so far", (n) => number(n.total)],
+  ["+waiting", "in the engine's own queue", (n) => number(n.waiting)],
+  ["+tokens/s", "of all gateways, as the node reports", (n) => number(n.tokensPerSecond)],
+  ["+KV", "share of the KV cache in use", (n) => percent(n.kvUse)],
+  ["+prefill", "prompt tokens of this gateway that are yet to be read", (n) => number(n.outstandingPrefillTokens)],
+  ["+weight", "", (n) => number(n.weight)],
+  ["+engine", "what computes", (n) => n.engine || "–", () => "wrap"],
+  ["+models", "", modelsText, () => "wrap"],
+  ["orders", "to all gateways", buttons],
 ]);
 let nodes = [];
 
@@ -114,10 +134,12 @@ function filter() {
   byId("none").hidden = shown > 0;
 }
 
-/** Shows the nodes of the fleet. */
-export function showNodes(all) {
-  nodes = all;
-  table.show(new Map(all.map((node) => [node.address, node])));
+/** Shows the nodes of the fleet, of `models` models, those with trouble first. */
+export function showNodes(all, models) {
+  modelCount = models;
+  const rank = (node) => ["bad", "warn", "good"].indexOf(stateOf(node)[1]);
+  nodes = all.toSorted((one, other) => rank(one) - rank(other));
+  table.show(new Map(nodes.map((node) => [node.address, node])));
   filter();
 }
 

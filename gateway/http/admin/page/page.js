@@ -3,18 +3,23 @@
  * rows are made once and changed only where a value did, so that a hundred nodes cost a few milliseconds.
  */
 import { makeCharts } from "./charts.js";
-import { byId, make, mebibytes, number, paint, percent, put, span, Table, time } from "./dom.js";
-import { sayKeys } from "./keys.js";
-import { showNodes, stateOf } from "./nodes.js";
+import { byId, clockTime, make, mebibytes, number, paint, percent, put, span, Table, time } from "./dom.js";
+import { showKeys } from "./keys.js";
+import { reasonOf, showNodes, stateOf } from "./nodes.js";
 
 const POLL_MS = 2_000;
 const TIMEOUT_MS = 5_000;
-/** The points of the charts: an hour. */
+/** The points that the charts can show: an hour. */
 const POINTS = 360;
+/** The time, in milliseconds, after which the keys are read again: each one is asked of the store. */
+const KEYS_MS = 30_000;
+/** The most nodes that the verdict names. */
+const MOST_NAMED = 3;
 
 const showCharts = makeCharts(byId("charts"));
 const tiles = new Map();
 let points = [];
+let pointMs = 10_000;
 /** The model that the charts show, "" for all. */
 let charted = "";
 
@@ -41,21 +46,35 @@ function tile(name, text, cls = "") {
 const modelTable = new Table(byId("models").querySelector("table"), [
   ["model", "", (m) => m.model],
   ["nodes healthy", "", (m) => `${m.healthy} / ${m.nodes}`, (m) => (m.healthy < m.nodes || !m.nodes ? "warn" : "")],
-  ["policy", "", (m) => (m.lbPolicy ?? "–").replaceAll("_", " ")],
+  ["+policy", "", (m) => (m.lbPolicy ?? "–").replaceAll("_", " ")],
   ["running", "", (m) => number(m.active)],
-  ["waiting", "for an endpoint", (m) => number(m.queued), (m) => (m.queued ? "warn" : "")],
-  ["requests/s", "", (m) => number(m.requestsPerSecond)],
-  ["errors/s", "", (m) => number(m.errorsPerSecond), (m) => (m.errorsPerSecond ? "bad" : "")],
-  ["tokens/s", "", (m) => number(m.tokensPerSecond)],
-  ["first token p50", "in the last minute", (m) => time(m.p50Ms)],
-  ["p95", "in the last minute", (m) => time(m.p95Ms)],
+  ["+waiting", "for an endpoint", (m) => number(m.queued), (m) => (m.queued ? "warn" : "")],
+  ["+requests/s", "", (m) => number(m.requestsPerSecond)],
+  ["+errors/s", "", (m) => number(m.errorsPerSecond), (m) => (m.errorsPerSecond ? "bad" : "")],
+  ["+tokens/s", "", (m) => number(m.tokensPerSecond)],
+  ["+first token p50", "in the last minute", (m) => time(m.p50Ms)],
+  ["+p95", "in the last minute", (m) => time(m.p95Ms)],
   ["requests", "so far", (m) => number(m.requests)],
   ["errors", "so far", (m) => number(m.errors), (m) => (m.errors ? "bad" : "")],
 ]);
 
+/** Why prompts were not in a cache, in words. */
+const REASONS = {
+  hit: "nothing was lost",
+  new: "nothing with this beginning came before",
+  client_changed: "the client changed earlier text",
+  compaction: "the client shortened its conversation",
+  evicted: "the node needed the memory",
+  moved: "the load decided against the node that had it",
+  belief_expired: "too long ago to be expected there",
+  node_restarted: "the node has lost its cache",
+  other_gateway: "another gateway had sent it elsewhere",
+};
+
 const missTable = new Table(byId("misses").querySelector("table"), [
   ["model", "", (m) => m.model],
-  ["reason", "why not more of the prompts was in the caches of nodes", (m) => m.reason.replaceAll("_", " ")],
+  ["reason", "", (m) => m.reason.replaceAll("_", " ")],
+  ["why not more was in the caches of nodes", "", (m) => REASONS[m.reason] ?? ""],
   ["requests", "so far", (m) => number(m.requests)],
   ["tokens lost", "that might have been cached and were not, so far", (m) => number(m.lostTokens)],
   ["of all prompt tokens", "of the model", (m) => (m.promptTokens ? percent(m.lostTokens / m.promptTokens) : "–")],
@@ -70,37 +89,84 @@ function showMisses(models) {
   missTable.show(new Map(rows));
 }
 
+const warningTable = new Table(byId("warnings").querySelector("table"), [
+  ["time", "", (w) => clockTime(Date.parse(w.time))],
+  ["level", "", (w) => (w.level >= 50 ? "error" : "warning"), (w) => (w.level >= 50 ? "bad" : "warn")],
+  ["message", "", (w) => w.msg, () => "wrap"],
+  ["+facts", "", ({ time: _, level: __, msg: ___, ...facts }) => JSON.stringify(facts).slice(1, -1), () => "wrap"],
+]);
+
+/** Shows the last lines of the log that warn, the newest first. */
+function showWarnings(warnings) {
+  const rows = warnings.map((warning, at) => [`${warning.time} ${at}`, warning]).reverse();
+  byId("warnings").querySelector(".none").hidden = rows.length > 0;
+  byId("warnings").querySelector("table").hidden = rows.length === 0;
+  warningTable.show(new Map(rows));
+}
+
 function showTiles({ total, nodes }) {
   const well = nodes.filter((node) => stateOf(node)[1] === "good").length;
-  const ejected = nodes.filter(({ flags }) => flags.includes("/failed_outlier_check")).length;
+  tile("nodes healthy", `${well} / ${nodes.length}`, well === nodes.length ? "" : well === 0 ? "bad" : "warn");
+  tile("answers running", number(total.active));
+  const inEngines = nodes.reduce((sum, { waiting = 0 }) => sum + waiting, 0);
+  tile("waiting here + in engines", `${number(total.queued)} + ${number(inEngines)}`, total.queued ? "warn" : "");
+  tile("tokens/s", number(total.tokensPerSecond));
   tile("requests/s", number(total.requestsPerSecond));
   tile("errors/s", number(total.errorsPerSecond), total.errorsPerSecond ? "bad" : "");
-  tile("tokens/s", number(total.tokensPerSecond));
-  tile("answers running", number(total.active));
-  tile("waiting here", number(total.queued), total.queued ? "warn" : "");
-  tile("waiting in engines", number(nodes.reduce((sum, { waiting = 0 }) => sum + waiting, 0)));
   tile("first token p50, 1 min", time(total.p50Ms));
   tile("first token p95, 1 min", time(total.p95Ms));
-  tile("nodes healthy", `${well} / ${nodes.length}`, well === nodes.length ? "" : well === 0 ? "bad" : "warn");
-  tile("ejected", number(ejected), ejected ? "bad" : "");
   tile("connections", number(total.connections));
   tile("memory", mebibytes(total.rssBytes));
 }
 
+/** Returns what an operator should know first, and the class that colours it. */
+function verdictOf({ state, total, models, nodes, nowMs }) {
+  const troubled = nodes.filter((node) => stateOf(node)[1] !== "good");
+  if (troubled.length > 0) {
+    const worst = troubled.some((node) => stateOf(node)[1] === "bad") ? "bad" : "warn";
+    const of = troubled.filter((node) => stateOf(node)[1] === worst);
+    const named = of.slice(0, MOST_NAMED).map((node) => {
+      const since = node.downSinceMs === undefined ? "" : `, since ${clockTime(node.downSinceMs, nowMs)}`;
+      return `${node.address}, ${reasonOf(node)}${since}`;
+    });
+    if (of.length > MOST_NAMED) named.push(`and ${of.length - MOST_NAMED} more`);
+    return [
+      `${of.length} of ${nodes.length} nodes ${worst === "bad" ? "down" : "draining"}: ${named.join("; ")}`,
+      worst,
+    ];
+  }
+  const bare = models.filter(({ healthy }) => healthy === 0).map(({ model }) => model);
+  if (bare.length > 0) return [`No node for ${bare.join(", ")}`, "bad"];
+  if (state !== "LIVE") return [`This gateway is ${state.toLowerCase().replaceAll("_", " ")}`, "warn"];
+  const errors = total.errorsPerSecond ? `, ${number(total.errorsPerSecond)} errors a second` : "";
+  const queued = total.queued ? `, ${number(total.queued)} requests wait for a node` : "";
+  const all = nodes.length === 1 ? "The node is healthy" : `All ${nodes.length} nodes are healthy`;
+  return [`${all}${errors}${queued}`, errors || queued ? "warn" : "good"];
+}
+
 /** Shows a reply of `/fleet`. */
 function show(fleet) {
-  const { host, state, uptimeMs, history, models, nodes } = fleet;
-  document.title = `${host} · gateway`;
-  put(byId("host"), host);
+  const { host, version, state, uptimeMs, history, models, nodes, warnings } = fleet;
+  document.title = `${host} · svc gateway`;
+  put(byId("host"), `${version} on ${host}`);
   put(byId("state"), `${state}, up ${span(uptimeMs)}`);
   paint(byId("state"), `badge ${state === "LIVE" ? "good" : "warn"}`);
+  const [verdict, cls] = verdictOf(fleet);
+  put(byId("verdict"), verdict);
+  paint(byId("verdict"), cls);
   showTiles(fleet);
+  showNodes(nodes, models.length);
   modelTable.show(new Map(models.map((model) => [model.model, model])));
   showMisses(models);
+  showWarnings(warnings);
   offer(models);
-  showNodes(nodes);
   points = [...points, ...history.points].slice(-POINTS);
-  showCharts(points, history.pointMs);
+  pointMs = history.pointMs;
+  drawCharts();
+}
+
+function drawCharts() {
+  showCharts(points, pointMs, Number(byId("span").value));
 }
 
 /** Asks and shows. */
@@ -134,10 +200,17 @@ async function poll() {
   setTimeout(poll, POLL_MS);
 }
 
+byId("span").addEventListener("change", drawCharts);
 byId("charted").addEventListener("change", (event) => {
   charted = event.target.value;
   points = [];
   void askNext();
 });
 
-await Promise.all([poll(), sayKeys()]);
+/** Shows the keys, and comes again. */
+async function pollKeys() {
+  if (!document.hidden) await showKeys();
+  setTimeout(pollKeys, KEYS_MS);
+}
+
+await Promise.all([poll(), pollKeys()]);

@@ -159,11 +159,13 @@ async function recorded(pattern: string, fields: object): Promise<string> {
 }
 
 describe("a finished request", () => {
-  test("gives the time between tokens from the first delta to the last event", async () => {
-    const fields = { model: "svc-qwen", usage: usage(10, 0), firstDeltaMs: 500, finishedMs: 1_500 };
+  test("gives the time between tokens from the first delta to the last event, and why it ended", async () => {
+    const finishReason = FinishReason.CONTEXT_WINDOW;
+    const fields = { model: "svc-qwen", usage: usage(10, 0), firstDeltaMs: 500, finishedMs: 1_500, finishReason };
     const text = await recorded("/v1/responses", fields);
     expect(text).toContain('svc_time_per_output_token_seconds_sum{model="svc-qwen"} 0.1');
     expect(text).toContain('svc_time_to_first_token_seconds_sum{model="svc-qwen",cache="miss"} 0.5');
+    expect(text).toContain('svc_answers_total{model="svc-qwen",reason="context_window"} 1');
   });
 });
 
