@@ -223,7 +223,6 @@ describe("requests that are refused", () => {
     ["no messages", { messages: [] }, "messages"],
     ["a role that is none", { messages: [textMessage(0, "x")] }, "messages[0].role"],
     ["an image", { messages: [image({})] }, "messages[0].parts[0].image", "UNSUPPORTED_FEATURE"],
-    ["no room for an answer", { maxOutputTokens: 0 }, "max_output_tokens"],
     [
       "a continuation",
       { continuation: { modelRevision: "", tokens: [], callIds: [] } },
