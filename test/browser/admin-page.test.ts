@@ -167,9 +167,7 @@ describe.skipIf(!HAS_BROWSER)(`the admin page${NO_BROWSER}`, () => {
     const clock = expect.stringMatching(/^\d\d:\d\d$/);
     expect(tokens?.slice(-3)).toEqual([clock, clock, clock]);
     expect(tokens?.slice(-6, -3)).toEqual([expect.stringMatching(/^[125]0*$/), expect.any(String), "0"]);
-    expect(latency).toEqual(
-      expect.arrayContaining([expect.stringMatching(/^p50 /), expect.stringMatching(/^p95 /)]),
-    );
+    expect(latency).toEqual(expect.arrayContaining([expect.stringMatching(/^p50 /), expect.stringMatching(/^p95 /)]));
     await page.selectOption("#span", "360");
     expect((await page.evaluate<string[]>(labels))[0]).toContain(", last hour; now ");
     await page.selectOption("#span", "60");

@@ -4,7 +4,10 @@ import { weightsSetting } from "../model-revision.ts";
 
 export const llamaSchema = z.strictObject({
   kind: z.literal("llama").describe("The backend runs llama.cpp in the node's own process."),
-  modelPath: z.string().min(1).describe("The path of the model's GGUF file; that of the demonstration model is `engine/demo-model/demo.gguf`."),
+  modelPath: z
+    .string()
+    .min(1)
+    .describe("The path of the model's GGUF file; that of the demonstration model is `engine/demo-model/demo.gguf`."),
   profile: z
     .string()
     .min(1)

@@ -45,7 +45,7 @@ function recordedIn(file: string): readonly Recorded[] {
 const RECORDED = readdirSync(FOLDER).flatMap(recordedIn);
 
 test("all requests of Codex are among them", () => {
-  expect(RECORDED.filter(({ name }) => name.startsWith("codex-"))).toHaveLength(12);
+  expect(RECORDED.filter(({ name }) => name.startsWith("codex-"))).toHaveLength(13);
 });
 
 function templateOf(source: string, profile: ModelProfile): ChatTemplate {
