@@ -29,7 +29,13 @@ test("are followed and shown by id, and a missing one is counted and logged once
   const [first] = await sealingKey("create", sealingKeyFile);
   const { process: gateway, ready } = await FleetProcess.start<{ baseUrl: string; adminUrl: string }>(
     "gateway/main.js",
-    { listen: { port: 0 }, admin: { port: 0 }, keys: { file }, sealingKeyFile, clusters: [] },
+    {
+      listen: { port: 0 },
+      admin: { port: 0 },
+      keys: { file },
+      sealingKeyFile,
+      clusters: [{ model: "svc-qwen", endpoints: [{ address: "127.0.0.1:1" }] }],
+    },
   );
   try {
     const shown = async (): Promise<{ readonly key_ids: readonly string[] }> => {
@@ -49,7 +55,7 @@ test("are followed and shown by id, and a missing one is counted and logged once
     for (let i = 0; i < 3; i += 1) {
       const headers = { "x-api-key": key, "content-type": "application/json" };
       const response = await fetch(`${ready.baseUrl}/v1/messages`, { method: "POST", headers, body });
-      // No cluster serves the model: the sealed item adds no error of its own.
+      // No endpoint is up: the sealed item adds no error of its own.
       expect(response.status).toBe(529);
     }
     const stats = await (await fetch(`${ready.adminUrl}/stats`)).text();
