@@ -25,7 +25,7 @@ const BLOCK_TOKENS = 32;
 
 /** Starts vLLM with its KV events on, at the next ports for each further rank. */
 async function startVllm(ranks: number) {
-  const [events, replay] = [await freePort(), await freePort()];
+  const [events, replay] = [await freePort(ranks), await freePort(ranks)];
   const endpoint = `tcp://127.0.0.1:${events}`;
   const replayEndpoint = `tcp://127.0.0.1:${replay}`;
   const config = { enable_kv_cache_events: true, publisher: "zmq", endpoint, replay_endpoint: replayEndpoint };
@@ -43,8 +43,7 @@ async function startVllm(ranks: number) {
 async function startRig(ranks: number) {
   const engine = await startVllm(ranks);
   onTestFinished(() => engine.stop());
-  // Whether vLLM's calls come out whole is tried elsewhere.
-  const { toolCall: _calls, ...profile } = loadProfile("hermes-thinking");
+  const profile = loadProfile("hermes-thinking");
   const times = { startTimeoutMs: PATIENCE_MS, silenceTimeoutMs: PATIENCE_MS, countTimeoutMs: PATIENCE_MS };
   const backend = backendOf(engine, "vllm", { ...times, stepTimeoutMs: 120_000, loadIntervalMs: 500, profile });
   onTestFinished(() => backend.close());
