@@ -1,6 +1,8 @@
+import type { Event } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type Message, Role } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { ApiError } from "../errors.ts";
-import { type Completion, textOf } from "./completion.ts";
+import { type Completion, CompletionFold, textOf } from "./completion.ts";
+import type { StreamEncoder } from "./format.ts";
 import { textPart } from "./parts.ts";
 
 /* Compaction: the model writes a summary of a conversation that has grown too long, which then stands in its place. */
@@ -27,4 +29,42 @@ export function summaryOf(completion: Completion): string {
   const summary = textOf(completion).trim();
   if (summary === "") throw new ApiError("upstream_error", "The model wrote no summary. Please try again.");
   return summary;
+}
+
+/** The stream of a reply that is a summary: keep-alives, and what `write` makes of the whole completion at the end. */
+export class SummaryStream implements StreamEncoder {
+  readonly #stream: StreamEncoder;
+  readonly #write: (completion: Completion) => string;
+  readonly #fold = new CompletionFold();
+
+  /** `write` may throw `ApiError`, with which the stream then fails. */
+  constructor(stream: StreamEncoder, write: (completion: Completion) => string) {
+    this.#stream = stream;
+    this.#write = write;
+  }
+
+  next(event: Event): string {
+    this.#fold.next(event);
+    if (event.kind?.$case === "started") return this.#stream.next(event);
+    if (event.kind?.$case !== "finished") return "";
+    try {
+      return this.#write(this.#fold.result());
+    } catch (error) {
+      if (error instanceof ApiError) return this.#stream.fail(error);
+      throw error;
+    }
+  }
+
+  text(text: string): string {
+    this.#fold.text(text);
+    return "";
+  }
+
+  fail(error: ApiError): string {
+    return this.#stream.fail(error);
+  }
+
+  keepAlive(): string {
+    return this.#stream.keepAlive();
+  }
 }

@@ -1,11 +1,9 @@
-import type { Event } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Message, Part } from "../../../proto/gen/svc/inference/v1/messages.ts";
-import { ApiError } from "../../errors.ts";
 import { isJsonObject } from "../../json/json-text.ts";
-import { type Completion, CompletionFold } from "../completion.ts";
+import type { Completion } from "../completion.ts";
 import { unsupportedValue } from "../field-error.ts";
 import type { Head, StreamEncoder } from "../format.ts";
-import { summaryOf } from "../summary.ts";
+import { SummaryStream, summaryOf } from "../summary.ts";
 import { type Asked, diagnosticsOf, messageHead, usageWithTier } from "./reply.ts";
 import type { ReplyCompaction } from "./reply-schema.ts";
 import type { MessagesBody } from "./schema.ts";
@@ -64,38 +62,9 @@ export function compactedReply(head: Head, asked: Asked, completion: Completion)
   };
 }
 
-/** The stream of a compaction: signs of life, and one whole block at the end. */
-export class CompactionEncoder implements StreamEncoder {
-  readonly #stream: MessagesEncoder;
-  readonly #fold = new CompletionFold();
-
-  constructor(stream: MessagesEncoder) {
-    this.#stream = stream;
-  }
-
-  next(event: Event): string {
-    this.#fold.next(event);
-    if (event.kind?.$case === "started") return this.#stream.next(event);
-    if (event.kind?.$case !== "finished") return "";
-    const completion = this.#fold.result();
-    try {
-      return this.#stream.whole(compactionBlock(completion), STOP, completion.finished);
-    } catch (error) {
-      if (error instanceof ApiError) return this.#stream.fail(error);
-      throw error;
-    }
-  }
-
-  text(text: string): string {
-    this.#fold.text(text);
-    return "";
-  }
-
-  fail(error: ApiError): string {
-    return this.#stream.fail(error);
-  }
-
-  keepAlive(): string {
-    return this.#stream.keepAlive();
-  }
+/** The stream of a compaction: one whole block. */
+export function compactionStream(stream: MessagesEncoder): StreamEncoder {
+  return new SummaryStream(stream, (completion) =>
+    stream.whole(compactionBlock(completion), STOP, completion.finished),
+  );
 }

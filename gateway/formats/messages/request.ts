@@ -22,7 +22,7 @@ import {
 import { catalogModel, refuseUntaken, requestBody } from "../request-body.ts";
 import { summaryRequest } from "../summary.ts";
 import { noCalls, schemaText } from "../tools.ts";
-import { CompactionEncoder, compactedReply, type SummaryWish, summaryWish } from "./compaction.ts";
+import { compactedReply, compactionStream, type SummaryWish, summaryWish } from "./compaction.ts";
 import { conversation, refuseSystemRole, systemMessage } from "./conversation.ts";
 import { type Asked, messageReply, type ThinkingDisplay } from "./reply.ts";
 import { countTokensBody, MESSAGES_UNTAKEN, type MessagesBody, messagesRequest } from "./schema.ts";
@@ -48,7 +48,7 @@ export const messages: Format<Asked> = {
   },
   encoder: (head, asked) => {
     const stream = new MessagesEncoder(head, asked);
-    return asked.compacts ? new CompactionEncoder(stream) : stream;
+    return asked.compacts ? compactionStream(stream) : stream;
   },
   reply: (head, completion, asked) => (asked.compacts ? compactedReply : messageReply)(head, asked, completion),
 };

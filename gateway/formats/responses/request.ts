@@ -23,7 +23,7 @@ import type { ReplyView } from "./output-item.ts";
 import type { Echo } from "./reply-schema.ts";
 import { compactedReply, foldedReply } from "./response-object.ts";
 import { checkBody, LOGPROBS, metadataOf, type ResponsesBody, SEALED_REASONING, turnMetadataOf } from "./schema.ts";
-import { CompactionStream, ResponsesStream } from "./stream.ts";
+import { compactionStream, ResponsesStream } from "./stream.ts";
 import { DeclaredTools, toolChoice } from "./tools.ts";
 
 /** The Responses format, `POST /v1/responses`. It is stateless: every request brings its whole conversation. */
@@ -39,7 +39,7 @@ export const responses: Format<Answering> = {
   prepare: (body, context) => prepared(checkBody(body), context, false),
   encoder: (head, { echo, view }) => {
     const stream = new ResponsesStream(head, echo, view);
-    return view.compacts ? new CompactionStream(head, stream) : stream;
+    return view.compacts ? compactionStream(head, stream) : stream;
   },
   reply: (head, completion, { echo, view }) => foldedReply(head, echo, view, completion),
 };

@@ -4,11 +4,12 @@ import type {
   Finished,
   TokenLogprob,
 } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { ApiError, type ErrorCode } from "../../errors.ts";
-import { CompletionFold, completed, type OpenBlock } from "../completion.ts";
+import type { ApiError, ErrorCode } from "../../errors.ts";
+import { completed, type OpenBlock } from "../completion.ts";
 import { messageOf } from "../error-envelope.ts";
 import type { Head, StreamEncoder } from "../format.ts";
 import { frame } from "../sse.ts";
+import { SummaryStream } from "../summary.ts";
 import { compactionItem } from "./compaction.ts";
 import {
   finishedItem,
@@ -233,49 +234,9 @@ export class ResponsesStream implements StreamEncoder {
   }
 }
 
-/** The stream of a response that compacts its conversation: keep-alives, and one whole item at the end. */
-export class CompactionStream implements StreamEncoder {
-  readonly #head: Head;
-  readonly #stream: ResponsesStream;
-  readonly #fold = new CompletionFold();
-
-  constructor(head: Head, stream: ResponsesStream) {
-    this.#head = head;
-    this.#stream = stream;
-  }
-
-  next(event: Event): string {
-    this.#fold.next(event);
-    switch (event.kind?.$case) {
-      case "started":
-        return this.#stream.next(event);
-      case "finished":
-        return this.#finish();
-      default:
-        return "";
-    }
-  }
-
-  text(text: string): string {
-    this.#fold.text(text);
-    return "";
-  }
-
-  fail(error: ApiError): string {
-    return this.#stream.fail(error);
-  }
-
-  keepAlive(): string {
-    return this.#stream.keepAlive();
-  }
-
-  #finish(): string {
-    const completion = this.#fold.result();
-    try {
-      return this.#stream.complete(compactionItem(this.#head, completion), completion.finished);
-    } catch (error) {
-      if (error instanceof ApiError) return this.#stream.fail(error);
-      throw error;
-    }
-  }
+/** The stream of a response that compacts its conversation: one whole item. */
+export function compactionStream(head: Head, stream: ResponsesStream): StreamEncoder {
+  return new SummaryStream(stream, (completion) =>
+    stream.complete(compactionItem(head, completion), completion.finished),
+  );
 }
