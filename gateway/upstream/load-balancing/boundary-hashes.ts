@@ -17,8 +17,8 @@ export type Boundary = {
   readonly bytes: number;
   /** Whether the caller marked the boundary as the end of a prefix that will be repeated. */
   readonly marked: boolean;
-  /** At the first boundary: a digest of the order and the lengths of the tools. */
-  readonly tools?: string;
+  /** At the first boundary: a digest of the order and the lengths of the tools; absent without tools. */
+  readonly tools?: string | undefined;
 };
 
 /** The positions at which a prompt can share cached tokens with other prompts, found without tokenizing it. */
@@ -51,7 +51,7 @@ export function promptShape(
       if (tool.cacheBreakpoint) marked = true;
     }
   }
-  const toolsOutline = hash("sha256", section.outline, "base64url");
+  const toolsOutline = tools.length === 0 ? undefined : hash("sha256", section.outline, "base64url");
   let headLength = 0;
   for (const message of messages) {
     if (message.role !== Role.SYSTEM) break;
