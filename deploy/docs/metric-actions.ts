@@ -27,7 +27,7 @@ export const GATEWAY_METRIC_ACTIONS: MetricActions = {
     svc_queue_wait_seconds:
       "A p95 above 10 s means too few slots for the load: add engine nodes. If only one class waits, the others outrank it: by their keys, or as agents call its requests background work.",
     svc_agent_tool_seconds:
-      "How long a cached prefix waits for its conversation's next turn, where agents tell it (Claude Code with `CLAUDE_CODE_GATEWAY_HINT_HEADERS=1`). Nothing acts on it: hold it against how long the caches keep prefixes.",
+      "How long a cached prefix waits for its conversation's next turn, where agents report it (Claude Code with `CLAUDE_CODE_GATEWAY_HINT_HEADERS=1`). Nothing acts on it: hold it against how long the caches keep prefixes.",
     svc_inter_delta_gap_seconds:
       "Gaps that users see as stutter. Long ones together with a high event loop utilization come from this gateway: add gateways. Otherwise they come from engines: look at the node's step age.",
     svc_streams_active:

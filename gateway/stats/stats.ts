@@ -84,7 +84,7 @@ export class Stats extends MetricGroup {
   /** No label: names of tools are callers' text. */
   readonly toolDuration = this.histogram(
     "svc_agent_tool_seconds",
-    "Time that agents' tools ran before the request with their results, in seconds, as agents tell it.",
+    "Time that agents' tools ran before the request with their results, in seconds, as agents report it.",
     SECONDS_TO_AN_HOUR,
   );
   readonly tokens = this.histogram(

@@ -112,7 +112,7 @@ const VIEWS = {
   "Request as curl": ({ request }) => curlOf(location.origin, request),
 };
 
-/** Makes the place of an answer, with buttons that choose what is shown of the exchange. */
+/** Builds the element of an answer, with buttons that select the view of its exchange. */
 function answerPlace(exchange) {
   const node = turn(exchange.request.model);
   const bar = make("div", node, "", "views row");
