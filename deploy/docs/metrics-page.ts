@@ -12,7 +12,7 @@ export type MetricFacts = {
 const PLATFORM_METRICS = [
   "Beside these stand the metrics that prom-client and Node bring for every process, `process_…` and `nodejs_…`. Alert on",
   "`nodejs_eventloop_lag_p99_seconds` above 0.2, on `process_open_fds` near `process_max_fds`, and on",
-  "`process_resident_memory_bytes` near the memory of the machine.",
+  "`process_resident_memory_bytes` near the memory of the machine. Metrics whose type is not named are counters; those of `svc_cluster_…` have the label `cluster`.",
 ].join("\n");
 
 /** Matches the metrics of the library and Node, which exist in every process and depend on the machine. */
@@ -31,7 +31,7 @@ export function metricsPage(program: string, served: string, registry: Registry,
       if (!metric) throw new Error(`${title}: there is advice about ${name}, and no such metric`);
       return metricRow(metric, action);
     });
-    return `## ${heading}\n\n${table(["metric", "type", "labels", "meaning", "when it moves"], rows)}`;
+    return `## ${heading}\n\n${table(["metric", "meaning", "when it moves"], rows)}`;
   });
   const source = `the registry of ${program.replace(/^the/, "a")} and \`deploy/docs/metric-actions.ts\``;
   return page(title, source, [served, PLATFORM_METRICS, ...sections]);
@@ -50,5 +50,8 @@ function labelsOf(metric: object): readonly string[] {
 }
 
 function metricRow({ name, type, help, labels }: MetricFacts, action: string): readonly string[] {
-  return [code(name), type, labels.map(code).join(", "), help, action];
+  const others = labels.filter((label) => label !== "cluster" || !name.startsWith("svc_cluster_"));
+  const series = others.length === 0 ? name : `${name}{${others.join(",")}}`;
+  const meaning = help.replace(/, in (?:seconds|bytes)(?=[,.])/, "");
+  return [type === "counter" ? code(series) : `${code(series)} ${type}`, meaning, action];
 }

@@ -6,7 +6,7 @@ import { RESPONSES_UNTAKEN } from "../../../gateway/formats/responses/schema.ts"
 import { OPERATIONS, openApiDocument } from "../../../gateway/reference/openapi.ts";
 import { ROUTES } from "../../../gateway/routes.ts";
 import { code, page, table } from "../markdown.ts";
-import { FieldTables } from "./field-tables.ts";
+import { FieldTables, type Schemas } from "./field-tables.ts";
 import { overviewPage } from "./overview-page.ts";
 
 type Operation = keyof typeof OPERATIONS;
@@ -81,21 +81,34 @@ export type ReferencePage = { readonly path: string; readonly text: string };
 
 export function referencePages(): readonly ReferencePage[] {
   const { schemas } = openApiDocument(CATALOG.map(({ id }) => id)).components;
-  const models = new FieldTables(schemas).write("ModelList", "reply");
+  const models = new FieldTables(schemas).objects(["ModelList"]);
+  const shared = sharedLines(schemas);
   return [
-    { path: "gateway/docs/api.md", text: overviewPage(models) },
+    { path: "gateway/docs/api.md", text: overviewPage(models, shared) },
     ...PAGES.map((format) => ({
       path: `gateway/docs/${format.file}`,
-      text: formatPage(format, new FieldTables(schemas)),
+      text: formatPage(format, new FieldTables(schemas, shared)),
     })),
   ];
 }
 
+/** Returns the lines of the fields that the requests of several formats have alike. */
+function sharedLines(schemas: Schemas): readonly string[] {
+  const lines = PAGES.flatMap(({ operations }) => {
+    const requests = operations.flatMap((name) => OPERATIONS[name].request ?? []);
+    return [...new Set(requests.flatMap((request) => new FieldTables(schemas).linesOf(idOf(request))))];
+  });
+  return [...new Set(lines.filter((line, index) => lines.indexOf(line) !== index))];
+}
+
 function formatPage({ title, operations, intro, stream, untaken }: FormatPage, tables: FieldTables): string {
+  const requests = operations.flatMap((name) => OPERATIONS[name].request ?? []);
+  const lines = requests.flatMap((request) => tables.linesOf(idOf(request)));
+  const named = new Set(lines.map((line) => /`(.+?)`/.exec(line)?.[1] ?? ""));
   const parts = [
-    `[The API as a whole](api.md) has keys, models, headers, limits and errors.\n${intro}`,
+    `[The API as a whole](api.md) has keys, models, headers, limits and errors. \`*\` marks a required field of a request.\n\`GET /openapi.json\` describes the fields of objects, replies and events.\n\n${intro}`,
     ...operations.flatMap((name) => operationParts(name, stream, tables)),
-    ...untakenParts(untaken),
+    ...untakenParts(untaken.filter(({ field }) => !named.has(field))),
   ];
   const linked = parts.map((part) =>
     part.replaceAll("*Structured output*", "[Structured output](api.md#structured-output)"),
@@ -104,28 +117,33 @@ function formatPage({ title, operations, intro, stream, untaken }: FormatPage, t
 }
 
 function untakenParts(fields: readonly UntakenField[]): readonly string[] {
-  const rows = fields.map(({ field, becomes, neutral = [], why }) => [
-    code(field),
-    becomes,
-    neutral.map((value) => code(JSON.stringify(value))).join(", "),
-    why,
-  ]);
+  const rows = new Map<string, { readonly becomes: string; readonly why: string; readonly names: string[] }>();
+  for (const { field, becomes, neutral = [], why } of fields) {
+    const row = rows.get(becomes + why) ?? { becomes, why, names: [] };
+    const values = neutral.map((value) => code(JSON.stringify(value))).join(", ");
+    row.names.push(values === "" ? code(field) : `${code(field)} (${values})`);
+    rows.set(becomes + why, row);
+  }
   return [
     "## Fields that are refused or ignored",
-    "A refused field is 400 (`unsupported_parameter`), but for null and the values in the third column, which ask for nothing else than what happens without it. `[]` stands for an item of a list, with its type behind it where the row is about items of that type alone; a row covers all that is in its field, and content in content too.",
-    table(["field", "becomes", "taken", "why"], rows),
+    "A refused field is 400 (`unsupported_parameter`), but for null and the values in brackets, which ask for what happens anyway. `[]` is an item of a list, with its type behind it where the row is about that type; a row covers content in content too.",
+    table(
+      ["fields", "become", "why"],
+      [...rows.values()].map(({ names, becomes, why }) => [names.join(", "), becomes, why]),
+    ),
   ];
 }
+
+const idOf = (schema: { meta(): { readonly id?: unknown } | undefined }) => String(schema.meta()?.id);
 
 function operationParts(name: Operation, stream: string, tables: FieldTables): readonly string[] {
   const { request, reply, events, summary } = OPERATIONS[name];
   const route = ROUTES.find(({ operation }) => operation === name);
-  const idOf = (schema: typeof request) => String(schema?.meta()?.id);
   return [
     `## \`${route?.methods[0]} ${route?.path}\``,
     summary,
-    ...(request ? tables.write(idOf(request), "request") : []),
-    ...(reply ? tables.write(idOf(reply), "reply") : []),
-    ...(events ? ["### Events", stream, ...events.flatMap((event) => tables.write(idOf(event), "reply"))] : []),
+    ...(request ? tables.request(idOf(request)) : []),
+    ...(reply ? [`Reply: \`${idOf(reply)}\`.`] : []),
+    ...(events ? [`### Events\n\n${stream}`] : []),
   ];
 }

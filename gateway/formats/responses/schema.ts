@@ -360,7 +360,7 @@ export const responsesRequest = closed(
     presence_penalty: presencePenalty,
     top_logprobs: optional(
       z.int().min(0).max(20),
-      "The number of likeliest tokens to list at each place of the text, with their log probabilities.",
+      "Number of likeliest tokens to list at each place of the text, with their log probabilities.",
     ),
     include: optional(
       z.array(z.string().meta({ enum: [SEALED_REASONING, LOGPROBS] })),
