@@ -90,8 +90,14 @@ function objects(rows: readonly (readonly string[])[]): readonly string[] {
 /** Returns a field of an object: its name, a mark for required or optional, its one value, or the objects below it. */
 function inShort({ path, node, required }: Field, side: Side): string {
   const mark = side === "request" ? (required ? "\\*" : "") : required ? "" : "?";
-  const values = node.const === undefined ? [...new Set(referred(node))] : [code(String(node.const))];
+  const objects = referred(node).filter((name) => name !== inPascalCase(path));
+  const values = node.const === undefined ? [...new Set(objects)] : [code(String(node.const))];
   return `${code(path)}${mark}${values.length > 0 ? ` ${values.join(" or ")}` : ""}`;
+}
+
+/** Returns the name of the object that a field has its name from: `CacheControl` of `cache_control`. */
+function inPascalCase(path: string): string {
+  return path.replaceAll(/(?:^|_)([a-z])/g, (_match, letter: string) => letter.toUpperCase());
 }
 
 function topFieldsOf(node: SchemaNode, above: string): readonly Field[] {

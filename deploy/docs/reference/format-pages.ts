@@ -29,8 +29,7 @@ const PAGES: readonly FormatPage[] = [
     operations: ["chat"],
     untaken: CHAT_UNTAKEN,
     intro: [
-      "Null in an optional field of a request means that it is absent, and fields that are not named here are ignored, but for those which the",
-      "[last table](#fields-that-are-refused-or-ignored) lists as refused.",
+      "Fields that are not named here are ignored, but for those which the [last table](#fields-that-are-refused-or-ignored) lists as refused.",
     ].join("\n"),
     stream: [
       "Events have no name. They come in this order: the chunk with the role; chunks of reasoning, text and tool calls; the chunk with the",
@@ -44,8 +43,7 @@ const PAGES: readonly FormatPage[] = [
     operations: ["messages", "count_tokens"],
     untaken: MESSAGES_UNTAKEN,
     intro: [
-      "Null in an optional field of a request means that it is absent, and fields that are not named here are ignored, but for those which the",
-      "[last table](#fields-that-are-refused-or-ignored) lists as refused. System text stands in `system`: a message with the role `system` is 400, unless",
+      "Fields that are not named here are ignored, but for those which the [last table](#fields-that-are-refused-or-ignored) lists as refused. System text stands in `system`: a message with the role `system` is 400, unless",
       "an operator has `formats.messages.systemRole: merge`. Cache hints are never refused.",
     ].join("\n"),
     stream: [
@@ -60,8 +58,7 @@ const PAGES: readonly FormatPage[] = [
     operations: ["responses", "compact", "input_tokens"],
     untaken: RESPONSES_UNTAKEN,
     intro: [
-      "The endpoint is stateless: a request brings all items that it needs, function calls with their outputs among them. Null in an optional",
-      "field means that it is absent. Other keys than these are 400 at the top level and in `text`, `reasoning`, `stream_options`, `prompt_cache_options` and `tool_choice`, unless they",
+      "The endpoint is stateless: a request brings all items that it needs, function calls with their outputs among them. Other keys than these are 400 at the top level and in `text`, `reasoning`, `stream_options`, `prompt_cache_options` and `tool_choice`, unless they",
       "are null; inside items and tools they are ignored. Hosted tools and their items are 400, or left out where the operator has",
       "`formats.responses.unsupportedTools: skip`. Reasoning is in the reply only where `reasoning.summary` or `include` asks for it.",
       "An agent whose conversation has grown too long asks for a summary to go on with, by a last item `compaction_trigger` or at the endpoint for that; it is",
@@ -106,7 +103,7 @@ function formatPage({ title, operations, intro, stream, untaken }: FormatPage, t
   const lines = requests.flatMap((request) => tables.linesOf(idOf(request)));
   const named = new Set(lines.map((line) => /`(.+?)`/.exec(line)?.[1] ?? ""));
   const parts = [
-    `[The API as a whole](api.md) has keys, models, headers, limits and errors. \`*\` marks a required field of a request.\n\`GET /openapi.json\` describes the fields of objects, replies and events.\n\n${intro}`,
+    `[The API as a whole](api.md) has keys, models, headers, limits, errors and [how to read this page](api.md#the-pages-of-the-formats).\n\n${intro}`,
     ...operations.flatMap((name) => operationParts(name, stream, tables)),
     ...untakenParts(untaken.filter(({ field }) => !named.has(field))),
   ];
@@ -121,12 +118,15 @@ function untakenParts(fields: readonly UntakenField[]): readonly string[] {
   for (const { field, becomes, neutral = [], why } of fields) {
     const row = rows.get(becomes + why) ?? { becomes, why, names: [] };
     const values = neutral.map((value) => code(JSON.stringify(value))).join(", ");
-    row.names.push(values === "" ? code(field) : `${code(field)} (${values})`);
+    const name = values === "" ? code(field) : `${code(field)} (${values})`;
+    // Of neighbours that are types of items of one list, the list is named once.
+    const [list = ""] = /^.*\[\]<(?=[^<]*>$)/.exec(field) ?? [];
+    const isOfSameList = list !== "" && row.names.some((other) => other.startsWith(`\`${list}`));
+    row.names.push(isOfSameList ? code(field.slice(list.length - 1)) : name);
     rows.set(becomes + why, row);
   }
   return [
     "## Fields that are refused or ignored",
-    "A refused field is 400 (`unsupported_parameter`), but for null and the values in brackets, which ask for what happens anyway. `[]` is an item of a list, with its type behind it where the row is about that type; a row covers content in content too.",
     table(
       ["fields", "become", "why"],
       [...rows.values()].map(({ names, becomes, why }) => [names.join(", "), becomes, why]),

@@ -104,6 +104,12 @@ const MODELS = [
   "operator may run less, which `GET /v1/models` says. A longer prompt is 400 (`context_length_exceeded`); an answer that does not fit ends for length.",
 ].join("\n");
 
+const PAGES = [
+  "`*` marks a required field of a request; null in an optional one means that it is absent. `GET /openapi.json` describes the fields of objects, replies",
+  "and events. A refused field is 400 (`unsupported_parameter`), but for null and the values in brackets, which ask for what happens anyway. `[]` is an item",
+  "of a list, with its type behind it where the row is about that type; a row covers content in content too.",
+].join("\n");
+
 const UNREADABLE = [
   "Images come as data in the request (PNG, JPEG, GIF, WebP), for models that take them. A part that a model cannot read (an image, a PDF, a recording,",
   "an image at an address) is 400 in the user's own last message. In results of tools and earlier messages a text takes its place, so that no",
@@ -218,6 +224,8 @@ export function overviewPage(modelFields: readonly string[], sharedFields: reado
     MODELS,
     modelTable(),
     ...modelFields,
+    "## The pages of the formats",
+    PAGES,
     "## Shared fields",
     `Requests of several formats have these; each page names its own.\n\n${sharedFields.join("\n")}`,
     "## Images and files",
