@@ -57,20 +57,18 @@ export const GATEWAY_METRIC_ACTIONS: MetricActions = {
       "Raise `timeouts.maxStreamDurationMs` or `timeouts.maxRequestDurationMs` if such long answers are wanted.",
     svc_cluster_upstream_rq_per_try_timeout_total:
       "See the step age of the node; the log names the limit, as `detail`.",
-    svc_cluster_upstream_rq_rx_reset_total:
-      "Endpoints die or lose the connection: look at the log of the node, and at the network.",
+    svc_cluster_upstream_rq_rx_reset_total: "Nodes die or lose the connection: see their log, and the network.",
     svc_cluster_upstream_rq_pending_active: "If it stays above 0, the cluster needs nodes.",
-    svc_cluster_upstream_rq_held:
-      "Above 0, a model has no endpoint and callers wait for one: start a node. It is what scaling from zero goes by.",
+    svc_cluster_upstream_rq_held: "Above 0, a model has no endpoint: start a node. Scaling from zero uses it.",
     svc_cluster_upstream_rq_held_bytes:
       "Near 64 MiB, further requests are answered with 503 or 529 until an endpoint is back.",
-    svc_cluster_upstream_rq_pending_overflow_total: "Add nodes; a longer queue only makes everybody wait longer.",
+    svc_cluster_upstream_rq_pending_overflow_total: "Add nodes; a longer queue only makes requests wait longer.",
     svc_cluster_upstream_rq_prefill_overdue_total:
-      "The fleet has more sessions than its KV caches hold, or too little prefill for them. Add nodes, or KV memory.",
+      "More sessions than the KV caches hold, or too little prefill: add nodes or KV memory.",
     svc_cluster_upstream_cx_none_healthy_total:
       "Look at `/clusters`: each endpoint has the reason why its newest health check failed.",
     svc_cluster_membership:
-      "An unexpected fall: a node is gone from discovery, or discovery failed (update counters). `SvcEndpointsGone` is raised.",
+      "An unexpected fall: a node is gone from discovery, or discovery failed. `SvcEndpointsGone` is raised.",
     svc_cluster_expected_endpoints: "Set `expectedEndpoints` where nodes are scaled, to the least number.",
     svc_cluster_membership_healthy:
       "Alert below half of `svc_cluster_membership`, and page at 0. `/clusters` says what is wrong with each.",
@@ -78,29 +76,23 @@ export const GATEWAY_METRIC_ACTIONS: MetricActions = {
     svc_cluster_update_attempt_total: "If it stands still on a cluster with DNS, discovery has stopped.",
     svc_cluster_update_success_total: "Should grow as attempts do.",
     svc_cluster_update_failure_total:
-      "The name server does not answer, or the file cannot be read. The last good endpoints stay in use.",
-    svc_cluster_update_rejected_total:
-      "The file was read and is wrong; the log says where. The last good endpoints stay in use.",
+      "The name server does not answer, or the file cannot be read; the last good endpoints stay.",
+    svc_cluster_update_rejected_total: "The file is wrong, the log says where; the last good endpoints stay.",
     svc_cluster_outlier_ejections_total:
       'Look at the node. Many `enforced="false"`: half of the endpoints are out already, the fault is wider.',
     svc_cluster_outlier_ejections_active: "Above 0 for 15 minutes: take the node out, or uneject it once mended.",
-    svc_cluster_upstream_rq_count_active:
-      "Beyond 128 counts at once, further ones are turned away: look which key sends so many.",
-    svc_cluster_circuit_breakers_open:
-      "Requests are turned away while it is 1: add nodes, or raise the limit if the nodes can bear it.",
+    svc_cluster_upstream_rq_count_active: "Beyond 128 at once, further ones are refused: see which key sends so many.",
+    svc_cluster_circuit_breakers_open: "Requests are refused while it is 1: add nodes, or raise the limit.",
     svc_cluster_circuit_breakers_remaining: "Alert before it is 0.",
     svc_request_of_death_total: "Look for the crash in the node's log, and report it to the engine's makers.",
     svc_queue_depth: "Read it beside `svc_queue_wait_seconds`: many who wait shortly are no trouble.",
-    svc_endpoint_rq_active:
-      "With `prefix_affinity` an endpoint above the others holds a popular prefix; that is meant, up to its slots.",
+    svc_endpoint_rq_active: "With `prefix_affinity` an endpoint above the others holds a popular prefix, as meant.",
   },
   "Engines, as they report themselves": {
     svc_endpoint_slots: "A change that nobody meant: the node was restarted with another configuration.",
     svc_endpoint_running: "At `svc_endpoint_slots` the node is full.",
-    svc_endpoint_queue:
-      "Requests wait at the node although the gateway admits by slots: another gateway or client uses the same node.",
-    svc_endpoint_kv_cache_usage_ratio:
-      "Near 1, cached prefixes are thrown out early: the time to the first token will rise. Add nodes or memory.",
+    svc_endpoint_queue: "Another gateway or client uses the same node: this one admits by slots.",
+    svc_endpoint_kv_cache_usage_ratio: "Near 1, cached prefixes are evicted early: add nodes or memory.",
     svc_endpoint_tokens_per_second: "A node far below its fellows is slow or shared with another program.",
   },
   "Keys and limits": {
@@ -108,21 +100,18 @@ export const GATEWAY_METRIC_ACTIONS: MetricActions = {
       "`refused` by `dim` is the limit that is hit; the log names the key. `wasted_calls`: a key floods the gRPC port; revoke it.",
     svc_ratelimit_store_seconds: "Above 0.01 s the store is busy or far away.",
     svc_ratelimit_store_up:
-      "0: this gateway applies its share of each limit, or refuses (`state.redis.whenAway`); the log has the reason. Absent without a store.",
+      "0: this gateway applies its share of each limit, or refuses (`state.redis.whenAway`). Absent without a store.",
     svc_auth_failures_total:
       "A burst of `api_key_invalid` is a revoked key in use, or guessing; the log has the network.",
     svc_key_requests_total:
-      "Who the load comes from. `other` are the keys beyond `stats.keySeries`; `GET /keys/{id}/usage` has each key's own counts of 31 days.",
-    svc_key_refused_total:
-      "A key that is refused again and again has outgrown its limits, or is a client that runs in a loop.",
-    svc_key_tokens_total:
-      "Who uses how much, for shares and bills; the counts of `GET /keys/{id}/usage` are exact, those here are the rates of them.",
-    svc_keystore_keys:
-      "A fall nobody made: the key file was replaced by another one, or the shared store has lost keys.",
+      "Who the load comes from. `other`: keys beyond `stats.keySeries`, see `GET /keys/{id}/usage`.",
+    svc_key_refused_total: "The key has outgrown its limits, or is a client in a loop.",
+    svc_key_tokens_total: "Who uses how much; the exact counts are those of `GET /keys/{id}/usage`.",
+    svc_keystore_keys: "An unexpected fall: another key file, or a shared store that has lost keys.",
     svc_keystore_last_success_timestamp_seconds:
-      "Older than the newest change of keys: the change was not taken over, see `svc_keystore_stale` and the log.",
+      "Older than the newest change of keys: see `svc_keystore_stale` and the log.",
     svc_keystore_load_errors_total:
-      "The key file or the shared store could not be read or is wrong. The last good keys stay in force; the log has the reason.",
+      "File or store could not be read or is wrong, the log says why; the last good keys stay in force.",
     svc_keystore_refused_records:
       "The store was written without the pepper, or lost changes. `/keys/status` names the keys: change them again, or drop the records with `keys restore`.",
     svc_keystore_went_back_total:
@@ -136,12 +125,11 @@ export const GATEWAY_METRIC_ACTIONS: MetricActions = {
   "This process": {
     svc_overload_pressure_ratio: "How near each resource is to its end. Above 0.8 for long: add gateways.",
     svc_overload_action_active:
-      "Alert on 1: this gateway turns requests away to stay alive. `svc_overload_pressure_ratio` says which resource it is.",
+      "Alert on 1: requests are refused to stay alive. `svc_overload_pressure_ratio` says which resource it is.",
     svc_downstream_cx_overflow_total:
       "Raise `ulimit -n` or `maxActiveDownstreamConnections`, or add gateways; many silent ones are a flood.",
-    svc_inflight_body_bytes: "Near `overloadManager.resourceMonitors.inflightBodyBytes.maxBytes`, new big ones wait.",
-    svc_inflight_bodies_waiting:
-      "Above 0 for long: bodies wait for memory, and get 503 or 429 after 10 s. Give the gateway more memory, or add gateways.",
+    svc_inflight_body_bytes: "Near `inflightBodyBytes.maxBytes`, new big ones wait.",
+    svc_inflight_bodies_waiting: "Above 0 for long: after 10 s they get 503 or 429. More memory, or more gateways.",
     svc_answers_kept: "About as many as answers run; fewer, where engines cannot be continued.",
     svc_answers_kept_bytes:
       "Near `svc_answers_kept_limit_bytes`, further answers are not kept, and fail with their engine.",
@@ -155,7 +143,7 @@ export const ENGINE_METRIC_ACTIONS: MetricActions = {
     svc_engine_generations_total:
       "Alert on reasons that are the node's fault (errors.md has a column for that). `CANCELLED` is callers leaving, `QUEUE_FULL` too little capacity.",
     svc_engine_tokens_total:
-      "`cached` as a share of `input` says how much of the prompts the prefix cache saves. If it falls, see `svc_engine_kv_cache_usage_ratio`.",
+      "`cached` of `input` is what the prefix cache saves. If it falls, see `svc_engine_kv_cache_usage_ratio`.",
     svc_engine_time_to_first_delta_seconds:
       "Compare with `svc_engine_queue_wait_seconds`: the difference is the time to read the prompt.",
     svc_engine_time_per_output_token_seconds:
@@ -170,7 +158,7 @@ export const ENGINE_METRIC_ACTIONS: MetricActions = {
     svc_engine_prefix_contradictions_total:
       "A few come from evictions. Where it grows, the engine's KV events are wrong or have stopped: restart the engine.",
     svc_engine_connection_refusals_total:
-      "A caller has too much open on one connection: see which one it is. If it is a gateway with honest large prompts, add nodes.",
+      "A caller has too much open on one connection. If it is a gateway with large prompts, add nodes.",
     svc_engine_caller_work_total:
       "`failed` is a bug to report. `given_up`: a budget of work is too generous for this machine. Many `partly`: costly schemas; see whose.",
     svc_engine_cancel_latency_seconds:
@@ -183,16 +171,16 @@ export const ENGINE_METRIC_ACTIONS: MetricActions = {
     svc_engine_queue: "If it stays above 0, add nodes.",
     svc_engine_streams_paused: "Slow readers keep their slots: many make the node look full while it idles.",
     svc_engine_kv_cache_usage_ratio:
-      "Near 1, cached prefixes are thrown out early. A smaller `contextTokens` or fewer `slots` leave more room for them.",
+      "Near 1, cached prefixes are evicted early. A smaller `contextTokens` or fewer `slots` leave more room.",
     svc_engine_step_age_seconds:
-      "Alert above 30: the engine makes no step. The node takes itself out at `maxStepAgeMs`; after ten times as long `/livez/engine` is 503, and Kubernetes restarts the engine; elsewhere restart it.",
+      "Alert above 30: the engine makes no step. The node leaves service at `maxStepAgeMs`; after ten times as long `/livez/engine` is 503: restart the engine.",
     svc_engine_info:
       "Another device than meant, or fewer layers on it: the node's log says why, and which `contextTokens` or `slots` fit.",
     svc_engine_kv_memory_bytes: "`held` far below `reserved` for days: fewer `slots` or `contextTokens` free memory.",
     svc_engine_decoder_passes_total:
       "`gap` above a tenth of `step`: running answers take more passes than they need. Report it with the model and `slots`.",
     svc_engine_tokens_per_second:
-      "The speeds that gateways route by. A fall without more load: look at the machine's clock rates and at other programs.",
+      "Gateways route by it. A fall without more load: clock rates of the machine, other programs.",
     svc_engine_gpu_memory_bytes: "Near the card's size, the next growth of a cache fails. Leave some room.",
   },
 };

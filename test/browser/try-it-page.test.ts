@@ -49,6 +49,11 @@ describe.skipIf(!HAS_BROWSER)(`the page to try the API${NO_BROWSER}`, () => {
     expect(await text("#status")).toContain("Paste the API key first");
     expect(await page.evaluate<string>("document.activeElement.id")).toBe("key");
     expect(await page.evaluate<string>("document.querySelector('nav a').pathname")).toBe("/openapi.json");
+    await page.click("#show-reference");
+    await shown(`document.querySelectorAll("#reference > details").length > 8`);
+    await page.evaluate(
+      "for (const at of [1, 2, 3]) for (const part of document.querySelectorAll('details')) part.open = true",
+    );
     await page.goto(`${service.gateway.baseUrl}/#key=${service.gateway.key}`);
     await shown(`document.querySelectorAll("#models option").length > 1`);
     expect(page.url()).toBe(`${service.gateway.baseUrl}/`);
@@ -57,6 +62,19 @@ describe.skipIf(!HAS_BROWSER)(`the page to try the API${NO_BROWSER}`, () => {
     expect(await page.evaluate<string>("JSON.stringify([localStorage, document.cookie])")).toBe('[{},""]');
     expect(await page.evaluate<number>("sessionStorage.length")).toBe(1);
     expect(await page.evaluate<number>(`document.querySelectorAll("#examples button").length`)).toBe(4);
+  });
+
+  test("shows the API description, down to the fields of a request", async () => {
+    const { page, shown, text } = opened;
+    const open = (selector: string) => page.evaluate(`document.querySelector("${selector}").open = true`);
+    await page.click("#show-reference");
+    await shown(`document.querySelectorAll("#reference > details").length > 8`);
+    await open("#reference details");
+    await shown(`document.querySelector("#reference details details")`);
+    await open("#reference details details");
+    await shown(`document.querySelector("#reference dl")`);
+    expect(await text("#reference dl")).toContain("messages list of ChatMessage, required\nThe conversation so far.");
+    await page.click("#show-reference");
   });
 
   test.each(FORMATS.flatMap((format) => [[format, true] as const, [format, false] as const]))(
@@ -110,6 +128,7 @@ describe.skipIf(!HAS_BROWSER)(`the page to try the API${NO_BROWSER}`, () => {
       await page.click("#clear");
       await page.click("#examples button:nth-of-type(3)");
       await opened.shown(`${FREE} && ${LAST}.querySelector(".call")`);
+      expect(await page.evaluate<number>(`document.querySelector("#examples").offsetHeight`)).toBe(0);
       expect(await last(`.querySelector(".call").innerText`)).toMatch(/^calls get_weather {"city": ?"Oslo"}$/);
       expect(service.lastRequest().tools.map(({ name }) => name)).toEqual(["get_weather"]);
       service.play(() => [textAnswer('{"city":"Rome","days":3}')]);

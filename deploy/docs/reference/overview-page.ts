@@ -61,14 +61,14 @@ type ModelFacts = { readonly size: string; readonly good: string };
 const FACTS: Readonly<Record<string, ModelFacts>> = {
   "svc-glm53": {
     size: "744B, sparse mixture of experts",
-    good: "coding agents: take this one where nothing speaks for another",
+    good: "coding agents: the default choice",
   },
   "svc-kimik3": {
     size: "2.8T mixture of experts, about 50B active",
-    good: "hard questions that need much reasoning, and images as input",
+    good: "much reasoning, images",
   },
-  "svc-qwen": { size: "27B, dense", good: "answers that must come quickly, and small steps of an agent" },
-  "svc-minimax": { size: "230B mixture of experts", good: "agents that work long on their own" },
+  "svc-qwen": { size: "27B, dense", good: "quick answers" },
+  "svc-minimax": { size: "230B mixture of experts", good: "long work without a person" },
   "svc-dsv4flash": { size: "not told", good: "fast code, reasoning and use of tools" },
 };
 
@@ -95,13 +95,13 @@ const ADDRESSES = [
 
 const KEYS = [
   "Every endpoint but `/openapi.json` asks for an API key, in `Authorization: Bearer <key>` or in `x-api-key: <key>`; one key opens all formats, and of two a",
-  "valid one is enough. `GET /v1/models` lists the models of a key; any other does not exist for it (404). Keep keys on servers, never in a web",
-  "page, an app or a public repository.",
+  "valid one is enough. `GET /v1/models` lists the models of a key; any other does not exist for it (404). Pages of other origins may call where the operator",
+  "names them (`listen.allowOrigins`); better keep keys on servers.",
 ].join("\n");
 
 const MODELS = [
-  "The `model` of a request is one of these ids; responses also take `svc/glm53` for `svc-glm53`. The window is for prompt and answer together; an",
-  "operator may run less, which `GET /v1/models` says. A longer prompt is 400 (`context_length_exceeded`); an answer that does not fit ends for length.",
+  "Responses also take `svc/glm53` for `svc-glm53`. The window is for prompt and answer together; an operator may run less, which `GET /v1/models` says.",
+  "A longer prompt is 400 (`context_length_exceeded`); an answer that does not fit ends for length.",
 ].join("\n");
 
 const PAGES = [
@@ -134,10 +134,8 @@ const VERSION = [
 ].join("\n");
 
 const STRUCTURED = [
-  "A JSON Schema for the answer (`response_format`, `output_config.format`, `text.format`) or for the arguments of a tool holds in two ways. With",
-  "`strict` every whole answer satisfies the schema, and a schema that cannot be promised is 400 with the place of the keyword. Without it the answer is",
-  "JSON and keeps to as much as can be enforced. An answer that ends for length is cut. [Structured output](../../engine/docs/structured-output.md)",
-  "lists the keywords. Properties come in the order of the schema, undeclared ones only where `additionalProperties` allows them by name.",
+  "A JSON Schema stands in `response_format`, `output_config.format`, `text.format` or a tool. With `strict` every whole answer satisfies it, and one that cannot be",
+  "promised is 400 with the place of the keyword; without it the answer keeps to as much as can be enforced ([keywords](../../engine/docs/structured-output.md)).",
 ].join("\n");
 
 function endpoints(): string {
@@ -210,8 +208,7 @@ function streams(): string {
 
 export function overviewPage(modelFields: readonly string[], sharedFields: readonly string[]): string {
   const parts = [
-    "What the service takes and answers, for those who call it. One page for each format has all fields and events:",
-    "[chat](api-chat.md) (Format A), [messages](api-messages.md) (Format B), [responses](api-responses.md).",
+    "What the service takes and answers. One page for each format has all fields and events: [chat](api-chat.md) (Format A), [messages](api-messages.md) (Format B), [responses](api-responses.md).",
   ].join("\n");
   return page("API", "`gateway/reference/` and the tables of `deploy/docs/reference/`", [
     parts,
