@@ -46,7 +46,7 @@ export class FieldTables {
     const parts = [
       ...refer("[Shared fields](api.md#shared-fields)", isShared),
       ...refer("As above", isAbove),
-      ...(fresh.length > 0 ? [fresh.join("\n")] : []),
+      ...(fresh.length > 0 ? [joined(fresh).join("\n")] : []),
       ...objects(rows),
     ];
     for (const { line } of lines) this.#lines.add(line);
@@ -81,6 +81,16 @@ export class FieldTables {
     if (!node) throw new Error(`no schema ${name}`);
     return node;
   }
+}
+
+/** Returns the lines with the fields that are alike, but for their names, in one. */
+function joined(lines: readonly string[]): readonly string[] {
+  const names = new Map<string, string[]>();
+  for (const line of lines) {
+    const [, name = "", rest = ""] = /^- (\S+)(.*)$/.exec(line) ?? [];
+    names.set(rest, [...(names.get(rest) ?? []), name]);
+  }
+  return [...names].map(([rest, alike]) => `- ${alike.join(", ")}${rest}`);
 }
 
 function objects(rows: readonly (readonly string[])[]): readonly string[] {

@@ -3,6 +3,8 @@
  * holds is made when it is first opened, as objects may hold each other. Everything is written as text.
  */
 
+import { inline } from "./markdown.js";
+
 function make(name, parent, text = "") {
   const node = document.createElement(name);
   node.textContent = text;
@@ -51,7 +53,8 @@ function showFields(parent, schema, schemas) {
         const term = make("dt", list);
         make("code", term, name);
         term.append(` ${typeOf(value)}${form.required?.includes(name) ? ", required" : ""}`);
-        const meaning = make("dd", list, value.description ?? "");
+        const meaning = make("dd", list);
+        inline(meaning, value.description ?? "");
         showFields(meaning, value, schemas);
       }
     }
