@@ -84,10 +84,9 @@ export function familiesPage(): string {
   const families = readFamilyCases();
   return page("Families of models", "`engine/profiles/` and `test/unit/engine/output-parser/family-cases/`", [
     [
-      "What models write is read by a profile for each family. The cases are facts out of the tests of vLLM's and SGLang's",
-      "parsers, with names and values of our own. Each runs whole, character by character and in two pieces split anywhere",
-      "(`test/unit/engine/output-parser/family-cases.test.ts`). *Alike*: the result is theirs, but for white space at the ends of",
-      "texts. *Differing*: it is not, for one of the reasons below; the files of the cases name each case, its reason and its source.",
+      "A profile for each family reads what models write. The cases are facts out of the tests of vLLM's and SGLang's parsers, with names and values of our own;",
+      "each runs whole, character by character and in two pieces split anywhere. *Alike*: the result is theirs, but for white space at the ends of texts.",
+      "*Differing*: it is not, for one of the reasons below; `test/unit/engine/output-parser/family-cases/` names each case, its reason and its source.",
     ].join("\n"),
     table(["family", "profiles", "cases", "alike", "differing"], families.map(familyRow)),
     "## What differs on purpose",

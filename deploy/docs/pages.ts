@@ -32,7 +32,11 @@ export function generatedFiles(): readonly GeneratedFile[] {
     { path: "gateway/docs/gateway.schema.json", text: json(gateway) },
     {
       path: "engine/docs/configuration.md",
-      text: configurationPage("an engine node", "engine/config.ts", engine),
+      text: configurationPage("an engine node", "engine/config.ts", engine, {
+        program: "the gateway",
+        link: "../../gateway/docs/configuration.md",
+        schema: gateway,
+      }),
     },
     { path: "engine/docs/engine.schema.json", text: json(engine) },
     { path: "gateway/docs/outcomes.md", text: outcomesPage() },
