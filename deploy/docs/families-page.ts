@@ -106,11 +106,11 @@ function familyRow({ family, profiles, cases }: FamilyCases): readonly string[] 
   ];
 }
 
-/** Returns the reasons of more than two cases, the most frequent first. */
+/** Returns the reasons of more than four cases, the most frequent first. */
 function reasonRows(families: readonly FamilyCases[]): readonly (readonly string[])[] {
   const counts = new Map<string, number>();
   for (const { why } of families.flatMap(({ cases }) => cases)) if (why) counts.set(why, (counts.get(why) ?? 0) + 1);
-  const rows = [...counts].filter(([, count]) => count > 2).sort(([, one], [, other]) => other - one);
-  const others = [...counts.values()].filter((count) => count <= 2).reduce((sum, count) => sum + count, 0);
+  const rows = [...counts].filter(([, count]) => count > 4).sort(([, one], [, other]) => other - one);
+  const others = [...counts.values()].filter((count) => count <= 4).reduce((sum, count) => sum + count, 0);
   return [...rows.map(([why, count]) => [why, String(count)]), ["other reasons", String(others)]];
 }
