@@ -43,7 +43,8 @@ type Position =
   | { readonly at: "tail"; readonly reader: CallReader }
   /** In the call of an unknown tool, which is text; `read`: the pending UTF-16 units that the reader has seen. */
   | { readonly at: "as-text"; readonly reader: CallReader; readonly read: number }
-  | { readonly at: "between" }
+  /** Between two calls, or behind the last one, where models repeat closing marks; `isLast`: its group is closed. */
+  | { readonly at: "between"; readonly isLast: boolean }
   | { readonly at: "outside" };
 
 /** Needs more text, takes another step, or continues as text, after the template's white space, or not at all. */
@@ -84,7 +85,7 @@ export class CallPassage {
       case "as-text":
         return this.#inCallAsText(position.reader, position.read);
       case "between":
-        return this.#between();
+        return this.#between(position.isLast);
       case "outside":
         return "text";
     }
@@ -187,10 +188,11 @@ export class CallPassage {
   }
 
   #behindCall(isClosed: boolean): PassageStep {
-    const { reading } = this.#options;
-    const isGrouped = reading.next !== "" || reading.close !== "";
-    this.#position = isClosed && isGrouped ? { at: "between" } : { at: "outside" };
-    if (isClosed && isGrouped) return "again";
+    const { next, close, callClose } = this.#options.reading;
+    const isGrouped = next !== "" || close !== "";
+    const mayContinue = isGrouped || (callClose !== "" && !this.#groupIsShown);
+    this.#position = isClosed && mayContinue ? { at: "between", isLast: !isGrouped } : { at: "outside" };
+    if (isClosed && mayContinue) return "again";
     return isClosed ? this.#outside() : "text";
   }
 
@@ -199,19 +201,26 @@ export class CallPassage {
     return this.#groupIsShown ? "text" : "separator";
   }
 
-  #between(): PassageStep {
+  #between(isLast: boolean): PassageStep {
     const { reading, pending, visible } = this.#options;
+    const { next, close, otherCloses = [] } = reading;
     const lead = skipSpace(pending.text, 0);
-    const marks = [reading.close, reading.next, ...(reading.otherCloses ?? [])];
+    const repeated = this.#groupIsShown ? "" : reading.callClose;
+    const marks = [close, isLast ? "" : next, ...otherCloses, repeated];
     const found = lead > MAX_SPACE_BETWEEN ? undefined : markAt(pending.text, lead, marks);
     if (found === "partly") return "needs-more";
-    const markup = found === undefined ? "" : pending.take(lead + found.mark.length);
-    if (found !== undefined && found.mark === reading.next) {
-      this.#position = { at: "held", reader: reading.newReader(reading.next), raw: markup };
+    if (found === undefined) return this.#outside();
+    const markup = pending.take(lead + found.mark.length);
+    if (found.mark === next) {
+      this.#position = { at: "held", reader: reading.newReader(next), raw: markup };
       return "again";
     }
-    if (this.#groupIsShown) visible.add(markup);
-    return this.#outside();
+    if (this.#groupIsShown) {
+      visible.add(markup);
+      return this.#outside();
+    }
+    this.#position = { at: "between", isLast: isLast || found.mark !== reading.callClose };
+    return "again";
   }
 
   #inCallAsText(reader: CallReader, read: number): PassageStep {

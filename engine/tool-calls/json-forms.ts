@@ -212,7 +212,8 @@ export const json = toolCallForm({
   usable: (markers, { isKnown }) => (isKnown(markers.open) && isKnown(markers.close) ? markers : undefined),
 
   reading({ open, close, separator }, tools) {
-    return { ...UNGROUPED, openers: [open], separator, newReader: () => new JsonCallReader(tools, "", { close }) };
+    const newReader = () => new JsonCallReader(tools, "", { close });
+    return { ...UNGROUPED, openers: [open], callClose: close.trim(), separator, newReader };
   },
 
   markup({ open, afterOpen, beforeClose, close, separator }) {

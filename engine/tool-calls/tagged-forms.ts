@@ -224,7 +224,8 @@ export const keyValueTags = toolCallForm({
       callClose: markers.close.trim(),
     };
     const newReader = () => new TaggedCallReader(marks, tools, "");
-    return { ...UNGROUPED, openers: [markers.open.trim()], separator: markers.separator, newReader };
+    const { callClose } = marks;
+    return { ...UNGROUPED, openers: [markers.open.trim()], callClose, separator: markers.separator, newReader };
   },
 
   markup({ open, close, separator, keyOpen, keyClose, valueOpen, valueClose }) {

@@ -9,6 +9,8 @@ export type CallReading = {
   readonly next: string;
   readonly close: string;
   readonly otherCloses?: readonly string[];
+  /** The mark after a single call; "" for none. */
+  readonly callClose: string;
   /** Marks that models have tokens for: one without a call is dropped, never text. */
   readonly strays?: readonly string[];
   readonly separator: string;
@@ -17,7 +19,7 @@ export type CallReading = {
 };
 
 /** Calls of which each stands alone, between marks of its own. */
-export const UNGROUPED = { opensAtBrace: false, next: "", close: "", separator: "" } as const;
+export const UNGROUPED = { opensAtBrace: false, next: "", close: "", callClose: "", separator: "" } as const;
 
 export type ParameterTags = {
   readonly open: string;
@@ -113,6 +115,7 @@ type GroupMarks = {
   readonly otherCloses?: readonly string[];
   readonly dropsStrays?: boolean;
   readonly callOpen: string;
+  readonly callClose: string;
   readonly otherCallOpens?: readonly string[];
   readonly separator: string;
 };
@@ -130,6 +133,7 @@ export function groupedCalls(
     openers: [...outer, next, ...openersOf(...otherCallOpens)],
     next: open === "" ? "" : next,
     close: marks.close.trim(),
+    callClose: marks.callClose.trim(),
     otherCloses,
     strays: dropsStrays ? [...outer, ...openersOf(marks.close, ...otherCloses)] : [],
     separator,

@@ -4,7 +4,7 @@ import { dirname, resolve } from "node:path";
 import { Command, CommanderError, InvalidArgumentError, Option } from "commander";
 import { programVersion } from "../../deploy/runtime/files/project-folder.ts";
 import { hostileBench } from "./hostile-bench.ts";
-import { llamaBench } from "./llama-bench.ts";
+import { llamaBench } from "./llama/llama-bench.ts";
 import { replayBench } from "./replay/replay-bench.ts";
 import { type BenchResult, type Measured, resultText } from "./report.ts";
 import { scaleBench } from "./scale/scale-bench.ts";
@@ -108,6 +108,8 @@ async function main(): Promise<number> {
     )
     .option("--page <file>", "the page that the stand writes")
     .option("--data <folder>", "public data that a bench reads: for `schemas` a folder with checkouts")
+    .option("--model <file>", "the model file of `llama`; default: the demonstration model")
+    .option("--llama-server <file>", "the binary of llama-server, which `llama` measures as well")
     .option("--vllm <url>", "a vLLM with the demonstration weights, whose answers `schemas` judges as well")
     .option(
       "--trace <file>",

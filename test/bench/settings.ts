@@ -14,6 +14,10 @@ export type BenchSettings = {
   readonly page?: string;
   /** The folder with public data. Default: none; only the project's own data is measured. */
   readonly data?: string;
+  /** The model file of `llama`. Default: the demonstration model. */
+  readonly model?: string;
+  /** The binary of llama-server. Default: none; a node is compared with llama.cpp's own call only. */
+  readonly llamaServer?: string;
   /** The base URL of a vLLM with the demonstration weights. Default: none; only grammars are judged. */
   readonly vllm?: string;
   /** The trace file, optionally compressed with gzip. Default: the sessions beside the bench. */

@@ -25,7 +25,7 @@ import {
 } from "../support/tools/manifests.ts";
 import { portFaults } from "../support/tools/ports.ts";
 
-const FLEETS = ["gpus/h200", "gpus/b200", "gpus/b300", "cpu"];
+const FLEETS = ["gpus/h200", "gpus/b200", "gpus/b300", "gpu", "cpu"];
 
 function checked<T extends Parameters<typeof checkConfig>[0]>(schema: T, text: string, env: Labels) {
   const document = parseDocument(text);
@@ -122,6 +122,18 @@ describe.skipIf(noKustomize !== "")("the manifests", () => {
       if (folder === "gpus/h200") expect(hosts.whole + hosts.shared).toBe(8);
     },
   );
+
+  test("of one GPU give it to a node of the image for CUDA, which does not start without it", () => {
+    const resources = resourcesOf(rendered("gpu"));
+    const nodes = resources.flatMap(podsOf).filter(({ metadata }) => metadata.labels["svc/role"] === "node");
+    const gpus = nodes.flatMap(containersOf).map(({ image, envFrom, resources: asked }) => ({
+      image,
+      gpus: asked?.limits?.["nvidia.com/gpu"],
+      gpu: dataOf(resources, envFrom?.[0]?.configMapRef.name).GPU,
+    }));
+    expect(gpus).toEqual([{ image: "registry.example/svc-engine:0.1.0-llama-cuda", gpus: "1", gpu: "cuda" }]);
+    expect(onGpus(resources)).toHaveLength(1);
+  });
 
   test.skipIf(noSchemas !== "")(
     "of the page's own kustomization are valid, with a remedy for requests beyond the fleet",
@@ -269,7 +281,7 @@ describe.skipIf(noKustomize !== "")("the manifests", () => {
           ),
         );
       }
-      expect(engines.length > 0).toBe(folder !== "cpu");
+      expect(engines.length > 0).toBe(folder.startsWith("gpus/"));
     });
 
     test("leave no core file: the images of this project by their entry, others by the command", () => {

@@ -11,7 +11,7 @@ const ROOT = join(import.meta.dirname, "../..");
 const read = (path: string) => readFileSync(join(ROOT, "deploy", path), "utf8");
 
 describe.skipIf(noKustomize !== "")("in Kubernetes", () => {
-  test.each(["gpus/h200", "gpus/b200", "gpus/b300", "cpu"])(
+  test.each(["gpus/h200", "gpus/b200", "gpus/b300", "gpu", "cpu"])(
     "Envoy, Prometheus, KEDA, probes and policies use ports and names that %s has",
     (folder) => {
       const whole = [rendered(folder), rendered("monitoring"), rendered("autoscaling")].flatMap(resourcesOf);

@@ -55,6 +55,14 @@ function closingMarks(profile: string): readonly string[] {
   return toolCall?.form === "element-tags" ? ["q", "n"].map((key) => `${toolCall.tagMark}</${key}>`) : [];
 }
 
+function closingMarksOfCalls(profile: string): readonly string[] {
+  const { toolCall } = markersOf(profile);
+  if (toolCall === undefined || !("close" in toolCall)) return [];
+  return [toolCall.close, "callClose" in toolCall ? toolCall.callClose : ""]
+    .map((mark) => mark.trim())
+    .filter((mark) => mark !== "");
+}
+
 describe.each(FAMILIES)("calls as $profile writes them", ({ profile, write, onlyAtStart = false, whole }) => {
   const options = optionsOf(profile);
   const { reasoning } = markersOf(profile);
@@ -115,6 +123,24 @@ describe.each(FAMILIES)("calls as $profile writes them", ({ profile, write, only
       const end = typedNameEnds?.text ?? parameterNameEnd;
       const own = { name: "search", args: { q: `${parameterOpen}x${end}y${parameterClose.trim()}` } };
       expect(parseAnyhow(write([own]), options).map(seen)).toEqual([called(own)]);
+    });
+
+  const behindCall = closingMarksOfCalls(profile);
+  if (behindCall.length > 0)
+    test("lose a second closing mark behind a call or a group; those of unknown tools keep it", () => {
+      const output = `${write([SEARCH, RUN])}\nDone.`;
+      for (const mark of behindCall)
+        for (const space of ["", "\n"])
+          for (const pieces of splitsOf(output.replaceAll(mark, mark + space + mark), RANDOM_SPLITS, STRIDE))
+            expect(parsePieces(pieces, options).blocks.map(seen)).toEqual([
+              ...[SEARCH, RUN].map(called),
+              ["text", "Done.", true],
+            ]);
+      const unknown = parseAnyhow(
+        behindCall.reduce((text, mark) => text.replaceAll(mark, mark + mark), write([UNKNOWN])),
+        options,
+      );
+      for (const mark of behindCall) expect(plain(textOf(unknown)).split(mark).length).toBe(plain(mark) === "" ? 1 : 3);
     });
 
   test("keep marks in strings of the arguments, however the output is split", () => {
