@@ -47,7 +47,7 @@ export function generatedFiles(): readonly GeneratedFile[] {
       path: "gateway/docs/metrics.md",
       text: metricsPage(
         "the gateway",
-        "Served as Prometheus text at `/stats` of the admin port. No label says whose a request was. Those of `svc_cluster_…` have the label `cluster`.",
+        "Served as Prometheus text at `/stats` of the admin port. No label says whose a request was. Those of `svc_cluster_…` are of a cluster, their label `cluster`.",
         gatewayRegistry(),
         GATEWAY_METRIC_ACTIONS,
       ),
