@@ -3,7 +3,7 @@ import { code, page, table } from "./markdown.ts";
 import { typeWords } from "./reference/field-tables.ts";
 
 const INTRO =
-  "How files are read, with variables of the environment, is on [Operate](../../deploy/docs/operate.md#in-pieces). What is required in a section is so only where the section is.";
+  "How files are read, with variables of the environment, is on [Operate](../../deploy/docs/operate.md#in-pieces). A required key of a section is required only where the section is present.";
 
 /** A longer default, such as the list of models, has pages of its own. */
 const MAX_DEFAULT_LENGTH = 80;

@@ -19,7 +19,7 @@ export function outcomesPage(): string {
   const plain = all.filter(isPlain);
   return page("Errors and outcomes", "`gateway/outcome.ts`", [
     [
-      "A request that fails has an error code, which the caller is told, and a detail token, which says what happened: it",
+      "A request that fails has an error code, which the caller gets, and a detail token, which says what happened: it",
       "stands in the log line as `detail`, as Envoy's response code details do. The engine's reasons, one step further",
       "down, are in [engine/docs/errors.md](../../engine/docs/errors.md).",
     ].join("\n"),
