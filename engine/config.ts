@@ -19,7 +19,7 @@ const tls = z
       .min(1)
       .optional()
       .describe(
-        "The names of which a caller's certificate must hold one, as common name or as alternative name of DNS or URI; without it, any name will do.",
+        "Names of which a caller's certificate must hold one, as common name or alternative name of DNS or URI; without it, any name.",
       ),
   })
   .refine(({ allowedClientNames, clientCaFile }) => allowedClientNames === undefined || clientCaFile !== undefined, {

@@ -125,7 +125,7 @@ const gatewayKeys = z.strictObject({
         .default(false)
         .refine((wanted) => !wanted || reusesPorts(process.versions.node), "needs Node 22.12, 23.1 or later")
         .describe(
-          "Whether a second process of the same user may listen on the port while this one does, so that it replaces this one without a pause: it listens once a model can be served, or after 10 s. Linux and FreeBSD, Node 22.12, 23.1 or later.",
+          "Whether a second process of the same user may listen on the port beside this one, to replace it: it listens once a model can be served, or after 10 s. Linux and FreeBSD, Node 22.12, 23.1 or later.",
         ),
     })
     .prefault({})
@@ -185,7 +185,7 @@ const gatewayKeys = z.strictObject({
         .enum(["cut", "error"])
         .default("cut")
         .describe(
-          "How a stream of chat or messages ends when its engine or gateway is lost: its connection is closed, after which agents retry, or the format's error frame is sent, as in responses.",
+          "End of a stream of chat or messages that lost its engine or gateway: its connection is closed, after which agents retry, or the format's error frame is sent.",
         ),
       messages: z
         .strictObject({
@@ -260,7 +260,7 @@ const gatewayKeys = z.strictObject({
         .max(10_000)
         .default(100)
         .describe(
-          "The most keys with a series of their own in `svc_key_…` per gateway; all others count as `other`. The ids of these keys are visible in the metrics; they are no secret.",
+          "The most keys with a series of their own in `svc_key_…` per gateway; all others count as `other`. Their ids are in the metrics; they are no secret.",
         ),
     })
     .prefault({})

@@ -3,7 +3,7 @@ import { code, page, table } from "./markdown.ts";
 import { typeWords } from "./reference/field-tables.ts";
 
 const INTRO =
-  "How files are read, with variables of the environment, is on [Operate](../../deploy/docs/operate.md#in-pieces). What is required in a section is so only where the section is.";
+  "How files are read, with variables of the environment, is on [Operate](../../deploy/docs/operate.md#in-pieces). A required key of a section is required only where the section is present.";
 
 /** A longer default, such as the list of models, has pages of its own. */
 const MAX_DEFAULT_LENGTH = 80;
@@ -21,25 +21,46 @@ type Section = {
   readonly keys: readonly Key[];
 };
 
-/** Writes the page of a program's configuration from its schema. Throws for a key without a description. */
-export function configurationPage(program: string, source: string, schema: SchemaNode): string {
+/** A page with sections that another one may refer to. */
+type OtherPage = { readonly program: string; readonly link: string; readonly schema: SchemaNode };
+
+/**
+ * Writes the page of a program's configuration from its schema. A section that `other` has as well refers to it. Throws
+ * for a key without a description.
+ */
+export function configurationPage(program: string, source: string, schema: SchemaNode, other?: OtherPage): string {
   const sections = sectionsOf(schema);
+  const elsewhere = new Set(other ? sectionsOf(other.schema).map((section) => sectionText(section)) : []);
+  const written = new Set<string>();
   const silent = sections.flatMap(({ keys }) => keys).filter(({ node }) => !node.description);
   if (silent.length > 0) throw new Error(`${source}: no description of ${silent.map(({ path }) => path).join(", ")}`);
   return page(`Configuration of ${program}`, `${code(source)} and the schemas that it composes`, [
     INTRO,
-    ...sections.map(sectionText),
+    ...sections.map((section) => {
+      const anchor = section.heading.replaceAll("`", "").toLowerCase();
+      if (!other || !elsewhere.has(sectionText(section))) return sectionText(section, written);
+      return `## ${section.heading}\n\nAs [of ${other.program}](${other.link}#${anchor}).`;
+    }),
   ]);
 }
 
-function sectionText({ heading, at = "", text, keys }: Section): string {
+/** Writes a section. Rows in `written` are named only; its own are added there. */
+function sectionText({ heading, at = "", text, keys }: Section, written: Set<string> = new Set()): string {
   const rows = keys.map(({ path, node, required }) => [
     code(path === at ? path : path.replace(`${at}.`, "")),
     valueWords(node, required),
     node.description ?? "",
   ]);
-  const parts = [`## ${heading}`, ...(text ? [text] : []), table(["key", "type; default", "meaning"], rows)];
-  return parts.join("\n\n");
+  const isAbove = (row: readonly string[]) => written.has(row.join());
+  const above = rows.filter(isAbove).map(([key]) => key);
+  const fresh = rows.filter((row) => !isAbove(row));
+  for (const row of rows) written.add(row.join());
+  return [
+    `## ${heading}`,
+    ...(text ? [text] : []),
+    ...(above.length > 0 ? [`As above: ${above.join(", ")}.`] : []),
+    ...(fresh.length > 0 ? [table(["key", "type; default", "meaning"], fresh)] : []),
+  ].join("\n\n");
 }
 
 /** Returns the type and the default of a value; the default alone where it shows the type. */

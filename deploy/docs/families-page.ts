@@ -84,10 +84,9 @@ export function familiesPage(): string {
   const families = readFamilyCases();
   return page("Families of models", "`engine/profiles/` and `test/unit/engine/output-parser/family-cases/`", [
     [
-      "What models write is read by a profile for each family. The cases are facts out of the tests of vLLM's and SGLang's",
-      "parsers, with names and values of our own. Each runs whole, character by character and in two pieces split anywhere",
-      "(`test/unit/engine/output-parser/family-cases.test.ts`). *Alike*: the result is theirs, but for white space at the ends of",
-      "texts. *Differing*: it is not, for one of the reasons below; the files of the cases name each case, its reason and its source.",
+      "A profile for each family reads what models write. The cases are facts out of the tests of vLLM's and SGLang's parsers, with names and values of our own;",
+      "each runs whole, character by character and in two pieces split anywhere. *Alike*: the result is theirs, but for white space at the ends of texts.",
+      "*Differing*: it is not, for one of the reasons below; `test/unit/engine/output-parser/family-cases/` names each case, its reason and its source.",
     ].join("\n"),
     table(["family", "profiles", "cases", "alike", "differing"], families.map(familyRow)),
     "## What differs on purpose",
@@ -107,11 +106,11 @@ function familyRow({ family, profiles, cases }: FamilyCases): readonly string[] 
   ];
 }
 
-/** Returns the reasons of more than two cases, the most frequent first. */
+/** Returns the reasons of more than four cases, the most frequent first. */
 function reasonRows(families: readonly FamilyCases[]): readonly (readonly string[])[] {
   const counts = new Map<string, number>();
   for (const { why } of families.flatMap(({ cases }) => cases)) if (why) counts.set(why, (counts.get(why) ?? 0) + 1);
-  const rows = [...counts].filter(([, count]) => count > 2).sort(([, one], [, other]) => other - one);
-  const others = [...counts.values()].filter((count) => count <= 2).reduce((sum, count) => sum + count, 0);
+  const rows = [...counts].filter(([, count]) => count > 4).sort(([, one], [, other]) => other - one);
+  const others = [...counts.values()].filter((count) => count <= 4).reduce((sum, count) => sum + count, 0);
   return [...rows.map(([why, count]) => [why, String(count)]), ["other reasons", String(others)]];
 }

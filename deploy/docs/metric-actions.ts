@@ -37,7 +37,7 @@ export const GATEWAY_METRIC_ACTIONS: MetricActions = {
     svc_log_lines_dropped_total: "The reader of the log is too slow; lines are lost, requests are not held up.",
   },
   "Clusters and endpoints": {
-    svc_cluster_upstream_rq_total: "Divide the rows below by it: their share tells more than their number.",
+    svc_cluster_upstream_rq_total: "Divide the rows below by it: their share says more than their number.",
     svc_cluster_upstream_rq_active: "At the number of slots the cluster is full, and requests queue.",
     svc_cluster_upstream_rq_retry_total:
       "See `svc_cluster_upstream_rq_rx_reset_total` and `…_per_try_timeout` for the kind, `/clusters` for the endpoint.",
@@ -71,8 +71,8 @@ export const GATEWAY_METRIC_ACTIONS: MetricActions = {
       "An unexpected fall: a node is gone from discovery, or discovery failed. `SvcEndpointsGone` is raised.",
     svc_cluster_expected_endpoints: "Set `expectedEndpoints` where nodes are scaled, to the least number.",
     svc_cluster_membership_healthy:
-      "Alert below half of `svc_cluster_membership`, and page at 0. `/clusters` says what is wrong with each.",
-    svc_cluster_membership_draining: "If it stays above 0, somebody has forgotten `/undrain`.",
+      "Alert below half of `svc_cluster_membership`, and page at 0. `/clusters` has the reason of each.",
+    svc_cluster_membership_draining: "If it stays above 0, `/undrain` was forgotten.",
     svc_cluster_update_attempt_total: "If it stands still on a cluster with DNS, discovery has stopped.",
     svc_cluster_update_success_total: "Should grow as attempts do.",
     svc_cluster_update_failure_total:
@@ -89,7 +89,7 @@ export const GATEWAY_METRIC_ACTIONS: MetricActions = {
     svc_endpoint_rq_active: "With `prefix_affinity` an endpoint above the others holds a popular prefix, as meant.",
   },
   "Engines, as they report themselves": {
-    svc_endpoint_slots: "A change that nobody meant: the node was restarted with another configuration.",
+    svc_endpoint_slots: "An unexpected change: the node was restarted with another configuration.",
     svc_endpoint_running: "At `svc_endpoint_slots` the node is full.",
     svc_endpoint_queue: "Another gateway or client uses the same node: this one admits by slots.",
     svc_endpoint_kv_cache_usage_ratio: "Near 1, cached prefixes are evicted early: add nodes or memory.",
@@ -120,7 +120,7 @@ export const GATEWAY_METRIC_ACTIONS: MetricActions = {
       'Alert where gateways differ: `count(count by (key_id) (svc_sealing_keys{does="seals"})) > 1`. They have other files as `sealingKeyFile`, or none.',
     svc_sealed_texts_total:
       "Many `unknown_key`: gateways have different sealing keys, or one was dropped too early. A few `refused` are those of other services and models.",
-    svc_keystore_stale: "Alert on 1: revoked keys may still open the service. `keys doctor` says what is wrong.",
+    svc_keystore_stale: "Alert on 1: revoked keys may still open the service. `keys doctor` says why.",
   },
   "This process": {
     svc_overload_pressure_ratio: "How near each resource is to its end. Above 0.8 for long: add gateways.",
@@ -166,7 +166,7 @@ export const ENGINE_METRIC_ACTIONS: MetricActions = {
   },
   "The node now": {
     svc_engine_running: "More than `svc_engine_slots`: some of them wait in the queue.",
-    svc_engine_slots: "A change that nobody meant: the configuration, or the engine beside the node, was changed.",
+    svc_engine_slots: "An unexpected change: of the configuration, or of the engine beside the node.",
     svc_engine_slots_busy: "At `svc_engine_slots` the node is full.",
     svc_engine_queue: "If it stays above 0, add nodes.",
     svc_engine_streams_paused: "Slow readers keep their slots: many make the node look full while it idles.",

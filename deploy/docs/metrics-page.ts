@@ -47,8 +47,10 @@ function labelsOf(metric: object): readonly string[] {
 }
 
 function metricRow({ name, type, help, labels }: MetricFacts, action: string): readonly string[] {
-  const others = labels.filter((label) => label !== "cluster" || !name.startsWith("svc_cluster_"));
+  const isOfCluster = name.startsWith("svc_cluster_");
+  const others = labels.filter((label) => label !== "cluster" || !isOfCluster);
   const series = others.length === 0 ? name : `${name}{${others.join(",")}}`;
-  const meaning = help.replace(/, in (?:seconds|bytes)(?=[,.])/, "");
+  const words = isOfCluster ? help.replaceAll(/ of the cluster(?!')/g, "") : help;
+  const meaning = words.replace(/, in (?:seconds|bytes)(?=[,.])/, "");
   return [type === "counter" ? code(series) : `${code(series)} ${type}`, meaning, action];
 }

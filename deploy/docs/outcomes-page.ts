@@ -14,11 +14,12 @@ import { code, page, table } from "./markdown.ts";
 
 export function outcomesPage(): string {
   const all = entries(OUTCOMES);
-  const others = all.filter((row) => !isPlain(row));
+  const ofLimits = all.filter(([token, { dim }]) => token === `key_${dim}_exceeded`);
+  const others = all.filter((row) => !isPlain(row) && !ofLimits.includes(row));
   const plain = all.filter(isPlain);
   return page("Errors and outcomes", "`gateway/outcome.ts`", [
     [
-      "A request that fails has an error code, which the caller is told, and a detail token, which says what happened: it",
+      "A request that fails has an error code, which the caller gets, and a detail token, which says what happened: it",
       "stands in the log line as `detail`, as Envoy's response code details do. The engine's reasons, one step further",
       "down, are in [engine/docs/errors.md](../../engine/docs/errors.md).",
     ].join("\n"),
@@ -38,7 +39,7 @@ export function outcomesPage(): string {
       "attempts the dearest counts, and deltas that reached the caller always do. *Counter*: `rq_…` is `svc_cluster_upstream_rq_…_total`, `dim`",
       "a label of `svc_ratelimit_decisions_total`.",
     ].join("\n"),
-    table(["token", "flag, end reason, cost, counter", "meaning"], others.map(detailRow)),
+    table(["token", "flag, end reason, cost, counter", "meaning"], [...others.map(detailRow), limitsRow(ofLimits)]),
     "## End reasons",
     "`end_reason` of the log line, and `reason` of `svc_stream_end_total`.",
     table(["end reason", "outcome", "meaning"], endReasonRows()),
@@ -74,6 +75,15 @@ function detailRow([token, row]: readonly [Detail, OutcomeRow]): readonly string
     (fact) => fact !== undefined && fact !== "request",
   );
   return [code(token), facts.join(", "), row.meaning];
+}
+
+/** Returns the one row of the tokens that are named after their limit. */
+function limitsRow(rows: readonly (readonly [Detail, OutcomeRow])[]): readonly string[] {
+  return [
+    rows.map(([token]) => code(token)).join(", "),
+    "RL, `dim` as in the token",
+    "The key has used up a limit: requests (`rpm`), token counts, input or output tokens a minute, tokens of the day (`quota`), or generations or counts at once; `model_…`: for the model.",
+  ];
 }
 
 function endReasonRows(): readonly (readonly string[])[] {

@@ -32,7 +32,11 @@ export function generatedFiles(): readonly GeneratedFile[] {
     { path: "gateway/docs/gateway.schema.json", text: json(gateway) },
     {
       path: "engine/docs/configuration.md",
-      text: configurationPage("an engine node", "engine/config.ts", engine),
+      text: configurationPage("an engine node", "engine/config.ts", engine, {
+        program: "the gateway",
+        link: "../../gateway/docs/configuration.md",
+        schema: gateway,
+      }),
     },
     { path: "engine/docs/engine.schema.json", text: json(engine) },
     { path: "gateway/docs/outcomes.md", text: outcomesPage() },
@@ -43,7 +47,7 @@ export function generatedFiles(): readonly GeneratedFile[] {
       path: "gateway/docs/metrics.md",
       text: metricsPage(
         "the gateway",
-        "Served as Prometheus text at `/stats` of the admin port. No label says whose a request was. Those of `svc_cluster_…` have the label `cluster`.",
+        "Served as Prometheus text at `/stats` of the admin port. No label says whose a request was. Those of `svc_cluster_…` are of a cluster, their label `cluster`.",
         gatewayRegistry(),
         GATEWAY_METRIC_ACTIONS,
       ),

@@ -45,7 +45,7 @@ export const overloadSchema = z
   .strictObject({ resourceMonitors })
   .prefault({})
   .describe(
-    "How the process stays alive: from 85 % of heap or memory it drops the answers that it keeps for another engine to continue, from 95 % of a resource every new request gets 503 (529 in Format B). An action begins when two checks in a row, 250 ms apart, find a resource there, and ends when four find all of them 10 % below.",
+    "From 85 % of heap or memory the answers kept for continuation are dropped, from 95 % of a resource new requests get 503 (529 in Format B). An action begins after two checks, 250 ms apart, and ends after four that find all resources 10 % below.",
   );
 
 export type OverloadSettings = Readonly<z.infer<typeof overloadSchema>>;

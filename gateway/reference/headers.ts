@@ -82,7 +82,7 @@ export const REPLY_HEADERS: readonly HeaderFact[] = [
     meaning: "`close` where the service ends the connection, as behind a body that was not read.",
   },
   { name: "x-ratelimit-limit-*", where: "A, keys with limits", meaning: "The limit per minute: `requests`, `tokens`." },
-  { name: "x-ratelimit-remaining-*", where: "A, keys with limits", meaning: "What is left of it now." },
+  { name: "x-ratelimit-remaining-*", where: "A, keys with limits", meaning: "The rest of it now." },
   {
     name: "x-ratelimit-reset-*",
     where: "A, keys with limits",
@@ -94,7 +94,7 @@ export const REPLY_HEADERS: readonly HeaderFact[] = [
     meaning:
       "The limit per minute: `requests`, `tokens`, `input-tokens`, `output-tokens`. An operator may choose another first word.",
   },
-  { name: "anthropic-ratelimit-*-remaining", where: "B, keys with limits", meaning: "What is left of it now." },
+  { name: "anthropic-ratelimit-*-remaining", where: "B, keys with limits", meaning: "The rest of it now." },
   {
     name: "anthropic-ratelimit-*-reset",
     where: "B, keys with limits",

@@ -38,7 +38,7 @@ const redis = z
       .enum(["share", "refuse"])
       .default("share")
       .describe(
-        "How requests with limits are handled while the store is unreachable: each gateway applies its share of every limit and reports the use to the store afterwards, or they are refused with 503.",
+        "Requests with limits while the store is away: each gateway applies its share of every limit and reports the use afterwards, or they are refused with 503.",
       ),
   })
   .refine(({ url, passwordFile }) => passwordFile === undefined || !URL.canParse(url) || !new URL(url).password, {

@@ -94,7 +94,7 @@ const isGenerated = (document: string) => read(document).includes("<!-- Written 
 
 /** Bytes of a group of documents, and lines of the README: what a reader can be asked to go through. */
 test.each([
-  { what: "all documents", most: 265 * 1024, of: () => bytesOf(documents) },
+  { what: "all documents", most: 250 * 1024, of: () => bytesOf(documents) },
   { what: "generated documents", most: 120 * 1024, of: () => bytesOf(documents.filter(isGenerated)) },
   { what: "the largest written page", most: 16 * 1024, of: () => Math.max(...written().map((one) => bytesOf([one]))) },
   { what: "lines of README.md", most: 130, of: () => read("README.md").trimEnd().split("\n").length },

@@ -65,7 +65,8 @@ export class FieldTables {
     const fields = topFieldsOf(node, "");
     const below = fieldsOf(node, "").flatMap(({ node: field }) => referred(field));
     return [
-      [name, fields.map((field) => inShort(field, side)).join(", ")],
+      // The name of an object that has a type and nothing else says all of it.
+      ...(fields.length > 1 ? [[name, fields.map((field) => inShort(field, side)).join(", ")] as const] : []),
       ...below.flatMap((inner) => this.#rows(inner, side)),
     ];
   }

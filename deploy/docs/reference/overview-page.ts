@@ -69,7 +69,7 @@ const FACTS: Readonly<Record<string, ModelFacts>> = {
   },
   "svc-qwen": { size: "27B, dense", good: "quick answers" },
   "svc-minimax": { size: "230B mixture of experts", good: "long work without a person" },
-  "svc-dsv4flash": { size: "not told", good: "fast code, reasoning and use of tools" },
+  "svc-dsv4flash": { size: "not published", good: "fast code, reasoning and use of tools" },
 };
 
 /** Writes the table of the models of the catalog. Throws where one is not described. */
@@ -129,7 +129,7 @@ const RETENTION = [
 
 const VERSION = [
   `The contract has the version ${CONTRACT_VERSION} (V0). Endpoints, optional fields, events, error codes and headers may be added without notice, and`,
-  "clients have to ignore what they do not know; what is promised here keeps its meaning ([changelog](../../.github/CHANGELOG.md)). Chat and messages",
+  "clients have to ignore what they do not know; the promises here keep their meaning ([changelog](../../.github/CHANGELOG.md)). Chat and messages",
   "ignore unknown fields, responses refuse them.",
 ].join("\n");
 
@@ -201,7 +201,7 @@ function streams(): string {
   const { keepAliveIntervalMs, maxStreamDurationMs, maxRequestDurationMs } = timeoutsSchema.parse({});
   return [
     `A stream is never silent for more than ${keepAliveIntervalMs / 1000} s: a sign of life fills the gap, in the form that clients of its format know. A`,
-    `streamed answer may take ${maxStreamDurationMs / 60_000} minutes, one in a piece ${maxRequestDurationMs / 60_000}. Whoever closes the connection ends the answer, and`,
+    `streamed answer may take ${maxStreamDurationMs / 60_000} minutes, one in a piece ${maxRequestDurationMs / 60_000}. Closing the connection ends the answer, and`,
     "the work for it. `HEAD /` and `HEAD /api/hello` answer 200 at once and without a key, for agents that look whether the service is there.",
   ].join("\n");
 }
@@ -242,7 +242,7 @@ export function overviewPage(modelFields: readonly string[], sharedFields: reado
     RETRY,
     "## Structured output",
     STRUCTURED,
-    "## What is kept, and who is called",
+    "## Retention, and calls to others",
     RETENTION,
     "## Version",
     VERSION,

@@ -32,10 +32,7 @@ export function milliseconds(value: number, text: string) {
 
 export const logSchema = z
   .strictObject({
-    level: z
-      .enum(["debug", "info", "warn", "error"])
-      .default("info")
-      .describe("Minimum level of log lines: `debug`, `info`, `warn` or `error`."),
+    level: z.enum(["debug", "info", "warn", "error"]).default("info").describe("Minimum level of log lines."),
   })
   .prefault({})
   .describe("The log, which is JSON lines on standard error.");

@@ -41,19 +41,19 @@ export const llamaSchema = z.strictObject({
     .union([z.literal("auto"), z.int().min(1).max(512)])
     .default("auto")
     .describe(
-      "The number of CPU threads that compute; more than there are free cores make the engine many times slower. auto takes all cores but one, both of two, and one for a model file below 50 MB.",
+      "CPU threads that compute; more than free cores make it many times slower. auto takes all cores but one, both of two, and one for a model file below 50 MB.",
     ),
   gpu: z
     .union([z.literal("auto"), z.literal(false), z.enum(["cuda", "vulkan", "metal"])])
     .default("auto")
     .describe(
-      "The accelerator that computes: auto takes the best one whose driver is found, or the processor where that one cannot compute a token at the start; false takes none. One that is named and cannot compute stops the start.",
+      "Accelerator: auto takes the best one whose driver is found, or the processor where that cannot compute a token at the start; false takes none. A named one that cannot compute stops the start.",
     ),
   gpuLayers: z
     .union([z.enum(["auto", "max"]), z.int().min(0).max(10_000)])
     .default("auto")
     .describe(
-      "Number of the model's layers that the accelerator holds, the others being computed by the CPU: auto takes as many as fit beside the KV memory of all slots, max all of them. A number that does not fit stops the start. Several accelerators share the layers.",
+      "Layers that the accelerator holds, the CPU computes the others: auto takes as many as fit beside the KV memory of all slots, max all. A number that does not fit stops the start. Several accelerators share the layers.",
     ),
   flashAttention: z
     .union([z.literal("auto"), z.boolean()])
@@ -71,7 +71,7 @@ export const llamaSchema = z.strictObject({
     .union([z.literal("auto"), z.int().min(32).max(8192)])
     .default("auto")
     .describe(
-      "The most prompt tokens that one step reads, of all prompts together: auto is 512 where an accelerator computes, and else 256. Running streams wait for a step to end, so that beside other requests a step reads no more than adds some 40 ms to it, and at least 16.",
+      "Most prompt tokens of one step, of all prompts together: auto is 512 on accelerators, else 256. Beside other requests a step reads what adds some 40 ms to it, at least 16.",
     ),
 });
 

@@ -26,7 +26,7 @@ export const openAiCompatibleSchema = z.strictObject({
     .describe("The profile of the model's family: a name of engine/profiles, or the path of a file like those."),
   weights: weightsSetting,
   tokenizerFile: file(
-    "Path of the model's tokenizer.json, whose control tokens callers cannot write; without it, those that the engine tells, as vLLM does with --enable-tokenizer-info-endpoint.",
+    "Path of the model's tokenizer.json, whose control tokens callers cannot write; without it, those that the engine reports, as vLLM does with --enable-tokenizer-info-endpoint.",
   ).optional(),
   slots: z
     .int()

@@ -292,7 +292,7 @@ export const CHAT_UNTAKEN: readonly UntakenField[] = [
   ...refused("Only one choice per request is supported.", { best_of: [1] }),
   ...refused("Answers are sampled.", { use_beam_search: [false] }),
   ...ignored("Nothing is kept that it could be found by.", ["metadata"]),
-  ...ignored("Whoever asks is known by the key.", ["user", "safety_identifier"]),
+  ...ignored("The key identifies the caller.", ["user", "safety_identifier"]),
   ...ignored("It would make the same answer faster, and changes nothing in it.", ["prediction"]),
   ...ignored("It is a hint, which no model here knows.", ["verbosity"]),
   ...ignored("The beginning of every prompt is cached.", ["prompt_cache_options.mode"]),

@@ -6,9 +6,7 @@ const file = (text: string) => z.string().min(1).describe(text);
 const tls = z
   .strictObject({
     certFile: file("Path of a PEM file with the server certificate, and its chain."),
-    keyFile: file(
-      "Path of a PEM file with the private key of certFile, which nobody but its owner and group may read.",
-    ),
+    keyFile: file("Path of a PEM file with the private key of certFile, which only its owner and group may read."),
     clientCaFile: file(
       "Path of a PEM file with authorities; a caller whose certificate one of them has signed needs no token.",
     ).optional(),

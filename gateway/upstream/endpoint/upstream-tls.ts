@@ -13,9 +13,7 @@ export const tlsSchema = z
     certFile: file(
       "Path of a PEM file with the certificate that the gateway shows to endpoints that ask for one.",
     ).optional(),
-    keyFile: file(
-      "Path of a PEM file with the key of certFile, which nobody but its owner and group may read.",
-    ).optional(),
+    keyFile: file("Path of a PEM file with the key of certFile, which only its owner and group may read.").optional(),
     serverName: z
       .string()
       .min(1)
