@@ -139,7 +139,7 @@ export function windowLines(tokens: number): string {
           Codex        model_context_window = ${tokens}
           Copilot      COPILOT_PROVIDER_MAX_PROMPT_TOKENS=${tokens}
           Kimi Code    KIMI_MODEL_MAX_CONTEXT_SIZE=${tokens}
-          others       README.md, "The window of the model"`;
+          others       "The window of the model" in gateway/docs/agents.md`;
 }
 
 function engineProgram(file: string, state: State, options: LocalOptions, backend: object, index: number): Program {

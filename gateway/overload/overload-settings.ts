@@ -31,7 +31,7 @@ const resourceMonitors = z
           .min(1)
           .optional()
           .describe(
-            "Size, in bytes, of all bodies together from their announcement until an engine has accepted them; default: a quarter of the memory of the container or machine, at most 536870912. Further bodies wait unread for up to 10 s, then get 503 (529 in Format B), or 429 where the tenant's own share is used up: half of the bytes left by others.",
+            "Bytes of all bodies from their announcement until an engine has accepted them; default: a quarter of the memory, at most 536870912. Further bodies wait unread for up to 10 s, then get 503 (529 in Format B), or 429 where the tenant's half is used up.",
           ),
       })
       .prefault({})

@@ -7,7 +7,7 @@ export const llamaSchema = z.strictObject({
   modelPath: z
     .string()
     .min(1)
-    .describe("The path of the model's GGUF file; that of the demonstration model is `engine/demo-model/demo.gguf`."),
+    .describe("Path of the model's GGUF file; that of the demonstration model is `engine/demo-model/demo.gguf`."),
   profile: z
     .string()
     .min(1)
@@ -28,14 +28,14 @@ export const llamaSchema = z.strictObject({
     .min(256)
     .max(4_194_304)
     .default(4096)
-    .describe("The number of tokens that a prompt and its answer may have together; each slot has room for so many."),
+    .describe("Number of tokens that a prompt and its answer may have together; each slot has room for so many."),
   slots: z
     .int()
     .min(1)
     .max(255)
     .default(4)
     .describe(
-      "The number of generations that run at once; the KV memory grows with each, and has room for one more, which is kept empty for the next new conversation.",
+      "Number of generations that run at once; the KV memory grows with each, and has room for one more, which is kept empty for the next new conversation.",
     ),
   threads: z
     .union([z.literal("auto"), z.int().min(1).max(512)])
@@ -53,7 +53,7 @@ export const llamaSchema = z.strictObject({
     .union([z.enum(["auto", "max"]), z.int().min(0).max(10_000)])
     .default("auto")
     .describe(
-      "The number of the model's layers that the accelerator holds, the others being computed by the CPU: auto takes as many as fit beside the KV memory of all slots, max all of them. A number that does not fit stops the start. Several accelerators share the layers.",
+      "Number of the model's layers that the accelerator holds, the others being computed by the CPU: auto takes as many as fit beside the KV memory of all slots, max all of them. A number that does not fit stops the start. Several accelerators share the layers.",
     ),
   flashAttention: z
     .union([z.literal("auto"), z.boolean()])
@@ -65,7 +65,7 @@ export const llamaSchema = z.strictObject({
     .boolean()
     .default(false)
     .describe(
-      "Whether an object in JSON that is held to a schema may have properties that the schema does not declare, where it is silent about them. With it, declared properties may also come in another order than the schema's, as far as that costs little. Without it a model writes what is declared, in that order.",
+      "Whether an object held to a schema may have properties that a silent schema does not declare; declared ones may then come in another order too, as far as that costs little. Without it a model writes the declared ones, in the schema's order.",
     ),
   batchTokens: z
     .union([z.literal("auto"), z.int().min(32).max(8192)])

@@ -198,7 +198,7 @@ export const chatRequest = named("ChatRequest", "The body of a request for a cha
       .int()
       .min(-1)
       .max(2 ** 31 - 1),
-    "The number of likeliest tokens to choose from; 0 and -1 mean all. Default: the model's own.",
+    "Number of likeliest tokens to choose from; 0 and -1 mean all. Default: the model's own.",
   ),
   min_p: optional(
     z.number().min(0).max(1),
@@ -207,9 +207,9 @@ export const chatRequest = named("ChatRequest", "The body of a request for a cha
   logprobs: flag.describe("Whether the log probabilities of the answer's tokens are returned. Default: `false`."),
   top_logprobs: optional(
     z.int().min(0).max(20),
-    "The number of likeliest tokens to list at each place, with `logprobs`. Default: 0.",
+    "Number of likeliest tokens to list at each place, with `logprobs`. Default: 0.",
   ),
-  n: z.int().min(1).nullish().describe("The number of choices. Only 1 is supported."),
+  n: z.int().min(1).nullish().describe("Number of choices. Only 1 is supported."),
   parallel_tool_calls: flag.describe("Whether one answer may hold more than one tool call. Default: `true`."),
   modalities: z.array(z.string()).nullish().describe("The kinds of output. Only `text` is supported."),
   prompt_cache_key: promptCacheKey,

@@ -28,8 +28,7 @@ import { MAX_TOOLS } from "../tools.ts";
 import { callerTools, searchCallItem, searchOutputItem, toolChoiceSchema, toolsItem } from "./tool-schema.ts";
 
 /*
- * The body of `POST /v1/responses`: these schemas check requests and generate the documentation ("Request of responses"
- * in formats/README.md). The top level and its objects are closed, as this format promises to ignore nothing; items,
+ * The body of `POST /v1/responses`: these schemas check requests and generate gateway/docs/api-responses.md. The top level and its objects are closed, as this format promises to ignore nothing; items,
  * their parts and tools are open and read in code, as they differ by more than their type. Null in an optional field
  * means that it is absent.
  */
@@ -234,7 +233,7 @@ export const responsesRequest = closed(
     presence_penalty: presencePenalty,
     top_logprobs: optional(
       z.int().min(0).max(20),
-      "The number of likeliest tokens to list at each place of the text, with their log probabilities.",
+      "Number of likeliest tokens to list at each place of the text, with their log probabilities.",
     ),
     include: optional(
       z.array(z.string().meta({ enum: [SEALED_REASONING, LOGPROBS] })),
