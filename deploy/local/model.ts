@@ -1,5 +1,6 @@
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { access, constants, stat } from "node:fs/promises";
+import { availableParallelism } from "node:os";
 import { join, resolve } from "node:path";
 import { errnoOf } from "../runtime/files/private-file.ts";
 
@@ -11,6 +12,8 @@ export type LocalModel =
       readonly contextTokens: number;
       /** Concurrent generations of each engine. */
       readonly slots: number;
+      /** The CPU threads of each engine. Default: the engine's own choice. */
+      readonly threads?: number;
     }
   | { readonly kind: "scripted" };
 
@@ -32,6 +35,7 @@ const CONNECT_FAILED = "undici:client:connectError";
  * Resolves to the backend of the engines. `model` is the path of a GGUF file, `hf:org/repo:quant`, `scripted`, or
  * undefined for the demonstration model of the project at `root`. `contextTokens` is the context of one
  * generation; by default it depends on the model.
+ * Several engines share the cores, as threads without a core of their own hold up all others of their engine.
  * A model `hf:…` is downloaded once into `stateDir`: the only network access of a local start. Throws `ModelError` if
  * the file cannot be read or downloaded.
  */
@@ -40,6 +44,7 @@ export async function findModel(
   stateDir: string,
   model: string | undefined,
   contextTokens: number | undefined,
+  engines = 1,
 ): Promise<LocalModel> {
   if (model === "scripted") return { kind: "scripted" };
   const path =
@@ -60,6 +65,7 @@ export async function findModel(
     modelPath: path,
     slots: model === undefined ? DEMO.slots : bytes <= SMALL_BYTES ? REAL.smallSlots : REAL.slots,
     contextTokens: contextTokens ?? (model === undefined ? DEMO : REAL).contextTokens,
+    ...(model !== undefined && engines > 1 && { threads: Math.max(1, Math.floor(availableParallelism() / engines)) }),
   };
 }
 

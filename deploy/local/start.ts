@@ -47,7 +47,8 @@ export type Engines = {
 
 const ENGINES: Engines = {
   program: ENGINE,
-  backendOf: ({ model, contextTokens }, folder) => findModel(projectFolder(), folder, model, contextTokens),
+  backendOf: ({ model, contextTokens, engines }, folder) =>
+    findModel(projectFolder(), folder, model, contextTokens, engines),
 };
 
 /** Milliseconds after which engines that are not ready are reported as loading. */

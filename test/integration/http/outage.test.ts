@@ -110,7 +110,8 @@ test.each(ANSWER_PATHS)(
       { models: ["svc-qwen"] },
     );
     const gateway = await inFrontOf(engine, { maxRequestsPerEndpoint: 1, maxPendingRequests: 1 });
-    const pending = async () => metricSum(await gateway.stats.registry.metrics(), "svc_cluster_upstream_rq_pending_active");
+    const pending = async () =>
+      metricSum(await gateway.stats.registry.metrics(), "svc_cluster_upstream_rq_pending_active");
     const running = gateway.post(path, MINIMAL[path]);
     await becomes(async () => engine.backend.requests.length === 1, "one request runs");
     const waiting = gateway.post(path, MINIMAL[path]);

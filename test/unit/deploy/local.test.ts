@@ -45,6 +45,8 @@ test.each([
     truncateSync(modelPath, bytes);
     const found = await findModel(folder, folder, modelPath, undefined);
     expect(found).toEqual({ kind: "llama", modelPath, slots, contextTokens: 32_768 });
+    // One core at least: more engines than cores have one thread each.
+    expect(await findModel(folder, folder, modelPath, undefined, 1_000)).toEqual({ ...found, threads: 1 });
   } finally {
     rmSync(folder, { recursive: true });
   }
