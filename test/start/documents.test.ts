@@ -25,13 +25,16 @@ const DOCUMENTS = execFileSync("git", ["ls-files", "*.md"], { cwd: ROOT, encodin
 
 type Block = { readonly text: string; readonly reason: string | undefined };
 
-/** Returns the shell blocks of a page: fenced, without a language. */
+/** Returns the blocks of a page that can run: fenced, of the shell (without a language) or of JavaScript. */
 function blocksOf(document: string): readonly Block[] {
   const page = readFileSync(join(ROOT, document), "utf8");
   const fences = page.matchAll(
-    /(?:^ *<!-- not run: (.+) -->\n)?^( *)```(?:sh|bash)?\n([\s\S]*?)^ *```$|^ *```\w+\n[\s\S]*?^ *```$/gm,
+    /(?:^ *<!-- not run: (.+) -->\n)?^( *)```(sh|bash|js)?\n([\s\S]*?)^ *```$|^ *```\w+\n[\s\S]*?^ *```$/gm,
   );
-  return [...fences].flatMap(([, reason, , text]) => (text === undefined ? [] : [{ text, reason }]));
+  return [...fences].flatMap(([, reason, , language, text]) => {
+    if (text === undefined) return [];
+    return [{ text: language === "js" ? `node --input-type=module <<'END'\n${text}END\n` : text, reason }];
+  });
 }
 
 const PAGES = DOCUMENTS.map((document) => ({ document, blocks: blocksOf(document) })).filter(
@@ -46,6 +49,7 @@ const SHOWN: Readonly<Record<string, readonly RegExp[]>> = {
   "README.md": [/1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12/, /"type":"message","role":"assistant"/, /response\.completed/],
   "deploy/docs/operate.md": [/"id":"svc-qwen"/, /finished/],
   "gateway/docs/agents.md": [/"slug":"svc-glm53"/],
+  "proto/README.md": [/^1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12$/m],
   "gateway/docs/keys.md": [/svc-qwen/, /seals\n[\s\S]*opens/],
 };
 
