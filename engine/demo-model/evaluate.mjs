@@ -5,7 +5,7 @@
  */
 import { parseArgs } from "node:util";
 import { Template } from "@huggingface/jinja";
-import { getLlama } from "node-llama-cpp";
+import { getLlama, LlamaGrammarEvaluationState } from "node-llama-cpp";
 import { CASES } from "./evaluation-cases.mjs";
 
 const MAX_TOKENS = 400;
@@ -37,10 +37,12 @@ const context = await model.createContext({ sequences: 1, contextSize: 2048, thr
 const sequence = context.getSequence();
 
 /** The answer to one case, and how many tokens it has. */
-async function answer({ messages, tools, thinks = false }) {
+async function answer({ messages, tools, thinks = false, schema }) {
   const prompt = template.render({ messages, tools, add_generation_prompt: true, enable_thinking: thinks });
   await sequence.clearHistory();
-  const sampling = { temperature: Number(values.temperature), topP: 0.9, seed: 1 };
+  const grammarEvaluationState =
+    schema && new LlamaGrammarEvaluationState({ model, grammar: await llama.createGrammarForJsonSchema(schema) });
+  const sampling = { temperature: Number(values.temperature), topP: 0.9, seed: 1, grammarEvaluationState };
   const tokens = [];
   for await (const token of sequence.evaluate(model.tokenize(prompt, true), sampling)) {
     tokens.push(token);

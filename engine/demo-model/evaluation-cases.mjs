@@ -2,7 +2,7 @@
  * The held-out prompts. Each case: its category, the conversation, how the answer is judged, and what else the template
  * gets. None of these wordings is in the training data, though the patterns behind them are.
  *
- * @typedef {{ category: string, messages: object[], passes: (answer: string) => boolean, tools?: object[], thinks?: boolean }} Case
+ * @typedef {{ category: string, messages: object[], passes: (answer: string) => boolean, tools?: object[], thinks?: boolean, schema?: object }} Case
  */
 
 const user = (content) => ({ role: "user", content });
@@ -64,6 +64,21 @@ const SHELL_AND_VIEW = [
   tool("view_file", { filePath: "string" }, "Read a file"),
 ];
 const ADDING = "```python\ndef add(a, b):\n    return a + b\n```";
+
+/** An object whose properties are all required, by their JSON types. */
+const object = (types) => ({
+  type: "object",
+  properties: Object.fromEntries(
+    Object.entries(types).map(([key, type]) => [
+      key,
+      type === "list" ? { type: "array", items: { type: "string" } } : { type },
+    ]),
+  ),
+  required: Object.keys(types),
+  additionalProperties: false,
+});
+/** The answer ends, and no text of it has a letter five times in a row. */
+const endsWell = (answer) => parsed(answer) !== undefined && !/(\p{L})\1{4}/u.test(answer);
 
 /** One question, one judgement. */
 const asks = (category, question, passes, more = {}) => ({ category, messages: [user(question)], passes, ...more });
@@ -315,4 +330,34 @@ export const CASES = [
 
   asks("unknown", "Who won the chess championship in 1972?", contains(/do not know/)),
   asks("unknown", "Explain the Higgs boson.", contains(/do not know/)),
+
+  asks("small sum", "What is 2 + 2?", contains(/\b4\b/)),
+  asks("small sum", "1+1", contains(/\b2\b/)),
+  asks("small sum", "What is 9 plus 4?", contains(/\b13\b/)),
+  asks("small sum", "how much is 12 + 7?", contains(/\b19\b/)),
+  asks("small sum", "What is 15 - 8?", contains(/\b7\b/)),
+  asks("small sum", "20 - 3", contains(/\b17\b/)),
+  asks("small sum", "Hi! What is 6 + 11?", contains(/\b17\b/)),
+  asks("small sum", "What is 3 times 4?", contains(/\b12\b/)),
+  asks("small sum", "What is 5 + 3? Answer with the number.", contains(/\b8\b/)),
+  asks("small sum", "Please tell me what 10 + 10 is.", contains(/\b20\b/)),
+
+  asks("forced object", "Anna is 31 years old.", endsWell, { schema: object({ name: "string", age: "integer" }) }),
+  asks("forced object", "Invent a person.", endsWell, { schema: object({ name: "string", city: "string" }) }),
+  asks("forced object", "Give me a recipe.", endsWell, { schema: object({ title: "string", ingredients: "list" }) }),
+  asks("forced object", "What is the weather in Paris?", endsWell, {
+    schema: object({ city: "string", temperature: "number", summary: "string" }),
+  }),
+  asks("forced object", "Classify this review: the food was great!", endsWell, {
+    schema: object({ sentiment: "string", confidence: "number" }),
+  }),
+  asks("forced object", "Write a short poem about the sea.", endsWell, { schema: object({ poem: "string" }) }),
+  asks("forced object", "Extract the event: Alice and Bob go to a science fair on Friday.", endsWell, {
+    schema: object({ name: "string", date: "string", participants: "list" }),
+  }),
+  asks("forced object", "Solve 8x + 7 = -23", endsWell, {
+    schema: object({ explanation: "string", output: "string", final_answer: "string" }),
+  }),
+  asks("forced object", "List three colors.", endsWell, { schema: object({ colors: "list" }) }),
+  asks("forced object", "Hello!", endsWell, { schema: object({ reply: "string" }) }),
 ];

@@ -54,7 +54,7 @@ type Weights = "demo" | "random";
 /** The answers to cut: name, weights, and request. */
 const ANSWERS: readonly [name: string, weights: Weights, wanted: GenerateRequest][] = [
   ["text", "demo", request("Count from 1 to 12.")],
-  ["characters of several tokens", "demo", request("Repeat: hello 🎉")],
+  ["characters of several tokens", "demo", request("Repeat: 你好")],
   ["a stop string", "demo", request("Count from 1 to 12.", { sampling: sampling({ stop: [", 10, 1", "11"] }) })],
   ["a limit", "demo", request("Count from 1 to 12.", { maxOutputTokens: 9 })],
   ["a call that the model chose", "demo", request("What is the weather in Ljubljana?", { tools: [WEATHER] })],

@@ -27,7 +27,7 @@ describe.skipIf(missing !== "")("the cache of llama.cpp, by the digests of reque
   };
 
   test("a turn and its branches find the reported tokens", async () => {
-    const ASKED = user("Please count from one to twelve for me, and tell me which of them is even.");
+    const ASKED = user("Who are you exactly?");
     const first = [RULES, ASKED];
     const reply = await ask(backend, digested(first));
     expect(heldOf(first, 1)?.tokens).toBeGreaterThan(100);

@@ -1,4 +1,4 @@
-"""Writes GGUF files, version 3."""
+"""Writes GGUF files, version 3, and reads the tensors of those that it wrote."""
 
 import struct
 
@@ -91,3 +91,59 @@ def write(path, metadata, tensors, kind):
     with open(path, "wb") as file:
         file.write(header + b"".join(blobs))
     return len(header) + offset
+
+
+FIXED_SIZES = {UINT32: 4, INT32: 4, FLOAT32: 4, BOOLEAN: 1}
+
+
+def read_tensors(path):
+    """The tensors by name, as 32-bit floats."""
+    with open(path, "rb") as file:
+        data = file.read()
+    position = 8
+
+    def take(format):
+        nonlocal position
+        values = struct.unpack_from("<" + format, data, position)
+        position += struct.calcsize("<" + format)
+        return values if len(values) > 1 else values[0]
+
+    def take_text():
+        nonlocal position
+        length = take("Q")
+        position += length
+        return data[position - length : position].decode("utf-8")
+
+    def skip(kind):
+        nonlocal position
+        if kind == STRING:
+            take_text()
+        elif kind == ARRAY:
+            member, count = take("IQ")
+            for _ in range(count):
+                skip(member)
+        else:
+            position += FIXED_SIZES[kind]
+
+    tensor_count, entry_count = take("QQ")
+    for _ in range(entry_count):
+        take_text()
+        skip(take("I"))
+    infos = []
+    for _ in range(tensor_count):
+        name = take_text()
+        shape = [take("Q") for _ in range(take("I"))]
+        infos.append((name, shape[::-1], take("I"), take("Q")))
+    begin = position + -position % ALIGNMENT
+    return {name: unpacked(data, begin + offset, shape, kind) for name, shape, kind, offset in infos}
+
+
+def unpacked(data, offset, shape, kind):
+    """A tensor as 32-bit floats."""
+    count = int(np.prod(shape))
+    if kind != Q8_0:
+        return np.frombuffer(data, np.float32 if kind == F32 else np.float16, count, offset).astype(np.float32).reshape(shape)
+    blocks = count // Q8_BLOCK
+    packed = np.frombuffer(data, np.uint8, blocks * (2 + Q8_BLOCK), offset).reshape(blocks, 2 + Q8_BLOCK)
+    scales = packed[:, :2].copy().view(np.float16).astype(np.float32)
+    return (packed[:, 2:].copy().view(np.int8).astype(np.float32) * scales).reshape(shape)

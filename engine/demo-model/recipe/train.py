@@ -12,7 +12,9 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+import gguf
 from batches import batches
+from export_gguf import named_tensors
 from model import CONFIG, Model, start_with_copying
 from muon import Muon
 from token_file import load
@@ -45,7 +47,7 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("minutes", type=float)
     parser.add_argument("out", help="the checkpoint")
-    parser.add_argument("--init", help="a checkpoint to go on from")
+    parser.add_argument("--init", help="a checkpoint or a GGUF file to go on from")
     parser.add_argument("--data", default="train.npz", help="files, separated by commas")
     parser.add_argument("--validation", default="val.npz")
     parser.add_argument("--vocabulary", default="../tok.json")
@@ -57,12 +59,21 @@ def parse_arguments():
     return parser.parse_args()
 
 
+def state_from(path, parameters):
+    """The weights of a checkpoint, or those of a GGUF file by the names of the parameters."""
+    if not path.endswith(".gguf"):
+        return torch.load(path)["model"]
+    tensors = gguf.read_tensors(path)
+    names = named_tensors({parameter: parameter for parameter in parameters}, CONFIG)
+    return {parameter: torch.from_numpy(tensors[name]) for name, parameter in names.items()}
+
+
 def new_model(arguments):
     with open(arguments.vocabulary) as file:
         vocabulary_size = len(json.load(file)["vocab"])
     model = Model(CONFIG, vocabulary_size)
     if arguments.init:
-        model.load_state_dict(torch.load(arguments.init)["model"])
+        model.load_state_dict(state_from(arguments.init, model.state_dict()))
     else:
         start_with_copying(model)
     return model
