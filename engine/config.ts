@@ -9,17 +9,17 @@ import type { CallerWork } from "./caller-work/caller-work.ts";
 
 const tls = z
   .strictObject({
-    certFile: file("The path of a PEM file with the certificate that the node shows to callers, and its chain."),
-    keyFile: file("The path of a PEM file with the private key of certFile, which only its owner and group may read."),
+    certFile: file("Path of a PEM file with the certificate that the node shows to callers, and its chain."),
+    keyFile: file("Path of a PEM file with the private key of certFile, which only its owner and group may read."),
     clientCaFile: file(
-      "The path of a PEM file with authorities, one of which must have signed the certificate of every caller; without it, callers show none.",
+      "Path of a PEM file with authorities, one of which must have signed the certificate of every caller; without it, callers show none.",
     ).optional(),
     allowedClientNames: z
       .array(z.string().min(1).max(255))
       .min(1)
       .optional()
       .describe(
-        "The names of which a caller's certificate must hold one, as common name or as alternative name of DNS or URI; without it, any name will do.",
+        "Names of which a caller's certificate must hold one, as common name or alternative name of DNS or URI; without it, any name.",
       ),
   })
   .refine(({ allowedClientNames, clientCaFile }) => allowedClientNames === undefined || clientCaFile !== undefined, {
@@ -52,19 +52,19 @@ export const engineConfigSchema = z.strictObject({
     .min(100)
     .default(30_000)
     .describe(
-      "The time, in milliseconds, without a step of the engine after which a node that has running work takes itself out of service. After ten times as long `/livez/engine` answers 503, so that the engine is restarted.",
+      "Milliseconds without a step of the engine after which a node that has running work takes itself out of service. After ten times as long `/livez/engine` answers 503, so that the engine is restarted.",
     ),
   drainTimeoutMs: z
     .int()
     .min(0)
     .default(600_000)
-    .describe("The time, in milliseconds, for which running generations may go on after SIGTERM."),
+    .describe("Milliseconds for which running generations may go on after SIGTERM."),
   handoverGraceMs: z
     .int()
     .min(0)
     .default(2_000)
     .describe(
-      "The time, in milliseconds, for which running generations that another node can go on with may go on after SIGTERM or DrainNode; those that are left then end with DRAINING, and their gateway goes on with them elsewhere. All others have drainTimeoutMs. A machine that is taken away at short notice needs to be given longer notice than this. Where a model has one node alone, no other node continues them before it is back: there, a grace above the longest answer lets answers end.",
+      "Milliseconds that generations which another node can continue still run after SIGTERM or DrainNode; then they end with DRAINING and continue elsewhere. All others have drainTimeoutMs. Where a model has one node alone, a grace above the longest answer lets answers end.",
     ),
   log: logSchema,
   backend: z

@@ -125,7 +125,7 @@ const gatewayKeys = z.strictObject({
         .default(false)
         .refine((wanted) => !wanted || reusesPorts(process.versions.node), "needs Node 22.12, 23.1 or later")
         .describe(
-          "Whether a second process of the same user may listen on the port while this one does, so that it replaces this one without a pause: it listens once a model can be served, or after 10 s. Linux and FreeBSD, Node 22.12, 23.1 or later.",
+          "Whether a second process of the same user may listen on the port beside this one, to replace it: it listens once a model can be served, or after 10 s. Linux and FreeBSD, Node 22.12, 23.1 or later.",
         ),
     })
     .prefault({})
@@ -162,7 +162,7 @@ const gatewayKeys = z.strictObject({
     .min(1)
     .optional()
     .describe(
-      "The path of the file of sealing keys that all gateways share, which `npm run keys -- sealing-key` writes; without it, reasoning sealed before a restart or by another gateway is not read back, and compacted conversations are refused.",
+      "Path of the sealing keys that all gateways share (`npm run keys -- sealing-key`); without it, reasoning and compactions of before a restart or of another gateway do not open.",
     ),
   maxBodyBytes: z
     .int()
@@ -179,13 +179,13 @@ const gatewayKeys = z.strictObject({
         .enum(["reject", "placeholder"])
         .default("reject")
         .describe(
-          "How images and files in the user's last message are handled if the model does not accept them: refused with 400, or replaced by a text. In tool results and earlier messages they are always replaced.",
+          "Images and files in the user's last message that the model does not accept: refused with 400, or replaced by a text, as elsewhere always.",
         ),
       brokenStream: z
         .enum(["cut", "error"])
         .default("cut")
         .describe(
-          "How a stream of chat or messages ends whose engine or gateway is lost after the status line: its connection is closed, after which agents retry the request, or the format's error frame is sent, as in streams of responses.",
+          "End of a stream of chat or messages that lost its engine or gateway: its connection is closed, after which agents retry, or the format's error frame is sent.",
         ),
       messages: z
         .strictObject({
@@ -238,7 +238,7 @@ const gatewayKeys = z.strictObject({
         .array(z.string().min(1).toLowerCase())
         .default([])
         .describe(
-          "Host names, without a port, under which browsers may open the page, besides IP addresses and `localhost`: an attacker can point any other name at this address, and scripts of that name's site could then read the user's input.",
+          "Host names, without a port, under which browsers may open the page, besides IP addresses and `localhost`: a foreign name pointed at this address could read the user's input.",
         ),
     })
     .optional()
@@ -260,7 +260,7 @@ const gatewayKeys = z.strictObject({
         .max(10_000)
         .default(100)
         .describe(
-          "The most keys with a series of their own in `svc_key_…` per gateway; all others count as `other`. The ids of these keys are visible in the metrics; they are no secret.",
+          "The most keys with a series of their own in `svc_key_…` per gateway; all others count as `other`. Their ids are in the metrics; they are no secret.",
         ),
     })
     .prefault({})
@@ -278,13 +278,13 @@ const gatewayKeys = z.strictObject({
     .min(0)
     .default(10_000)
     .describe(
-      "The time, in milliseconds, for which a gateway still accepts connections after SIGTERM or POST /drain_listeners?graceful, while /ready fails; it must be longer than the health checks of the proxy in front take to detect that.",
+      "Milliseconds for which a gateway still accepts connections after SIGTERM or POST /drain_listeners?graceful, while /ready fails; longer than the proxy's health checks take.",
     ),
   drainTimeoutMs: z
     .int()
     .min(0)
     .default(600_000)
-    .describe("The time, in milliseconds, for which running answers may continue after drainGraceMs."),
+    .describe("Milliseconds for which running answers may continue after drainGraceMs."),
   log: logSchema,
   accessLog: z
     .strictObject({

@@ -71,7 +71,7 @@ async function run(config: GatewayConfig): Promise<number> {
   const connections = () => sockets.open;
   const version = packageVersion();
   const fleet = new FleetView({
-    ...{ clusters, traffic, stats, lifecycle, connections, version, clock },
+    ...{ clusters, traffic, stats, lifecycle, overload, connections, version, clock },
     warnings: () => warnings,
   });
   const listeners: Listener[] = [];

@@ -82,19 +82,15 @@ export function withWords<T>(value: T, { words, profiles }: FamilyCases, profile
 /** Writes the page of the model families: the parsed parts of their outputs, compared with vLLM and SGLang. */
 export function familiesPage(): string {
   const families = readFamilyCases();
-  const differing = families.filter(({ cases }) => cases.some(({ why }) => why !== undefined));
   return page("Families of models", "`engine/profiles/` and `test/unit/engine/output-parser/family-cases/`", [
     [
-      "What models write is read by a profile for each family. The cases are facts out of the tests of vLLM's and SGLang's",
-      "parsers, with names and values of our own. Each runs whole, character by character and in two pieces split anywhere",
-      "(`test/unit/engine/output-parser/family-cases.test.ts`; the exhaustive lane splits at every character). *Alike*: we make",
-      "of it what these engines do, but for white space at the ends of texts. *Differing*: we do not, for the reason below.",
+      "A profile for each family reads what models write. The cases are facts out of the tests of vLLM's and SGLang's parsers, with names and values of our own;",
+      "each runs whole, character by character and in two pieces split anywhere. *Alike*: the result is theirs, but for white space at the ends of texts.",
+      "*Differing*: it is not, for one of the reasons below; `test/unit/engine/output-parser/family-cases/` names each case, its reason and its source.",
     ].join("\n"),
     table(["family", "profiles", "cases", "alike", "differing"], families.map(familyRow)),
     "## What differs on purpose",
-    ...differing.flatMap((family) => [`### ${family.family}`, differences(family)]),
-    "## Where the cases are from",
-    table(["family", "vLLM", "SGLang"], families.map(sourceRow)),
+    table(["reason", "cases"], reasonRows(families)),
   ]);
 }
 
@@ -110,11 +106,11 @@ function familyRow({ family, profiles, cases }: FamilyCases): readonly string[] 
   ];
 }
 
-function differences({ cases }: FamilyCases): string {
-  const rows = cases.flatMap(({ what, of, why }) => (why === undefined ? [] : [[what, of.join(", "), why]]));
-  return table(["case", "of", "why we do otherwise"], rows);
-}
-
-function sourceRow({ family, sources }: FamilyCases): readonly string[] {
-  return [family, ...[sources.vLLM, sources.SGLang].map((files = []) => files.map(code).join(", "))];
+/** Returns the reasons of more than four cases, the most frequent first. */
+function reasonRows(families: readonly FamilyCases[]): readonly (readonly string[])[] {
+  const counts = new Map<string, number>();
+  for (const { why } of families.flatMap(({ cases }) => cases)) if (why) counts.set(why, (counts.get(why) ?? 0) + 1);
+  const rows = [...counts].filter(([, count]) => count > 4).sort(([, one], [, other]) => other - one);
+  const others = [...counts.values()].filter((count) => count <= 4).reduce((sum, count) => sum + count, 0);
+  return [...rows.map(([why, count]) => [why, String(count)]), ["other reasons", String(others)]];
 }

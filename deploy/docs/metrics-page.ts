@@ -9,11 +9,8 @@ export type MetricFacts = {
   readonly labels: readonly string[];
 };
 
-const PLATFORM_METRICS = [
-  "Beside these stand the metrics that prom-client and Node bring for every process, `process_…` and `nodejs_…`. Alert on",
-  "`nodejs_eventloop_lag_p99_seconds` above 0.2, on `process_open_fds` near `process_max_fds`, and on",
-  "`process_resident_memory_bytes` near the memory of the machine.",
-].join("\n");
+const READING =
+  "Metrics whose type is not named are counters. Those of every process, and what to alert on, are on [Monitoring](../../deploy/monitoring/README.md).";
 
 /** Matches the metrics of the library and Node, which exist in every process and depend on the machine. */
 const OF_THE_PLATFORM = /^(?:process|nodejs)_(?!eventloop_utilization_ratio$)/;
@@ -31,10 +28,10 @@ export function metricsPage(program: string, served: string, registry: Registry,
       if (!metric) throw new Error(`${title}: there is advice about ${name}, and no such metric`);
       return metricRow(metric, action);
     });
-    return `## ${heading}\n\n${table(["metric", "type", "labels", "meaning", "when it moves"], rows)}`;
+    return `## ${heading}\n\n${table(["metric", "meaning", "when it moves"], rows)}`;
   });
   const source = `the registry of ${program.replace(/^the/, "a")} and \`deploy/docs/metric-actions.ts\``;
-  return page(title, source, [served, PLATFORM_METRICS, ...sections]);
+  return page(title, source, [`${served} ${READING}`, ...sections]);
 }
 
 export function metricsOf(registry: Registry): readonly MetricFacts[] {
@@ -50,5 +47,10 @@ function labelsOf(metric: object): readonly string[] {
 }
 
 function metricRow({ name, type, help, labels }: MetricFacts, action: string): readonly string[] {
-  return [code(name), type, labels.map(code).join(", "), help, action];
+  const isOfCluster = name.startsWith("svc_cluster_");
+  const others = labels.filter((label) => label !== "cluster" || !isOfCluster);
+  const series = others.length === 0 ? name : `${name}{${others.join(",")}}`;
+  const words = isOfCluster ? help.replaceAll(/ of the cluster(?!')/g, "") : help;
+  const meaning = words.replace(/, in (?:seconds|bytes)(?=[,.])/, "");
+  return [type === "counter" ? code(series) : `${code(series)} ${type}`, meaning, action];
 }

@@ -1,7 +1,5 @@
 import { status } from "@grpc/grpc-js";
 import { EngineError, type ErrorReason, NODE_FAULTS, REASONS, toFailedCall } from "../../engine/errors.ts";
-import type { ErrorCode } from "../../gateway/errors.ts";
-import { ERROR_ANSWERS, type ErrorAnswer } from "../../gateway/formats/error-envelope.ts";
 import {
   costOf,
   type Detail,
@@ -15,32 +13,33 @@ import { fromGrpc } from "../../gateway/upstream/call/grpc-error.ts";
 import { code, page, table } from "./markdown.ts";
 
 export function outcomesPage(): string {
-  return page("Errors and outcomes", "`gateway/outcome.ts` and `gateway/formats/error-envelope.ts`", [
+  const all = entries(OUTCOMES);
+  const ofLimits = all.filter(([token, { dim }]) => token === `key_${dim}_exceeded`);
+  const others = all.filter((row) => !isPlain(row) && !ofLimits.includes(row));
+  const plain = all.filter(isPlain);
+  return page("Errors and outcomes", "`gateway/outcome.ts`", [
     [
-      "A request that fails has an error code, which the caller is told, and a detail token, which says what happened: it",
+      "A request that fails has an error code, which the caller gets, and a detail token, which says what happened: it",
       "stands in the log line as `detail`, as Envoy's response code details do. The engine's reasons, one step further",
       "down, are in [engine/docs/errors.md](../../engine/docs/errors.md).",
     ].join("\n"),
-    "## Error codes",
     [
-      "`error.code` of chat, models and responses. Messages has no codes: its clients see the type alone. Every code is",
-      "a detail token too, for errors that need to say no more.",
+      "`error.code` of chat, models and responses is one of these tokens; [the API's page](api.md#errors) has status and type of each.",
+      "Tokens of the first table end as `error` without a flag, and count as a request of the key.",
     ].join("\n"),
+    "## Plain refusals",
     table(
-      ["code", "status", "`error.type`", "Messages: status", "`error.type`", "meaning"],
-      entries(ERROR_ANSWERS).map(codeRow),
+      ["token", "meaning"],
+      plain.map(([token, { meaning }]) => [code(token), meaning]),
     ),
-    "## Detail tokens",
+    "## Other tokens",
     [
-      "Flags and end reasons are explained below. *Counted by*: the counter that such a request, or a call to an endpoint",
-      "that failed so, adds to beside `svc_http_requests_total` and `svc_stream_end_total`. *Cost*: what the request costs",
-      "its key. `nothing`: the service had no room, was not ready or had to stop. `request`: it counts as a request, without",
-      "tokens. `work`: an engine had it in its hands, so that it counts as a request and so do its tokens; rates per minute",
-      "keep the input that the engine counted, or the estimate where it did not come that far, and the quota of a day keeps",
-      "only what was counted. A request whose tries failed in several ways costs the most that one of them does; one whose",
-      "deltas have reached the caller is charged for these, whatever ended it.",
+      "End reason `error` and cost `request` are left out. *Cost*, of the key: `nothing`: the service had no room or had to stop. `request`: a request without",
+      "tokens. `work`: an engine had it, so that its tokens count too; the quota of a day keeps only those that were counted. Of several",
+      "attempts the dearest counts, and deltas that reached the caller always do. *Counter*: `rq_…` is `svc_cluster_upstream_rq_…_total`, `dim`",
+      "a label of `svc_ratelimit_decisions_total`.",
     ].join("\n"),
-    table(["token", "flag", "end reason", "cost", "counted by", "meaning"], entries(OUTCOMES).map(detailRow)),
+    table(["token", "flag, end reason, cost, counter", "meaning"], [...others.map(detailRow), limitsRow(ofLimits)]),
     "## End reasons",
     "`end_reason` of the log line, and `reason` of `svc_stream_end_total`.",
     table(["end reason", "outcome", "meaning"], endReasonRows()),
@@ -65,19 +64,26 @@ export function engineErrorsPage(): string {
   ]);
 }
 
-function codeRow([name, answer]: readonly [ErrorCode, ErrorAnswer]): readonly string[] {
-  const shown = answer.aCode ? `${code(name)}, sent as ${code(answer.aCode)}` : code(name);
-  const statusB = String(answer.bStatus ?? answer.status);
-  return [shown, String(answer.status), code(answer.a), statusB, code(answer.b), OUTCOMES[name].meaning];
+/** Whether a token says no more than its meaning. */
+function isPlain([token, { flag, end, tryStat, dim }]: readonly [Detail, OutcomeRow]): boolean {
+  return !flag && !tryStat && !dim && (end ?? "error") === "error" && costOf([token]) === "request";
 }
 
 function detailRow([token, row]: readonly [Detail, OutcomeRow]): readonly string[] {
-  const counters = [
-    row.tryStat && code(`svc_cluster_upstream_rq_${row.tryStat}_total`),
-    row.dim && code(`svc_ratelimit_decisions_total{dim="${row.dim}"}`),
+  const counted = row.tryStat ? code(`rq_${row.tryStat}`) : row.dim ? code(`dim="${row.dim}"`) : undefined;
+  const facts = [row.flag, row.end, costOf([token]), counted].filter(
+    (fact) => fact !== undefined && fact !== "request",
+  );
+  return [code(token), facts.join(", "), row.meaning];
+}
+
+/** Returns the one row of the tokens that are named after their limit. */
+function limitsRow(rows: readonly (readonly [Detail, OutcomeRow])[]): readonly string[] {
+  return [
+    rows.map(([token]) => code(token)).join(", "),
+    "RL, `dim` as in the token",
+    "The key has used up a limit: requests (`rpm`), token counts, input or output tokens a minute, tokens of the day (`quota`), or generations or counts at once; `model_…`: for the model.",
   ];
-  const counted = counters.filter((counter) => counter !== undefined).join(", ");
-  return [code(token), code(row.flag ?? ""), code(row.end ?? "error"), costOf([token]), counted, row.meaning];
 }
 
 function endReasonRows(): readonly (readonly string[])[] {

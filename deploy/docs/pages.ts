@@ -27,12 +27,16 @@ export function generatedFiles(): readonly GeneratedFile[] {
   return [
     {
       path: "gateway/docs/configuration.md",
-      text: configurationPage("the gateway", "gateway/config.ts", "gateway/docs/gateway.schema.json", gateway),
+      text: configurationPage("the gateway", "gateway/config.ts", gateway),
     },
     { path: "gateway/docs/gateway.schema.json", text: json(gateway) },
     {
       path: "engine/docs/configuration.md",
-      text: configurationPage("an engine node", "engine/config.ts", "engine/docs/engine.schema.json", engine),
+      text: configurationPage("an engine node", "engine/config.ts", engine, {
+        program: "the gateway",
+        link: "../../gateway/docs/configuration.md",
+        schema: gateway,
+      }),
     },
     { path: "engine/docs/engine.schema.json", text: json(engine) },
     { path: "gateway/docs/outcomes.md", text: outcomesPage() },
@@ -43,7 +47,7 @@ export function generatedFiles(): readonly GeneratedFile[] {
       path: "gateway/docs/metrics.md",
       text: metricsPage(
         "the gateway",
-        "Served as Prometheus text at `/stats` of the admin port. No label says whose a request was.",
+        "Served as Prometheus text at `/stats` of the admin port. No label says whose a request was. Those of `svc_cluster_…` are of a cluster, their label `cluster`.",
         gatewayRegistry(),
         GATEWAY_METRIC_ACTIONS,
       ),

@@ -127,17 +127,20 @@ async function windowOf(baseUrl: string, key: string): Promise<number | undefine
 
 /** The least window, in tokens, whose settings are shown: the first prompt of a coding agent has 12,000 and more. */
 const LEAST_FOR_AGENTS = 16_384;
+/** Claude Code keeps 33,000 tokens of its window free, so a window below this takes a larger setting; both in tokens. */
+const CLAUDE_CODE_SMALL = 65_536;
+const CLAUDE_CODE_ADDED = 28_000;
 
 /** Returns the settings by which agents keep within a window of `tokens`; each assumes one of its own without them. */
 export function windowLines(tokens: number): string {
   const first = `Window    ${tokens} tokens, \`context_length\` of GET /v1/models`;
   if (tokens < LEAST_FOR_AGENTS) return `${first}: too small for coding agents`;
   return `${first}. Agents do not read it; tell them:
-          Claude Code  CLAUDE_CODE_MAX_CONTEXT_TOKENS=${tokens}
+          Claude Code  CLAUDE_CODE_MAX_CONTEXT_TOKENS=${tokens < CLAUDE_CODE_SMALL ? tokens + CLAUDE_CODE_ADDED : tokens}
           Codex        model_context_window = ${tokens}
           Copilot      COPILOT_PROVIDER_MAX_PROMPT_TOKENS=${tokens}
           Kimi Code    KIMI_MODEL_MAX_CONTEXT_SIZE=${tokens}
-          others       README.md, "The window of the model"`;
+          others       "The window of the model" in gateway/docs/agents.md`;
 }
 
 function engineProgram(file: string, state: State, options: LocalOptions, backend: object, index: number): Program {

@@ -19,7 +19,7 @@ export const weightsSetting = z
   .min(1)
   .optional()
   .describe(
-    "The name of the weights, for nodes beside different engines. Nodes with the same name go on with each other's answers where they also write prompts alike and have the same vocabulary; weights that are quantised in another way need another name. Without it only nodes beside the same engine, or with the same model file, do so.",
+    "Name of the weights and their quantisation: nodes beside different engines with the same name continue each other's answers, where prompts and vocabulary are alike too. Without it only nodes beside the same engine, or with the same model file, do so.",
   );
 
 /** A text in which vocabularies of one size differ: scripts, digits, white space, code and signs. */

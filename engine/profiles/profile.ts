@@ -20,7 +20,7 @@ const effort = z.strictObject({
     .int()
     .min(1)
     .optional()
-    .describe("The number of tokens of reasoning that this effort allows, unless the request says how many."),
+    .describe("Number of tokens of reasoning that this effort allows, unless the request says how many."),
 });
 
 const thinking = z.strictObject({

@@ -1,4 +1,9 @@
-import type { CountTokensRequest, Event, GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import type {
+  CountTokensRequest,
+  Event,
+  GenerateRequest,
+  Sampling,
+} from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Catalog } from "../catalog.ts";
 import type { ApiError, FieldPath } from "../errors.ts";
 import type { Completion } from "./completion.ts";
@@ -14,7 +19,10 @@ export type EveryField<Message> = { readonly [Key in keyof Required<Message>]: M
 
 /** A request as the engine sees it, without the fields that the gateway's route adds. */
 export type CanonicalRequest = EveryField<
-  Omit<GenerateRequest, "requestId" | "tenant" | "priority" | "stream" | "resumable" | "continuation" | "prefixDigests">
+  Omit<
+    GenerateRequest,
+    "requestId" | "tenant" | "priority" | "stream" | "resumable" | "continuation" | "prefixDigests" | "sampling"
+  > & { readonly sampling: EveryField<Sampling> | undefined }
 >;
 
 /** Reasoning is meaningless to another model; any model can continue from the summary of a conversation. */

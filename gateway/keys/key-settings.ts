@@ -5,7 +5,7 @@ const path = (text: string) => z.string().min(1).describe(text);
 
 export const keysSchema = z
   .strictObject({
-    file: path("The path of the key file, which `npm run keys` writes.").optional(),
+    file: path("Path of the key file, which `npm run keys` writes.").optional(),
     redis: z
       .strictObject({
         pepperFile: path(
@@ -47,7 +47,7 @@ export const tokensSchema = z
       .regex(/^[A-Za-z0-9][A-Za-z0-9!#$&^_.+/-]{0,126}$/, "expected a media type such as at+jwt")
       .optional()
       .describe(
-        "Required type (`typ`) in a token's header, such as `at+jwt` for access tokens (RFC 9068), in any case and with or without the prefix of `application/at+jwt`; without it, an ID token of the issuer for this audience is accepted too.",
+        "Required type (`typ`) of a token, such as `at+jwt` for access tokens (RFC 9068); without it, an ID token of the issuer for this audience is accepted too.",
       ),
     keyClaim: z
       .string()

@@ -31,7 +31,7 @@ const resourceMonitors = z
           .min(1)
           .optional()
           .describe(
-            "Size, in bytes, of all bodies together from their announcement until an engine has accepted them; default: a quarter of the memory of the container or machine, at most 536870912. Further bodies wait unread for up to 10 s, then get 503 (529 in Format B), or 429 where the tenant's own share is used up: half of the bytes left by others.",
+            "Bytes of all bodies from their announcement until an engine has accepted them; default: a quarter of the memory, at most 536870912. Further bodies wait unread for up to 10 s, then get 503 (529 in Format B), or 429 where the tenant's half is used up.",
           ),
       })
       .prefault({})
@@ -45,7 +45,7 @@ export const overloadSchema = z
   .strictObject({ resourceMonitors })
   .prefault({})
   .describe(
-    "How the process stays alive: from 85 % of heap or memory it drops the answers that it keeps for another engine to continue, from 95 % of a resource every new request gets 503 (529 in Format B). An action begins when two checks in a row, 250 ms apart, find a resource there, and ends when four find all of them 10 % below.",
+    "From 85 % of heap or memory the answers kept for continuation are dropped, from 95 % of a resource new requests get 503 (529 in Format B). An action begins after two checks, 250 ms apart, and ends after four that find all resources 10 % below.",
   );
 
 export type OverloadSettings = Readonly<z.infer<typeof overloadSchema>>;

@@ -30,13 +30,13 @@ export const REQUEST_HEADERS: readonly HeaderFact[] = [
     name: "x-session-id",
     where: "generation",
     meaning:
-      "Any text that the requests of one session share, so that they meet the same cache. `x-session-affinity`, `session-id`, `session_id` and the headers of known agents mean the same; a cache key in the body wins.",
+      "Any text that the requests of one session share, so that they meet the same cache; so do `x-session-affinity`, `session-id`, `session_id` and the headers of known agents. A cache key in the body wins.",
   },
   {
     name: "x-claude-1p-request-class",
     where: "generation",
     meaning:
-      "Who waits for the answer, as Claude Code says it: `background-task`, `summary-extraction` and `followup-generation` let others pass, `blocking-subagent` those of the same owner. `x-claude-code-request-class` and Codex's `x-codex-turn-metadata` mean the same. None of them puts a request before others.",
+      "Who waits for the answer, as Claude Code says it: background classes let others pass, `blocking-subagent` those of the same owner. `x-claude-code-request-class` and Codex's `x-codex-turn-metadata` mean the same. None puts a request before others.",
   },
   { name: "traceparent", where: "all", meaning: "The W3C trace that the request belongs to; `tracestate` beside it." },
   { name: "expect", where: "POST", meaning: "`100-continue`: the body is invited once key and length are fine." },
@@ -53,7 +53,7 @@ export const REPLY_HEADERS: readonly HeaderFact[] = [
     name: "x-svc-cache",
     where: "generation, where the operator has set `cacheHeader`",
     meaning:
-      "What was in the engine's cache for the prompt, in tokens: `expected=…, cached=…, lost=…, reason=…`. The reason is why not more was there: `hit`, `new`, `client_changed` and `compaction` (with `message=`, the number of the first message that is another one than before), `evicted`, `moved`, `belief_expired`, `node_restarted` or `other_gateway`. A stream has it unless its first sign of life came earlier.",
+      "The prompt in the engine's cache, in tokens: `expected=…, cached=…, lost=…, reason=…`. Reasons: `hit`, `new`, `client_changed` and `compaction` (with `message=`, the first message that differs), `evicted`, `moved`, `belief_expired`, `node_restarted`, `other_gateway`. A stream has it unless its first sign of life came earlier.",
   },
   { name: "request-id", where: "all", meaning: "The same as `x-request-id`, where clients of Format B read it." },
   {
@@ -82,7 +82,7 @@ export const REPLY_HEADERS: readonly HeaderFact[] = [
     meaning: "`close` where the service ends the connection, as behind a body that was not read.",
   },
   { name: "x-ratelimit-limit-*", where: "A, keys with limits", meaning: "The limit per minute: `requests`, `tokens`." },
-  { name: "x-ratelimit-remaining-*", where: "A, keys with limits", meaning: "What is left of it now." },
+  { name: "x-ratelimit-remaining-*", where: "A, keys with limits", meaning: "The rest of it now." },
   {
     name: "x-ratelimit-reset-*",
     where: "A, keys with limits",
@@ -94,7 +94,7 @@ export const REPLY_HEADERS: readonly HeaderFact[] = [
     meaning:
       "The limit per minute: `requests`, `tokens`, `input-tokens`, `output-tokens`. An operator may choose another first word.",
   },
-  { name: "anthropic-ratelimit-*-remaining", where: "B, keys with limits", meaning: "What is left of it now." },
+  { name: "anthropic-ratelimit-*-remaining", where: "B, keys with limits", meaning: "The rest of it now." },
   {
     name: "anthropic-ratelimit-*-reset",
     where: "B, keys with limits",

@@ -9,13 +9,16 @@ const capabilities = named("ModelCapabilities", "What a model can do on every no
   batch: can("Batches of requests: never."),
   citations: can("Citations: never."),
   code_execution: can("Running code: never."),
+  compaction: support
+    .extend({ summarize: can("`compaction.type: summarize`: always.") })
+    .describe("Summaries of conversations that `compaction` asks for."),
   context_management: support
     .extend({
       clear_thinking_20251015: can("Never."),
       clear_tool_uses_20250919: can("Never."),
-      compact_20260112: can("Never."),
+      compact_20260112: can("Edits with `pause_after_compaction`: always; others are ignored."),
     })
-    .describe("Shortening prompts: never."),
+    .describe("The edits of `context_management`."),
   effort: support
     .extend({
       low: can("Reasoning with little effort."),

@@ -18,7 +18,7 @@ const errorA = named("ErrorA", "The body of an error of chat, models and respons
     param: z
       .string()
       .nullable()
-      .describe("The path of the field at fault, such as `messages[0].content[1].type`; null where no field is."),
+      .describe("Path of the field at fault, such as `messages[0].content[1].type`; null where no field is."),
     code: z.string().describe("The code of the error, by which programs distinguish errors."),
   }),
 });

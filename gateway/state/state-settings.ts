@@ -13,14 +13,14 @@ const redis = z
       .string()
       .refine(isStoreUrl, "expected redis://USER@HOST:PORT/DATABASE, or rediss:// for TLS")
       .describe(
-        "Address of the server as `redis://USER@HOST:PORT/DATABASE`, or `rediss://` for TLS; user, port (6379) and database (0) may be left out. A Sentinel or Cluster needs an address that leads to the master, as managed services and proxies give one.",
+        "`redis://USER@HOST:PORT/DATABASE`, or `rediss://` for TLS; user, port (6379) and database (0) may be left out. A Sentinel or Cluster needs an address that leads to the master.",
       ),
     passwordFile: z
       .string()
       .min(1)
       .optional()
       .describe(
-        "The path of a file with the password, readable by its owner and group only; it is read at the start. Without it the password may be in the URL, better from a variable of the environment.",
+        "Path of a file with the password, readable by its owner and group only; it is read at the start. Without it the password may be in the URL, better from a variable of the environment.",
       ),
     caFile: z
       .string()
@@ -38,7 +38,7 @@ const redis = z
       .enum(["share", "refuse"])
       .default("share")
       .describe(
-        "How requests with limits are handled while the store is unreachable: each gateway applies its share of every limit and reports the use to the store afterwards, or they are refused with 503.",
+        "Requests with limits while the store is away: each gateway applies its share of every limit and reports the use afterwards, or they are refused with 503.",
       ),
   })
   .refine(({ url, passwordFile }) => passwordFile === undefined || !URL.canParse(url) || !new URL(url).password, {

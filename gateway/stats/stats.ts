@@ -94,6 +94,8 @@ export class Stats extends MetricGroup {
     "model",
     "token_type",
   );
+  /** Output tokens of answers that were not streamed, by model: no gap between deltas counts them. No metric. */
+  readonly foldedTokens = new Map<string, number>();
   readonly cacheReasons = this.counter(
     "svc_cache_requests_total",
     "Prompts that an engine has read, by the reason for cache misses; hit: no avoidable misses.",

@@ -14,7 +14,7 @@ const circuitBreakersSchema = z
       .int()
       .min(0)
       .optional()
-      .describe("The number of requests that run at once on one endpoint; without it, as many as it has slots."),
+      .describe("Number of requests that run at once on one endpoint; without it, as many as it has slots."),
     maxPendingRequests: z
       .int()
       .min(0)
@@ -26,13 +26,13 @@ const circuitBreakersSchema = z
       .int()
       .min(1)
       .default(32)
-      .describe("The number of requests of one key that may wait, unless the key's record has a number of its own."),
+      .describe("Number of requests of one key that may wait, unless the key's record has a number of its own."),
     noEndpointHoldMs: z
       .int()
       .min(0)
       .default(120_000)
       .describe(
-        `The time, in milliseconds, for which a streamed request is held while no endpoint of the cluster is available, from its arrival or from the loss of the last endpoint; its client receives keep-alives. When an endpoint is back it is served in its order, for which it may wait as long again. 0 holds no request. At most ${MAX_PENDING_REQUESTS} requests with 64 MiB of bodies are held, of a single tenant half of them, and of a key no more than its record lets wait. Requests that are not streamed and have not lost an endpoint, and those that find no room, get 503 (529 in Format B) at once.`,
+        `Milliseconds for which a streamed request is held while the cluster has no available endpoint; its client receives keep-alives. 0 holds none. At most ${MAX_PENDING_REQUESTS} requests with 64 MiB of bodies are held, half of them of one tenant. Others get 503 (529 in Format B) at once.`,
       ),
     retryBudget: retryBudgetSchema,
   })
@@ -52,7 +52,7 @@ const everyCluster = {
     .max(100_000)
     .optional()
     .describe(
-      "The number of endpoints that the cluster should have: fewer raise the alert SvcEndpointsGone; without it, fewer than the median of the last hour do. It changes nothing else.",
+      "Number of endpoints that the cluster should have: fewer raise the alert SvcEndpointsGone; without it, fewer than the median of the last hour do.",
     ),
 };
 

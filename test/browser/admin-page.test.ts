@@ -11,7 +11,7 @@ const MODEL = "svc-qwen";
 const CHAT = "/v1/chat/completions";
 const NODE_ROW = `document.querySelector("#nodes tbody tr")`;
 
-/** Runs in the page: replies of `/fleet` have thirty nodes from now on, two of them down, and a warning. */
+/** Runs in the page: replies of `/fleet` have thirty nodes from now on, two of them down, a warning and an overload. */
 const manyNodes = `() => {
   const ask = fetch;
   window.fetch = async (path, options) => {
@@ -22,7 +22,9 @@ const manyNodes = `() => {
     const nodeAt = (_, at) =>
       ({ ...fleet.nodes[0], address: "10.0." + at + ".17:50051", errors: at, ...([13, 20].includes(at) && down) });
     const warnings = [{ level: 40, time: new Date().toISOString(), msg: "the store is away", times: 3 }];
-    return Response.json({ ...fleet, nodes: Array.from({ length: 30 }, nodeAt), warnings });
+    const pressures = { eventLoopDelay: 0.2, fixedHeap: 0.97, processMemory: 0.6 };
+    const overload = { actions: ["releaseKeptAnswers", "stopAcceptingRequests"], pressures };
+    return Response.json({ ...fleet, nodes: Array.from({ length: 30 }, nodeAt), warnings, overload });
   };
 }`;
 
@@ -193,7 +195,11 @@ describe.skipIf(!HAS_BROWSER)(`the admin page${NO_BROWSER}`, () => {
       await page.setViewportSize(size);
       await page.evaluate(`(${manyNodes})()`);
       await shown(`document.querySelectorAll("#nodes tbody tr").length === 30`);
-      expect(await text("#verdict")).toMatch(new RegExp(`^2 of 30 nodes down: ${down}\\d\\d:\\d\\d; 10\\.0\\.20`));
+      expect(await text("#verdict")).toMatch(
+        new RegExp(
+          `^Overloaded, new requests are refused: heap at 97 %. 2 of 30 nodes down: ${down}\\d\\d:\\d\\d; 10\\.0\\.20`,
+        ),
+      );
       expect(await text("#nodes tbody tr")).toContain("failed active health check: no answer in time, since ");
       expect(await text("#warnings tbody")).toContain("the store is away");
       const right = `document.querySelector("#nodes tbody tr").cells[3].getBoundingClientRect().right`;

@@ -59,6 +59,22 @@ describe.skipIf(!HAS_BROWSER)(`the page to try the API${NO_BROWSER}`, () => {
     expect(await page.evaluate<number>(`document.querySelectorAll("#examples button").length`)).toBe(4);
   });
 
+  test("shows the API description, down to the fields of a request", async () => {
+    const { page, shown, text } = opened;
+    const open = (selector: string) => page.evaluate(`document.querySelector("${selector}").open = true`);
+    const height = () => page.evaluate<number>(`document.querySelector("#reference").offsetHeight`);
+    expect(await height()).toBe(0);
+    await page.click("#show-reference");
+    await shown(`document.querySelectorAll("#reference > details").length > 8`);
+    await open("#reference details");
+    await shown(`document.querySelector("#reference details details")`);
+    await open("#reference details details");
+    await shown(`document.querySelector("#reference dl")`);
+    expect(await text("#reference dl")).toContain("messages list of ChatMessage, required\nThe conversation so far.");
+    await page.click("#show-reference");
+    expect(await height()).toBe(0);
+  });
+
   test.each(FORMATS.flatMap((format) => [[format, true] as const, [format, false] as const]))(
     "talks in %s, streamed: %s, continues the conversation, and shows what went over the wire",
     async (format, stream) => {
@@ -110,6 +126,7 @@ describe.skipIf(!HAS_BROWSER)(`the page to try the API${NO_BROWSER}`, () => {
       await page.click("#clear");
       await page.click("#examples button:nth-of-type(3)");
       await opened.shown(`${FREE} && ${LAST}.querySelector(".call")`);
+      expect(await page.evaluate<number>(`document.querySelector("#examples").offsetHeight`)).toBe(0);
       expect(await last(`.querySelector(".call").innerText`)).toMatch(/^calls get_weather {"city": ?"Oslo"}$/);
       expect(service.lastRequest().tools.map(({ name }) => name)).toEqual(["get_weather"]);
       service.play(() => [textAnswer('{"city":"Rome","days":3}')]);

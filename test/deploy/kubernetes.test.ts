@@ -223,12 +223,13 @@ describe.skipIf(noKustomize !== "")("the manifests", () => {
         const { backend } = config;
         if (backend.kind !== "openai-compatible") continue;
         loadProfile(backend.profile);
-        if (backend.dialect !== "vllm") continue;
         const args = (pod.spec.initContainers ?? []).flatMap((engine) => engine.args ?? []);
-        expect(args).toContain("--enable-scale-out");
-        expect(args).toContain("--long-prefill-token-threshold=$(LONG_PREFILL)");
-        // A quarter of the tokens of a step, as vLLM sets them by the memory of a GPU.
-        expect(Number(env.LONG_PREFILL)).toBe(folder === "gpus/h200" ? 8_192 / 4 : 16_384 / 4);
+        if (backend.dialect === "vllm") {
+          expect(args).toContain("--enable-scale-out");
+          expect(args).toContain("--long-prefill-token-threshold=$(LONG_PREFILL)");
+          // A quarter of the tokens of a step, as vLLM sets them by the memory of a GPU.
+          expect(Number(env.LONG_PREFILL)).toBe(folder === "gpus/h200" ? 8_192 / 4 : 16_384 / 4);
+        }
         const [, events = "{}"] = /^--kv-events-config=(.*)$/m.exec(args.join("\n")) ?? [];
         expect(kvSource(JSON.parse(events), "127.0.0.1", Number(env.DP ?? 1) - 1)).toEqual({
           endpoint: expect.stringMatching(/^tcp:\/\/127\.0\.0\.1:55\d\d$/),

@@ -41,6 +41,7 @@ function candidates(file: string, path: string): readonly string[] {
     "deploy",
     "test",
     "proto",
+    "gateway/upstream",
     "gateway/formats",
     dirname(file),
     dirname(dirname(file)),
@@ -60,6 +61,54 @@ test.each(documents)("every link of %s leads to a file", (document) => {
   const dead = relative.filter((target) => !known.has(normalize(join(dirname(document), target))));
   expect(dead).toEqual([]);
 });
+
+/** The anchor of a heading, as GitHub makes it. */
+const anchorOf = (heading: string) =>
+  heading
+    .toLowerCase()
+    .replace(/[^\p{L}\p{N} _-]/gu, "")
+    .replaceAll(" ", "-");
+
+test.each(documents)("every anchor in a link of %s is a heading", (document) => {
+  const links = [...read(document).matchAll(/\]\(([^)\s#]*)#([^)\s]+)\)/g)].filter(
+    ([, path = ""]) => !/^[a-z]+:/.test(path),
+  );
+  const wrong = links.flatMap(([, path = "", anchor = ""]) => {
+    const target = path === "" ? document : normalize(join(dirname(document), path));
+    const headings = [...read(target).matchAll(/^#+ (.*)$/gm)].map(([, heading = ""]) => anchorOf(heading));
+    return headings.includes(anchor) ? [] : [`${path}#${anchor}`];
+  });
+  expect(wrong).toEqual([]);
+});
+
+const INDEX = "deploy/docs/README.md";
+
+test("the index leads to every document", () => {
+  const links = [...read(INDEX).matchAll(/\]\(([^)\s#]+)/g)].map(([, path = ""]) =>
+    normalize(join(dirname(INDEX), path)),
+  );
+  expect(documents.filter((document) => document !== INDEX && !links.includes(document))).toEqual([]);
+});
+
+const isGenerated = (document: string) => read(document).includes("<!-- Written by `npm run docs`");
+
+/** Bytes of a group of documents, and lines of the README: what a reader can be asked to go through. */
+test.each([
+  { what: "all documents", most: 250 * 1024, of: () => bytesOf(documents) },
+  { what: "generated documents", most: 120 * 1024, of: () => bytesOf(documents.filter(isGenerated)) },
+  { what: "the largest written page", most: 16 * 1024, of: () => Math.max(...written().map((one) => bytesOf([one]))) },
+  { what: "lines of README.md", most: 130, of: () => read("README.md").trimEnd().split("\n").length },
+])("$what: at most $most", ({ of, most }) => {
+  expect(of()).toBeLessThanOrEqual(most);
+});
+
+function written(): readonly string[] {
+  return documents.filter((document) => !isGenerated(document));
+}
+
+function bytesOf(some: readonly string[]): number {
+  return some.reduce((sum, document) => sum + Buffer.byteLength(read(document)), 0);
+}
 
 test.each(documents)("every file that %s names is there", (document) => {
   const words = [...read(document).matchAll(/`([^`\s]+)`/g)].map(([, word = ""]) => word);

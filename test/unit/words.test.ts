@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -24,5 +25,15 @@ test("comments and test names do not use banned forms", () => {
         ),
       ),
   );
+  expect(found).toEqual([]);
+});
+
+test("documents do not use banned forms", () => {
+  const pages = execFileSync("git", ["ls-files", "*.md"], { cwd: ROOT, encoding: "utf8" }).trim().split("\n");
+  const found = pages.flatMap((page) => {
+    // CONTRIBUTING lists the forms.
+    const text = readFileSync(join(ROOT, page), "utf8").replace(/^## Words\n[\s\S]*?(?=^## )/m, "");
+    return (text.match(BANNED) ?? []).map((form) => `${page}: ${form}`);
+  });
   expect(found).toEqual([]);
 });

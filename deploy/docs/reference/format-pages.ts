@@ -6,7 +6,7 @@ import { RESPONSES_UNTAKEN } from "../../../gateway/formats/responses/schema.ts"
 import { OPERATIONS, openApiDocument } from "../../../gateway/reference/openapi.ts";
 import { ROUTES } from "../../../gateway/routes.ts";
 import { code, page, table } from "../markdown.ts";
-import { FieldTables } from "./field-tables.ts";
+import { FieldTables, type Schemas } from "./field-tables.ts";
 import { overviewPage } from "./overview-page.ts";
 
 type Operation = keyof typeof OPERATIONS;
@@ -29,8 +29,7 @@ const PAGES: readonly FormatPage[] = [
     operations: ["chat"],
     untaken: CHAT_UNTAKEN,
     intro: [
-      "Null in an optional field of a request means that it is absent, and fields that are not named here are ignored, but for those which the",
-      "[last table](#fields-that-are-refused-or-ignored) lists as refused.",
+      "Fields that are not named here are ignored, but for those which the [last table](#fields-that-are-refused-or-ignored) lists as refused.",
     ].join("\n"),
     stream: [
       "Events have no name. They come in this order: the chunk with the role; chunks of reasoning, text and tool calls; the chunk with the",
@@ -44,8 +43,7 @@ const PAGES: readonly FormatPage[] = [
     operations: ["messages", "count_tokens"],
     untaken: MESSAGES_UNTAKEN,
     intro: [
-      "Null in an optional field of a request means that it is absent, and fields that are not named here are ignored, but for those which the",
-      "[last table](#fields-that-are-refused-or-ignored) lists as refused. System text stands in `system`: a message with the role `system` is 400, unless",
+      "Fields that are not named here are ignored, but for those which the [last table](#fields-that-are-refused-or-ignored) lists as refused. System text stands in `system`: a message with the role `system` is 400, unless",
       "an operator has `formats.messages.systemRole: merge`. Cache hints are never refused.",
     ].join("\n"),
     stream: [
@@ -60,8 +58,7 @@ const PAGES: readonly FormatPage[] = [
     operations: ["responses", "compact", "input_tokens"],
     untaken: RESPONSES_UNTAKEN,
     intro: [
-      "The endpoint is stateless: a request brings all items that it needs, function calls with their outputs among them. Null in an optional",
-      "field means that it is absent. Other keys than these are 400 at the top level and in `text`, `reasoning`, `stream_options`, `prompt_cache_options` and `tool_choice`, unless they",
+      "The endpoint is stateless: a request brings all items that it needs, function calls with their outputs among them. Other keys than these are 400 at the top level and in `text`, `reasoning`, `stream_options`, `prompt_cache_options` and `tool_choice`, unless they",
       "are null; inside items and tools they are ignored. Hosted tools and their items are 400, or left out where the operator has",
       "`formats.responses.unsupportedTools: skip`. Reasoning is in the reply only where `reasoning.summary` or `include` asks for it.",
       "An agent whose conversation has grown too long asks for a summary to go on with, by a last item `compaction_trigger` or at the endpoint for that; it is",
@@ -81,21 +78,34 @@ export type ReferencePage = { readonly path: string; readonly text: string };
 
 export function referencePages(): readonly ReferencePage[] {
   const { schemas } = openApiDocument(CATALOG.map(({ id }) => id)).components;
-  const models = new FieldTables(schemas).write("ModelList", "reply");
+  const models = new FieldTables(schemas).objects(["ModelList"]);
+  const shared = sharedLines(schemas);
   return [
-    { path: "gateway/docs/api.md", text: overviewPage(models) },
+    { path: "gateway/docs/api.md", text: overviewPage(models, shared) },
     ...PAGES.map((format) => ({
       path: `gateway/docs/${format.file}`,
-      text: formatPage(format, new FieldTables(schemas)),
+      text: formatPage(format, new FieldTables(schemas, shared)),
     })),
   ];
 }
 
+/** Returns the lines of the fields that the requests of several formats have alike. */
+function sharedLines(schemas: Schemas): readonly string[] {
+  const lines = PAGES.flatMap(({ operations }) => {
+    const requests = operations.flatMap((name) => OPERATIONS[name].request ?? []);
+    return [...new Set(requests.flatMap((request) => new FieldTables(schemas).linesOf(idOf(request))))];
+  });
+  return [...new Set(lines.filter((line, index) => lines.indexOf(line) !== index))];
+}
+
 function formatPage({ title, operations, intro, stream, untaken }: FormatPage, tables: FieldTables): string {
+  const requests = operations.flatMap((name) => OPERATIONS[name].request ?? []);
+  const lines = requests.flatMap((request) => tables.linesOf(idOf(request)));
+  const named = new Set(lines.map((line) => /`(.+?)`/.exec(line)?.[1] ?? ""));
   const parts = [
-    `[The API as a whole](api.md) has keys, models, headers, limits and errors.\n${intro}`,
+    `[The API as a whole](api.md) has keys, models, headers, limits, errors and [how to read this page](api.md#the-pages-of-the-formats).\n\n${intro}`,
     ...operations.flatMap((name) => operationParts(name, stream, tables)),
-    ...untakenParts(untaken),
+    ...untakenParts(untaken.filter(({ field }) => !named.has(field))),
   ];
   const linked = parts.map((part) =>
     part.replaceAll("*Structured output*", "[Structured output](api.md#structured-output)"),
@@ -104,28 +114,36 @@ function formatPage({ title, operations, intro, stream, untaken }: FormatPage, t
 }
 
 function untakenParts(fields: readonly UntakenField[]): readonly string[] {
-  const rows = fields.map(({ field, becomes, neutral = [], why }) => [
-    code(field),
-    becomes,
-    neutral.map((value) => code(JSON.stringify(value))).join(", "),
-    why,
-  ]);
+  const rows = new Map<string, { readonly becomes: string; readonly why: string; readonly names: string[] }>();
+  for (const { field, becomes, neutral = [], why } of fields) {
+    const row = rows.get(becomes + why) ?? { becomes, why, names: [] };
+    const values = neutral.map((value) => code(JSON.stringify(value))).join(", ");
+    const name = values === "" ? code(field) : `${code(field)} (${values})`;
+    // Of neighbours that are types of items of one list, the list is named once.
+    const [list = ""] = /^.*\[\]<(?=[^<]*>$)/.exec(field) ?? [];
+    const isOfSameList = list !== "" && row.names.some((other) => other.startsWith(`\`${list}`));
+    row.names.push(isOfSameList ? code(field.slice(list.length - 1)) : name);
+    rows.set(becomes + why, row);
+  }
   return [
     "## Fields that are refused or ignored",
-    "A refused field is 400 (`unsupported_parameter`), but for null and the values in the third column, which ask for nothing else than what happens without it. `[]` stands for an item of a list, with its type behind it where the row is about items of that type alone; a row covers all that is in its field, and content in content too.",
-    table(["field", "becomes", "taken", "why"], rows),
+    table(
+      ["fields", "become", "why"],
+      [...rows.values()].map(({ names, becomes, why }) => [names.join(", "), becomes, why]),
+    ),
   ];
 }
+
+const idOf = (schema: { meta(): { readonly id?: unknown } | undefined }) => String(schema.meta()?.id);
 
 function operationParts(name: Operation, stream: string, tables: FieldTables): readonly string[] {
   const { request, reply, events, summary } = OPERATIONS[name];
   const route = ROUTES.find(({ operation }) => operation === name);
-  const idOf = (schema: typeof request) => String(schema?.meta()?.id);
   return [
     `## \`${route?.methods[0]} ${route?.path}\``,
     summary,
-    ...(request ? tables.write(idOf(request), "request") : []),
-    ...(reply ? tables.write(idOf(reply), "reply") : []),
-    ...(events ? ["### Events", stream, ...events.flatMap((event) => tables.write(idOf(event), "reply"))] : []),
+    ...(request ? tables.request(idOf(request)) : []),
+    ...(reply ? [`Reply: \`${idOf(reply)}\`.`] : []),
+    ...(events ? [`### Events\n\n${stream}`] : []),
   ];
 }

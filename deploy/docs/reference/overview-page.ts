@@ -1,4 +1,3 @@
-import { KEYWORDS } from "../../../engine/grammar/schema/schema-keywords.ts";
 import { CATALOG } from "../../../gateway/catalog.ts";
 import { gatewayConfigSchema } from "../../../gateway/config.ts";
 import { ERROR_ANSWERS } from "../../../gateway/formats/error-envelope.ts";
@@ -62,15 +61,15 @@ type ModelFacts = { readonly size: string; readonly good: string };
 const FACTS: Readonly<Record<string, ModelFacts>> = {
   "svc-glm53": {
     size: "744B, sparse mixture of experts",
-    good: "coding agents: take this one where nothing speaks for another",
+    good: "coding agents: the default choice",
   },
   "svc-kimik3": {
     size: "2.8T mixture of experts, about 50B active",
-    good: "hard questions that need much reasoning, and images as input",
+    good: "much reasoning, images",
   },
-  "svc-qwen": { size: "27B, dense", good: "answers that must come quickly, and small steps of an agent" },
-  "svc-minimax": { size: "230B mixture of experts", good: "agents that work long on their own" },
-  "svc-dsv4flash": { size: "not told", good: "fast code, reasoning and use of tools" },
+  "svc-qwen": { size: "27B, dense", good: "quick answers" },
+  "svc-minimax": { size: "230B mixture of experts", good: "long work without a person" },
+  "svc-dsv4flash": { size: "not published", good: "fast code, reasoning and use of tools" },
 };
 
 /** Writes the table of the models of the catalog. Throws where one is not described. */
@@ -95,54 +94,48 @@ const ADDRESSES = [
 ].join("\n");
 
 const KEYS = [
-  "Every endpoint but `/openapi.json` asks for an API key, in `Authorization: Bearer <key>` or in `x-api-key: <key>`; both do the same in all",
-  "formats, and one key opens all of them. Where both headers are sent a valid one is enough. A key says which models it may",
-  "use: `GET /v1/models` lists them, so read the list at run time. A model that is not for the key does not exist for it (404).",
-  "",
-  "Keep keys on servers. A key in the code of a web page, in an app that users install or in a public repository is everybody's:",
-  "revoke it.",
+  "Every endpoint but `/openapi.json` asks for an API key, in `Authorization: Bearer <key>` or in `x-api-key: <key>`; one key opens all formats, and of two a",
+  "valid one is enough. `GET /v1/models` lists the models of a key; any other does not exist for it (404). Pages of other origins may call where the operator",
+  "names them (`listen.allowOrigins`); better keep keys on servers.",
 ].join("\n");
 
 const MODELS = [
-  "The `model` of a request is one of these ids. Responses also take `svc/glm53` and `svc/svc-glm53` for `svc-glm53`. The window is what",
-  "the model promises for prompt and answer together; an operator may run it with less, which `GET /v1/models` then says. A prompt",
-  "that is longer is 400 (`context_length_exceeded`); an answer that does not fit into what is left ends for length.",
+  "Responses also take `svc/glm53` for `svc-glm53`. The window is for prompt and answer together; an operator may run less, which `GET /v1/models` says.",
+  "A longer prompt is 400 (`context_length_exceeded`); an answer that does not fit ends for length.",
+].join("\n");
+
+const PAGES = [
+  "`*` marks a required field of a request; null in an optional one means that it is absent. `GET /openapi.json` describes the fields of objects, replies",
+  "and events. A refused field is 400 (`unsupported_parameter`), but for null and the values in brackets, which ask for what happens anyway. `[]` is an item",
+  "of a list, with its type behind it where the row is about that type; a row covers content in content too.",
 ].join("\n");
 
 const UNREADABLE = [
-  "Images come as data in the request (PNG, JPEG, GIF, WebP), for models that take them. What a model cannot read (an image for one that takes",
-  "none, a PDF, a recording, an image at an address) is 400 where it is the user's own in the last message. In results of tools and in",
-  "earlier messages a text stands in its place, so that no session ends over it; an operator may have that everywhere",
-  "(`formats.unreadableContent`).",
+  "Images come as data in the request (PNG, JPEG, GIF, WebP), for models that take them. A part that a model cannot read (an image, a PDF, a recording,",
+  "an image at an address) is 400 in the user's own last message. In results of tools and earlier messages a text takes its place, so that no",
+  "session ends over it; `formats.unreadableContent` has it so everywhere.",
 ].join("\n");
 
 const LIMITS = [
-  "An operator may set the first of these and the JSON limits otherwise. The limit on values is met before that on messages: a message",
-  "is three values at least. A key may have limits of its own: requests, input tokens and output tokens per minute, tokens per day,",
-  "generations at once, all of them for single models too (429), the size of bodies (413) and the length of answers (which is cut).",
-  "A generation counts against all of these, a count of tokens against as many counts a minute as the key may have requests.",
+  "An operator may set the first of these and the JSON limits otherwise. A key may have limits of its own: requests and tokens per minute, tokens per",
+  "day, generations at once, also per model (429), the size of bodies (413) and the length of answers (which is cut). A count of tokens",
+  "counts against as many counts a minute as the key may have requests.",
 ].join("\n");
 
 const RETENTION = [
-  "Nothing of a request or an answer is kept: no prompt and no text of a model is in a log, a metric, a file or an error. Prefixes are",
-  "cached in the memory of the engine, apart for each owner of keys, for as long as there is room. So nothing can be fetched, continued or",
-  "deleted later: every request brings its whole conversation. The service calls nobody: there are no webhooks, and no address in a",
-  "request is ever fetched.",
+  "Nothing of a request or an answer is kept, in no log, metric, file or error. Prefixes are cached in the engine's memory, apart for each owner of",
+  "keys. So every request brings its whole conversation. The service calls nothing: no webhooks, no address in a request is fetched.",
 ].join("\n");
 
 const VERSION = [
-  `The contract has the version ${CONTRACT_VERSION} and is called V0: these endpoints are supported at this stage, and further formats may be`,
-  "added. Paths begin with `/v1`. What may come without notice: endpoints, optional fields of requests, fields of replies, events, error",
-  "codes and headers; clients have to pass over what they do not know. What is promised here does not change its meaning within a version",
-  "of the contract; what has changed is in the [changelog](../../.github/CHANGELOG.md). Chat and messages ignore fields that they do not know,",
-  "as their formats grow; responses refuse them.",
+  `The contract has the version ${CONTRACT_VERSION} (V0). Endpoints, optional fields, events, error codes and headers may be added without notice, and`,
+  "clients have to ignore what they do not know; the promises here keep their meaning ([changelog](../../.github/CHANGELOG.md)). Chat and messages",
+  "ignore unknown fields, responses refuse them.",
 ].join("\n");
 
 const STRUCTURED = [
-  "A JSON Schema for the answer (`response_format`, `output_config.format`, `text.format`) or for the arguments of a tool holds in two ways.",
-  "With `strict` every whole answer satisfies the schema, and a schema that cannot be promised is refused with 400 and the place of the",
-  "keyword. Without it the answer is JSON and keeps to as much of the schema as can be enforced. An answer that ends for length is cut, whatever",
-  "was promised. Beside vLLM, SGLang and llama-server it is their grammars that hold.",
+  "A JSON Schema stands in `response_format`, `output_config.format`, `text.format` or a tool. With `strict` every whole answer satisfies it, and one that cannot be",
+  "promised is 400 with the place of the keyword; without it the answer keeps to as much as can be enforced ([keywords](../../engine/docs/structured-output.md)).",
 ].join("\n");
 
 function endpoints(): string {
@@ -157,7 +150,7 @@ function endpoints(): string {
 function pageOf(path: string): string {
   const found = ["chat", "messages", "responses"].find((name) => path.startsWith(`/v1/${name}`));
   if (found) return `[${found}](api-${found}.md)`;
-  return path.startsWith("/v1/models") ? "[models](#modellist)" : "OpenAPI 3.1";
+  return path.startsWith("/v1/models") ? "[models](#models)" : "OpenAPI 3.1";
 }
 
 function headers(facts: readonly HeaderFact[]): string {
@@ -174,17 +167,20 @@ function errors(): string {
     const { status, a, b, bStatus = status, aCode = name } = answer;
     // Its type says which budget it is about.
     const type = name === "rate_limit_exceeded" ? "`requests` or `tokens`" : code(a);
-    const cells = [String(status), type, String(bStatus), code(b)];
+    const ofMessages = [bStatus === status ? "" : String(bStatus), b === a ? "" : code(b)].filter(
+      (part) => part !== "",
+    );
+    const cells = [String(status), type, ofMessages.join(" ")];
     const row = rows.get(cells.join()) ?? { cells, codes: [] };
     row.codes.push(code(aCode));
     rows.set(cells.join(), row);
   }
   return table(
-    ["status", "`error.type`", "`error.code`", "messages: status", "`error.type`"],
+    ["status", "`error.type`", "`error.code`", "messages, where it differs"],
     [...rows.values()]
       .sort((one, other) => Number(one.cells[0]) - Number(other.cells[0]))
-      .map(({ cells: [status = "", a = "", bStatus = "", b = ""], codes }) => [
-        ...[status, a, [...new Set(codes)].join(", "), bStatus, b],
+      .map(({ cells: [status = "", a = "", ofMessages = ""], codes }) => [
+        ...[status, a, [...new Set(codes)].join(", "), ofMessages],
       ]),
   );
 }
@@ -192,7 +188,7 @@ function errors(): string {
 const ERRORS = [
   'Chat, models and responses answer with envelope A, `{"error": {"message", "type", "param", "code"}}`; messages and their counts with',
   'envelope B, `{"type": "error", "error": {"type", "message"}, "request_id"}`. A names the field at fault in `param`, B at the beginning of',
-  "the message. The page of [errors and outcomes](outcomes.md#error-codes) says what each code means.",
+  "the message. The page of [errors and outcomes](outcomes.md) says what each code means.",
 ].join("\n");
 
 const RETRY = [
@@ -201,40 +197,18 @@ const RETRY = [
   "an event, see the formats.",
 ].join("\n");
 
-function structured(): string {
-  const names = (grammar: string) =>
-    Object.entries(KEYWORDS)
-      .filter(([, keyword]) => keyword.grammar === grammar)
-      .map(([name]) => code(name))
-      .join(", ");
-  return table(
-    ["enforced", "keywords"],
-    [
-      ["all", names("all")],
-      ["in common forms; with `strict` refused in others", names("some")],
-      ["never; with `strict` refused", names("none")],
-    ],
-  );
-}
-
-const STRUCTURED_MORE = [
-  "[Structured output](../../engine/README.md#structured-output-llama) of the engine says which forms those are. Properties come in the order of the",
-  "schema, and undeclared ones only where `additionalProperties` allows them by name. With `strict` a schema may have 32 levels.",
-].join("\n");
-
 function streams(): string {
   const { keepAliveIntervalMs, maxStreamDurationMs, maxRequestDurationMs } = timeoutsSchema.parse({});
   return [
     `A stream is never silent for more than ${keepAliveIntervalMs / 1000} s: a sign of life fills the gap, in the form that clients of its format know. A`,
-    `streamed answer may take ${maxStreamDurationMs / 60_000} minutes, one in a piece ${maxRequestDurationMs / 60_000}. Whoever closes the connection ends the answer, and`,
+    `streamed answer may take ${maxStreamDurationMs / 60_000} minutes, one in a piece ${maxRequestDurationMs / 60_000}. Closing the connection ends the answer, and`,
     "the work for it. `HEAD /` and `HEAD /api/hello` answer 200 at once and without a key, for agents that look whether the service is there.",
   ].join("\n");
 }
 
-export function overviewPage(modelFields: readonly string[]): string {
+export function overviewPage(modelFields: readonly string[], sharedFields: readonly string[]): string {
   const parts = [
-    "What the service takes and answers, for those who call it. One page for each format has all fields and events:",
-    "[chat](api-chat.md) (Format A), [messages](api-messages.md) (Format B), [responses](api-responses.md).",
+    "What the service takes and answers. One page for each format has all fields and events: [chat](api-chat.md) (Format A), [messages](api-messages.md) (Format B), [responses](api-responses.md).",
   ].join("\n");
   return page("API", "`gateway/reference/` and the tables of `deploy/docs/reference/`", [
     parts,
@@ -247,6 +221,10 @@ export function overviewPage(modelFields: readonly string[]): string {
     MODELS,
     modelTable(),
     ...modelFields,
+    "## The pages of the formats",
+    PAGES,
+    "## Shared fields",
+    `Requests of several formats have these; each page names its own.\n\n${sharedFields.join("\n")}`,
     "## Images and files",
     UNREADABLE,
     "## Headers of requests",
@@ -264,9 +242,7 @@ export function overviewPage(modelFields: readonly string[]): string {
     RETRY,
     "## Structured output",
     STRUCTURED,
-    structured(),
-    STRUCTURED_MORE,
-    "## What is kept, and who is called",
+    "## Retention, and calls to others",
     RETENTION,
     "## Version",
     VERSION,

@@ -17,7 +17,7 @@ export function listenSchema(port: number) {
 export const listenerTlsSchema = z
   .strictObject({
     certFile: file("Path of a PEM file with the server certificate, and its chain."),
-    keyFile: file("The path of a PEM file with the private key of certFile, readable by its owner and group only."),
+    keyFile: file("Path of a PEM file with the private key of certFile, readable by its owner and group only."),
     clientCaFile: file(
       "Path of a PEM file with the authorities of client certificates, which are then required; without it, callers need no certificate. A key is required in either case.",
     ).optional(),
@@ -32,10 +32,7 @@ export function milliseconds(value: number, text: string) {
 
 export const logSchema = z
   .strictObject({
-    level: z
-      .enum(["debug", "info", "warn", "error"])
-      .default("info")
-      .describe("Minimum level of log lines: `debug`, `info`, `warn` or `error`."),
+    level: z.enum(["debug", "info", "warn", "error"]).default("info").describe("Minimum level of log lines."),
   })
   .prefault({})
   .describe("The log, which is JSON lines on standard error.");

@@ -19,7 +19,7 @@ export const tracingSchema = z
       .max(1)
       .default(0.01)
       .describe(
-        "Sampling rate, 0 to 1, of traces that begin in this process. Traces that a caller samples, and failures of the service, are always exported; of traces that a caller does not sample, a gateway exports the same share, and a node none.",
+        "Sampling rate, 0 to 1, of traces that begin in this process. Traces that a caller samples, and failures of the service, are always exported; of others of a caller a gateway exports the same share, a node none.",
       ),
   })
   .describe("Export of traces; without this section none are exported, and the SDK is not loaded.");

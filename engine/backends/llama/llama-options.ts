@@ -7,7 +7,7 @@ export const llamaSchema = z.strictObject({
   modelPath: z
     .string()
     .min(1)
-    .describe("The path of the model's GGUF file; that of the demonstration model is `engine/demo-model/demo.gguf`."),
+    .describe("Path of the model's GGUF file; that of the demonstration model is `engine/demo-model/demo.gguf`."),
   profile: z
     .string()
     .min(1)
@@ -28,32 +28,32 @@ export const llamaSchema = z.strictObject({
     .min(256)
     .max(4_194_304)
     .default(4096)
-    .describe("The number of tokens that a prompt and its answer may have together; each slot has room for so many."),
+    .describe("Number of tokens that a prompt and its answer may have together; each slot has room for so many."),
   slots: z
     .int()
     .min(1)
     .max(255)
     .default(4)
     .describe(
-      "The number of generations that run at once; the KV memory grows with each, and has room for one more, which is kept empty for the next new conversation.",
+      "Number of generations that run at once; the KV memory grows with each, and has room for one more, which is kept empty for the next new conversation.",
     ),
   threads: z
     .union([z.literal("auto"), z.int().min(1).max(512)])
     .default("auto")
     .describe(
-      "The number of CPU threads that compute; more than there are free cores make the engine many times slower. auto takes all cores but one, both of two, and one for a model file below 50 MB.",
+      "CPU threads that compute; more than free cores make it many times slower. auto takes all cores but one, both of two, and one for a model file below 50 MB.",
     ),
   gpu: z
     .union([z.literal("auto"), z.literal(false), z.enum(["cuda", "vulkan", "metal"])])
     .default("auto")
     .describe(
-      "The accelerator that computes: auto takes the best one whose driver is found, or the processor where that one cannot compute a token at the start; false takes none. One that is named and cannot compute stops the start.",
+      "Accelerator: auto takes the best one whose driver is found, or the processor where that cannot compute a token at the start; false takes none. A named one that cannot compute stops the start.",
     ),
   gpuLayers: z
     .union([z.enum(["auto", "max"]), z.int().min(0).max(10_000)])
     .default("auto")
     .describe(
-      "The number of the model's layers that the accelerator holds, the others being computed by the CPU: auto takes as many as fit beside the KV memory of all slots, max all of them. A number that does not fit stops the start. Several accelerators share the layers.",
+      "Layers that the accelerator holds, the CPU computes the others: auto takes as many as fit beside the KV memory of all slots, max all. A number that does not fit stops the start. Several accelerators share the layers.",
     ),
   flashAttention: z
     .union([z.literal("auto"), z.boolean()])
@@ -65,13 +65,13 @@ export const llamaSchema = z.strictObject({
     .boolean()
     .default(false)
     .describe(
-      "Whether an object in JSON that is held to a schema may have properties that the schema does not declare, where it is silent about them. With it, declared properties may also come in another order than the schema's, as far as that costs little. Without it a model writes what is declared, in that order.",
+      "Whether an object held to a schema may have properties that a silent schema does not declare; declared ones may then come in another order too, as far as that costs little. Without it a model writes the declared ones, in the schema's order.",
     ),
   batchTokens: z
     .union([z.literal("auto"), z.int().min(32).max(8192)])
     .default("auto")
     .describe(
-      "The most prompt tokens that one step reads, of all prompts together: auto is 512 where an accelerator computes, and else 256. Running streams wait for a step to end, so that beside other requests a step reads no more than adds some 40 ms to it, and at least 16.",
+      "Most prompt tokens of one step, of all prompts together: auto is 512 on accelerators, else 256. Beside other requests a step reads what adds some 40 ms to it, at least 16.",
     ),
 });
 

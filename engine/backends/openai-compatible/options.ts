@@ -26,23 +26,23 @@ export const openAiCompatibleSchema = z.strictObject({
     .describe("The profile of the model's family: a name of engine/profiles, or the path of a file like those."),
   weights: weightsSetting,
   tokenizerFile: file(
-    "The path of the model's tokenizer.json, whose control tokens callers cannot write; without it, those that the engine tells, as vLLM does with --enable-tokenizer-info-endpoint.",
+    "Path of the model's tokenizer.json, whose control tokens callers cannot write; without it, those that the engine reports, as vLLM does with --enable-tokenizer-info-endpoint.",
   ).optional(),
   slots: z
     .int()
     .min(1)
     .max(100_000)
     .default(256)
-    .describe("The number of generations at once, those among them that wait in the engine's own queue."),
+    .describe("Number of generations at once, those among them that wait in the engine's own queue."),
   apiKeyFile: file(
-    "The path of a file that holds the engine's key, which is sent as a bearer token; one that other users can read or change is refused (its group may read it).",
+    "Path of a file that holds the engine's key, which is sent as a bearer token; one that other users can read or change is refused (its group may read it).",
   ).optional(),
   stepTimeoutMs: z
     .int()
     .min(0)
     .default(120_000)
     .describe(
-      "The time, in milliseconds, that one step of the engine may take, as where a first request has it compile: while it reports its load, waiting requests get heartbeats although its counters stand still.",
+      "Milliseconds that one step of the engine may take, as where a first request has it compile: while it reports its load, waiting requests get heartbeats although its counters stand still.",
     ),
   images: z
     .boolean()

@@ -76,7 +76,7 @@ export const chatCompletion = named("ChatCompletion", "A chat completion, the re
 });
 
 const callFragment = named("ChatToolCallFragment", "A piece of a tool call.", {
-  index: z.int().describe("The number of the call, counted from 0."),
+  index: z.int().describe("Number of the call, counted from 0."),
   id: z.string().optional().describe("The id of the call, in its first fragment only."),
   type: z.literal("function").optional().describe("`function`, in the first fragment of a call only."),
   function: named("ChatFunctionFragment", "A piece of a function call.", {

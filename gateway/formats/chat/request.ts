@@ -21,7 +21,7 @@ import {
   reasoningOfEffort,
   stopStrings,
 } from "../fields.ts";
-import type { CanonicalRequest, Format, PrepareContext } from "../format.ts";
+import type { CanonicalRequest, EveryField, Format, PrepareContext } from "../format.ts";
 import { catalogModel, refuseUntaken, requestBody } from "../request-body.ts";
 import { CHOICE_MODES, isRepeated, schemaText, toolOf } from "../tools.ts";
 import { readMessages } from "./messages.ts";
@@ -98,7 +98,7 @@ const MAX_TOKEN_ID = 2 ** 32 - 1;
 /** Seeds are passed on as integers that a double holds exactly. */
 const SEEDS = 2 ** 53;
 
-function readSampling(body: ChatBody): Sampling {
+function readSampling(body: ChatBody): EveryField<Sampling> {
   return {
     temperature: body.temperature ?? undefined,
     topP: body.top_p ?? undefined,

@@ -198,7 +198,7 @@ export const chatRequest = named("ChatRequest", "The body of a request for a cha
       .int()
       .min(-1)
       .max(2 ** 31 - 1),
-    "The number of likeliest tokens to choose from; 0 and -1 mean all. Default: the model's own.",
+    "Number of likeliest tokens to choose from; 0 and -1 mean all. Default: the model's own.",
   ),
   min_p: optional(
     z.number().min(0).max(1),
@@ -207,9 +207,9 @@ export const chatRequest = named("ChatRequest", "The body of a request for a cha
   logprobs: flag.describe("Whether the log probabilities of the answer's tokens are returned. Default: `false`."),
   top_logprobs: optional(
     z.int().min(0).max(20),
-    "The number of likeliest tokens to list at each place, with `logprobs`. Default: 0.",
+    "Number of likeliest tokens to list at each place, with `logprobs`. Default: 0.",
   ),
-  n: z.int().min(1).nullish().describe("The number of choices. Only 1 is supported."),
+  n: z.int().min(1).nullish().describe("Number of choices. Only 1 is supported."),
   parallel_tool_calls: flag.describe("Whether one answer may hold more than one tool call. Default: `true`."),
   modalities: z.array(z.string()).nullish().describe("The kinds of output. Only `text` is supported."),
   prompt_cache_key: promptCacheKey,
@@ -292,7 +292,7 @@ export const CHAT_UNTAKEN: readonly UntakenField[] = [
   ...refused("Only one choice per request is supported.", { best_of: [1] }),
   ...refused("Answers are sampled.", { use_beam_search: [false] }),
   ...ignored("Nothing is kept that it could be found by.", ["metadata"]),
-  ...ignored("Whoever asks is known by the key.", ["user", "safety_identifier"]),
+  ...ignored("The key identifies the caller.", ["user", "safety_identifier"]),
   ...ignored("It would make the same answer faster, and changes nothing in it.", ["prediction"]),
   ...ignored("It is a hint, which no model here knows.", ["verbosity"]),
   ...ignored("The beginning of every prompt is cached.", ["prompt_cache_options.mode"]),

@@ -22,7 +22,7 @@ import {
   unsupportedParameter,
 } from "../field-error.ts";
 import { MAX_LOGIT_BIAS, MAX_STOP_STRINGS, reasoningBudget } from "../fields.ts";
-import type { CountFormat, Format } from "../format.ts";
+import type { CountFormat, EveryField, Format } from "../format.ts";
 import { catalogModel } from "../request-body.ts";
 import { EMPTY_PARAMETERS, MAX_SCHEMA_BYTES, MAX_TOOLS, schemaText, shownTools, toolName } from "../tools.ts";
 import { breakpointOf, checkedCacheHints, checkedMessages } from "./conversation.ts";
@@ -138,25 +138,32 @@ function checkEnum(value: number, path: FieldPath, names: Readonly<Record<string
 const MAX_BIAS = 1_000;
 const MAX_TOP_LOGPROBS = 50;
 
-function checkedSampling(sampling: Sampling | undefined): Sampling | undefined {
+function checkedSampling(sampling: Sampling | undefined): EveryField<Sampling> | undefined {
   if (!sampling) return undefined;
   const at = (name: string) => ["sampling", name];
-  checkNumber(sampling.temperature, at("temperature"), 0, 2);
-  checkNumber(sampling.topP, at("top_p"), 0, 1);
-  checkNumber(sampling.topK, at("top_k"), 0, 2 ** 31 - 1);
-  checkNumber(sampling.minP, at("min_p"), 0, 1);
-  checkNumber(sampling.frequencyPenalty, at("frequency_penalty"), -2, 2);
-  checkNumber(sampling.presencePenalty, at("presence_penalty"), -2, 2);
-  checkNumber(sampling.repetitionPenalty, at("repetition_penalty"), 0.01, 10);
-  checkNumber(sampling.seed, at("seed"), 0, Number.MAX_SAFE_INTEGER);
-  checkNumber(sampling.topLogprobs, at("top_logprobs"), 0, MAX_TOP_LOGPROBS);
+  const within = (value: number | undefined, name: string, least: number, most: number) => {
+    checkNumber(value, at(name), least, most);
+    return value;
+  };
   const biases = Object.values(sampling.logitBias);
   if (biases.length > MAX_LOGIT_BIAS) throw tooMany(at("logit_bias"), MAX_LOGIT_BIAS);
   // The key of an entry is the caller's: the path ends at the field.
   for (const bias of biases) checkNumber(bias, at("logit_bias"), -MAX_BIAS, MAX_BIAS);
   const stop = sampling.stop.filter((text) => text !== "");
   if (stop.length > MAX_STOP_STRINGS) throw tooMany(at("stop"), MAX_STOP_STRINGS);
-  return { ...sampling, stop };
+  return {
+    temperature: within(sampling.temperature, "temperature", 0, 2),
+    topP: within(sampling.topP, "top_p", 0, 1),
+    topK: within(sampling.topK, "top_k", 0, 2 ** 31 - 1),
+    minP: within(sampling.minP, "min_p", 0, 1),
+    frequencyPenalty: within(sampling.frequencyPenalty, "frequency_penalty", -2, 2),
+    presencePenalty: within(sampling.presencePenalty, "presence_penalty", -2, 2),
+    repetitionPenalty: within(sampling.repetitionPenalty, "repetition_penalty", 0.01, 10),
+    seed: within(sampling.seed, "seed", 0, Number.MAX_SAFE_INTEGER),
+    topLogprobs: within(sampling.topLogprobs, "top_logprobs", 0, MAX_TOP_LOGPROBS),
+    logitBias: sampling.logitBias,
+    stop,
+  };
 }
 
 function checkedReasoning(

@@ -134,7 +134,7 @@ export const tokenCount = named("TokenCount", "The tokens of a prompt.", {
   input_tokens: z.int().min(0).describe("The tokens of the rendered prompt, exact: tools and template included."),
 });
 
-const index = z.int().describe("The number of the block, counted from 0 without gaps.");
+const index = z.int().describe("Number of the block, counted from 0 without gaps.");
 
 /** The events of a stream, in their order; each is the `data` of an event named by its type. */
 export const messageEvents = [

@@ -115,6 +115,13 @@ function checkedBody(
       topP: body.top_p ?? undefined,
       topK: body.top_k ?? undefined,
       stop: stopStrings(body.stop_sequences),
+      // What the format does not have.
+      minP: undefined,
+      frequencyPenalty: undefined,
+      presencePenalty: undefined,
+      repetitionPenalty: undefined,
+      seed: undefined,
+      topLogprobs: undefined,
       logitBias: {},
     },
     reasoning: reasoningOf(body, maxOutputTokens),

@@ -271,7 +271,7 @@ const options = {
       .int()
       .min(0)
       .max(2 ** 32 - 1),
-    "The number of likeliest tokens to choose from; 0 means all. Default: the model's own.",
+    "Number of likeliest tokens to choose from; 0 means all. Default: the model's own.",
   ),
   thinking: z
     .object({

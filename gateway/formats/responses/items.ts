@@ -27,10 +27,8 @@ import {
   outputItem,
   type ResponsesBody,
   refusalPart,
-  searchCallItem,
-  searchOutputItem,
-  toolsItem,
 } from "./schema.ts";
+import { searchCallItem, searchOutputItem, toolsItem } from "./tool-schema.ts";
 import { type DeclaredTools, modelName, SEARCH } from "./tools.ts";
 
 const ROLES = {

@@ -249,7 +249,7 @@ export const inputTokenCount = named("InputTokenCount", "The tokens of a prompt.
   input_tokens: z.int().min(0).describe("The tokens of the rendered prompt, exact: tools and template included."),
 });
 
-const sequence_number = z.int().describe("The number of the event in the stream, counted from 0 without gaps.");
+const sequence_number = z.int().describe("Number of the event in the stream, counted from 0 without gaps.");
 const item_id = z.string().describe("The id of the item.");
 const output_index = z.int().describe("The place of the item in `output`.");
 const content_index = z.int().describe("The place of the part in the item: 0.");

@@ -9,6 +9,7 @@ import {
   type CanonicalRequest,
   type CountFormat,
   countOf,
+  type EveryField,
   type Format,
   INSTRUCTIONS,
   type PrepareContext,
@@ -144,13 +145,18 @@ function summaryOf(body: ResponsesBody): string | null {
   return body.reasoning?.summary ?? body.reasoning?.generate_summary ?? null;
 }
 
-function sampling(body: ResponsesBody, logprobs: boolean): Sampling {
+function sampling(body: ResponsesBody, logprobs: boolean): EveryField<Sampling> {
   return {
     temperature: body.temperature ?? undefined,
     topP: body.top_p ?? undefined,
     frequencyPenalty: body.frequency_penalty ?? undefined,
     presencePenalty: body.presence_penalty ?? undefined,
     topLogprobs: logprobs ? (body.top_logprobs ?? 0) : undefined,
+    // What the format does not have.
+    topK: undefined,
+    minP: undefined,
+    repetitionPenalty: undefined,
+    seed: undefined,
     stop: [],
     logitBias: {},
   };

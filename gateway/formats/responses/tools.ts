@@ -21,7 +21,7 @@ import {
   toolOf,
 } from "../tools.ts";
 import { inputSchema } from "./custom-input.ts";
-import { allowedTool, customTool, functionTool, namespaceTool, searchTool, toolChoiceSchema } from "./schema.ts";
+import { allowedTool, customTool, functionTool, namespaceTool, searchTool, toolChoiceSchema } from "./tool-schema.ts";
 
 /** The name that the model sees of the caller's search. */
 export const SEARCH = "tool_search";

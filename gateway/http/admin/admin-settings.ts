@@ -5,12 +5,10 @@ const file = (text: string) => z.string().min(1).describe(text);
 
 const tls = z
   .strictObject({
-    certFile: file("The path of a PEM file with the certificate that the admin port shows, and its chain."),
-    keyFile: file(
-      "The path of a PEM file with the private key of certFile, which nobody but its owner and group may read.",
-    ),
+    certFile: file("Path of a PEM file with the server certificate, and its chain."),
+    keyFile: file("Path of a PEM file with the private key of certFile, which only its owner and group may read."),
     clientCaFile: file(
-      "The path of a PEM file with authorities; a caller whose certificate one of them has signed needs no token.",
+      "Path of a PEM file with authorities; a caller whose certificate one of them has signed needs no token.",
     ).optional(),
   })
   .describe("How the admin port is secured; without this section it speaks plain text. The files are followed.");
@@ -19,20 +17,20 @@ export const adminSchema = z
   .strictObject({
     ...listenFields(9901),
     tokenFile: file(
-      "The path of a file with a token of at least 16 characters, which nobody but its owner and group may read; it is followed. Callers on other machines show the token as `authorization: Bearer …`, or a browser as the password.",
+      "Path of a file with a token of at least 16 characters, readable by owner and group only; it is followed. Other machines send it as `authorization: Bearer …`, browsers as the password.",
     ).optional(),
     tls: tls.optional(),
   })
   .prefault({})
   .describe(
-    "Where health, metrics, control and a page to look at are served; never for the public. Callers on this machine may do everything; others get health alone, unless they present the token or a certificate.",
+    "Health, metrics, control and the fleet page; never for the public. Callers on this machine may do everything; others get health alone without the token or a certificate.",
   );
 
 export const healthSchema = z
   .strictObject(listenFields(9902))
   .optional()
   .describe(
-    "Where `/healthz`, `/readyz` and `/metrics` are read by whoever can connect, such as a proxy, the kubelet and Prometheus; without this section they are on the admin port alone.",
+    "`/healthz`, `/readyz` and `/metrics` for a proxy, the kubelet and Prometheus; without this section they are on the admin port alone.",
   );
 
 export type AdminSettings = z.infer<typeof adminSchema>;

@@ -1,6 +1,7 @@
 import { hostname } from "node:os";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import type { Lifecycle } from "../../lifecycle.ts";
+import { OVERLOAD_ACTIONS, type OverloadManager } from "../../overload/overload-manager.ts";
 import type { Stats } from "../../stats/stats.ts";
 import type { ClusterManager } from "../../upstream/cluster-manager.ts";
 import type { ClusterTraffic } from "../../upstream/cluster-traffic.ts";
@@ -21,6 +22,7 @@ export type FleetParts = {
   }[];
   readonly stats: Stats;
   readonly lifecycle: Lifecycle;
+  readonly overload: Pick<OverloadManager, "isActive" | "pressures">;
   readonly connections: () => number;
   readonly version: string;
   /** The last warnings and errors of the log, as its JSON lines. */
@@ -33,7 +35,7 @@ type Counts = {
   requests: number;
   /** Requests that failed for a reason of the service. */
   errors: number;
-  /** Written deltas, which stand for tokens. */
+  /** Written deltas, which stand for tokens, and the tokens of answers that were not streamed. */
   deltas: number;
   promptTokens: number;
   cachedTokens: number;
@@ -77,7 +79,7 @@ export class FleetView {
 
   /** Returns the content of the page now: the points of `model` ("": of all) after `sinceMs` since the epoch. */
   async view(model: string, sinceMs: number): Promise<object> {
-    const { clusters, lifecycle, connections, version, warnings, clock } = this.#parts;
+    const { clusters, lifecycle, overload, connections, version, warnings, clock } = this.#parts;
     const now = await snapshot(this.#parts);
     const statuses = clusterStatuses(clusters, clock.nowMs());
     this.#noteDown(statuses);
@@ -87,6 +89,10 @@ export class FleetView {
       uptimeMs: now.atMs - this.#startedMs,
       host: hostname(),
       state: lifecycle.state(clusters.ready),
+      overload: {
+        actions: OVERLOAD_ACTIONS.filter((action) => overload.isActive(action)),
+        pressures: overload.pressures,
+      },
       total: { ...this.#figures(now, ""), connections: connections(), rssBytes: process.memoryUsage.rss() },
       models: statuses.map(({ model: id, lbPolicy, endpoints }) => ({
         model: id,
@@ -190,6 +196,10 @@ async function snapshot({ stats, clusters, traffic, clock }: FleetParts): Promis
       of(labels.model, (one) => {
         one.deltas += value;
       });
+  for (const [model, tokens] of stats.foldedTokens)
+    of(model, (one) => {
+      one.deltas += tokens;
+    });
   for (const { metricName, value, labels } of (await stats.tokens.get()).values)
     if (metricName?.endsWith("_sum"))
       of(labels.model, (one) => {
@@ -237,7 +247,7 @@ function pointOf(before: Snapshot, now: Snapshot, model: string) {
     p95Ms: percentileMs(old, counts, 0.95),
     cachedShare: prompt > 0 ? cached / prompt : undefined,
     /** The share without avoidable misses. */
-    expectedShare: prompt > 0 ? (cached + lost) / prompt : undefined,
+    expectedShare: prompt > 0 ? Math.min(1, (cached + lost) / prompt) : undefined,
     queued: counts.queued,
     active: counts.active,
     /** CPU time cannot be divided between models. */

@@ -99,17 +99,18 @@ function descriptionOf(name: string, model: CatalogModel, window: number, descri
 /** Returns the capabilities of a model in the form of the SDK of Format B. */
 function capabilitiesOf({ capabilities, acceptsImages }: DescribedModel) {
   const can = (...all: readonly Capability[]) => ({ supported: all.every((one) => capabilities.has(one)) });
-  const cannot = { supported: false };
+  const [does, cannot] = [{ supported: true }, { supported: false }];
   const thinks = can(Capability.REASONING);
   return {
     batch: cannot,
     citations: cannot,
     code_execution: cannot,
+    compaction: { ...does, summarize: does },
     context_management: {
-      supported: false,
+      ...does,
       clear_thinking_20251015: cannot,
       clear_tool_uses_20250919: cannot,
-      compact_20260112: cannot,
+      compact_20260112: does,
     },
     effort: { ...thinks, low: thinks, medium: thinks, high: thinks, xhigh: thinks, max: thinks },
     image_input: { supported: acceptsImages },
@@ -121,7 +122,7 @@ function capabilitiesOf({ capabilities, acceptsImages }: DescribedModel) {
       types: {
         adaptive: thinks,
         between_tools: thinks,
-        disabled: thinks.supported ? can(Capability.REASONING_OFF) : { supported: true },
+        disabled: thinks.supported ? can(Capability.REASONING_OFF) : does,
         enabled: thinks,
       },
     },

@@ -72,7 +72,7 @@ const REASON_NAMES: ReadonlyMap<number, string> = new Map(
 /** Counts a completed request. Models are catalog ids, not the caller's text, so that callers cannot create series. */
 export function countRequest(stats: Stats, request: ClosedRequest): void {
   const { code, outcome, totalMs, model, usage, priorityClass, cache, queueMs, firstDeltaMs, finishedMs } = request;
-  const { finishReason } = request;
+  const { finishReason, stream } = request;
   const { route, format, operation } = request.labels;
   stats.httpRequests.inc({ route, format, code, outcome });
   if (model === undefined) return;
@@ -90,6 +90,7 @@ export function countRequest(stats: Stats, request: ClosedRequest): void {
   stats.tokens.observe({ model, token_type: "cached" }, usage.cachedInputTokens);
   stats.tokens.observe({ model, token_type: "output" }, usage.outputTokens);
   stats.tokens.observe({ model, token_type: "reasoning" }, usage.reasoningTokens);
+  if (!stream) stats.foldedTokens.set(model, (stats.foldedTokens.get(model) ?? 0) + usage.outputTokens);
   if (firstDeltaMs !== undefined && finishedMs !== undefined && usage.outputTokens > 1)
     stats.timePerOutputToken.observe({ model }, (finishedMs - firstDeltaMs) / 1000 / (usage.outputTokens - 1));
 }

@@ -5,7 +5,7 @@ import type { OtherRoute } from "../../routes.ts";
 import { PAGE_HEADERS, pageFiles } from "../page-files.ts";
 
 const FOLDER = "gateway/http/try-it/page";
-const FILES = ["try-it.html", "try-it.css", "formats.js", "markdown.js", "try-it.js"];
+const FILES = ["try-it.html", "try-it.css", "formats.js", "markdown.js", "reference.js", "try-it.js"];
 
 /** The row of a page file, which is no route of the API: it requires no key, because the user has none yet. */
 function rowOf(path: string): OtherRoute {

@@ -24,15 +24,15 @@ export const timeoutsSchema = z
   .strictObject({
     requestTimeoutMs: milliseconds(
       120_000,
-      "The time, in milliseconds, from the first byte of a request to the end of its body. Its headers have 10 s of it at most, and a client that reads nothing of its stream is cut after 30 s, or this time where it is shorter.",
+      "Milliseconds from the first byte of a request to the end of its body. Its headers have 10 s of it at most, and a client that reads nothing of its stream is cut after 30 s, or this time where it is shorter.",
     ),
     pendingTimeoutMs: milliseconds(
       30_000,
-      "The time, in milliseconds, for which an admitted request waits until an endpoint takes it, before each of its attempts; while none is there, noEndpointHoldMs of the cluster counts for streamed ones.",
+      "Milliseconds for which an admitted request waits until an endpoint takes it, before each of its attempts; while none is there, noEndpointHoldMs of the cluster counts for streamed ones.",
     ),
     perTryIdleTimeoutMs: milliseconds(
       20_000,
-      "The time, in milliseconds, between two signs of life of an endpoint; progress is one only if its counter moved. Connecting may take 2 s, and taking a request up 5 s and another second for each MiB of it, or this time where it is shorter. The first delta has to come 30 s, and half a second for each 1,000 tokens of the prompt, after the newest movement of the progress, each further one within 60 s, or this time where it is longer.",
+      "Milliseconds between two signs of life of an endpoint; progress is one only if its counter moved. Shorter, if this is: 2 s to connect, 5 s and 1 s a MiB to accept. The first delta has 30 s and 0.5 s for each 1,000 tokens from the last progress, each further one 60 s, or this if longer.",
     ),
     keepAliveIntervalMs: milliseconds(
       10_000,

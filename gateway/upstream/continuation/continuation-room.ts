@@ -7,12 +7,12 @@ export const continuationSchema = z
       .min(0)
       .optional()
       .describe(
-        "The size, in bytes, of the memory that is kept for running answers so that another engine can continue them: their requests, as encoded, and 4 bytes a token. Without it, an eighth of what processMemory of the overload manager has, at most 268435456. The answers of one owner's keys take up half of it at most; a single one may be larger. An answer that finds no room fails with its engine. 0 continues none.",
+        "Bytes kept for running answers so that another engine can continue them: their requests and 4 bytes a token; default: an eighth of the memory, at most 268435456. One owner has half of it at most. An answer that finds no room fails with its engine. 0 continues none.",
       ),
   })
   .prefault({})
   .describe(
-    "How answers are continued at another engine when theirs is lost, falls silent or drains, where both engines can: the client sees a pause. An answer is continued up to 16 times; one that loses two engines in a row without a new token is not, unless other requests or engines were lost with it.",
+    "How answers continue at another engine when theirs is lost, silent or drains: up to 16 times, unless two engines in a row are lost without a new token.",
   );
 
 /** Why an answer is not kept: no room (for all, or its tenant), overload at its start, or released for memory. */

@@ -33,7 +33,7 @@ export const discoveryShapes = {
     address: hostPortSchema.describe("The host and port as host:port; every address that the host has is an endpoint."),
     dnsRefreshRateMs: milliseconds(
       1_000,
-      "The time, in milliseconds, after which the host is looked up again; while that fails, it becomes rarer.",
+      "Milliseconds after which the host is looked up again; while that fails, it becomes rarer.",
     ),
   },
   file: {
@@ -41,7 +41,7 @@ export const discoveryShapes = {
     path: z
       .string()
       .min(1)
-      .describe("The path of a YAML or JSON file with a list `endpoints`, which is followed while it changes."),
+      .describe("Path of a YAML or JSON file with a list `endpoints`, which is followed while it changes."),
   },
 };
 

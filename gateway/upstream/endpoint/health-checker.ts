@@ -11,14 +11,14 @@ export const healthCheckSchema = z
   .strictObject({
     intervalMs: milliseconds(
       5_000,
-      "The time, in milliseconds, between two checks of an endpoint that is well; what it says itself counts at once.",
+      "Milliseconds between two checks of an endpoint that is well; what it says itself counts at once.",
     ),
     timeoutMs: milliseconds(2_000, "The longest time that the answer to a check may take, in milliseconds."),
     unhealthyThreshold: z
       .int()
       .min(1)
       .default(2)
-      .describe("The number of failed checks in a row that make an endpoint unhealthy."),
+      .describe("Number of failed checks in a row that make an endpoint unhealthy."),
   })
   .prefault({})
   .describe("How the health of the model is checked on each endpoint.");

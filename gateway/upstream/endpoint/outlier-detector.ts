@@ -15,7 +15,7 @@ export const outlierSchema = z
       .min(0)
       .default(5)
       .describe(
-        "The number of calls in a row that failed by the endpoint's fault (connection refused or lost, no progress, error status) that eject it; 0 switches ejection off.",
+        "Calls in a row that failed by the endpoint's fault (connection, no progress, error status) and eject it; 0 switches ejection off.",
       ),
     baseEjectionTimeMs: milliseconds(
       15_000,

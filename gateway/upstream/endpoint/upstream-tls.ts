@@ -8,14 +8,12 @@ const file = (text: string) => z.string().min(1).describe(text);
 export const tlsSchema = z
   .strictObject({
     caFile: file(
-      "The path of a PEM file with the authority that has signed the endpoints' certificates; no other is trusted.",
+      "Path of a PEM file with the authority that has signed the endpoints' certificates; no other is trusted.",
     ),
     certFile: file(
-      "The path of a PEM file with the certificate that the gateway shows to endpoints that ask for one.",
+      "Path of a PEM file with the certificate that the gateway shows to endpoints that ask for one.",
     ).optional(),
-    keyFile: file(
-      "The path of a PEM file with the key of certFile, which nobody but its owner and group may read.",
-    ).optional(),
+    keyFile: file("Path of a PEM file with the key of certFile, which only its owner and group may read.").optional(),
     serverName: z
       .string()
       .min(1)

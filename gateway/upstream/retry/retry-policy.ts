@@ -23,7 +23,7 @@ export const retrySchema = z
       .max(5)
       .default(2)
       .describe(
-        "The number of further attempts that a request may have after its first, before its first delta. One whose endpoints are lost while they work on it is retried for as long as a request may be held (noEndpointHoldMs), up to 16 times.",
+        "Further attempts of a request before its first delta. One whose endpoints are lost at work is retried as long as it may be held (noEndpointHoldMs), up to 16 times.",
       ),
   })
   .prefault({})

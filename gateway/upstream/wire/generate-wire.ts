@@ -8,7 +8,7 @@ export const upstreamSchema = z
       .enum(["grpc", "fast"])
       .default("fast")
       .describe(
-        "What carries the calls that generate: `fast` is a client of HTTP/2 that does only what these calls need, on a connection of its own, for less work per token; `grpc` is grpc-js, as for all other calls. Nodes cannot tell them apart.",
+        "Client of calls that generate: `fast` is our HTTP/2 with less work per token, on a connection of its own; `grpc` is grpc-js, as for all other calls.",
       ),
   })
   .prefault({})

@@ -315,7 +315,7 @@ function resultOf(
       "CPU: user and system time of the process in the middle, for a delta or a request. p50 and p99: from the engine's writing to the client's reading of a delta; the whole of a request.",
       `Medians of ${settings.quick ? 1 : 3} interleaved rounds of ${settings.seconds} s, each warmed right before; ratios are taken within a round, to the same format where it is there.`,
       several
-        ? "What is measured has a processor to itself, client and engine share another."
+        ? "The program in the middle has a processor to itself, client and engine share another."
         : "All share one processor.",
       absent.length > 0 ? `Absent: ${absent.join(", ")}.` : "No reference is absent.",
     ],

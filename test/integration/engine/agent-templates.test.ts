@@ -66,15 +66,47 @@ function promptOf(template: ChatTemplate, { messages, tools }: Pick<CanonicalReq
   return spans.map(({ text }) => text).join("");
 }
 
-/** The request of Claude Code behind a search for tools, and the one before it, which has neither search nor tools. */
-const { body: searched } = JSON.parse(readFileSync(join(FOLDER, "claude-332-3-tool-search-loaded.json"), "utf8"));
-const LOADED: readonly string[] = ["WebFetch", "NotebookEdit"];
-const asked = {
-  ...searched,
-  messages: searched.messages.slice(0, -2),
-  tools: searched.tools.filter(({ name }: { readonly name: string }) => !LOADED.includes(name)),
+type Body = Readonly<Record<string, unknown>>;
+/** Recorded, or made of a recorded one: requests of one conversation, of which all but the first come behind new tools. */
+type Loading = { readonly format: Format; readonly loads: readonly string[]; readonly bodies: readonly Body[] };
+
+const bodyOf = (file: string) => JSON.parse(readFileSync(join(FOLDER, `${file}.json`), "utf8")).body;
+
+function claudeSearch(): Loading {
+  const body = bodyOf("claude-332-3-tool-search-loaded");
+  const loads = ["WebFetch", "NotebookEdit"];
+  const tools = body.tools.filter(({ name }: { readonly name: string }) => !loads.includes(name));
+  return { format: messages, loads, bodies: [{ ...body, messages: body.messages.slice(0, -2), tools }, body] };
+}
+
+function codexSearch(): Loading {
+  const body = bodyOf("codex-171-11-tool-search-loaded");
+  const at = body.input.findIndex(({ type }: { readonly type: string }) => type === "tool_search_output");
+  const inputs = [body.input.slice(0, at - 2), body.input.slice(0, at + 1), body.input];
+  return { format: responses, loads: ["mcp__probe__lookup"], bodies: inputs.map((input) => ({ ...body, input })) };
+}
+
+function codexAddition(): Loading {
+  const body = bodyOf("codex-171-9-gpt-5.6-additional-tools");
+  const parameters = { type: "object", properties: { url: { type: "string" } }, required: ["url"] };
+  const tools = [
+    { type: "function", name: "fetch_page", description: "Gets a page.", parameters },
+    { type: "namespace", name: "late", tools: [{ type: "custom", name: "note", description: "Takes a note." }] },
+  ];
+  const more = [
+    { role: "assistant", content: "Ready." },
+    { type: "additional_tools", role: "developer", tools },
+    { role: "user", content: "Go on." },
+  ];
+  const input = [...body.input, ...more];
+  return { format: responses, loads: ["fetch_page", "late__note"], bodies: [body, { ...body, input }] };
+}
+
+const LOADINGS = {
+  "a search of Claude Code": claudeSearch(),
+  "a search of Codex": codexSearch(),
+  "an addition": codexAddition(),
 };
-const [before, after] = [asked, searched].map((body) => messages.prepare(body, context).request);
 
 /** Templates of Mistral write the tools before the last message of the user, so that each of them moves the tools. */
 const MOVING: ReadonlySet<string> = new Set(["magistral", "mistral", "mistral-args"]);
@@ -83,16 +115,19 @@ const SOURCES = builtInProfiles().flatMap(({ name, profile }) => [
   ...(name in PROFILE_SHAPES && !MOVING.has(name) ? [{ name, profile, source: PROFILE_SHAPES[name] ?? "" }] : []),
 ]);
 
-test.each(SOURCES)(
-  "a search for tools changes nothing of the prompt by the template of $name",
-  ({ source, profile }) => {
-    if (!before || !after) throw new Error("no request");
+describe.each(Object.entries(LOADINGS))("%s", (_, { format, loads, bodies }) => {
+  const requests = bodies.map((body) => format.prepare({ ...body, model: "svc-qwen" }, context).request);
+
+  test.each(SOURCES)("changes nothing of the prompt by the template of $name", ({ source, profile }) => {
     const template = templateOf(source, profile);
-    const [head, prompt] = [before, after].map((request) => promptOf(template, request));
-    expect(commonLength(head ?? "", prompt ?? "") / (head?.length ?? 0)).toBeGreaterThan(0.99);
-    for (const name of LOADED) expect(prompt?.replaceAll("\\", "").split(`"name": "${name}", "desc`)).toHaveLength(2);
-  },
-);
+    const prompts = requests.map((request) => promptOf(template, request));
+    for (const [at, prompt] of prompts.slice(1).entries()) {
+      const before = prompts[at] ?? "";
+      expect(commonLength(before, prompt) / before.length).toBeGreaterThan(0.99);
+      for (const name of loads) expect(prompt.replaceAll("\\", "").split(`"name": "${name}", "desc`)).toHaveLength(2);
+    }
+  });
+});
 
 function commonLength(a: string, b: string): number {
   let length = 0;

@@ -64,6 +64,8 @@ describe("the figures of a model", () => {
         effort: { supported: true, max: { supported: true } },
         image_input: { supported: false },
         batch: { supported: false },
+        compaction: { supported: true, summarize: { supported: true } },
+        context_management: { supported: true, compact_20260112: { supported: true } },
       },
     });
   });

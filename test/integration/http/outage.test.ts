@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { becomes } from "../../support/becomes.ts";
 import type { RunningEngine } from "../../support/engine/start-engine.ts";
+import { textAnswer } from "../../support/events/events.ts";
 import { engineOf, gatewayOf } from "../../support/gateway/own-services.ts";
 import { HELLO } from "../../support/gateway/scripted-service.ts";
 import type { RunningGateway } from "../../support/gateway/start-gateway.ts";
@@ -93,3 +94,32 @@ describe("while a model has no endpoint", () => {
     await becomes(async () => gateway.overload.bodies.bytes === 0, "no body is held");
   });
 });
+
+test.each(ANSWER_PATHS)(
+  "%s is refused as overload while the queue of its model is full, others are answered",
+  async (path) => {
+    let end = () => {};
+    const mayEnd = new Promise<void>((resolve) => {
+      end = resolve;
+    });
+    const engine = await engineOf(
+      async function* () {
+        await mayEnd;
+        yield textAnswer("Hello.");
+      },
+      { models: ["svc-qwen"] },
+    );
+    const gateway = await inFrontOf(engine, { maxRequestsPerEndpoint: 1, maxPendingRequests: 1 });
+    const pending = async () =>
+      metricSum(await gateway.stats.registry.metrics(), "svc_cluster_upstream_rq_pending_active");
+    const running = gateway.post(path, MINIMAL[path]);
+    await becomes(async () => engine.backend.requests.length === 1, "one request runs");
+    const waiting = gateway.post(path, MINIMAL[path]);
+    await becomes(async () => (await pending()) === 1, "one request waits");
+    const { status, headers } = await gateway.post(path, MINIMAL[path]);
+    expect(status).toBe(path === "/v1/messages" ? 529 : 503);
+    expect(Number(headers.get("retry-after"))).toBeGreaterThan(0);
+    end();
+    expect((await Promise.all([running, waiting])).map((answer) => answer.status)).toEqual([200, 200]);
+  },
+);

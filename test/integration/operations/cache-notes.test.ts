@@ -5,6 +5,7 @@ import { fastSimulator } from "../../support/engine/simulated-node.ts";
 import { type RunningNode, startNode } from "../../support/engine/start-node.ts";
 import { type RunningAdmin, startAdmin } from "../../support/gateway/start-admin.ts";
 import { type RunningGateway, startGateway } from "../../support/gateway/start-gateway.ts";
+import { valueAt } from "../../support/http/value-at.ts";
 import { until } from "../../support/until.ts";
 
 const CHAT = "/v1/chat/completions";
@@ -79,9 +80,14 @@ test("the admin port has the reasons of each model, with their requests and lost
   ]);
 });
 
-test("two searches of Claude Code for tools lose nothing of its cached prompt", async () => {
-  const file = join(import.meta.dirname, "../../agent-requests/claude-332-3-tool-search-loaded.json");
-  const { path, headers, body } = JSON.parse(readFileSync(file, "utf8"));
+type Named = { readonly name: string };
+type Item = { readonly type?: string; readonly role?: string };
+const recorded = (file: string) =>
+  JSON.parse(readFileSync(join(import.meta.dirname, `../../agent-requests/${file}.json`), "utf8"));
+
+/** Two searches of Claude Code, of which the second is made after the recorded one. */
+function claudeTurns() {
+  const { path, headers, body } = recorded("claude-332-3-tool-search-loaded");
   const tool = (name: string) => ({ name, input_schema: { type: "object" }, defer_loading: true });
   const loaded = ["WebFetch", "NotebookEdit"];
   const search = (id: string, name: string) => [
@@ -96,19 +102,52 @@ test("two searches of Claude Code for tools lose nothing of its cached prompt", 
     { messages: body.messages, tools: body.tools },
     { messages: [...body.messages, ...search("toolu_2", "Print")], tools: [tool("Print"), ...body.tools] },
   ];
-  const prompts: number[] = [];
-  for (const turn of turns) {
-    const response = await gateway.post(path, { ...body, ...turn, model: MODEL, stream: false }, headers);
-    const { usage } = (await response.json()) as { readonly usage: Readonly<Record<string, number>> };
-    const { input_tokens = 0, cache_read_input_tokens = 0, cache_creation_input_tokens = 0 } = usage;
-    expect(cache_read_input_tokens).toBeGreaterThanOrEqual(0.95 * (prompts.at(-1) ?? 0));
-    const reason = prompts.length === 0 ? "new" : "hit";
+  return { path, headers, bodies: turns.map((turn) => ({ ...body, ...turn })) };
+}
+
+/** A conversation of Codex turn by turn, with a search in its fourth, and another search behind it. */
+function codexSearches() {
+  const { path, headers, body } = recorded("codex-171-11-tool-search-loaded");
+  const { input }: { readonly input: readonly Item[] } = body;
+  const ends = input.flatMap(({ role }, at) => (role === "assistant" ? [at] : []));
+  const later = [{ type: "function", name: "print_page", defer_loading: true }];
+  const search = input
+    .filter(({ type }) => type?.startsWith("tool_search"))
+    .map((item) => ({ ...item, call_id: "call_again", ...(item.type === "tool_search_output" && { tools: later }) }));
+  const inputs = [...ends.map((end) => input.slice(0, end)), input, [...input, ...search]];
+  return { path, headers, bodies: inputs.map((turns) => ({ ...body, input: turns })) };
+}
+
+/** Codex under the name of a model for which its tools are an item, and two further such items. */
+function codexAdditions() {
+  const { path, headers, body } = recorded("codex-171-9-gpt-5.6-additional-tools");
+  const more = (name: string) => [
+    { role: "assistant", content: "Ready." },
+    { type: "additional_tools", role: "developer", tools: [{ type: "function", name }] },
+  ];
+  const second = [...body.input, ...more("fetch_page")];
+  const third = [...second, { role: "user", content: "Go on." }, ...more("print_page")];
+  return { path, headers, bodies: [body.input, second, third].map((input) => ({ ...body, input })) };
+}
+
+test.each([
+  ["searches of Claude Code", claudeTurns()],
+  ["searches of Codex", codexSearches()],
+  ["additional tools of Codex", codexAdditions()],
+])("%s lose nothing of the cached prompt", async (_, { path, headers, bodies }) => {
+  let before = 0;
+  for (const [at, body] of bodies.entries()) {
+    const response = await gateway.post(path, { ...body, model: MODEL, stream: false }, headers);
+    const { usage } = (await response.json()) as { readonly usage: Readonly<Record<string, unknown>> };
+    const ofMessages = Number(usage.cache_read_input_tokens ?? 0) + Number(usage.cache_creation_input_tokens ?? 0);
+    const cached = Number(usage.cache_read_input_tokens ?? valueAt(usage, "input_tokens_details", "cached_tokens"));
+    expect(cached).toBeGreaterThanOrEqual(0.95 * before);
+    const reason = at === 0 ? "new" : "hit";
     expect(response.headers.get("x-svc-cache")).toMatch(new RegExp(`lost=0, reason=${reason}$`));
-    prompts.push(input_tokens + cache_read_input_tokens + cache_creation_input_tokens);
+    before = Number(usage.input_tokens) + ofMessages;
   }
 });
 
-type Named = { readonly name: string };
 const MESSAGES = "/v1/messages";
 const RESPONSES = "/v1/responses";
 const tool = { name: "read", description: "Reads. ".repeat(200) };

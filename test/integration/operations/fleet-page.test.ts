@@ -8,7 +8,12 @@ const CHAT = "/v1/chat/completions";
 const rig = administeredService();
 
 type Row = Readonly<Record<string, unknown>>;
-type Fleet = { readonly total: Row; readonly models: readonly Row[]; readonly nodes: readonly Row[] };
+type Fleet = {
+  readonly overload: Row;
+  readonly total: Row;
+  readonly models: readonly Row[];
+  readonly nodes: readonly Row[];
+};
 const fleet = async () => (await rig.admin.json("/fleet")) as unknown as Fleet;
 
 test("/fleet counts requests and times to first token of the gateway, its models and its nodes", async () => {
@@ -34,6 +39,19 @@ test("/fleet counts requests and times to first token of the gateway, its models
   expect(node?.total).toBe(Number(before.nodes[0]?.total) + 2);
   expect(await rig.admin.json("/fleet")).toMatchObject({ state: "LIVE", history: { pointMs: 10_000 } });
   expect((await rig.admin.get("/fleet?since=x")).status).toBe(400);
+});
+
+test("/fleet counts the tokens of answers that were not streamed, and names the overload actions in force", async () => {
+  const { stats, overload } = rig.service.gateway;
+  const counted = () => stats.foldedTokens.get(MODEL) ?? 0;
+  const before = counted();
+  await rig.service.reply(CHAT);
+  await becomes(async () => counted() === before + 7, "the tokens are counted");
+  expect(Number((await fleet()).total.tokensPerSecond)).toBeGreaterThan(0);
+  expect((await fleet()).overload).toEqual({
+    actions: [],
+    pressures: Object.fromEntries(Object.keys(overload.pressures).map((resource) => [resource, expect.any(Number)])),
+  });
 });
 
 test("/fleet shows that a node is drained", async () => {

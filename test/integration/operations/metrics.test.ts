@@ -70,8 +70,11 @@ afterAll(async () => {
 type Row = readonly [name: string, type: string, labels: string];
 
 const PAGE = readFileSync(new URL("../../../gateway/docs/metrics.md", import.meta.url), "utf8");
-const DOCUMENTED: readonly Row[] = [...PAGE.matchAll(/^\| `(svc_\w+)` \| (\w+) \| ([^|]*) \|/gm)].map(
-  ([, name = "", type = "", list = ""]) => [name, type, [...list.matchAll(/\w+/g)].sort().join()],
+const DOCUMENTED: readonly Row[] = [...PAGE.matchAll(/^\| `(svc_\w+)(?:\{([^}]*)\})?`(?: (\w+))? \|/gm)].map(
+  ([, name = "", list = "", type = "counter"]) => {
+    const ofAll = name.startsWith("svc_cluster_") ? ["cluster"] : [];
+    return [name, type, [...ofAll, ...list.split(",").filter((label) => label !== "")].sort().join()];
+  },
 );
 
 describe("the measurements", () => {

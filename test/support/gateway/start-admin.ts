@@ -30,7 +30,7 @@ export async function startAdmin(
   registerKeyStats(stats.registry, () => keys.status());
   const connections = () => 0;
   const fleet = new FleetView({
-    ...{ clusters, traffic, stats, lifecycle, connections },
+    ...{ clusters, traffic, stats, lifecycle, overload, connections },
     version: "1.2.3",
     warnings: () => lines.filter((line) => line.startsWith('{"level":4')).slice(-20),
     clock: systemClock,

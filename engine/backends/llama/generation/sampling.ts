@@ -95,8 +95,10 @@ export function isDrawn({ temperature }: SamplingOptions): boolean {
   return temperature !== undefined && temperature > 0;
 }
 
-/** A seed that was generated here is left out. */
-export function usedSampling({ temperature, topK, topP, minP, repeatPenalty }: SamplingOptions): Sampling {
+/** Every field, so that a new one does not compile until it is read here. A seed that was generated here is left out. */
+export function usedSampling({ temperature, topK, topP, minP, repeatPenalty }: SamplingOptions): {
+  readonly [Key in keyof Required<Sampling>]: Sampling[Key];
+} {
   return {
     temperature,
     topK,
@@ -105,6 +107,8 @@ export function usedSampling({ temperature, topK, topP, minP, repeatPenalty }: S
     frequencyPenalty: repeatPenalty?.frequencyPenalty ?? 0,
     presencePenalty: repeatPenalty?.presencePenalty ?? 0,
     repetitionPenalty: repeatPenalty?.penalty ?? 1,
+    seed: undefined,
+    topLogprobs: undefined,
     stop: [],
     logitBias: {},
   };

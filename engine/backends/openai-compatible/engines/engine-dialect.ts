@@ -1,4 +1,4 @@
-import type { TokenLogprob } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import type { Sampling, TokenLogprob } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { EngineKind } from "../../../../proto/gen/svc/inference/v1/node_service.ts";
 import { EngineError } from "../../../errors.ts";
 import type { GrammarReader } from "../../../gbnf/gbnf.ts";
@@ -29,20 +29,16 @@ export type RenderedPrompt = {
 /** Posts JSON to a path of the engine, and resolves to the reply's fields. Throws `EngineError`. */
 export type Ask = (path: string, body: JsonValue) => Promise<JsonFields>;
 
-/** The sampling parameters that a request may set; undefined for the engine's default. */
+/**
+ * The sampling parameters that a request may set; undefined for the engine's default. A new field of the contract does
+ * not compile until `toSampling` fills it and each engine names it. Stop strings are matched by the node.
+ */
 export type TokenSampling = {
-  readonly temperature: number | undefined;
-  readonly topP: number | undefined;
-  readonly topK: number | undefined;
-  readonly minP: number | undefined;
-  readonly frequencyPenalty: number | undefined;
-  readonly presencePenalty: number | undefined;
-  readonly repetitionPenalty: number | undefined;
-  readonly seed: number | undefined;
-  /** The number of alternatives per token; undefined without log probabilities. */
-  readonly topLogprobs: number | undefined;
-  readonly logitBias: Readonly<Record<string, number>>;
+  readonly [Key in Exclude<keyof Required<Sampling>, "stop">]: Sampling[Key];
 };
+
+/** An engine's names of the parameters; undefined for one that is written apart. */
+export type SamplingNames = { readonly [Key in keyof TokenSampling]: string | undefined };
 
 /** A publisher of KV events: at the configured endpoints, `rank` ports further. */
 export type KvPublisher = { readonly config: JsonFields; readonly rank: number };
@@ -188,16 +184,35 @@ export function sharedChat({ model, messages, tools, ...prompt }: ChatPrompt): R
   };
 }
 
-/** Returns the sampling parameters that vLLM and SGLang name alike. */
-export function sharedSampling({ topK, logitBias, ...request }: TokenRequest): Record<string, JsonValue> {
+/** Returns the sampling parameters under an engine's names. */
+export function namedSampling(request: TokenRequest, names: SamplingNames): Record<string, JsonValue> {
+  const named = Object.entries(names).flatMap(([key, name]) =>
+    name === undefined ? [] : [[name, request[key as keyof TokenSampling]]],
+  );
+  return Object.fromEntries(named);
+}
+
+/** The names that vLLM and SGLang have in common. */
+const SHARED_NAMES: Omit<SamplingNames, "seed" | "topLogprobs"> = {
+  temperature: "temperature",
+  topP: "top_p",
+  topK: undefined,
+  minP: "min_p",
+  frequencyPenalty: "frequency_penalty",
+  presencePenalty: "presence_penalty",
+  repetitionPenalty: "repetition_penalty",
+  logitBias: undefined,
+};
+
+/** Returns the sampling parameters of vLLM and SGLang, whose names for the seed and log probabilities differ. */
+export function sharedSampling(
+  request: TokenRequest,
+  names: Pick<SamplingNames, "seed" | "topLogprobs">,
+): Record<string, JsonValue> {
+  const { topK, logitBias } = request;
   return {
-    temperature: request.temperature,
-    top_p: request.topP,
+    ...namedSampling(request, { ...SHARED_NAMES, ...names }),
     top_k: topK === 0 ? -1 : topK,
-    min_p: request.minP,
-    frequency_penalty: request.frequencyPenalty,
-    presence_penalty: request.presencePenalty,
-    repetition_penalty: request.repetitionPenalty,
     logit_bias: Object.keys(logitBias).length > 0 ? logitBias : undefined,
     skip_special_tokens: false,
     spaces_between_special_tokens: false,

@@ -4,11 +4,26 @@ import { asCount, asFields, asList, asText, type JsonFields } from "../http/json
 import {
   type EngineDialect,
   eventTokens,
+  namedSampling,
   readLogprob,
+  type SamplingNames,
   type TokenChunk,
   tokenList,
   tokensOf,
 } from "./engine-dialect.ts";
+
+const NAMES: SamplingNames = {
+  temperature: "temperature",
+  topP: "top_p",
+  topK: "top_k",
+  minP: "min_p",
+  frequencyPenalty: "frequency_penalty",
+  presencePenalty: "presence_penalty",
+  repetitionPenalty: "repeat_penalty",
+  seed: "seed",
+  topLogprobs: undefined,
+  logitBias: undefined,
+};
 
 /**
  * llama.cpp's server: `/apply-template`, `/tokenize` and `/completion`
@@ -56,14 +71,7 @@ export const LLAMA_SERVER: EngineDialect = {
       return_progress: true,
       cache_prompt: request.sharedCache,
       preserved_tokens: request.marks,
-      temperature: request.temperature,
-      top_p: request.topP,
-      top_k: request.topK,
-      min_p: request.minP,
-      frequency_penalty: request.frequencyPenalty,
-      presence_penalty: request.presencePenalty,
-      repeat_penalty: request.repetitionPenalty,
-      seed: request.seed,
+      ...namedSampling(request, NAMES),
       // It returns the chosen token's own only beside at least one alternative.
       n_probs: topLogprobs === undefined ? undefined : Math.max(1, topLogprobs),
       logit_bias: bias.length > 0 ? bias : undefined,

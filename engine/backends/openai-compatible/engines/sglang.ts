@@ -68,8 +68,7 @@ export const SGLANG: EngineDialect = {
       top_logprobs_num: topLogprobs,
       return_text_in_logprobs: topLogprobs === undefined ? undefined : true,
       sampling_params: {
-        ...sharedSampling(request),
-        sampling_seed: request.seed,
+        ...sharedSampling(request, { seed: "sampling_seed", topLogprobs: undefined }),
         max_new_tokens: request.maxTokens,
         ebnf: grammar,
       },

@@ -72,7 +72,7 @@ export const VLLM: EngineDialect = {
     return asText((await ask("/detokenize", { model, tokens: tokenList(tokens) })).prompt);
   },
   generateBody(request) {
-    const { topLogprobs, grammar } = request;
+    const { grammar } = request;
     return {
       model: request.model,
       token_ids: tokenList(request.tokens),
@@ -86,9 +86,7 @@ export const VLLM: EngineDialect = {
       reasoning_ended: true,
       stream_options: { include_usage: true },
       sampling_params: {
-        ...sharedSampling(request),
-        seed: request.seed,
-        logprobs: topLogprobs,
+        ...sharedSampling(request, { seed: "seed", topLogprobs: "logprobs" }),
         max_tokens: request.maxTokens,
         structured_outputs: grammar === undefined ? undefined : { grammar },
       },

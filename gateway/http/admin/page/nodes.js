@@ -101,6 +101,14 @@ function modelsText({ models }) {
   return models.join(", ") || "–";
 }
 
+/** Shows what computes at a node: the engine and its device, and the rest of what the node says to a pointer over it. */
+function engineText({ engine = "" }) {
+  return (cell) => {
+    put(cell, engine.split(",")[0] || "–");
+    if (cell.title !== engine) cell.title = engine;
+  };
+}
+
 const table = new Table(byId("nodes").querySelector("table"), [
   ["node", "", (n) => n.address],
   ["state", "as Envoy's health flags, with the reason", stateText, (n) => `wrap ${stateOf(n)[1]}`],
@@ -112,7 +120,7 @@ const table = new Table(byId("nodes").querySelector("table"), [
   ["+KV", "share of the KV cache in use", (n) => percent(n.kvUse)],
   ["+prefill", "prompt tokens of this gateway that are yet to be read", (n) => number(n.outstandingPrefillTokens)],
   ["+weight", "", (n) => number(n.weight)],
-  ["+engine", "what computes", (n) => n.engine || "–", () => "wrap"],
+  ["+engine", "what computes; point at it for the rest", engineText, () => "wrap"],
   ["+models", "", modelsText, () => "wrap"],
   ["orders", "to all gateways", buttons],
 ]);

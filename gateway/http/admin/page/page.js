@@ -74,7 +74,7 @@ const REASONS = {
 const missTable = new Table(byId("misses").querySelector("table"), [
   ["model", "", (m) => m.model],
   ["reason", "", (m) => m.reason.replaceAll("_", " ")],
-  ["why not more was in the caches of nodes", "", (m) => REASONS[m.reason] ?? ""],
+  ["+why not more was in the caches of nodes", "", (m) => REASONS[m.reason] ?? ""],
   ["requests", "so far", (m) => number(m.requests)],
   ["tokens lost", "that might have been cached and were not, so far", (m) => number(m.lostTokens)],
   ["of all prompt tokens", "of the model", (m) => (m.promptTokens ? percent(m.lostTokens / m.promptTokens) : "–")],
@@ -119,8 +119,32 @@ function showTiles({ total, nodes }) {
   tile("memory", mebibytes(total.rssBytes));
 }
 
+/** What overload actions do, the gravest first, and the class that colours it. */
+const OVERLOAD = [
+  ["stopAcceptingRequests", "Overloaded, new requests are refused", "bad"],
+  ["releaseKeptAnswers", "Short of memory, answers end with their engines", "warn"],
+];
+const RESOURCES = { eventLoopDelay: "delay of the event loop", fixedHeap: "heap", processMemory: "memory" };
+
+/** Returns the gravest overload action in force with the resource that is shortest, as a verdict. */
+function overloadOf({ actions, pressures }) {
+  const [, does, cls] = OVERLOAD.find(([action]) => actions.includes(action)) ?? [];
+  if (!does) return undefined;
+  const [resource, share] = Object.entries(pressures).sort(([, one], [, other]) => other - one)[0];
+  return [`${does}: ${RESOURCES[resource]} at ${percent(share)}`, cls];
+}
+
 /** Returns what an operator should know first, and the class that colours it. */
-function verdictOf({ state, total, models, nodes, nowMs }) {
+function verdictOf(fleet) {
+  const overloaded = overloadOf(fleet.overload);
+  const [verdict, cls] = nodesVerdictOf(fleet);
+  if (!overloaded) return [verdict, cls];
+  if (cls === "good") return overloaded;
+  return [`${overloaded[0]}. ${verdict}`, [overloaded[1], cls].includes("bad") ? "bad" : "warn"];
+}
+
+/** Returns the verdict on nodes and requests. */
+function nodesVerdictOf({ state, total, models, nodes, nowMs }) {
   const troubled = nodes.filter((node) => stateOf(node)[1] !== "good");
   if (troubled.length > 0) {
     const worst = troubled.some((node) => stateOf(node)[1] === "bad") ? "bad" : "warn";

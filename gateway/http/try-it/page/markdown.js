@@ -9,7 +9,8 @@ function make(name, parent, text = "") {
   return node;
 }
 
-function inline(parent, text) {
+/** Appends a text with its code, bold and italic parts. */
+export function inline(parent, text) {
   let from = 0;
   for (const { 0: whole, 1: code, 2: bold, 3: italic, index } of text.matchAll(INLINE)) {
     parent.append(text.slice(from, index));

@@ -4,6 +4,7 @@
  */
 import { curlOf, FORMATS, readEvents, readReply } from "./formats.js";
 import { showMarkdown } from "./markdown.js";
+import { showReference } from "./reference.js";
 
 const byId = (id) => document.getElementById(id);
 
@@ -309,6 +310,19 @@ function findKey() {
   byId(byId("key").value ? "text" : "key").focus();
 }
 
+/** Shows the API description below, which needs no key, or hides it. */
+async function toggleReference() {
+  const place = byId("reference");
+  place.hidden = !place.hidden;
+  if (place.hidden) return;
+  if (place.children.length === 1) {
+    const reply = await fetch("/openapi.json").catch(() => undefined);
+    if (reply?.ok) showReference(place, await reply.json());
+    else make("p", place, "The service did not send its API description.", "error");
+  }
+  place.scrollIntoView({ behavior: "smooth" });
+}
+
 /** Shows the fields of the boxes that are ticked. */
 function showFields() {
   for (const id of ["tools", "schema"]) byId(id).parentNode.hidden = !byId(`with-${id}`).checked;
@@ -338,6 +352,7 @@ byId("text").addEventListener("keydown", (event) => {
   event.preventDefault();
   byId("ask").requestSubmit();
 });
+byId("show-reference").addEventListener("click", () => void toggleReference());
 byId("stop").addEventListener("click", () => running?.abort());
 byId("clear").addEventListener("click", () => {
   running?.abort();

@@ -28,8 +28,8 @@ function examples(document: string, name: string): readonly unknown[] {
 describe("the schema of the gateway's configuration", () => {
   const isValid = validator("gateway/docs/gateway.schema.json");
 
-  test("takes the example of the README, and so does the gateway", () => {
-    const found = examples("README.md", "gateway.yaml");
+  test("takes the example of the page on operating, and so does the gateway", () => {
+    const found = examples("deploy/docs/operate.md", "gateway.yaml");
     expect(found).toHaveLength(1);
     for (const example of found)
       expect([isValid(example), gatewayConfigSchema.safeParse(example).success]).toEqual([true, true]);
@@ -51,8 +51,8 @@ describe("the schema of the gateway's configuration", () => {
 describe("the schema of a node's configuration", () => {
   const isValid = validator("engine/docs/engine.schema.json");
 
-  test("takes the example of the README, and so does the node", () => {
-    const found = examples("README.md", "engine.yaml");
+  test("takes the example of the page on operating, and so does the node", () => {
+    const found = examples("deploy/docs/operate.md", "engine.yaml");
     expect(found).toHaveLength(1);
     for (const example of found)
       expect([isValid(example), engineConfigSchema.safeParse(example).success]).toEqual([true, true]);

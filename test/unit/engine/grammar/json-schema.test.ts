@@ -219,7 +219,7 @@ test.each(["anyOf", "oneOf"])("a list of too many alternatives is not visited: %
   expect(workOf(list(4_000))).toBeLessThan(4 * 4_000);
 });
 
-const README = readFileSync(new URL("../../../../engine/README.md", import.meta.url), "utf8");
+const README = readFileSync(new URL("../../../../engine/docs/structured-output.md", import.meta.url), "utf8");
 /** The keywords of each line of the table, and whether the line lists them as not enforced. */
 const LINES = README.split("\n").flatMap((line) => {
   const [, keywords = "", enforced = ""] = line.startsWith("| `") ? line.split("|") : [];

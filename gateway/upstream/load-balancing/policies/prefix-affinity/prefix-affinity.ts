@@ -14,7 +14,7 @@ import { type Prediction, pickPrefixAffinity } from "./prefix-score.ts";
 
 /** The policy that sends a prompt to the endpoint with most of it cached, by announced and by sent prefixes. */
 export const prefixAffinity: PolicyRow = {
-  summary: "The endpoint that will have prefilled the prompt first, by what it holds of it and has yet to do.",
+  summary: "the endpoint that will have prefilled the prompt first.",
   create: (parts) => new PrefixAffinity(parts),
 };
 
