@@ -15,10 +15,15 @@ export type AnswerPlan = ToolUse & {
 };
 
 /** Reads a request. Throws `EngineError` INVALID_REQUEST for a tool choice that no tool matches. */
-export function planAnswer(request: GenerateRequest, profile: Pick<ModelProfile, "thinking" | "callIds">): AnswerPlan {
+export function planAnswer(
+  request: GenerateRequest,
+  profile: Pick<ModelProfile, "thinking" | "callIds" | "toolsAsText">,
+): AnswerPlan {
   const { messages, outputConstraint, sampling } = request;
   const toolUse = planToolUse(request);
-  const { callable, mustCall, maxCalls } = toolUse;
+  const { callable, mustCall } = toolUse;
+  // Models that were not trained to call tools repeat a call until their limit.
+  const maxCalls = profile.toolsAsText ? 1 : toolUse.maxCalls;
   const kind = mustCall ? undefined : outputConstraint?.kind;
   const tools = callable.map((tool) => {
     const { name, parametersJsonSchema, strict } = tool;
@@ -26,6 +31,7 @@ export function planAnswer(request: GenerateRequest, profile: Pick<ModelProfile,
   });
   return {
     ...toolUse,
+    maxCalls,
     ...planConversation(request, profile.thinking),
     json: kind && (kind.$case === "jsonObject" ? "object" : "any"),
     fixed: { tools, mustCall, maxCalls, constraint: kind && outputConstraint },

@@ -38,7 +38,7 @@ const TOOLS = [
   }),
   { ...tool("read_file", "Reads a file of the project", READ), strict: true },
 ];
-const FORCED = { mode: ToolChoiceMode.REQUIRED, name: "", disableParallelCalls: true, allowedNames: [] };
+const FORCED = { mode: ToolChoiceMode.REQUIRED, name: "", disableParallelCalls: false, allowedNames: [] };
 const WISHES = ["Weather in Oslo?", "Read src/main.ts.", "Is it cold in Paris?", "Show README.md.", "Hello!", "🙂"];
 
 describe.skipIf(noPretrained !== "")("pretrained weights", () => {
