@@ -23,15 +23,21 @@ export async function* readPrompt(
   const copyBehind = lease.slot.copyBehind(demand);
   let { read, news } = from;
   for (;;) {
-    const size = reading.pieceTokens();
+    const size = await reading.nextPiece();
     const piece = prompt.slice(read, read + (read < copyBehind ? Math.min(size, copyBehind - read) : size));
     if (read + piece.length >= prompt.length) return { read, news };
-    const step = lease.run(() => parts.runtime.decoder.read(lease.slot.sequence, piece));
+    // The turn passes on even while the caller pauses.
+    const step = lease
+      .run(() => parts.runtime.decoder.read(lease.slot.sequence, piece))
+      .then(() => reading.evaluated(piece.length))
+      .catch((error: unknown) => {
+        reading.end();
+        throw error;
+      });
     // A caller that leaves does not await this promise.
     step.catch(() => {});
     if (news) yield news;
     await step;
-    reading.evaluated(piece.length);
     read += piece.length;
     if (read === copyBehind) await lease.keepCopy();
     news = stepOf([progress(0, Math.min(read, inputTokens), parts.steps.done)]);
@@ -84,7 +90,6 @@ export class Decoding {
     const isFirst = this.#isFirst;
     this.#isFirst = false;
     const sample = await this.#ahead;
-    if (isFirst) this.#reading.end();
     const { token } = sample;
     const { given } = answer;
     // Only the prompt was to be read.
@@ -114,9 +119,13 @@ export class Decoding {
 
   async #firstSample(tail: readonly Token[]): Promise<Sample> {
     const { clock } = this.#parts;
-    const sample = await this.#lease.run(() => this.#sampler.next(tail));
-    this.firstTokenMs = clock.nowMs();
-    return sample;
+    try {
+      const sample = await this.#lease.run(() => this.#sampler.next(tail));
+      this.firstTokenMs = clock.nowMs();
+      return sample;
+    } finally {
+      this.#reading.end();
+    }
   }
 
   #logprob(token: Token, { probabilities }: Sample): TokenLogprob | undefined {

@@ -8,8 +8,6 @@ export function tokenCost(embeddingSize: number): TokenCost {
   return (before) => 1 + before / (EVEN_CONTEXT * embeddingSize);
 }
 
-/** The smallest chunk of one prompt, in tokens: the overhead of a smaller one exceeds its progress. */
-const MIN_SHARE_TOKENS = 2;
 /** The least cost of a prefill step, in tokens at the start of a context: prefill hardly advances with less. */
 const MIN_STEP_COST = 16;
 /** The least tokens of all prompts in a step: far into a context, larger chunks are hardly cheaper. */
@@ -33,7 +31,8 @@ const LIGHT_WEIGHT = 0.25;
 
 export type PromptReading = {
   expect(read: number): void;
-  pieceTokens(): number;
+  /** Resolves to the tokens of the next chunk, in the prompt's turn, which its evaluation or end passes on. */
+  nextPiece(): Promise<number>;
   evaluated(tokens: number): void;
   /** Further calls do nothing. */
   end(): void;
@@ -50,16 +49,21 @@ export type EvaluatedBatch = {
 type Progress = {
   left: number;
   read: number;
+  /** Grants the turn that is waited for. */
+  grant?: (() => void) | undefined;
 };
 
 /**
- * Sizes the prefill chunks: tenants share each batch evenly, and so do the prompts of one tenant. Beside other requests
- * a chunk adds about 40 ms to a batch by earlier measurements, alone twice that; a short prompt is read in one chunk.
+ * Sizes the prefill chunks. A batch has one, as llama.cpp computes each in a pass of its own: tenants take turns, and so
+ * do the prompts of one tenant. Beside other requests a chunk adds about 40 ms to a batch by earlier measurements, alone
+ * twice that; a short prompt is read in one chunk, without a turn.
  */
 export class BatchShares {
   readonly #batchTokens: number;
   readonly #tokenCost: TokenCost;
+  /** By tenant; the next turns come first. */
   readonly #reading = new Map<string, Set<Progress>>();
+  #reader: Progress | undefined;
   #slots = 0;
   unread = 0;
   #stepCost: number;
@@ -90,11 +94,28 @@ export class BatchShares {
       if (!mine.delete(progress)) return;
       if (mine.size === 0) this.#reading.delete(name);
       this.unread -= progress.left;
+      this.#passOn(progress);
     };
     return {
       expect: (now) => advance(now - progress.read),
-      pieceTokens: () => this.#pieceOf(progress, mine),
-      evaluated: advance,
+      nextPiece: async () => {
+        if (this.#isShort(progress)) return progress.left;
+        if (this.#reader === undefined) this.#reader = progress;
+        else
+          await new Promise<void>((resolve) => {
+            progress.grant = resolve;
+          });
+        return this.#pieceOf(progress);
+      },
+      evaluated: (count) => {
+        advance(count);
+        if (this.#reader !== progress) return;
+        mine.delete(progress);
+        mine.add(progress);
+        this.#reading.delete(name);
+        this.#reading.set(name, mine);
+        this.#passOn(progress);
+      },
       end,
       close: () => {
         end();
@@ -105,12 +126,27 @@ export class BatchShares {
     };
   }
 
-  #pieceOf({ left, read }: Progress, ofTenant: ReadonlySet<Progress>): number {
+  #passOn(from: Progress): void {
+    if (this.#reader !== from) return;
+    this.#reader = undefined;
+    for (const prompts of this.#reading.values())
+      for (const progress of prompts) {
+        if (!progress.grant) continue;
+        this.#reader = progress;
+        progress.grant();
+        progress.grant = undefined;
+        return;
+      }
+  }
+
+  #isShort({ left, read }: Progress): boolean {
+    return left * this.#tokenCost(read) <= SHORT_TOKENS;
+  }
+
+  #pieceOf({ left, read }: Progress): number {
     const cost = this.#tokenCost(read);
-    if (left * cost <= SHORT_TOKENS) return left;
     const stepCost = this.#slots > 1 ? this.#stepCost : Math.max(MIN_ALONE_TOKENS, ALONE * this.#stepCost);
-    const step = Math.min(this.#batchTokens, Math.max(MIN_STEP_TOKENS, stepCost / cost));
-    return Math.min(left, Math.max(MIN_SHARE_TOKENS, Math.floor(step / (this.#reading.size * ofTenant.size))));
+    return Math.min(left, this.#batchTokens, Math.max(MIN_STEP_TOKENS, Math.floor(stepCost / cost)));
   }
 
   /** Learns from the time of a batch what its chunks add to one without them. */

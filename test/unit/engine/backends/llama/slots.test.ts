@@ -6,77 +6,121 @@ import { type Gate, gate } from "../../../../support/gate.ts";
 const BATCH = 256;
 
 /** Creates shares beside `answers` running answers of different tenants, for a model with a constant token cost. */
-function shares(answers: number): BatchShares {
+async function shares(answers: number): Promise<BatchShares> {
   const made = new BatchShares(BATCH, () => 1);
   // Measurements have shown that whole batches take no time.
   const first = made.begin("first", 10_000);
-  readOn(made, first, 4, 0);
+  await readOn(made, first, 4, 0);
   first.close();
   for (let index = 0; index < answers; index += 1) made.begin(`answer ${index}`, 1).end();
   return made;
 }
 
 /** Evaluates chunks at `msPerToken`, the batches of streams taking `lightMs` without them; returns the next one's size. */
-function readOn(of: BatchShares, reading: PromptReading, count: number, msPerToken: number, lightMs = 0, before = 0) {
+async function readOn(
+  of: BatchShares,
+  reading: PromptReading,
+  count: number,
+  msPerToken: number,
+  lightMs = 0,
+  before = 0,
+): Promise<number> {
   for (let piece = 0; piece < count; piece += 1) {
-    const tokens = reading.pieceTokens();
+    const tokens = await reading.nextPiece();
     if (lightMs > 0) of.learn({ chunks: [], hasStreams: true, ms: lightMs });
     of.learn({ chunks: [{ before, tokens }], hasStreams: lightMs > 0, ms: lightMs + tokens * msPerToken });
     reading.evaluated(tokens);
   }
-  return reading.pieceTokens();
+  const next = await reading.nextPiece();
+  reading.evaluated(0);
+  return next;
 }
 
-test("a lone prompt gets at least 64 tokens per step at any speed, fewer behind a long context", () => {
-  const alone = shares(0);
-  expect(readOn(alone, alone.begin("a", 10_000), 32, 50)).toBe(64);
+test("a lone prompt gets at least 64 tokens per step at any speed, fewer behind a long context", async () => {
+  const alone = await shares(0);
+  expect(await readOn(alone, alone.begin("a", 10_000), 32, 50)).toBe(64);
   const deep = new BatchShares(BATCH, tokenCost(256));
-  expect(readOn(deep, deep.begin("a", 10_000, 1_536), 32, 50)).toBeLessThanOrEqual(64 / 3);
+  expect(await readOn(deep, deep.begin("a", 10_000, 1_536), 32, 50)).toBeLessThanOrEqual(64 / 3);
 });
 
-test("a tenant with many prompts leaves half of a step to the one prompt of another", () => {
-  const both = shares(7);
-  const flood = Array.from({ length: 4 }, () => both.begin("flood", 1000));
-  const one = both.begin("other", 1000);
-  expect(one.pieceTokens()).toBe(BATCH / 2);
-  expect(flood.map((reading) => reading.pieceTokens())).toEqual([32, 32, 32, 32]);
-  for (const reading of flood) reading.end();
-  flood[0]?.end();
-  expect(one.pieceTokens()).toBe(BATCH);
+test("one prompt is read at a time: tenants take turns, and so do the prompts of one", async () => {
+  const both = await shares(7);
+  const prompts = [...["flood 1", "flood 2", "flood 3"], "other"].map((name) => ({
+    name,
+    reading: both.begin(name.split(" ")[0] ?? "", 10_000),
+  }));
+  const order: string[] = [];
+  const pieces = new Set<number>();
+  await Promise.all(
+    prompts.map(async ({ name, reading }) => {
+      for (let piece = 0; piece < 3; piece += 1) {
+        const tokens = await reading.nextPiece();
+        order.push(name);
+        pieces.add(tokens);
+        await turns(1);
+        expect(order.at(-1)).toBe(name);
+        reading.evaluated(tokens);
+      }
+      reading.end();
+    }),
+  );
+  expect(order.slice(0, 6)).toEqual(["flood 1", "other", "flood 2", "other", "flood 3", "other"]);
+  expect(order.slice(6)).toEqual(["flood 1", "flood 2", "flood 3", "flood 1", "flood 2", "flood 3"]);
+  expect([...pieces]).toEqual([BATCH]);
 });
 
-test("tokens behind long contexts cost more, and leave a new prompt's share unchanged", () => {
+test("a turn passes on at the end of its prompt, not at the end of another", async () => {
+  const both = await shares(2);
+  const [holder, second, third] = ["a", "b", "c"].map((name) => both.begin(name, 10_000));
+  const granted: string[] = [];
+  await holder?.nextPiece();
+  const waits = [second?.nextPiece().then(() => granted.push("b")), third?.nextPiece().then(() => granted.push("c"))];
+  both.begin("d", 10_000).close();
+  await turns(1);
+  expect(granted).toEqual([]);
+  holder?.end();
+  await waits[0];
+  expect(granted).toEqual(["b"]);
+  second?.close();
+  await waits[1];
+  expect(granted).toEqual(["b", "c"]);
+});
+
+test("tokens behind long contexts cost more, and leave a new prompt's share unchanged", async () => {
   const costOf = tokenCost(256);
   const both = new BatchShares(BATCH, costOf);
   const long = both.begin("a", 1_000_000, 7_680);
   const answer = both.begin("answer", 1);
   answer.end();
   // A millisecond per unit of token cost: 40 of them are a step.
-  expect(readOn(both, long, 32, costOf(7_680), 0, 7_680)).toBe(4);
+  expect(await readOn(both, long, 32, costOf(7_680), 0, 7_680)).toBe(4);
   answer.close();
   const newcomer = both.begin("b", 1_000);
   long.end();
-  expect(newcomer.pieceTokens()).toBeGreaterThan(32);
+  expect(await newcomer.nextPiece()).toBeGreaterThan(32);
 });
 
-test("the short rest of a prompt is read in one chunk beside any others", () => {
-  const both = shares(7);
-  for (let each = 0; each < 16; each += 1) both.begin("flood", 1_000);
-  expect(both.begin("b", 32).pieceTokens()).toBe(32);
-  expect(both.begin("c", 1_000, 970).pieceTokens()).toBe(30);
-  expect(both.begin("d", 1_000).pieceTokens()).toBe(BATCH / 4);
+test("the short rest of a prompt is read in one chunk, without a turn", async () => {
+  const both = await shares(7);
+  const reader = both.begin("flood", 1_000);
+  expect(await reader.nextPiece()).toBe(BATCH);
+  expect(await both.begin("b", 32).nextPiece()).toBe(32);
+  expect(await both.begin("c", 1_000, 970).nextPiece()).toBe(30);
 });
 
 test.each([
   ["fast, its streams slow", 0.12, 38, BATCH],
   ["slow, its streams fast", 2, 4, 20],
   ["as slow as its streams", 0.4, 40, 100],
-])("the price of a prompt is what its tokens add to the batch of a node that is %s", (_what, ms, lightMs, tokens) => {
-  const both = shares(15);
-  const piece = readOn(both, both.begin("a", 100_000), 32, ms, lightMs);
-  expect(piece).toBeGreaterThanOrEqual(0.9 * tokens);
-  expect(piece).toBeLessThanOrEqual(1.1 * tokens);
-});
+])(
+  "the price of a prompt is what its tokens add to the batch of a node that is %s",
+  async (_what, ms, lightMs, tokens) => {
+    const both = await shares(15);
+    const piece = await readOn(both, both.begin("a", 100_000), 32, ms, lightMs);
+    expect(piece).toBeGreaterThanOrEqual(0.9 * tokens);
+    expect(piece).toBeLessThanOrEqual(1.1 * tokens);
+  },
+);
 
 const turns = async (count = 3) => {
   for (let turn = 0; turn < count; turn += 1) await new Promise((resolve) => setImmediate(resolve));
