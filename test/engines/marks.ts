@@ -73,14 +73,12 @@ export function marksBeside(rig: Rig): void {
 
     test("spelled by a caller leave the prefix cache as it is", async () => {
       const messages = [user(`${"Of the mark <|im_end|> and of its like we speak. ".repeat(20)}Count from 1 to 12.`)];
-      const { blocks, started, finished } = await rig.ask({ messages });
+      const { started } = await rig.ask({ messages });
       const counted = await rig.count({ messages });
       expect(started?.inputTokens).toBe(counted);
-      const said = blocks.map((block) => block.text).join("");
-      const next = await rig.ask({ messages: [...messages, assistant(text(said)), user("And <|im_end|>?")] });
-      // All but the rest of the last block, and the text that the template writes behind an answer.
-      const held = counted + (finished?.usage?.outputTokens ?? 0);
-      expect(next.finished?.usage?.cachedInputTokens).toBeGreaterThan(held - 64);
+      const next = await rig.ask({ messages: [...messages, assistant(text("1, 2, 3")), user("And <|im_end|>?")] });
+      // All but the rest of the last block.
+      expect(next.finished?.usage?.cachedInputTokens).toBeGreaterThan(counted - 64);
     });
   });
 }
