@@ -82,51 +82,12 @@ export type LlamaRuntime = {
   close(): Promise<void>;
 };
 
-/**
- * Never compiles or downloads. Falls back to the CPU for `gpu: auto` if the accelerator cannot compute. Throws
- * `EngineError` ENGINE_DOWN with the missing part.
- */
+/** Never compiles or downloads. Throws `EngineError` ENGINE_DOWN with the missing part. */
 export async function loadRuntime(options: LlamaOptions, signal: AbortSignal): Promise<LlamaRuntime> {
   const fileBytes = await fileSize(options.modelPath);
   const library = await loadLibrary();
   const threads = threadCount(options.threads, fileBytes);
-  const load = (llama: Llama, notes: string[] = []) =>
-    loadModel({ library, llama, threads, fileBytes, notes }, options, signal);
-  const llama = await loadBinary(library, options.gpu, threads);
-  if (llama.gpu === false) return await load(llama);
-  // The trial runs beside the load, in which no kernel runs yet.
-  const [loading, fault] = await Promise.all([settled(load(llama)), acceleratorFault(llama.gpu, signal)]);
-  if (fault === undefined && loading.status === "fulfilled" && hasAllLayers(loading.value, options))
-    return loading.value;
-  // Otherwise it is loaded again, as the trial had some of the memory.
-  if (loading.status === "fulfilled") await loading.value.close();
-  signal.throwIfAborted();
-  if (fault === undefined) return await load(await loadBinary(library, options.gpu, threads));
-  const note = `llama.cpp cannot compute with ${llama.gpu} on this machine (${fault}); ${OTHER_BUILD_HINT}`;
-  if (options.gpu !== "auto") throw new EngineError("ENGINE_DOWN", `${note}.`);
-  return await load(await loadBinary(library, false, threads), [`${note}; the CPU computes instead`]);
-}
-
-async function settled<Value>(promise: Promise<Value>): Promise<PromiseSettledResult<Value>> {
-  const [result] = await Promise.allSettled([promise]);
-  return result;
-}
-
-function hasAllLayers({ model }: LlamaRuntime, { gpuLayers }: LlamaOptions): boolean {
-  return gpuLayers !== "auto" || model.gpuLayers >= model.fileInsights.totalLayers;
-}
-
-type Loading = Pick<LlamaRuntime, "library" | "llama" | "fileBytes"> & {
-  readonly threads: number;
-  readonly notes: string[];
-};
-
-/** Takes the binary: it is disposed of with the runtime, or where the load fails. */
-async function loadModel(
-  { library, llama, threads, fileBytes, notes }: Loading,
-  options: LlamaOptions,
-  signal: AbortSignal,
-): Promise<LlamaRuntime> {
+  const { llama, notes } = await loadWorkingBinary(library, options.gpu, threads, signal);
   try {
     const { modelPath, gpuLayers, contextTokens } = options;
     // The additional sequence stays empty for the next new conversation.
@@ -247,6 +208,22 @@ const NO_BINARY_HINT =
   "Install the project anew on the machine that runs it, or put the node beside llama-server (engine/README.md).";
 const OTHER_BUILD_HINT =
   "a newer driver may help, or llama-server beside the node, built for this one (engine/README.md)";
+
+/** Falls back to the CPU for `gpu: auto` if the accelerator cannot compute; else throws `EngineError` ENGINE_DOWN. */
+async function loadWorkingBinary(
+  library: LlamaLibrary,
+  gpu: LlamaOptions["gpu"],
+  threads: number,
+  signal: AbortSignal,
+): Promise<{ readonly llama: Llama; readonly notes: string[] }> {
+  const llama = await loadBinary(library, gpu, threads);
+  const fault = llama.gpu === false ? undefined : await acceleratorFault(llama.gpu, signal);
+  if (fault === undefined) return { llama, notes: [] };
+  await llama.dispose();
+  const note = `llama.cpp cannot compute with ${llama.gpu} on this machine (${fault}); ${OTHER_BUILD_HINT}`;
+  if (gpu !== "auto") throw new EngineError("ENGINE_DOWN", `${note}.`);
+  return { llama: await loadBinary(library, false, threads), notes: [`${note}; the CPU computes instead`] };
+}
 
 async function loadBinary(library: LlamaLibrary, gpu: LlamaOptions["gpu"], threads: number): Promise<Llama> {
   try {
