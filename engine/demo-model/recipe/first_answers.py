@@ -12,10 +12,9 @@ from dialogues import dialogue, render
 from dice import Dice
 from facts import SYSTEM_PROMPTS
 from json_replies import json_reply
-from messages import assistant, user
 from phrases import phrase
 from small_talk import greeting, identity
-from sums import arithmetic
+from sums import arithmetic, written_sum
 from token_file import TokenFile
 from topics import pick_topic
 from weak_spots import weak_dialogue
@@ -149,7 +148,7 @@ def object_dialogue(dice):
 
 
 def small_sum(dice):
-    """A sum up to 20, asked in the ways that people ask first."""
+    """A sum up to 20."""
     kind = dice.random.random()
     if kind < 0.55:
         left, right, operator, word = dice.integer(0, 20), dice.integer(0, 20), "+", "plus"
@@ -160,35 +159,12 @@ def small_sum(dice):
     else:
         left, right, operator, word = dice.integer(0, 10), dice.integer(0, 10), "*", "times"
         result = left * right
-    question = dice.expand(
-        "[What is $a $o $b?|What's $a $o $b?|$a $o $b|$a$o$b|$a $o $b = ?|Calculate $a $o $b.|Compute $a $o $b|How much"
-        " is $a $o $b?|What is $a $w $b?|How much is $a $w $b?|Tell me $a $w $b.|what is $a$o$b]",
-        a=left,
-        b=right,
-        o=dice.choice(["*", "x", "×"]) if operator == "*" else operator,
-        w=word,
-    )
-    if operator == "+" and dice.chance(0.2):
-        question = dice.expand(
-            "[Add $a and $b.|What is the sum of $a and $b?|Please add up: $a + $b|add $a to $b]", a=left, b=right
-        )
-    sum_text = f"{left} {operator} {right} = {result}"
-    return question, sum_text, f"{sum_text}."
+    if operator == "*":
+        operator = dice.choice(["*", "x", "×"])
+    return written_sum(dice, left, operator, word, right, result)
 
 
 FIRST = [(small_sum, 12), (greeting, 3), (arithmetic, 3), (identity, 1), (echoing, 2)]
-
-
-def spoken_dialogue(dice):
-    """One to three questions that newcomers ask."""
-    thinking = dice.chance(0.1)
-    messages = []
-    for _ in range(dice.choice([1, 1, 2, 3])):
-        question, answer, thought = pick_topic(dice, FIRST)(dice)
-        messages += [user(question), assistant(answer, thought if thinking else None)]
-    if dice.chance(0.2):
-        messages = [{"role": "system", "content": dice.choice(SYSTEM_PROMPTS)}, *messages]
-    return render({"messages": messages, "tools": None})
 
 
 def segments_of(dice, seed):
@@ -196,7 +172,7 @@ def segments_of(dice, seed):
     if kind < 0.22:
         return object_dialogue(dice)
     if kind < 0.55:
-        return spoken_dialogue(dice)
+        return render(weak_dialogue(dice, FIRST))
     return render(weak_dialogue(dice) if kind < 0.8 else dialogue(seed))
 
 

@@ -72,6 +72,11 @@ def arithmetic(dice):
             f"{name} has {result} {things}" + (" left." if operator == "-" else "."),
             f"{left} {operator} {right} = {result}.",
         )
+    return written_sum(dice, left, operator, operator_word, right, result)
+
+
+def written_sum(dice, left, operator, operator_word, right, result):
+    """A sum, asked in the ways that people ask."""
     symbol = "*" if operator in "x×" else operator
     question = dice.expand(
         "[What is $a $o $b?|What's $a $o $b?|$a $o $b|$a $o $b = ?|$a$o$b|Calculate $a $o $b.|Compute $a $o $b|How much"

@@ -30,12 +30,12 @@ WEAK = [
 ]
 
 
-def weak_dialogue(dice):
-    """One or two questions on weak topics, now and then behind a system prompt."""
+def weak_dialogue(dice, topics=WEAK):
+    """One or two questions on some topics, now and then behind a system prompt."""
     thinking = dice.chance(0.12)
     messages = []
     for _ in range(dice.choice([1, 1, 1, 2])):
-        question, answer, thought = pick_topic(dice, WEAK)(dice)
+        question, answer, thought = pick_topic(dice, topics)(dice)
         messages += [user(question), assistant(answer, thought if thinking else None)]
     if dice.chance(0.2):
         messages = [{"role": "system", "content": dice.choice(SYSTEM_PROMPTS)}] + messages
