@@ -32,7 +32,7 @@ import { grammarCompiler, grammarStates } from "./grammar-gate.ts";
 import type { LlamaOptions } from "./llama-options.ts";
 import { Queue } from "./queue.ts";
 import { type LlamaRuntime, loadRuntime } from "./runtime/llama-runtime.ts";
-import { BatchShares, tokenCost } from "./slots/batch-shares.ts";
+import { PrefillTurns, tokenCost } from "./slots/prefill-turns.ts";
 import { type Slot, Slots } from "./slots/slots.ts";
 import { Steps } from "./slots/steps.ts";
 import { PORTION_UNITS, PromptEncoder, type PromptEncoderOptions } from "./tokens/prompt-encoder.ts";
@@ -98,7 +98,7 @@ export class LlamaBackend implements Backend {
   load(): BackendLoad {
     const running = this.#running;
     if (!running) return { slots: this.#options.slots, busySlots: 0, waiting: 0 };
-    const { slots, queue, steps, shares, runtime } = running.parts;
+    const { slots, queue, steps, turns, runtime } = running.parts;
     const { decoder, kvBytes, contextWindow, sequences } = runtime;
     const kvTokensTotal = running.described.contextWindow * slots.count;
     return {
@@ -114,7 +114,7 @@ export class LlamaBackend implements Backend {
         reserved: kvBytes,
         held: Math.round((kvBytes * slots.tokensHeld) / (contextWindow * sequences.length)),
       },
-      queuedUncachedTokens: queue.wants().reduce((sum, { uncachedTokens }) => sum + uncachedTokens, shares.unread),
+      queuedUncachedTokens: queue.wants().reduce((sum, { uncachedTokens }) => sum + uncachedTokens, turns.unread),
       ...(slots.retentionMs === undefined ? {} : { observedRetentionSeconds: slots.retentionMs / 1000 }),
     };
   }
@@ -207,8 +207,8 @@ export class LlamaBackend implements Backend {
       clock: this.#clock,
       onFree: () => queue.serve(({ demand }) => slots.take(demand)),
     });
-    const shares = new BatchShares(runtime.decoder.batchTokens, tokenCost(model.embeddingVectorSize));
-    runtime.decoder.onBatch = (batch) => shares.learn(batch);
+    const turns = new PrefillTurns(runtime.decoder.batchTokens, tokenCost(model.embeddingVectorSize));
+    runtime.decoder.onBatch = (batch) => turns.learn(batch);
     const marks = markTokens(markers, vocabulary);
     const parts: EngineParts = {
       nodeId,
@@ -229,7 +229,7 @@ export class LlamaBackend implements Backend {
       leases: new Set(),
       queue,
       steps,
-      shares,
+      turns,
       clock: this.#clock,
     };
     return {

@@ -37,7 +37,7 @@ export async function* generate(
   const { slot, announced } = yield* admit(parts, prepared, request, signal);
   const lease = new SlotLease({ slots: parts.slots, slot, steps: parts.steps, keepMs, signal });
   parts.leases.add(lease);
-  const reading = parts.shares.begin(request.tenant, demand.prompt.length, slot.reusable(demand));
+  const reading = parts.turns.begin(request.tenant, demand.prompt.length, slot.reusable(demand));
   let decoding: Decoding | undefined;
   try {
     const slotMs = parts.clock.nowMs();

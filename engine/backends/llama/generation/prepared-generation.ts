@@ -27,7 +27,7 @@ import { TokenAnswer } from "../../token-answer.ts";
 import { type CompiledGrammar, GrammarGate, type GrammarStates } from "../grammar-gate.ts";
 import type { Queue } from "../queue.ts";
 import type { LlamaRuntime } from "../runtime/llama-runtime.ts";
-import type { BatchShares } from "../slots/batch-shares.ts";
+import type { PrefillTurns } from "../slots/prefill-turns.ts";
 import type { Demand, Slot, Slots } from "../slots/slots.ts";
 import type { SlotLease, Steps } from "../slots/steps.ts";
 import type { Prompt, PromptEncoder } from "../tokens/prompt-encoder.ts";
@@ -66,7 +66,7 @@ export type EngineParts = {
   readonly leases: Set<SlotLease>;
   readonly queue: Queue<Waiting, Slot>;
   readonly steps: Steps;
-  readonly shares: BatchShares;
+  readonly turns: PrefillTurns;
   readonly clock: Clock;
 };
 

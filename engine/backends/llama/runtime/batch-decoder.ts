@@ -1,6 +1,6 @@
 import type { LlamaContext, LlamaContextSequence, LlamaModel, SequenceEvaluateOptions, Token } from "node-llama-cpp";
 import { EngineError } from "../../../errors.ts";
-import type { EvaluatedBatch } from "../slots/batch-shares.ts";
+import type { EvaluatedBatch } from "../slots/prefill-turns.ts";
 import { gapsOf, moveOf, passesOf } from "./passes.ts";
 
 export type NativeSampler = {

@@ -1,13 +1,17 @@
 import { expect, test } from "vitest";
-import { BatchShares, type PromptReading, tokenCost } from "../../../../../engine/backends/llama/slots/batch-shares.ts";
+import {
+  PrefillTurns,
+  type PromptReading,
+  tokenCost,
+} from "../../../../../engine/backends/llama/slots/prefill-turns.ts";
 import { Steps } from "../../../../../engine/backends/llama/slots/steps.ts";
 import { type Gate, gate } from "../../../../support/gate.ts";
 
 const BATCH = 256;
 
-/** Creates shares beside `answers` running answers of different tenants, for a model with a constant token cost. */
-async function shares(answers: number): Promise<BatchShares> {
-  const made = new BatchShares(BATCH, () => 1);
+/** Creates turns beside `answers` running answers of different tenants, for a model with a constant token cost. */
+async function prefillTurns(answers: number): Promise<PrefillTurns> {
+  const made = new PrefillTurns(BATCH, () => 1);
   // Measurements have shown that whole batches take no time.
   const first = made.begin("first", 10_000);
   await readOn(made, first, 4, 0);
@@ -18,7 +22,7 @@ async function shares(answers: number): Promise<BatchShares> {
 
 /** Evaluates chunks at `msPerToken`, the batches of streams taking `lightMs` without them; returns the next one's size. */
 async function readOn(
-  of: BatchShares,
+  of: PrefillTurns,
   reading: PromptReading,
   count: number,
   msPerToken: number,
@@ -36,15 +40,17 @@ async function readOn(
   return next;
 }
 
-test("a lone prompt gets at least 64 tokens per step at any speed, fewer behind a long context", async () => {
-  const alone = await shares(0);
-  expect(await readOn(alone, alone.begin("a", 10_000), 32, 50)).toBe(64);
-  const deep = new BatchShares(BATCH, tokenCost(256));
-  expect(await readOn(deep, deep.begin("a", 10_000, 1_536), 32, 50)).toBeLessThanOrEqual(64 / 3);
+test("a chunk has at least 64 tokens at any speed and behind any context, alone twice as many", async () => {
+  const alone = await prefillTurns(0);
+  expect(await readOn(alone, alone.begin("a", 10_000), 32, 50)).toBe(128);
+  const deep = new PrefillTurns(BATCH, tokenCost(256));
+  expect(await readOn(deep, deep.begin("a", 10_000, 1_536), 32, 50, 0, 1_536)).toBe(128);
+  deep.begin("answer", 1).end();
+  expect(await readOn(deep, deep.begin("b", 10_000, 1_536), 32, 50, 0, 1_536)).toBe(64);
 });
 
 test("one prompt is read at a time: tenants take turns, and so do the prompts of one", async () => {
-  const both = await shares(7);
+  const both = await prefillTurns(7);
   const prompts = [...["flood 1", "flood 2", "flood 3"], "other"].map((name) => ({
     name,
     reading: both.begin(name.split(" ")[0] ?? "", 10_000),
@@ -70,7 +76,7 @@ test("one prompt is read at a time: tenants take turns, and so do the prompts of
 });
 
 test("a turn passes on at the end of its prompt, not at the end of another", async () => {
-  const both = await shares(2);
+  const both = await prefillTurns(2);
   const [holder, second, third] = ["a", "b", "c"].map((name) => both.begin(name, 10_000));
   const granted: string[] = [];
   await holder?.nextPiece();
@@ -88,20 +94,20 @@ test("a turn passes on at the end of its prompt, not at the end of another", asy
 
 test("tokens behind long contexts cost more, and leave a new prompt's share unchanged", async () => {
   const costOf = tokenCost(256);
-  const both = new BatchShares(BATCH, costOf);
+  const both = new PrefillTurns(BATCH, costOf);
   const long = both.begin("a", 1_000_000, 7_680);
   const answer = both.begin("answer", 1);
   answer.end();
-  // A millisecond per unit of token cost: 40 of them are a step.
-  expect(await readOn(both, long, 32, costOf(7_680), 0, 7_680)).toBe(4);
+  // A fifth of a millisecond per unit of token cost: 200 of them are a step.
+  expect(await readOn(both, long, 32, 0.2 * costOf(7_680), 0, 7_680)).toBe(64);
   answer.close();
   const newcomer = both.begin("b", 1_000);
   long.end();
-  expect(await newcomer.nextPiece()).toBeGreaterThan(32);
+  expect(await newcomer.nextPiece()).toBeGreaterThan(128);
 });
 
 test("the short rest of a prompt is read in one chunk, without a turn", async () => {
-  const both = await shares(7);
+  const both = await prefillTurns(7);
   const reader = both.begin("flood", 1_000);
   expect(await reader.nextPiece()).toBe(BATCH);
   expect(await both.begin("b", 32).nextPiece()).toBe(32);
@@ -110,12 +116,12 @@ test("the short rest of a prompt is read in one chunk, without a turn", async ()
 
 test.each([
   ["fast, its streams slow", 0.12, 38, BATCH],
-  ["slow, its streams fast", 2, 4, 20],
+  ["slow, its streams fast", 0.5, 4, 80],
   ["as slow as its streams", 0.4, 40, 100],
 ])(
   "the price of a prompt is what its tokens add to the batch of a node that is %s",
   async (_what, ms, lightMs, tokens) => {
-    const both = await shares(15);
+    const both = await prefillTurns(15);
     const piece = await readOn(both, both.begin("a", 100_000), 32, ms, lightMs);
     expect(piece).toBeGreaterThanOrEqual(0.9 * tokens);
     expect(piece).toBeLessThanOrEqual(1.1 * tokens);

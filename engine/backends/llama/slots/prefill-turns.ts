@@ -8,20 +8,17 @@ export function tokenCost(embeddingSize: number): TokenCost {
   return (before) => 1 + before / (EVEN_CONTEXT * embeddingSize);
 }
 
-/** The least cost of a prefill step, in tokens at the start of a context: prefill hardly advances with less. */
-const MIN_STEP_COST = 16;
-/** The least tokens of all prompts in a step: far into a context, larger chunks are hardly cheaper. */
-const MIN_STEP_TOKENS = 4;
+/**
+ * The least tokens of a chunk. llama.cpp computes the attention of fewer on a CPU one by one: 6,000 tokens into a context,
+ * 16 take as long as 64.
+ */
+const MIN_CHUNK_TOKENS = 64;
 /** A rest of a prompt that costs this many tokens at the start of a context is read in one chunk. */
 const SHORT_TOKENS = 32;
 /** The target time of a chunk beside other requests, in milliseconds: each token of a stream comes so much later. */
 const PIECE_MS = 40;
-/** The cost of the first step beside others, until an engine is measured, in tokens at the start of a context. */
-const FIRST_STEP_TOKENS = 64;
 /** How much larger a chunk may be while no other request runs: one may arrive at any moment. */
 const ALONE = 2;
-/** The least cost of a chunk alone, in tokens at the start of a context. */
-const MIN_ALONE_TOKENS = 64;
 /** The bounds of the factor by which one measurement changes the step size. */
 const MAX_GROWTH = 1.25;
 const MAX_CUT = 0.25;
@@ -58,7 +55,7 @@ type Progress = {
  * do the prompts of one tenant. Beside other requests a chunk adds about 40 ms to a batch by earlier measurements, alone
  * twice that; a short prompt is read in one chunk, without a turn.
  */
-export class BatchShares {
+export class PrefillTurns {
   readonly #batchTokens: number;
   readonly #tokenCost: TokenCost;
   /** By tenant; the next turns come first. */
@@ -66,14 +63,14 @@ export class BatchShares {
   #reader: Progress | undefined;
   #slots = 0;
   unread = 0;
-  #stepCost: number;
+  /** The cost of a chunk that takes `PIECE_MS`, at first a guess. */
+  #stepCost = MIN_CHUNK_TOKENS;
   /** The time of a batch without chunks, in milliseconds. */
   #lightMs = 0;
 
   constructor(batchTokens: number, tokenCost: TokenCost) {
     this.#batchTokens = batchTokens;
     this.#tokenCost = tokenCost;
-    this.#stepCost = Math.min(batchTokens, FIRST_STEP_TOKENS);
   }
 
   /** The prompt has `tokens`, `read` of them cached. The caller closes the result. */
@@ -144,9 +141,8 @@ export class BatchShares {
   }
 
   #pieceOf({ left, read }: Progress): number {
-    const cost = this.#tokenCost(read);
-    const stepCost = this.#slots > 1 ? this.#stepCost : Math.max(MIN_ALONE_TOKENS, ALONE * this.#stepCost);
-    return Math.min(left, this.#batchTokens, Math.max(MIN_STEP_TOKENS, Math.floor(stepCost / cost)));
+    const tokens = Math.max(MIN_CHUNK_TOKENS, Math.floor(this.#stepCost / this.#tokenCost(read)));
+    return Math.min(left, this.#batchTokens, this.#slots > 1 ? tokens : ALONE * tokens);
   }
 
   /** Learns from the time of a batch what its chunks add to one without them. */
@@ -162,6 +158,6 @@ export class BatchShares {
     const change = Math.min(MAX_GROWTH, Math.max(MAX_CUT, PIECE_MS / Math.max(1, addedMs)));
     const learned = (this.#stepCost + cost * change) / 2;
     const most = this.#batchTokens * Math.max(...chunks.map(({ before }) => this.#tokenCost(before)));
-    this.#stepCost = Math.min(most, Math.max(MIN_STEP_COST, learned));
+    this.#stepCost = Math.min(most, Math.max(MIN_CHUNK_TOKENS, learned));
   }
 }
