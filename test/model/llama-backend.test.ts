@@ -76,13 +76,17 @@ describe.skipIf(missing !== "")("the demonstration model in process", () => {
     }
   });
 
-  test("a biased token is avoided, an unknown one is refused", async () => {
+  test("a biased token is avoided, the end of the answer too; an unknown one is refused", async () => {
     const [first] = (await ask(backend, request(COUNT, { sampling: sampling({ topLogprobs: 0 }), maxOutputTokens: 1 })))
       .text;
     expect(first).toBe("1");
     const digitOne = 16;
     const biased = await ask(backend, request(COUNT, { sampling: sampling({ logitBias: { [digitOne]: -100 } }) }));
     expect(biased.text).not.toContain("1");
+    const [endOfText, imEnd] = [2549, 2551];
+    const endless = sampling({ logitBias: { [endOfText]: -100, [imEnd]: -100 } });
+    const long = await ask(backend, request("Hello!", { sampling: endless, maxOutputTokens: 200 }));
+    expect(long.finished.reason).toBe(FinishReason.MAX_OUTPUT_TOKENS);
     const unknown = request(COUNT, { sampling: sampling({ logitBias: { 999999: 1 } }) });
     await expect(ask(backend, unknown)).rejects.toEqual(reason("INVALID_REQUEST"));
     idle();

@@ -26,6 +26,7 @@ import { joinedDelta } from "../../stream-events.ts";
 import { TokenAnswer } from "../../token-answer.ts";
 import { type CompiledGrammar, GrammarGate, type GrammarStates } from "../grammar-gate.ts";
 import type { Queue } from "../queue.ts";
+import { newTokenBias } from "../runtime/batch-decoder.ts";
 import type { LlamaRuntime } from "../runtime/llama-runtime.ts";
 import type { PrefillTurns } from "../slots/prefill-turns.ts";
 import type { Demand, Slot, Slots } from "../slots/slots.ts";
@@ -230,7 +231,7 @@ function samplingOf(
     vocabularySize: vocabulary.size,
     generated,
     randomSeed: () => randomInt(2 ** 32 - 1),
-    newBias: () => runtime.library.TokenBias.for(runtime.model),
+    newBias: (biases) => newTokenBias(runtime.model, biases),
     banned: [...callMarks, ...hidden],
   });
 }

@@ -40,7 +40,7 @@ export type SamplingInput = {
   /** The tokens generated so far; the list grows and is read at each step. */
   readonly generated: readonly Token[];
   readonly randomSeed: () => number;
-  readonly newBias: () => TokenBias;
+  readonly newBias: (biases: ReadonlyMap<Token, number>) => TokenBias;
   readonly banned: readonly Token[];
 };
 
@@ -123,13 +123,13 @@ export function wantedLogprobs(sampling: Sampling | undefined): number | undefin
 function tokenBias({ sampling, vocabularySize, newBias, banned }: SamplingInput): TokenBias | undefined {
   const biases = Object.entries(sampling?.logitBias ?? {});
   if (biases.length === 0 && banned.length === 0) return undefined;
-  const bias = newBias();
+  const all = new Map<Token, number>();
   for (const [id, logit] of biases) {
     const token = inRange("logit_bias", Number(id), 0, vocabularySize - 1);
-    bias.set(token as Token, { logit: inRange("logit_bias", logit, -1000, 1000) });
+    all.set(token as Token, inRange("logit_bias", logit, -1000, 1000));
   }
-  for (const token of banned) bias.set(token, "never");
-  return bias;
+  for (const token of banned) all.set(token, Number.NEGATIVE_INFINITY);
+  return newBias(all);
 }
 
 function inRange(field: string, value: number, low: number, high: number): number {

@@ -1,4 +1,11 @@
-import type { LlamaContext, LlamaContextSequence, LlamaModel, SequenceEvaluateOptions, Token } from "node-llama-cpp";
+import type {
+  LlamaContext,
+  LlamaContextSequence,
+  LlamaModel,
+  SequenceEvaluateOptions,
+  Token,
+  TokenBias,
+} from "node-llama-cpp";
 import { EngineError } from "../../../errors.ts";
 import type { EvaluatedBatch } from "../slots/prefill-turns.ts";
 import { gapsOf, moveOf, passesOf } from "./passes.ts";
@@ -76,6 +83,11 @@ export function samplerConfig(sequence: LlamaContextSequence, options: SequenceE
   const { topK, ...config } = internalsOf(sequence)._resolveSamplerConfig(options);
   if (topK > 0 && topK <= MAX_SORTED_TOKENS) return { ...config, topK };
   return config.topP < 1 ? { ...config, topK: MAX_SORTED_TOKENS } : config;
+}
+
+/** `TokenBias.set` skips the tokens that end an answer. */
+export function newTokenBias({ tokenizer }: LlamaModel, biases: ReadonlyMap<Token, number>): TokenBias {
+  return { _tokenizer: tokenizer, _biases: biases } as unknown as TokenBias;
 }
 
 export function newNativeSampler(model: LlamaModel): NativeSampler {
