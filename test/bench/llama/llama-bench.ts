@@ -2,7 +2,16 @@ import { setMaxListeners } from "node:events";
 import { stat } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import { DEMONSTRATION } from "../processes/programs.ts";
-import { type BenchResult, inFolder, interleave, median, medianOf, medianRatio, type Row } from "../report.ts";
+import {
+  type BenchResult,
+  formatTable,
+  inFolder,
+  interleave,
+  median,
+  medianOf,
+  medianRatio,
+  type Row,
+} from "../report.ts";
 import type { BenchSettings } from "../settings.ts";
 import { type Answering, type Bare, type Shape, startBare, startNodeTarget, startServerTarget } from "./targets.ts";
 
@@ -25,6 +34,9 @@ const NEWCOMER_TOKENS = 1_000;
 const NEWCOMERS = 3;
 const PREFILLS = [8_000, 32_000];
 const QUICK_PREFILLS = [2_000];
+const WARMING_TOKENS = 500;
+/** The tokens of a prompt up to which it is measured as often as all else. */
+const MANY_TIMES_UP_TO = 8_000;
 /** Room in a window for the template, the answers and a second turn, in tokens. */
 const SPARE_TOKENS = 400;
 const SETTLE_MS = 150;
@@ -55,11 +67,13 @@ export async function llamaBench(settings: BenchSettings): Promise<BenchResult> 
         targets.push({ name: "node", target: await startNodeTarget(modelPath, shape, bare.endTokens, folder) });
         if (llamaServer !== undefined)
           targets.push({ name: "server", target: await startServerTarget(llamaServer, modelPath, shape) });
-        await run(async (what, one) => {
-          const measured = await interleave(targets, rounds, one);
-          rows.push(rowOf(what, measured, ({ speed }) => speed));
+        await run(async (what, one, repetitions = rounds) => {
+          const measured = await interleave(targets, repetitions, one);
+          const added = [rowOf(what, measured, ({ speed }) => speed)];
           if (measured.some((round) => round.get("node")?.firstMs !== undefined))
-            rows.push(rowOf(FIRST_TOKEN, measured, ({ firstMs }) => firstMs));
+            added.push(rowOf(FIRST_TOKEN, measured, ({ firstMs }) => firstMs));
+          rows.push(...added);
+          process.stderr.write(`${formatTable(TABLE.columns, added).split("\n").slice(2).join("\n")}\n`);
         });
       } finally {
         for (const { target } of targets.toReversed()) await target.stop();
@@ -75,13 +89,23 @@ export async function llamaBench(settings: BenchSettings): Promise<BenchResult> 
     const prompts = quick ? QUICK_PREFILLS : PREFILLS;
     const lengths = [...new Set(prompts.map((tokens) => Math.min(tokens, windowTokens - SPARE_TOKENS)))];
     await measure({ slots: 1, contextTokens: Math.max(...lengths) + SPARE_TOKENS }, async (add) => {
-      for (const tokens of lengths) await add(`prompt of ${tokens}, and a second turn`, (one) => prefill(one, tokens));
+      for (const tokens of lengths)
+        await add(
+          `prompt of ${tokens}, and a second turn`,
+          (one, counted) => prefill(one, counted ? tokens : WARMING_TOKENS),
+          // On a processor one prompt of the longest takes minutes.
+          Math.ceil((rounds * MANY_TIMES_UP_TO) / Math.max(tokens, MANY_TIMES_UP_TO)),
+        );
     });
     return { ...TABLE, rows, notes: NOTES };
   });
 }
 
-type Add = (what: string, measure: (target: Target) => Promise<Measured>) => Promise<void>;
+type Add = (
+  what: string,
+  measure: (target: Target, counted: boolean) => Promise<Measured>,
+  repetitions?: number,
+) => Promise<void>;
 
 const FIRST_TOKEN = "  first token, ms";
 
@@ -173,13 +197,13 @@ async function firstToken(target: Answering, turns: readonly string[]) {
 async function others(target: Answering, count: number, tokens: number) {
   const seen = Array.from({ length: count }, () => 0);
   const leaving = seen.map(() => new AbortController());
-  let tell = () => {};
+  let changed = () => {};
   const answers = seen.map((_, index) => {
     const { signal } = leaving[index] ?? new AbortController();
     setMaxListeners(0, signal);
     const onTokens = (count: number) => {
       seen[index] = (seen[index] ?? 0) + count;
-      tell();
+      changed();
     };
     return target.answer({ turns: [`Count from 1 to 900, number ${index}.`], tokens, onTokens, signal });
   });
@@ -187,15 +211,15 @@ async function others(target: Answering, count: number, tokens: number) {
   for (const answer of answers)
     answer.catch((error) => {
       failed = error;
-      tell();
+      changed();
     });
   const when = (isSo: () => boolean) =>
     new Promise<void>((resolve, reject) => {
-      tell = () => {
+      changed = () => {
         if (failed) reject(failed);
         else if (isSo()) resolve();
       };
-      tell();
+      changed();
     });
   const sum = () => seen.reduce((all, one) => all + one, 0);
   await when(() => seen.every((one) => one > 0));

@@ -22,7 +22,7 @@ const MAX_MESSAGE_BYTES = 1_000_000;
 
 export type Shape = { readonly slots: number; readonly contextTokens: number };
 
-/** Turns of a conversation, the user's first, and the tokens of the answer, which no end-of-text token ends. */
+/** Turns of a conversation, the user's first, and the tokens of the answer, which nothing ends earlier. */
 export type Question = {
   readonly turns: readonly string[];
   readonly tokens: number;
@@ -71,8 +71,8 @@ export async function startNodeTarget(
         const request = { message, headers: {}, deadline: Date.now() + DEADLINE_MS, handOver };
         const call = wire.open(request, {
           message: (bytes, from, to) => {
-            const { events, tokens: told } = GenerateResponse.decode(bytes.subarray(from, to));
-            if (told.length > 0) onTokens(told.length);
+            const { events, tokens } = GenerateResponse.decode(bytes.subarray(from, to));
+            if (tokens.length > 0) onTokens(tokens.length);
             for (const { kind } of events) {
               if (kind?.$case === "started") inputTokens = kind.value.inputTokens;
               if (kind?.$case === "finished") cachedTokens = kind.value.usage?.cachedInputTokens ?? 0;
@@ -166,9 +166,9 @@ async function untilHealthy(server: ChildProcess, url: string): Promise<void> {
   }
 }
 
-const STEPS = 12;
-/** The tokens that sequences hold before a step is timed. */
-const HELD_TOKENS = 48;
+const STEPS = 48;
+/** The tokens that sequences hold before a step is timed: with the steps, about as many as beside an answer that is counted. */
+const HELD_TOKENS = 96;
 const BARE_BATCH_TOKENS = 512;
 const ANY_TOKEN = 100;
 
@@ -212,7 +212,8 @@ export async function startBare(modelPath: string, fileBytes: number, shape: Sha
   const samplers = all.map((sequence) => greedySampler(model, sequence));
   return {
     windowTokens: model.trainContextSize,
-    endTokens: [model.tokens.eos, model.tokens.eot].filter((token) => token !== null),
+    // A node ends an answer before the mark of another message too.
+    endTokens: [...model.iterateAllTokens()].filter((token) => model.isSpecialToken(token)),
     async stepMs(width) {
       const ids = Array.from({ length: width }, (_, id) => id);
       for (const id of ids) {
@@ -232,7 +233,7 @@ export async function startBare(modelPath: string, fileBytes: number, shape: Sha
         decodes.push(decodedMs - beganMs);
         samples.push(performance.now() - beganMs);
       }
-      return { decodeMs: middle(decodes), sampledMs: middle(samples) };
+      return { decodeMs: meanMs(decodes), sampledMs: meanMs(samples) };
     },
     async prefillMs(tokens) {
       clear(0);
@@ -250,7 +251,7 @@ function greedySampler(model: LlamaModel, sequence: LlamaContextSequence | undef
   return sampler;
 }
 
-/** The first step is not counted. */
-function middle([, ...times]: readonly number[]): number {
-  return times.toSorted((one, other) => one - other)[times.length >> 1] ?? Number.NaN;
+/** A mean, as answers are counted by their time too. The first step is not counted. */
+function meanMs([, ...times]: readonly number[]): number {
+  return times.reduce((sum, ms) => sum + ms, 0) / times.length;
 }
