@@ -71,7 +71,7 @@ export const llamaSchema = z.strictObject({
     .union([z.literal("auto"), z.int().min(32).max(8192)])
     .default("auto")
     .describe(
-      "Most prompt tokens of one step, of all prompts together: auto is 512 on accelerators, else 256. Beside other requests a step reads what adds some 40 ms to it, at least 16.",
+      "Most prompt tokens of one step, of all prompts together: auto is 512 on accelerators, else 256. Beside other requests a step reads what adds some 40 ms to it, at least 64.",
     ),
 });
 
