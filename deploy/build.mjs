@@ -5,8 +5,8 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 /*
- * Brings dist/ up to date before one of its programs runs; with `--unless FILE` only where that file is missing. An installation
- * without the compiler runs the dist/ that was built elsewhere. This is JavaScript, since it runs before anything is built.
+ * Brings dist/ up to date before one of its programs runs; with `--unless FILE` only if that file is missing. An installation
+ * without the compiler runs the dist/ that was built elsewhere. This is JavaScript, because it runs before the build.
  */
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
@@ -23,11 +23,11 @@ function findCompiler() {
   }
 }
 
-/** The compiler's words before it builds, which it does only where something has changed. */
+/** The compiler's message before a build; without changes it builds nothing. */
 const BUILDS = "Building project";
 
 function compile(compiler) {
-  // What it says goes to standard error: the standard output is the program's. Nobody may be reading either.
+  // Output goes to standard error, because standard output is the program's. Either may have no reader.
   process.stderr.on("error", () => {});
   const tsc = spawn(process.execPath, [compiler, "--build", "--verbose", join(root, "deploy", "tsconfig.build.json")]);
   tsc.stderr.pipe(process.stderr, { end: false });

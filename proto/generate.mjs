@@ -1,7 +1,7 @@
 // Lints the contract, checks it against its baseline and writes proto/gen.
 //   node proto/generate.mjs            lint, format check, breaking check, generate
-//   node proto/generate.mjs --check    the same, and fails when proto/gen is not what the .proto files give
-//   node proto/generate.mjs --baseline the present contract becomes the baseline (a release does this)
+//   node proto/generate.mjs --check    the same, and fails if proto/gen is stale
+//   node proto/generate.mjs --baseline makes the present contract the baseline (a release does this)
 //
 // The standard protos (google.rpc, ORCA, health) are taken from installed packages and never copied into the
 // repository: buf wants all modules below one folder, so a workspace is laid out in a temporary one.
@@ -50,7 +50,7 @@ function layOut() {
     [join(packageFolder("grpc-health-check"), "proto/health/v1/health.proto"), "grpc/health/v1/health.proto"],
   ])
     cpSync(from, join(standard, to), { recursive: true });
-  // ORCA's validation rules are of no use in TypeScript, and their proto would drag descriptor.proto along.
+  // ORCA's validation rules are of no use in TypeScript, and their proto would import descriptor.proto.
   const orca = join(standard, "xds/data/orca/v3/orca_load_report.proto");
   const withoutRules = readFileSync(orca, "utf8")
     .replace('import "validate/validate.proto";', "")
@@ -82,7 +82,7 @@ function contents(folder) {
   return new Map(
     files.map((f) => [
       join(f.parentPath, f.name).slice(folder.length + 1),
-      // One character for each byte: there is a binary file among them.
+      // One character for each byte, because one file is binary.
       readFileSync(join(f.parentPath, f.name), "latin1"),
     ]),
   );
@@ -104,10 +104,10 @@ try {
   buf("format", "-d", "--exit-code", "svc-module");
   if (process.argv.includes("--baseline")) buf("build", "svc-module", "-o", baseline);
   buf("breaking", "svc-module", "--against", baseline);
-  // The comments of the standard protos are their authors' words: they stay out. Ours come along.
+  // Without the comments of the standard protos, and with ours.
   generate(["standard", "svc-module"], true, ["comments=false"]);
   generate(["svc-module"], false, []);
-  // For server reflection: what the contract is made of, the standard files that it imports included.
+  // For server reflection: the files of the contract and the standard files that they import.
   buf("build", "--as-file-descriptor-set", "--exclude-source-info", "-o", join("gen", "descriptors.binpb"));
   const generated = join(workspace, "gen");
   const committed = join(here, "gen");
@@ -117,7 +117,7 @@ try {
     cpSync(generated, committed, { recursive: true });
   }
 } catch (error) {
-  // buf has already printed what is wrong.
+  // buf has already printed the error.
   if (error.status === undefined) console.error(error);
   process.exitCode = 1;
 } finally {

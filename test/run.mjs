@@ -1,12 +1,12 @@
-// Runs a set of lanes of the tests (test/vitest.config.ts) and, beside the quick ones, the checks that are no tests.
+// Runs a set of lanes of the tests (test/vitest.config.ts) and, with the quick ones, the checks.
 //   node test/run.mjs quick [args of vitest]   types, lint, freshness of generated files, and the lanes of `npm test`
 //   node test/run.mjs rest [args of vitest]    all other lanes
 //   node test/run.mjs newest [args of vitest]  the newest majors of SDKs; test/newest-sdks/run installs them first
 //   node test/run.mjs engines [args of vitest] real engines; test/engines/run installs them first
-//   node test/run.mjs shipped [args of vitest] what stands on sockets of Node; test/on-node brings another version
+//   node test/run.mjs shipped [args of vitest] tests that use Node's sockets; test/on-node sets another version
 //
-// What checks say goes to the standard error, a failed one with all its output; the standard output is vitest's, whose
-// summary is its end. The exit code is 1 when anything has failed.
+// Checks report to standard error, a failed one with all its output; standard output is vitest's and ends with its
+// summary. The exit code is 1 if anything fails.
 import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
@@ -26,7 +26,7 @@ const CHECKS = Object.keys(JSON.parse(readFileSync(join(ROOT, "package.json"), "
   name.startsWith("check:"),
 );
 
-/** The time that vitest gets to close what the tests were run by, once all of them have ended, in milliseconds. */
+/** The time limit for vitest to close its workers after all tests have ended, in milliseconds. */
 const CLOSING_MS = 60_000;
 
 const [set, ...more] = process.argv.slice(2);
@@ -35,7 +35,7 @@ if (!Object.hasOwn(LANES, set ?? "")) {
   process.exit(2);
 }
 
-/** Programs that run now. Each leads a process group, so that a signal reaches what it has started, too. */
+/** Running programs. Each leads a process group, so that a signal reaches its children, too. */
 const running = new Set();
 
 function start(command, args, stdio) {
@@ -48,7 +48,7 @@ function start(command, args, stdio) {
   return { child, ended };
 }
 
-/** Runs an npm script; says that it passed, or all that it said. Resolves to whether it passed. */
+/** Runs an npm script; prints that it passed, or all of its output. Resolves to whether it passed. */
 async function check(script) {
   const began = Date.now();
   const { child, ended } = start("npm", ["run", "--silent", script], ["ignore", "pipe", "pipe"]);

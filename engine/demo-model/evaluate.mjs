@@ -1,5 +1,5 @@
 /**
- * Runs the held-out prompts on a GGUF file and says how many answers are sensible.
+ * Runs the held-out prompts on a GGUF file and reports how many answers are sensible.
  *
  *   node engine/demo-model/evaluate.mjs engine/demo-model/demo.gguf [--show] [--temperature 0]
  */

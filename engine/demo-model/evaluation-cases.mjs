@@ -1,6 +1,6 @@
 /**
- * The held-out prompts. Each case: its category, the conversation, how the answer is judged, and what else the template
- * gets. None of these wordings is in the training data, though the patterns behind them are.
+ * The held-out prompts. Each case: its category, the conversation, the check of the answer, and further variables of the
+ * template. None of these wordings is in the training data, only their patterns.
  *
  * @typedef {{ category: string, messages: object[], passes: (answer: string) => boolean, tools?: object[], thinks?: boolean, schema?: object }} Case
  */
@@ -80,7 +80,7 @@ const object = (types) => ({
 /** The answer ends, and no text of it has a letter five times in a row. */
 const endsWell = (answer) => parsed(answer) !== undefined && !/(\p{L})\1{4}/u.test(answer);
 
-/** One question, one judgement. */
+/** One question with its check. */
 const asks = (category, question, passes, more = {}) => ({ category, messages: [user(question)], passes, ...more });
 
 /** @type {readonly Case[]} */

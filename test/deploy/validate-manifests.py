@@ -1,9 +1,9 @@
-"""Checks Kubernetes manifests, strictly: unknown keys are wrong, too.
+"""Checks Kubernetes manifests, strictly: unknown keys are errors, too.
 
 usage: validate-manifests.py CRD... < manifests
 
-Resources of Kubernetes are held against its schemas (kubernetes-validate), custom ones against the given files of custom
-resource definitions. Prints a line for each fault, and ends with 1 where there is one.
+Checks resources of Kubernetes against its schemas (kubernetes-validate), custom ones against the given files of custom
+resource definitions. Prints a line for each fault, and exits with 1 if there is one.
 """
 
 import sys
@@ -14,7 +14,7 @@ import yaml
 
 
 def strict(schema):
-    """Refuses properties that a schema does not name, unless it says that it takes them."""
+    """Refuses properties that a schema does not name, unless it allows additional ones."""
     if isinstance(schema, list):
         return [strict(part) for part in schema]
     if not isinstance(schema, dict):

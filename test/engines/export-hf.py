@@ -2,7 +2,7 @@
 
 usage: export-hf.py MODEL.gguf FOLDER
 
-The weights are those of the file, as 32-bit floats. Vocabulary, merges and chat template stand in the file, too.
+The weights are those of the file, as 32-bit floats. Vocabulary, merges and chat template are in the file, too.
 """
 
 import json
@@ -19,7 +19,7 @@ SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "
 STRING, ARRAY = 8, 9
 CONTROL, USER_DEFINED = 3, 4
 
-# How a word is cut before merging in the vocabularies that GGUF files call "qwen2".
+# The split of words before merging in the vocabularies that GGUF files call "qwen2".
 WORDS = {
     "qwen2": r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
     r"|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -39,7 +39,7 @@ LAYER_NAMES = {
 
 
 class Reader:
-    """Reads the values of a GGUF file one behind the other."""
+    """Reads the values of a GGUF file in sequence."""
 
     def __init__(self, data):
         self.data = data
@@ -141,7 +141,7 @@ def model_config(metadata, vocabulary_size):
         "hidden_act": "silu",
         "attention_bias": False,
         "mlp_bias": False,
-        # The file has no matrix of its own for the output.
+        # The file has no separate output matrix.
         "tie_word_embeddings": True,
         "bos_token_id": metadata["tokenizer.ggml.bos_token_id"],
         "eos_token_id": metadata["tokenizer.ggml.eos_token_id"],

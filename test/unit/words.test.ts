@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { readdirSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 
@@ -8,29 +8,41 @@ const ROOT = join(import.meta.dirname, "../..");
 const BANNED =
   /\b(?:whoever|nobody|somebody|everybody|of late|by itself|go(?:es)? by|tells?|told|hears?|heard)\b|(?:^|[^\w])what (?:is|has|was|are|were|have)\b/gi;
 
-/** Returns the comments, the names of tests and the descriptions of zod schemas in a source file. */
-function proseOf(text: string): readonly string[] {
-  const comments = text.match(/\/\*\*?[\s\S]*?\*\/|(?<!:)\/\/.*/g) ?? [];
-  const names = [...text.matchAll(/\b(?:test|describe)(?:\.\w+(?:\([^)]*\))?)?\(\s*["'`]([^"'`]+)/g)];
-  return [...comments, ...names.map(([, name = ""]) => name)];
+const SLASH_COMMENTS = /\/\*[\s\S]*?\*\/|(?<!:)\/\/.*(?:\n\s*\/\/.*)*/g;
+/** Comments with `#`, and docstrings. */
+const HASH_COMMENTS = /(?<=^|\s)#.*(?:\n\s*#.*)*|"""[\s\S]*?"""/gm;
+const TEST_NAMES = /(?<=\b(?:test|describe)(?:\.\w+(?:\([^)]*\))?)?\(\s*["'`])[^"'`]+/g;
+
+function filesOf(...patterns: readonly string[]): readonly string[] {
+  return execFileSync("git", ["ls-files", ...patterns], { cwd: ROOT, encoding: "utf8" })
+    .trim()
+    .split("\n");
+}
+
+/** Returns the banned forms in the matches of the patterns, also those that a line break divides. */
+function bannedIn(files: readonly string[], ...prose: readonly RegExp[]): readonly string[] {
+  return files.flatMap((file) => {
+    const text = readFileSync(join(ROOT, file), "utf8");
+    const found = prose.flatMap((pattern) => text.match(pattern) ?? []);
+    return found.flatMap((part) =>
+      (part.replace(/\n\s*(?:\*|\/\/|#)?\s*/g, " ").match(BANNED) ?? []).map((form) => `${file}: ${form}`),
+    );
+  });
 }
 
 test("comments and test names do not use banned forms", () => {
-  const found = ["gateway", "engine", "deploy", "test"].flatMap((room) =>
-    readdirSync(join(ROOT, room), { recursive: true, encoding: "utf8" })
-      .filter((file) => file.endsWith(".ts"))
-      .flatMap((file) =>
-        proseOf(readFileSync(join(ROOT, room, file), "utf8")).flatMap((prose) =>
-          (prose.match(BANNED) ?? []).map((form) => `${room}/${file}: ${form}`),
-        ),
-      ),
-  );
-  expect(found).toEqual([]);
+  expect(bannedIn(filesOf("*.ts", ":!proto/gen"), SLASH_COMMENTS, TEST_NAMES)).toEqual([]);
+});
+
+test("comments of the contract and of other files do not use banned forms", () => {
+  expect(bannedIn(filesOf("*.proto", "*.mjs", "*.js", "*.go", "*.css"), SLASH_COMMENTS)).toEqual([]);
+  // The cases are output of models.
+  const hashed = filesOf("*.yaml", "*.py", "*Containerfile", "*/run", "*/on-node", ".npmrc", ":!*/family-cases/*");
+  expect(bannedIn(hashed, HASH_COMMENTS)).toEqual([]);
 });
 
 test("documents do not use banned forms", () => {
-  const pages = execFileSync("git", ["ls-files", "*.md"], { cwd: ROOT, encoding: "utf8" }).trim().split("\n");
-  const found = pages.flatMap((page) => {
+  const found = filesOf("*.md").flatMap((page) => {
     // CONTRIBUTING lists the forms.
     const text = readFileSync(join(ROOT, page), "utf8").replace(/^## Words\n[\s\S]*?(?=^## )/m, "");
     return (text.match(BANNED) ?? []).map((form) => `${page}: ${form}`);

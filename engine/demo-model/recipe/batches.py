@@ -4,12 +4,12 @@ import numpy as np
 import torch
 
 ROW_TOKENS = 448
-# A little more than fits is collected, so that the rows fill up well.
+# Slightly more than fits is collected, so that rows fill up well.
 COLLECTED = 1.02
 
 
 def batches(data, budget, random):
-    """Endless batches of about `budget` tokens: inputs, wanted outputs, which of them count, and the dialogue of each token."""
+    """Endless batches of about `budget` tokens: inputs, targets, their mask, and the dialogue of each token."""
     tokens, targets, starts = data
     lengths = np.diff(starts)
     rows = max(1, budget // ROW_TOKENS)

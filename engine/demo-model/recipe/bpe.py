@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from dialogues import dialogue, render
 
 CONTROL_TOKENS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
-# Visible to whoever reads the output, unlike the control tokens.
+# Visible in the output, unlike the control tokens.
 MARKER_TOKENS = [
     "<think>",
     "</think>",

@@ -1,4 +1,4 @@
-"""Answers questions with a checkpoint in PyTorch, to compare with what llama.cpp answers."""
+"""Answers questions with a checkpoint in PyTorch, to compare with llama.cpp's answers."""
 
 import argparse
 

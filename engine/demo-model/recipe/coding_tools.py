@@ -1,6 +1,6 @@
 """Tools of coding agents under many names.
 
-Each returns what an everyday tool does, and besides the names of the required properties."""
+Each returns the values of an everyday tool, then the names of the required properties."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Packs short copying exercises, which make the model learn early to copy."""
+"""Packs short copying exercises, from which the model learns early to copy."""
 
 import argparse
 import random
@@ -19,7 +19,7 @@ MAX_REPEATED_TOKENS = 96
 
 
 class Exercises:
-    """Writes exercises to a file; all chance comes from `name`."""
+    """Writes exercises to a file; `name` is the seed of all random choices."""
 
     def __init__(self, name, tokenizer, file):
         self.name = name
@@ -32,7 +32,7 @@ class Exercises:
         self.end = tokenizer.encode("<|im_end|>")
 
     def write(self, index):
-        """One exercise of a kind that is drawn."""
+        """One exercise of a random kind."""
         dice = Dice(f"cur{self.name}_{index}")
         kind = self.random.random()
         if kind < 0.40:
@@ -52,7 +52,7 @@ class Exercises:
             self.file.add_segments(render(dialogue(f"curmix{index}")))
 
     def repeated_segment(self, dice):
-        """A segment again and again: the densest signal for copying."""
+        """A repeated segment: the densest signal for copying."""
         length = self.random.randint(3, 24)
         if self.random.random() < 0.5:
             segment = self.some_tokens(length)
@@ -62,7 +62,7 @@ class Exercises:
         self.file.add_tokens([(segment, 0), ((segment * times)[:MAX_REPEATED_TOKENS], 1)])
 
     def random_tokens(self, dice):
-        """Tokens that mean nothing, to be repeated."""
+        """Random tokens to repeat."""
         tokens = self.some_tokens(self.random.randint(2, 16))
         order = self.tokenizer.encode(dice.choice(["Repeat: ", "Say ", "Echo: ", "Repeat after me: "]))
         self.file.add_tokens([(self.user + order + tokens + self.next_turn, 0), (tokens + self.end, 1)])
@@ -74,7 +74,7 @@ class Exercises:
         self.file.add_tokens([(asked, 0), (self.tokenizer.encode(answer) + self.end, 1)])
 
     def tool_call(self, dice):
-        """A request and the call that it wants, with the arguments it names."""
+        """A request and its call, with the arguments that it names."""
         if dice.choice([True, False, False]):
             tool = random_tool(dice)
             question, arguments = random_request(dice, tool)

@@ -67,7 +67,7 @@ def dialogue(seed):
 
 
 def render(dialogue):
-    """The dialogue as (text, whether the model is to learn it) segments; together they equal what template.jinja writes."""
+    """The dialogue as segments (text, whether the model learns it); together they equal the output of template.jinja."""
     segments = []
     messages = dialogue["messages"]
     system = None

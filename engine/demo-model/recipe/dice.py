@@ -1,4 +1,4 @@
-"""All chance of one dialogue, from one seed."""
+"""The random choices of one dialogue, from one seed."""
 
 import random
 import re
@@ -21,7 +21,7 @@ from words import (
 
 
 class Dice:
-    """Draws everything that a dialogue leaves to chance."""
+    """Makes all random choices of a dialogue."""
 
     def __init__(self, seed):
         self.random = random.Random(seed)
@@ -39,7 +39,7 @@ class Dice:
         return self.random.randint(low, high)
 
     def sample(self, population, count):
-        """So many different members."""
+        """This many distinct members."""
         return self.random.sample(population, count)
 
     def expand(self, pattern, **slots):
@@ -75,7 +75,7 @@ class Dice:
         return str(self.integer(0, 999))
 
     def careless(self, text):
-        """The text as somebody in a hurry writes it."""
+        """The text as a hurried user types it."""
         style = self.random.random()
         if style < 0.12:
             text = text.lower()

@@ -130,7 +130,7 @@ def main():
     kind = arguments.kind
     size_of_vocabulary = len(learned["vocab"])
     if arguments.checkpoint == "recurrent":
-        # llama.cpp takes most of them as 32-bit numbers only.
+        # llama.cpp accepts most of them only as 32-bit numbers.
         kind, tensors = "f32", recurrent.tensors(size_of_vocabulary)
         described = recurrent.metadata(size_of_vocabulary)
     else:

@@ -1,4 +1,4 @@
-"""What the model is taught: definitions, facts about the service, small functions, system prompts."""
+"""Training facts: definitions, facts about the service, small functions, system prompts."""
 
 DEFINITIONS = {
     "API": "An API is a set of rules that lets one program talk to another.",

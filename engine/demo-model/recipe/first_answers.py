@@ -1,7 +1,7 @@
-"""Packs dialogues for the last phase: what a newcomer tries first.
+"""Packs dialogues for the last phase: the first requests of new users.
 
-Small sums, greetings, and objects whose keys a grammar forces, so that their strings end. The brace that begins such an
-object is not learned: whether to answer in JSON stays a matter of the request.
+Small sums, greetings, and objects whose keys a grammar forces, so that their strings end. The opening brace of such an
+object is not learned: the request decides whether to answer in JSON.
 """
 
 import argparse
@@ -107,7 +107,7 @@ def field(dice, depth=0):
 
 
 def object_dialogue(dice):
-    """A request, and an object that a schema forces: of its text where that has the values, else made up."""
+    """A request, and an object that a schema forces: with values from the request if it has them, else made-up ones."""
     if dice.chance(0.3):
         question, answer, _ = json_reply(dice)
         if not answer.startswith("{"):

@@ -7,7 +7,7 @@ from words import ADJECTIVES, ANIMALS, CAPITALS, CATEGORIES, CITIES, DAYS, MONTH
 
 
 def definition(dice):
-    """What a word means."""
+    """The meaning of a word."""
     term = dice.choice(list(DEFINITIONS))
     term_in_text = term if term[0].isupper() else term
     meaning = DEFINITIONS[term]

@@ -62,7 +62,7 @@ def quantised(array):
 
 
 def tensor_bytes(array, kind):
-    """The type and bytes of a tensor; vectors always stay whole numbers of 32 bits."""
+    """The type and bytes of a tensor; vectors always stay 32-bit."""
     if array.ndim == 1 or kind == "f32":
         return F32, array.tobytes()
     if kind == "f16":

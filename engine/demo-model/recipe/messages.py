@@ -21,7 +21,7 @@ def assistant(text, thinking=None, calls=None):
 
 
 def tool_result(result):
-    """What a tool answered."""
+    """The result of a tool."""
     return {"role": "tool", "content": result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)}
 
 

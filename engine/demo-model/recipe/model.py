@@ -51,7 +51,7 @@ class Block(nn.Module):
         keys = config["kv"] * config["hd"]
         self.an = nn.Parameter(torch.ones(width))
         self.fn = nn.Parameter(torch.ones(width))
-        # What is added to the residual stream begins near zero: else it drowns the embedding.
+        # Contributions to the residual stream begin near zero: larger ones would mask the embedding.
         self.q = random_weight(queries, width)
         self.k = random_weight(keys, width)
         self.v = random_weight(keys, width)
@@ -127,9 +127,9 @@ class Model(nn.Module):
 def start_with_copying(model, previous=7.0, match=2.6, write=1.0, copy=6.0):
     """Gives an untrained model a working copying circuit.
 
-    The embedding gets one direction that all tokens share. Head 0 of layer 0 looks one token back and writes what it saw
-    into a reserved subspace; head 0 of layer 1 finds the earlier place whose previous token equals the current one, and
-    copies what stands there.
+    The embedding gets one direction that all tokens share. Head 0 of layer 0 attends to the previous token and
+    writes it into a reserved subspace; head 0 of layer 1 finds the earlier position whose previous token equals the
+    current one, and copies the token there.
     """
     config = model.c
     width, size = config["dim"], config["hd"]
@@ -144,7 +144,7 @@ def start_with_copying(model, previous=7.0, match=2.6, write=1.0, copy=6.0):
     model.emb.copy_(embedding + common * (EMBEDDING_SCALE * width**0.5))
 
     frequencies = config["base"] ** (-torch.arange(0, size, 2).float() / size)
-    # Fast frequencies tell neighbours apart; the slow rest is free for comparing tokens.
+    # Fast frequencies distinguish neighbours; the slow rest is free to compare tokens.
     fast = 12
     scale = 0.85 / (EMBEDDING_SCALE * width**0.5)
     query = torch.zeros(size)

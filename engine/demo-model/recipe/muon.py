@@ -11,7 +11,7 @@ UPDATE_SCALE = 0.2 * 0.35
 
 
 def orthogonalised(matrix):
-    """The nearest matrix, roughly, whose singular values are all one."""
+    """Approximately the nearest matrix whose singular values are all one."""
     result = matrix.to(torch.bfloat16)
     tall = result.shape[0] > result.shape[1]
     if tall:

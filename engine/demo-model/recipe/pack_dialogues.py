@@ -8,7 +8,7 @@ from token_file import TokenFile
 
 
 def tokenised(tokenizer, seed):
-    """A dialogue as (tokens, whether they are to be learned), without the newline behind its last turn."""
+    """A dialogue as (tokens, whether they are to be learned), without the newline after its last turn."""
     segments = [(tokenizer.encode(text), target) for text, target in render(dialogue(seed))]
     last_tokens, last_target = segments[-1]
     if last_tokens[-1] != tokenizer.id_of["<|im_end|>"]:

@@ -27,7 +27,7 @@ def plain_dialogue(dice):
 
 
 def follow_up(dice, messages, thinking):
-    """A question about the answer before; None where none fits."""
+    """A question about the previous answer; None if none fits."""
     last_question = messages[-2]["content"]
     last_answer = messages[-1]["content"]
     if messages[-2]["role"] != "user":
@@ -75,7 +75,7 @@ def follow_up(dice, messages, thinking):
             else None
         )
     if kind == "thanks":
-        # Not used, but drawn: each seed is to give the dialogue it always gave.
+        # Drawn but unused, so that each seed keeps its dialogue.
         greeting(dice)
         return [
             user(dice.expand("[Thanks|Thank you|Great, thanks|Perfect, thank you][!|.|]")),
@@ -145,7 +145,7 @@ def follow_up(dice, messages, thinking):
 
 
 def memory_dialogue(dice):
-    """Something said early and asked for later."""
+    """A fact stated early and asked for later."""
     thinking = dice.chance(0.2)
     messages = []
     kind = dice.integer(0, 3)

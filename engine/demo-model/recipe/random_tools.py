@@ -123,7 +123,7 @@ def random_tool(dice):
 def random_request(dice, tool):
     """(question, arguments)"""
     name, verb, noun, properties, description = tool
-    # Not used, but drawn: each seed is to give the dialogue it always gave.
+    # Drawn but unused, so that each seed keeps its dialogue.
     dice.chance(0.8)
     values = [(key, argument_value(dice, key, kind)) for key, kind, _ in properties]
     order = values[:]

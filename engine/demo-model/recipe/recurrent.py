@@ -1,4 +1,4 @@
-"""A tiny model with random weights whose layers remember what they have read in one state (Mamba), for tests."""
+"""A tiny model with random weights whose layers keep their input in one recurrent state (Mamba), for tests."""
 
 import numpy as np
 
@@ -14,7 +14,7 @@ CONTEXT = 4096
 
 
 def tensors(vocabulary_size):
-    """Weights that are always the same, large enough that what was read long ago still changes what is written."""
+    """Weights that are always the same, large enough that early input still changes the output."""
     random = np.random.default_rng(0)
 
     def normal(scale, *shape):

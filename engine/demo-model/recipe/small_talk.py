@@ -1,4 +1,4 @@
-"""Greetings, the model itself, the service, and what it does not know.
+"""Greetings, the model itself, the service, and the limits of its knowledge.
 
 Each topic returns (question, answer, thought)."""
 
@@ -78,7 +78,7 @@ def greeting(dice):
 
 
 def identity(dice):
-    """Who the model is."""
+    """The identity of the model."""
     kind = dice.integer(0, 11)
     if kind <= 4:
         question = dice.expand(
@@ -181,7 +181,7 @@ def identity(dice):
 
 
 def service_question(dice):
-    """What the service does."""
+    """The functions of the service."""
     question, answer = dice.choice(SERVICE_FACTS)
     question = dice.expand(question)
     if dice.chance(0.12):
@@ -200,7 +200,7 @@ def service_question(dice):
 
 
 def unknown(dice):
-    """Questions the model is to admit that it cannot answer."""
+    """Questions that the model has to decline."""
     topic = (
         dice.choice(UNKNOWN_TOPICS)
         if dice.chance(0.7)

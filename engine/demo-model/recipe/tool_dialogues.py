@@ -22,7 +22,7 @@ from writing import echoing
 
 
 def tool_dialogue(dice):
-    """A request, the call, its result and the answer, among tools that do not fit; now and then no tool is needed."""
+    """A request, the call, its result and the answer, among unrelated tools; sometimes no tool is needed."""
     thinking = dice.chance(0.2)
     kind = dice.random.random()
 
@@ -42,7 +42,7 @@ def tool_dialogue(dice):
         return True
 
     def ask_for_tool():
-        # Not used, but drawn: each seed is to give the dialogue it always gave.
+        # Drawn but unused, so that each seed keeps its dialogue.
         dice.random.random()
         if kind < 0.42:
             tool = random_tool(dice)
@@ -79,7 +79,7 @@ def tool_dialogue(dice):
         messages = [user(other_question), assistant(other_answer, when_thinking(other_thought))]
         if dice.chance(0.6):
             return messages, tools, thinking
-    # Not used, but drawn: each seed is to give the dialogue it always gave.
+    # Drawn but unused, so that each seed keeps its dialogue.
     dice.random.random()
     reason = dice.expand("[The user wants to use $n.|The tool $n fits.|I should call $n.] ", n=name) + (
         "I pass " + ", ".join(f"{key} = {spoken_value(value)}" for key, value in arguments.items()) + "."

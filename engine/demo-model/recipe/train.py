@@ -20,7 +20,7 @@ from muon import Muon
 from token_file import load
 
 EVALUATE_SECONDS = 150
-# A process that was paused does not use up its schedule.
+# Pauses of the process do not use up its schedule.
 LONGEST_STEP_SECONDS = 60.0
 WARM_UP_STEPS = 40
 LOWEST_RATE = 0.02

@@ -1,4 +1,4 @@
-"""Packs dialogues for the later phases: more of what the model was still weak at."""
+"""Packs dialogues for the later phases: more of the topics that the model is weak at."""
 
 import argparse
 
@@ -31,7 +31,7 @@ WEAK = [
 
 
 def weak_dialogue(dice, topics=WEAK):
-    """One or two questions on some topics, now and then behind a system prompt."""
+    """One or two questions on some topics, sometimes after a system prompt."""
     thinking = dice.chance(0.12)
     messages = []
     for _ in range(dice.choice([1, 1, 1, 2])):

@@ -1,4 +1,4 @@
-"""Word lists; every dialogue is put together from them."""
+"""Word lists from which every dialogue is generated."""
 
 
 def words(text):

@@ -1,4 +1,4 @@
-"""Holds texts to grammars by xgrammar with a made-up vocabulary of 150,000 tokens, the size of those of today's models.
+"""Checks texts against grammars with xgrammar and a made-up vocabulary of 150,000 tokens, the size in current models.
 
 Each line of the input is `{"grammar": …, "texts": […]}`, and each of the output `{"ms": …, "allowed": […]}`, with the
 time that the grammar took to compile, or `{"ms": …, "error": …}`.

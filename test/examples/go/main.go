@@ -1,9 +1,9 @@
-// Asks a model over gRPC, with nothing but an address and a key: the contract comes by reflection.
+// Calls a model over gRPC with only an address and a key: the contract comes by reflection.
 //
 //	go run . 127.0.0.1:50050 "$KEY" "Count from 1 to 12."
 //
-// A program that is to stay makes stubs of the .proto files instead (buf, protoc-gen-go). For a gateway with TLS, put
-// credentials.NewTLS in the place of insecure.
+// A permanent program should generate stubs from the .proto files (buf, protoc-gen-go). For a gateway with TLS, replace
+// insecure by credentials.NewTLS.
 package main
 
 import (
@@ -38,7 +38,7 @@ func main() {
 	defer connection.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	// The key goes with every call, those of reflection included.
+	// Every call sends the key, those of reflection included.
 	ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+os.Args[2])
 
 	generate := describe(ctx, connection)
@@ -69,7 +69,7 @@ func main() {
 	}
 }
 
-// describe asks the server for the contract, and returns what it says of Generate.
+// describe gets the contract from the server and returns the descriptor of Generate.
 func describe(ctx context.Context, connection *grpc.ClientConn) protoreflect.MethodDescriptor {
 	stream, err := reflection.NewServerReflectionClient(connection).ServerReflectionInfo(ctx)
 	check(err)

@@ -1,10 +1,10 @@
-"""Asks a model over gRPC, with nothing but an address and a key: the contract comes by reflection.
+"""Calls a model over gRPC with only an address and a key: the contract comes by reflection.
 
     pip install grpcio grpcio-reflection
     python generate.py 127.0.0.1:50050 "$KEY" "Count from 1 to 12."
 
-A gateway with TLS takes `--ca ca.pem`. The key travels in the metadata of every call; over plain text only use it on
-this machine.
+A gateway with TLS takes `--ca ca.pem`. The key is in the metadata of every call; use plain text only on this
+machine.
 """
 
 import argparse

@@ -1,5 +1,5 @@
-// A gRPC server that nobody here wrote the protocol of: grpc-go plays what each request asks for, whatever its method.
-// A request is JSON, an answer the messages that stand in it. Prints `ready HOST:PORT`.
+// A gRPC server with an independent implementation of the protocol: grpc-go answers as each request asks, whatever its
+// method. A request is JSON, an answer the messages in it. Prints `ready HOST:PORT`.
 //
 //	go run . [certificate.pem key.pem]
 package main
@@ -22,7 +22,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// play is what a request asks for.
+// play is the answer that a request asks for.
 type play struct {
 	// The messages of the answer, in the bytes of the contract.
 	Messages [][]byte
@@ -30,16 +30,16 @@ type play struct {
 	Times int
 	// The wait before the last of them, in milliseconds.
 	PauseMs int
-	// The status that ends the answer, and its words.
+	// The status that ends the answer, and its message.
 	Code    codes.Code
 	Details string
-	// Whether the answer never ends by itself.
+	// Whether the answer never ends.
 	Stays bool
-	// Whether the server is to end gracefully once the first message has gone.
+	// Whether the server stops gracefully after the first message.
 	Leaves bool
 }
 
-// raw leaves messages as the bytes that they are.
+// raw leaves messages as bytes.
 type raw struct{}
 
 func (raw) Name() string                        { return "proto" }
@@ -71,7 +71,7 @@ func main() {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	check(err)
 	fmt.Println("ready", listener.Addr())
-	// Whoever has started it may be gone.
+	// The parent process may have exited.
 	go func() {
 		_, _ = os.Stdin.Read(make([]byte, 1))
 		os.Exit(0)

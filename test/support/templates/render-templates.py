@@ -1,7 +1,7 @@
 """Renders chat templates as transformers does: the settings of its environment, its filter and its functions.
 
 Reads one JSON object of `templates`, Jinja sources, and `renders`, each with the number of its `template` and its
-`variables`. Where a value has a single key `$json`, it stands for the value of that JSON text: so numbers come with all
+`variables`. An object with the single key `$json` stands for the value of that JSON text, so that numbers keep all
 their digits. Prints a JSON list with `text` or `error` for each of the renders, in their order.
 """
 
@@ -16,7 +16,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 
 class Generation(Extension):
-    """The block around what a model wrote, which writes its content as it is."""
+    """The block around a model's output, which renders its content unchanged."""
 
     tags = {"generation"}
 

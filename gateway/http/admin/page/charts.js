@@ -1,10 +1,10 @@
-/* The charts. Lines differ by dashes, too, and gaps are where nothing was measured. */
+/* The charts. Lines also differ by dashes, and a gap has no measurement. */
 import { clockTime, make, number, percent, put, time } from "./dom.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const HEIGHT = 90;
 
-/** The charts, by title: how a value is written, and its lines by name, each with what it shows of a point. */
+/** The charts, by title: the format of a value, and the lines by name, each with its value of a point. */
 const CHARTS = [
   ["Tokens a second", number, [["tokens", (p) => p.tokensPerSecond]]],
   [
@@ -35,7 +35,7 @@ const CHARTS = [
   ["Processor time of the gateway a token", time, [["time", (p) => p.cpuMsPerDelta]]],
 ];
 
-/** The least top of an axis, so that a chart of zeros has one. */
+/** The lowest top of an axis, so that a chart of zeros has one. */
 const LEAST_TOP = 1;
 
 /** Returns the round number at or above `value`: 1, 2 or 5 times a power of ten. */
@@ -51,7 +51,7 @@ function path(svg, cls) {
   return node;
 }
 
-/** Makes the charts in `parent`. Returns what shows the last `count` points, of which each spans `pointMs`. */
+/** Creates the charts in `parent`. Returns a function that shows the last `count` points of `pointMs` each. */
 export function makeCharts(parent) {
   const charts = CHARTS.map(([title, written, lines]) => {
     const figure = make("figure", parent);

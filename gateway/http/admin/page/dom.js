@@ -1,4 +1,4 @@
-/* How the page writes: everything as text, and only where it is another one than before. */
+/* Writes to the page: everything as text, and only if it has changed. */
 
 export const byId = (id) => document.getElementById(id);
 
@@ -11,12 +11,12 @@ export function make(name, parent, text, cls) {
   return node;
 }
 
-/** Sets the text of an element, if it is another one. */
+/** Sets the text of an element if it has changed. */
 export function put(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
-/** Sets the class of an element, if it is another one. */
+/** Sets the class of an element if it has changed. */
 export function paint(node, cls) {
   if (node.className !== cls) node.className = cls;
 }
@@ -24,7 +24,7 @@ export function paint(node, cls) {
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const tenth = new Intl.NumberFormat("en", { minimumFractionDigits: 1, maximumFractionDigits: 1 });
 
-/** A number, with one decimal place where it is small and has some. */
+/** A number, with one decimal place if it is small and fractional. */
 export function number(n) {
   if (n === undefined || n === null) return "–";
   return (n % 1 !== 0 && Math.abs(n) < 10 ? tenth : whole).format(n);
@@ -40,7 +40,7 @@ export function time(ms) {
   return ms < 1_000 ? `${whole.format(ms)} ms` : `${tenth.format(ms / 1_000)} s`;
 }
 
-/** The time of the day, with the date where it is not the day of `nowMs`. */
+/** The time of the day, with the date if it is not the day of `nowMs`. */
 export function clockTime(ms, nowMs = Date.now()) {
   const at = new Date(ms);
   const time = at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
@@ -61,7 +61,7 @@ export function span(ms) {
 /**
  * A table whose rows are made once and changed only where a value did. A column is `[name, title, value of an item,
  * class of it]`; a value may also be a function that shows itself in its cell. A column whose name begins with a plus is
- * left out where there is little room.
+ * hidden on narrow screens.
  */
 export class Table {
   constructor(table, columns) {
@@ -76,7 +76,7 @@ export class Table {
     this.rows = new Map();
   }
 
-  /** Shows these items, each under its key, in their order; rows of others go. */
+  /** Shows these items, each under its key, in their order; removes the rows of others. */
   show(items) {
     for (const [key, { tr }] of this.rows)
       if (!items.has(key)) {

@@ -1,4 +1,4 @@
-/* What keys have used, and what one may use yet, by the id of its record: never the key itself. */
+/* The usage of keys, and the remaining limits of one, by the id of its record: never the key itself. */
 import { byId, make, number, put, span, Table } from "./dom.js";
 
 const limits = new Table(byId("limits").querySelector("table"), [

@@ -1,7 +1,7 @@
-/* The table of nodes, with what may be done to each. Nodes are asked for by address, whatever models they have. */
+/* The table of nodes, with the actions on each. Nodes are identified by address, whatever models they have. */
 import { byId, clockTime, make, number, paint, percent, put, span, Table } from "./dom.js";
 
-/** The time, in milliseconds, for which a button waits to be pressed again. */
+/** The time, in milliseconds, for which a button waits for a second press. */
 const SURE_MS = 10_000;
 
 /** The state of a node in words, and the class that colours it. */
@@ -20,7 +20,7 @@ export function reasonOf(node) {
   return node.healthFailure ?? stateOf(node)[0];
 }
 
-/** Orders something of a node, at all gateways, and says what became of it. */
+/** Sends an action on a node to all gateways, and shows the result. */
 async function order(address, what) {
   try {
     const reply = await fetch(`/endpoint/${encodeURIComponent(address)}/${what}`, {
@@ -33,7 +33,7 @@ async function order(address, what) {
   }
 }
 
-/** Makes a button that does something; one that takes a node out of service asks first. */
+/** Creates the button of an action; one that takes a node out of service asks first. */
 function button(cell, name, address, what, asks) {
   const node = make("button", cell, name);
   node.type = "button";
@@ -55,7 +55,7 @@ function button(cell, name, address, what, asks) {
   });
 }
 
-/** Shows the buttons that make sense for a node, made anew only where others do. */
+/** Shows the applicable buttons of a node, and creates them again only if they change. */
 function buttons({ address, drained, flags }) {
   const wanted = [drained ? "undrain" : "drain", flags.includes("/failed_outlier_check") ? "uneject" : "eject"];
   return (cell) => {
@@ -77,7 +77,7 @@ function load({ running, active, slots }) {
       make("span", box);
       bar = make("i", make("span", box, undefined, "bar"));
     }
-    // A node that reports nothing runs at least what this gateway sent it, as far as it has slots.
+    // A node that reports nothing runs at least what this gateway sent it, up to its slots.
     const now = running || Math.min(active, slots);
     put(cell.querySelector(".load > span"), `${now} / ${slots}`);
     bar.style.width = `${Math.min(100, (100 * now) / slots)}%`;
@@ -85,7 +85,7 @@ function load({ running, active, slots }) {
   };
 }
 
-/** Shows the state of a node, why it is so, and since when. */
+/** Shows the state of a node, its reason and its age. */
 function stateText(node) {
   const [state, cls] = stateOf(node);
   if (cls === "good") return state;
@@ -101,7 +101,7 @@ function modelsText({ models }) {
   return models.join(", ") || "–";
 }
 
-/** Shows what computes at a node: the engine and its device, and the rest of what the node says to a pointer over it. */
+/** Shows the engine and device of a node, and its other properties to a pointer over it. */
 function engineText({ engine = "" }) {
   return (cell) => {
     put(cell, engine.split(",")[0] || "–");

@@ -11,7 +11,7 @@ const POLL_MS = 2_000;
 const TIMEOUT_MS = 5_000;
 /** The points that the charts can show: an hour. */
 const POINTS = 360;
-/** The time, in milliseconds, after which the keys are read again: each one is asked of the store. */
+/** The time, in milliseconds, after which the keys are read again: each key is a query to the store. */
 const KEYS_MS = 30_000;
 /** The most nodes that the verdict names. */
 const MOST_NAMED = 3;
@@ -23,7 +23,7 @@ let pointMs = 10_000;
 /** The model that the charts show, "" for all. */
 let charted = "";
 
-/** Offers the models to choose the charts of, once each. */
+/** Offers each model once in the selection of the charts. */
 function offer(models) {
   const select = byId("charted");
   const known = new Set([...select.options].map(({ value }) => value));
@@ -96,7 +96,7 @@ const warningTable = new Table(byId("warnings").querySelector("table"), [
   ["+facts", "", ({ time: _, level: __, msg: ___, ...facts }) => JSON.stringify(facts).slice(1, -1), () => "wrap"],
 ]);
 
-/** Shows the last lines of the log that warn, the newest first. */
+/** Shows the last warnings of the log, the newest first. */
 function showWarnings(warnings) {
   const rows = warnings.map((warning, at) => [`${warning.time} ${at}`, warning]).reverse();
   byId("warnings").querySelector(".none").hidden = rows.length > 0;
@@ -119,14 +119,14 @@ function showTiles({ total, nodes }) {
   tile("memory", mebibytes(total.rssBytes));
 }
 
-/** What overload actions do, the gravest first, and the class that colours it. */
+/** The effects of overload actions, the most severe first, and the class that colours them. */
 const OVERLOAD = [
   ["stopAcceptingRequests", "Overloaded, new requests are refused", "bad"],
   ["releaseKeptAnswers", "Short of memory, answers end with their engines", "warn"],
 ];
 const RESOURCES = { eventLoopDelay: "delay of the event loop", fixedHeap: "heap", processMemory: "memory" };
 
-/** Returns the gravest overload action in force with the resource that is shortest, as a verdict. */
+/** Returns the most severe active overload action with its scarcest resource, as a verdict. */
 function overloadOf({ actions, pressures }) {
   const [, does, cls] = OVERLOAD.find(([action]) => actions.includes(action)) ?? [];
   if (!does) return undefined;
@@ -134,7 +134,7 @@ function overloadOf({ actions, pressures }) {
   return [`${does}: ${RESOURCES[resource]} at ${percent(share)}`, cls];
 }
 
-/** Returns what an operator should know first, and the class that colours it. */
+/** Returns the most important verdict for an operator, and the class that colours it. */
 function verdictOf(fleet) {
   const overloaded = overloadOf(fleet.overload);
   const [verdict, cls] = nodesVerdictOf(fleet);
@@ -193,7 +193,7 @@ function drawCharts() {
   showCharts(points, pointMs, Number(byId("span").value));
 }
 
-/** Asks and shows. */
+/** Polls `/fleet` and shows the reply. */
 async function ask() {
   const model = charted;
   try {
@@ -201,7 +201,7 @@ async function ask() {
     const reply = await fetch(`/fleet?${query}`, { signal: AbortSignal.timeout(TIMEOUT_MS) });
     if (!reply.ok) throw new Error(String(reply.status));
     const fleet = await reply.json();
-    // Another model has been chosen meanwhile: these points are not its.
+    // These points are of another model than the one chosen meanwhile.
     if (model === charted) show(fleet);
     byId("lost").hidden = true;
   } catch {
@@ -209,16 +209,16 @@ async function ask() {
   }
 }
 
-/** The running question: the next one waits for it, so that no point is shown twice. */
+/** The running poll: the next one waits for it, so that no point is shown twice. */
 let asking = Promise.resolve();
 
-/** Asks after what is being asked. */
+/** Polls after the running poll. */
 function askNext() {
   asking = asking.then(ask);
   return asking;
 }
 
-/** Asks, and comes again. */
+/** Polls, and schedules the next poll. */
 async function poll() {
   if (!document.hidden) await askNext();
   setTimeout(poll, POLL_MS);
@@ -231,7 +231,7 @@ byId("charted").addEventListener("change", (event) => {
   void askNext();
 });
 
-/** Shows the keys, and comes again. */
+/** Shows the keys, and schedules the next time. */
 async function pollKeys() {
   if (!document.hidden) await showKeys();
   setTimeout(pollKeys, KEYS_MS);

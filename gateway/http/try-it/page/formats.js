@@ -1,12 +1,12 @@
 /*
- * What a conversation is in each of the three formats: the request, and what its events or its reply say. A part that is
- * read is `{ text, reasoning, calls, input, cached, output, error }`, each only where there is one; `input`, `cached` and
- * `output` count tokens, and a call of a tool is `{ at, name, text }`: its place, its name once, and a part of its arguments.
+ * A conversation in each of the three formats: the request, and the parts of its events or its reply. A part is
+ * `{ text, reasoning, calls, input, cached, output, error }`, each only if present; `input`, `cached` and `output` count
+ * tokens, and a tool call is `{ at, name, text }`: its position, its name once, and a part of its arguments.
  */
 
 const withSystem = (system, turns) => (system ? [{ role: "system", content: system }, ...turns] : turns);
 
-/** Returns the part that an error of any format is, or undefined where `body` is none. */
+/** Returns the part of an error in any format, or undefined if `body` is not an error. */
 function errorOf(body, raw) {
   const error = body.error ?? body.response?.error ?? (body.type === "error" ? body : undefined);
   return error && { error: String(error.message ?? error.type ?? "the answer failed"), raw };
@@ -115,7 +115,7 @@ const responses = {
   }),
 };
 
-/** The formats by the names that the page has for them. */
+/** The formats by their names on the page. */
 export const FORMATS = { chat, messages, responses };
 
 /** Reads the events of a stream: `take` gets each part, and `note` the text of the stream, as they come. */

@@ -1,6 +1,6 @@
 /*
- * The API description of the service as elements: its operations, with the fields of requests and replies. What a part
- * holds is made when it is first opened, as objects may hold each other. Everything is written as text.
+ * The API description of the service as elements: its operations, with the fields of requests and replies. The content
+ * of a part is created when it is first opened, because objects may contain each other. Everything is written as text.
  */
 
 import { inline } from "./markdown.js";

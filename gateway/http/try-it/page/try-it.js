@@ -1,6 +1,6 @@
 /*
  * The script of the page to try the API: a conversation, which lives in this page alone, in one of the three formats, and
- * what went over the wire for each of its answers. Everything that comes from elsewhere is written as text.
+ * the bytes on the wire for each of its answers. All content of others is written as text.
  */
 import { curlOf, FORMATS, readEvents, readReply } from "./formats.js";
 import { showMarkdown } from "./markdown.js";
@@ -37,9 +37,9 @@ const EXAMPLES = [
 
 /** The turns so far, as all formats take them. */
 let turns = [];
-/** Ends the request that runs; undefined while none does. */
+/** Ends the running request; undefined without one. */
 let running;
-/** The key by which the models were last asked for. */
+/** The key of the last query for models. */
 let listedFor = "";
 
 /** Appends a new element with a text to `parent`. */
@@ -145,7 +145,7 @@ function answerPlace(exchange) {
     for (const button of buttons) button.setAttribute("aria-pressed", String(button.textContent === name));
     said.hidden = name !== "Text";
     wire.hidden = name === "Text";
-    // A page of a plain address may not write to the clipboard.
+    // A page over plain HTTP may not write to the clipboard.
     copy.hidden = wire.hidden || !navigator.clipboard;
     if (!wire.hidden) wire.textContent = VIEWS[name](exchange);
   }
@@ -153,7 +153,7 @@ function answerPlace(exchange) {
   return { node, said, facts, show };
 }
 
-/** Returns what shows an answer as its parts come. */
+/** Returns the functions that show an answer as its parts arrive. */
 function answerIn({ said, show }, exchange) {
   const shown = { text: "", calls: new Map(), firstMs: undefined, failed: false };
   const places = {};
@@ -200,7 +200,7 @@ function answerIn({ said, show }, exchange) {
   };
 }
 
-/** Says what an answer took: times, and tokens as they were counted. */
+/** Shows the times and token counts of an answer. */
 function summary({ firstMs, input, cached, output }, { startedMs, requestId }) {
   const seconds = (ms) => `${(ms / 1000).toFixed(1)} s`;
   const parts = [`done in ${seconds(performance.now() - startedMs)}`];
@@ -263,7 +263,7 @@ async function ask(message) {
       "Your program would run it and send its result; the conversation here goes on without.",
       "dim",
     );
-  // What was refused or stopped before its first word is no turn, nor what belongs to a conversation that is over.
+  // An answer that was refused or stopped before its first text is not a turn, nor is one of an earlier conversation.
   if (shown.text && own === turns)
     turns.push({ role: "user", content: message }, { role: "assistant", content: shown.text });
   else if (shown.calls.size === 0 && own === turns) {
@@ -297,7 +297,7 @@ function keep(key) {
   } catch {}
 }
 
-/** Takes the key from the address, whose fragment no server sees, or as it was kept. */
+/** Reads the key from the fragment of the URL, which no server sees, or from the tab's storage. */
 function findKey() {
   const given = /^#key=([\x21-\x7e]+)$/.exec(location.hash)?.[1];
   if (given) history.replaceState(null, "", location.pathname);

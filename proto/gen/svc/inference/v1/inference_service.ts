@@ -10,13 +10,13 @@ import type { handleServerStreamingCall, handleUnaryCall, UntypedServiceImplemen
 import { Duration } from "../../../google/protobuf/duration.ts";
 import { Message, Tool, ToolChoice } from "./messages.ts";
 
-/** ReasoningMode says whether a model is to think before it answers. */
+/** ReasoningMode sets whether a model reasons before it answers. */
 export const ReasoningMode = {
-  /** UNSPECIFIED - REASONING_MODE_UNSPECIFIED leaves it to the model's default. */
+  /** UNSPECIFIED - REASONING_MODE_UNSPECIFIED is the model's default. */
   UNSPECIFIED: 0,
   /**
-   * DISABLED - REASONING_MODE_DISABLED asks for an answer without reasoning. A model without CAPABILITY_REASONING_OFF may think
-   * all the same.
+   * DISABLED - REASONING_MODE_DISABLED asks for an answer without reasoning. A model without CAPABILITY_REASONING_OFF may reason
+   * nevertheless.
    */
   DISABLED: 1,
   /** ENABLED - REASONING_MODE_ENABLED asks for reasoning before the answer. */
@@ -61,15 +61,15 @@ export function reasoningModeToJSON(object: ReasoningMode): string {
 }
 
 /**
- * ReasoningEffort is how hard a model is to think. What a level means, a word for its template or a budget, is up to
- * the model.
+ * ReasoningEffort is how hard a model reasons. The model defines the meaning of a level: a word for its template or a
+ * budget.
  */
 export const ReasoningEffort = {
   /** UNSPECIFIED - REASONING_EFFORT_UNSPECIFIED leaves it to the model. */
   UNSPECIFIED: 0,
   /** LOW - REASONING_EFFORT_LOW asks for the least reasoning. */
   LOW: 1,
-  /** MEDIUM - REASONING_EFFORT_MEDIUM asks for reasoning between the two others. */
+  /** MEDIUM - REASONING_EFFORT_MEDIUM asks for reasoning between the other two. */
   MEDIUM: 2,
   /** HIGH - REASONING_EFFORT_HIGH asks for the most reasoning. */
   HIGH: 3,
@@ -122,15 +122,15 @@ export function reasoningEffortToJSON(object: ReasoningEffort): string {
 export const FinishReason = {
   /** UNSPECIFIED - FINISH_REASON_UNSPECIFIED is a reason that the reader does not know; it reads as FINISH_REASON_STOP. */
   UNSPECIFIED: 0,
-  /** STOP - FINISH_REASON_STOP: the model was done. */
+  /** STOP - FINISH_REASON_STOP: the model ended the answer. */
   STOP: 1,
-  /** STOP_SEQUENCE - FINISH_REASON_STOP_SEQUENCE: one of the request's stop strings came up. */
+  /** STOP_SEQUENCE - FINISH_REASON_STOP_SEQUENCE: one of the request's stop strings appeared. */
   STOP_SEQUENCE: 2,
   /** MAX_OUTPUT_TOKENS - FINISH_REASON_MAX_OUTPUT_TOKENS: max_output_tokens were generated. */
   MAX_OUTPUT_TOKENS: 3,
   /** CONTEXT_WINDOW - FINISH_REASON_CONTEXT_WINDOW: prompt and answer fill the context window. */
   CONTEXT_WINDOW: 4,
-  /** TOOL_CALLS - FINISH_REASON_TOOL_CALLS: the model was done, and the answer holds at least one whole tool call. */
+  /** TOOL_CALLS - FINISH_REASON_TOOL_CALLS: the model ended the answer, which has at least one complete tool call. */
   TOOL_CALLS: 5,
   /** CONTENT_FILTER - FINISH_REASON_CONTENT_FILTER: the engine's own filter cut the answer. */
   CONTENT_FILTER: 6,
@@ -198,117 +198,119 @@ export function finishReasonToJSON(object: FinishReason): string {
 }
 
 /**
- * GenerateRequest asks for one answer to a conversation. It carries all that the answer depends on: a node keeps
- * nothing of earlier requests but their cached prefixes.
+ * GenerateRequest asks for one answer to a conversation. It carries everything that the answer depends on: a node keeps
+ * only the cached prefixes of earlier requests.
  */
 export interface GenerateRequest {
   /**
-   * The request id names the request in logs, 1 to 64 characters of [A-Za-z0-9_-]. The caller mints it and may send it
-   * again with a repeated try. An id of another form is not refused, and is left out of logs.
+   * The request id names the request in logs, 1 to 64 characters of [A-Za-z0-9_-]. The caller creates it and may send
+   * it again with a retry. An id of another form is not refused, and is left out of logs.
    */
   readonly requestId: string;
-  /** The model is the id of one that the node serves. Another one fails with MODEL_NOT_SERVED. */
+  /** The model is an id that the node serves. Any other fails with MODEL_NOT_SERVED. */
   readonly model: string;
   /**
-   * The messages are the conversation so far, oldest first. Where the last one is the assistant's and holds no tool
-   * call, the answer continues its text.
+   * The messages are the conversation so far, oldest first. If the last one is the assistant's and has no tool call,
+   * the answer continues its text.
    */
   readonly messages: readonly Message[];
-  /** The tools are what the model may call, those that a message declares later (Tool.deferred) included. Default: none. */
+  /** The tools that the model may call, including those that a message declares later (Tool.deferred). Default: none. */
   readonly tools: readonly Tool[];
-  /** The tool choice says whether tools are to be called, and which. Absent: the model decides. */
+  /** The tool choice sets whether the model calls tools, and which. Absent: the model decides. */
   readonly toolChoice:
     | ToolChoice
     | undefined;
   /**
-   * The output constraint fixes the form of the visible text. Absent: the text is free. It does not count where the
-   * tool choice demands a call.
+   * The output constraint fixes the form of the visible text. Absent: the text is free. It is ignored if the tool
+   * choice requires a call.
    */
   readonly outputConstraint:
     | OutputConstraint
     | undefined;
-  /** The sampling parameters say how tokens are drawn. Absent: the model's defaults. */
+  /** The sampling parameters set how tokens are sampled. Absent: the model's defaults. */
   readonly sampling:
     | Sampling
     | undefined;
-  /** Reasoning says whether and how long the model is to think before it answers. Absent: the model's default. */
+  /** Reasoning sets whether and how long the model reasons before it answers. Absent: the model's default. */
   readonly reasoning:
     | Reasoning
     | undefined;
-  /** The cache hints steer reuse of the prompt's prefix. Absent: no salt, no affinity, the node's default retention. */
+  /** The cache hints control reuse of the prompt's prefix. Absent: no salt, no affinity, the node's default retention. */
   readonly cache:
     | CacheHints
     | undefined;
   /**
-   * The priority orders requests that wait in the node's queue, -100 to 100: a higher one is served earlier, and
-   * 0 is the default. An engine may tell fewer classes apart, at least from 10 on, 0 and down to -10, or ignore it;
-   * smaller steps may order the requests of one tenant only.
+   * The priority orders requests in the node's queue, -100 to 100: a higher one is served earlier, and 0 is the
+   * default. An engine may ignore it or distinguish fewer classes, at least 10 and above, 0, -10 and below; smaller
+   * steps may order only the requests of one tenant.
    */
   readonly priority: number;
   /**
-   * The most tokens that may be generated, reasoning included. Absent, or more than there is room for: as many as fit into
-   * the context window. 0 asks for no answer: the node reads the prompt into its cache, and the stream is Started and
-   * Finished, of the reason STOP and without output tokens. A node that does not know this fails with INVALID_REQUEST.
+   * The maximum number of generated tokens, reasoning included. Absent, or more than there is room for: as many as fit
+   * into the context window. 0 asks for no answer: the node prefills the prompt into its cache, and the stream is
+   * Started and Finished, with the reason STOP and without output tokens. A node that does not support 0 fails with
+   * INVALID_REQUEST.
    */
   readonly maxOutputTokens?:
     | number
     | undefined;
-  /** The stream preferences say how events may be batched. Absent: nothing is held back. */
+  /** The stream preferences set how events may be batched. Absent: the defaults of StreamPreferences. */
   readonly stream:
     | StreamPreferences
     | undefined;
   /**
-   * The tenant is the pseudonym of whom the request is for, never a key or a name. Requests of one tenant share the
-   * turns of the node's queue and may reuse each other's cached prefixes; no other tenant's. Empty is a tenant too.
+   * The tenant is a pseudonym of the request's owner, never a key or a name. Requests of one tenant share turns in the
+   * node's queue and may reuse each other's cached prefixes, but no other tenant's. Empty is a tenant too.
    */
   readonly tenant: string;
   /**
-   * Resumable asks for the tokens behind the events (GenerateResponse.tokens), with which another node can go on where
-   * this one stopped. Default false. A node whose model lacks CAPABILITY_CONTINUATION ignores it.
+   * Resumable asks for the tokens of the events (GenerateResponse.tokens), with which another node can continue the
+   * answer if this one stops. Default: false. A node whose model lacks CAPABILITY_CONTINUATION ignores it.
    */
   readonly resumable: boolean;
-  /** The continuation is the answer so far, where another call began it. Absent: the answer begins with this call. */
+  /** The continuation is the answer so far, if another call began it. Absent: the answer begins with this call. */
   readonly continuation:
     | Continuation
     | undefined;
   /**
-   * The prefix digests name the places at which this prompt can be shared with others, in 16 bytes each: the first is of
-   * the tools that are not deferred and all leading system messages, then follows one for each further message, of
-   * everything up to its end, with the tools that it declares. Where these are more than 64, the first two and the last
-   * 62 of them stand here. Each digests all in front of it under a key that the node does not have, another one for each
-   * tenant, isolation salt and model. The node tells by them which prefixes it holds (NodeService.WatchPrefixes). Empty,
-   * the default: it is not to be told. Another number of bytes than that fails with INVALID_REQUEST.
+   * The prefix digests name the positions up to which this prompt can be shared with others, 16 bytes each. The first
+   * one covers the tools that are not deferred and all leading system messages; each further message has one for
+   * everything up to its end, with the tools that it declares. If there are more than 64, only the first two and the
+   * last 62 are sent. A digest covers the whole prompt before its position, under a key that the node does not have and
+   * that differs by tenant, isolation salt and model. The node reports by digest which prefixes it holds
+   * (NodeService.WatchPrefixes). Empty, the default: the node does not report this prompt. Any other length fails with
+   * INVALID_REQUEST.
    */
   readonly prefixDigests: Buffer;
 }
 
 /**
- * Continuation asks to go on with an answer that another call began, on this node or another one. The node reads the
- * prompt and these tokens, gives out all events that they make from Started on, as the call that began the answer did
- * (another cut of the text into deltas is no difference), and generates the rest. The answer is one to the caller:
- * max_output_tokens and a budget of reasoning count these tokens too, and so does Usage.output_tokens, while its input
- * tokens are those of the prompt alone. At temperature 0, and with a seed, the rest is what it would have been, as far
- * as the engine's arithmetic is the same for tokens read and tokens generated. It fails with UNSUPPORTED_FEATURE where the
- * model lacks CAPABILITY_CONTINUATION, and with INVALID_REQUEST where its tokens can be no answer to the request.
+ * Continuation continues an answer that another call began, on this node or another one. The node reads the prompt and
+ * these tokens, sends all events of these tokens from Started on, as the first call did (the text may be split into
+ * deltas differently), and generates the rest. The caller sees one answer: max_output_tokens, a reasoning budget and
+ * Usage.output_tokens count these tokens too, and Usage.input_tokens counts the prompt alone. At temperature 0, and
+ * with a seed, the rest is the same as without the interruption, as far as the engine computes the same for prefilled
+ * and generated tokens. It fails with UNSUPPORTED_FEATURE if the model lacks CAPABILITY_CONTINUATION, and with
+ * INVALID_REQUEST if its tokens cannot be an answer to the request.
  */
 export interface Continuation {
   /**
-   * The model revision is that of the Started of the call that began the answer. A node that has another one fails with
-   * REVISION_MISMATCH, as its tokens may stand for other text.
+   * The model revision is the one in Started of the call that began the answer. A node with another revision fails with
+   * REVISION_MISMATCH, because its tokens may stand for other text.
    */
   readonly modelRevision: string;
-  /** The tokens of the answer so far, in order, as GenerateResponse.tokens told them. None at all: it begins anew. */
+  /** The tokens of the answer so far, in order, from GenerateResponse.tokens. Empty: the answer begins anew. */
   readonly tokens: readonly number[];
-  /** The call ids that the answer has given out so far, in order: its calls keep them. */
+  /** The ids of the calls in the answer so far, in order: its calls keep them. */
   readonly callIds: readonly string[];
 }
 
 /** OutputConstraint fixes the form of the visible text of an answer. Reasoning before it stays free. */
 export interface OutputConstraint {
-  /** The kind is the form that the text has to have. Unset: the text is free. */
+  /** The kind is the form of the text. Unset: the text is free. */
   readonly kind:
     | //
-    /** The text is one JSON object, whatever its members. */
+    /** The text is one JSON object with any members. */
     { readonly $case: "jsonObject"; readonly value: JsonObjectConstraint }
     | //
     /** The text is one JSON value of a schema. */
@@ -316,47 +318,47 @@ export interface OutputConstraint {
     | undefined;
 }
 
-/** JsonObjectConstraint stands for any JSON object. It has no settings. */
+/** JsonObjectConstraint allows any JSON object. It has no fields. */
 export interface JsonObjectConstraint {
 }
 
-/** JsonSchemaConstraint describes the JSON value that the text has to be. */
+/** JsonSchemaConstraint describes the JSON value of the text. */
 export interface JsonSchemaConstraint {
-  /** The name is for engines whose API wants one for a schema; it does not change the answer. May be empty. */
+  /** The name is for engines whose API requires one for a schema; it does not change the answer. May be empty. */
   readonly name: string;
   /**
-   * The schema is exact JSON Schema text, at most 256 KiB, and 64 KiB where strict: of a larger one that is not strict
-   * an engine keeps no more than that the text is JSON, or refuses it. Text that is no JSON fails with INVALID_SCHEMA.
+   * The schema is exact JSON Schema text, at most 256 KiB, and 64 KiB if strict. For a larger one that is not strict an
+   * engine ensures only that the text is JSON, or refuses it. Text that is not JSON fails with INVALID_SCHEMA.
    */
   readonly schemaJson: string;
   /**
-   * Strict promises that a whole answer satisfies all of the schema: a keyword that the engine cannot enforce fails
+   * Strict guarantees that a complete answer satisfies the whole schema: a keyword that the engine cannot enforce fails
    * with INVALID_SCHEMA. Default false: such a keyword is left to the model.
    */
   readonly strict: boolean;
 }
 
 /**
- * Sampling says how the next token is drawn. An absent field means the model's default. A value that the engine cannot
- * take fails with INVALID_REQUEST.
+ * Sampling sets how the next token is sampled. An absent field means the model's default. A value that the engine does
+ * not support fails with INVALID_REQUEST.
  */
 export interface Sampling {
   /**
-   * The temperature divides the logits before they become probabilities, from 0: 0 always takes the likeliest token,
-   * 1 leaves the model's distribution as it is.
+   * The temperature divides the logits before they become probabilities, from 0: 0 always takes the most likely token,
+   * 1 leaves the model's distribution unchanged.
    */
   readonly temperature?:
     | number
     | undefined;
-  /** Top-p keeps the likeliest tokens whose probabilities add up to this share, 0 to 1; 1 keeps all. */
+  /** Top-p keeps the most likely tokens whose probabilities add up to this share, 0 to 1; 1 keeps all. */
   readonly topP?:
     | number
     | undefined;
-  /** Top-k keeps this many of the likeliest tokens; 0 keeps all. */
+  /** Top-k keeps this many of the most likely tokens; 0 keeps all. */
   readonly topK?:
     | number
     | undefined;
-  /** Min-p drops tokens below this share of the likeliest token's probability, 0 to 1; 0 drops none. */
+  /** Min-p drops tokens below this share of the most likely token's probability, 0 to 1; 0 drops none. */
   readonly minP?:
     | number
     | undefined;
@@ -382,19 +384,19 @@ export interface Sampling {
     | number
     | undefined;
   /**
-   * The seed makes draws repeatable on the same revision of a model as far as the engine can, up to 2^53 - 1; engines
-   * take it modulo what they have room for. Absent: another one for each request.
+   * The seed makes sampling repeatable on the same revision of a model as far as the engine can, up to 2^53 - 1;
+   * engines take it modulo the size of their seed. Absent: a different seed for each request.
    */
   readonly seed?:
     | number
     | undefined;
   /**
-   * The stop strings end the answer where one of them would come up in the visible text; the one met is not part of the
-   * text. Reasoning and arguments are not searched. Empty strings are ignored. Default: none.
+   * The stop strings end the answer where one of them would appear in the visible text; the matched one is not part of
+   * the text. Reasoning and arguments are not searched. Empty strings are ignored. Default: none.
    */
   readonly stop: readonly string[];
   /**
-   * Top-logprobs asks for the log probability of each token of the answer and for this many of the likeliest
+   * Top-logprobs asks for the log probability of each token of the answer and of this many of the most likely
    * alternatives, 0 to 50. Absent: no log probabilities.
    */
   readonly topLogprobs?:
@@ -412,46 +414,46 @@ export interface Sampling_LogitBiasEntry {
   readonly value: number;
 }
 
-/** Reasoning says whether and how long a model is to think before it answers. A model that cannot think ignores it. */
+/** Reasoning sets whether and how long a model reasons before it answers. A model that cannot reason ignores it. */
 export interface Reasoning {
-  /** The mode says whether to think. */
+  /** The mode sets whether to reason. */
   readonly mode: ReasoningMode;
-  /** The effort says how hard to think, where the mode lets the model think. */
+  /** The effort sets how hard to reason, if the mode allows it. */
   readonly effort: ReasoningEffort;
   /**
-   * The budget is the most tokens to think for; behind them the node ends the reasoning and the answer begins. It
-   * counts before the effort. Absent: what the effort means to the model, else no bound. Needs
+   * The budget is the maximum number of reasoning tokens; after them the node ends the reasoning and the answer begins.
+   * It overrides the effort. Absent: the meaning of the effort in the model, else no limit. Needs
    * CAPABILITY_REASONING_BUDGET.
    */
   readonly budgetTokens?: number | undefined;
 }
 
-/** CacheHints steer what of a prompt is found in prefix caches, and by whom. They never change an answer. */
+/** CacheHints control which requests find which part of a prompt in prefix caches. They never change an answer. */
 export interface CacheHints {
   /**
-   * The affinity key brings requests with a common prefix together: a digest of the tenant and the cache key that its
-   * caller sent, never that key itself. Empty, the default: no such wish.
+   * The affinity key groups requests with a common prefix: a digest of the tenant and the cache key that its caller
+   * sent, never that key itself. Empty, the default: no affinity.
    */
   readonly affinityKey: string;
   /**
    * The isolation salt divides the cache further within a tenant: only requests with the same tenant and the same salt
-   * reuse each other's prefixes. Empty, the default, is one more salt.
+   * reuse each other's prefixes. Empty, the default, is a salt too.
    */
   readonly isolationSalt: string;
   /**
-   * The time to live is how long the prompt's prefix had better be kept after the request, at most 24 h. The longest
-   * one of a request counts, those of its breakpoints included. Absent everywhere: the node's default, 5 min. It is a
-   * wish: a node that needs the memory forgets earlier.
+   * The time to live is how long the prompt's prefix should be kept after the request, at most 24 h. The longest one of
+   * a request applies, those of its breakpoints included. Absent everywhere: the node's default, 5 min. It is a hint: a
+   * node that needs the memory evicts earlier.
    */
   readonly ttl: Duration | undefined;
 }
 
-/** StreamPreferences say how the events of an answer may be sent. */
+/** StreamPreferences set how the events of an answer may be sent. */
 export interface StreamPreferences {
   /**
-   * The longest time that the node may hold deltas in order to send them together, at most 1 s (more counts as 1 s); with
-   * 0 none is held. Absent: a delta is held only where the message before it has just gone, until 4 ms behind that one.
-   * The first delta of an answer is never held.
+   * The longest time that the node may hold deltas to send them together, at most 1 s (more counts as 1 s); at 0 none
+   * is held. Absent: a delta is held only if the previous message was sent less than 4 ms before, until 4 ms after that
+   * one. The first delta of an answer is never held.
    */
   readonly maxBatchDelay: Duration | undefined;
 }
@@ -459,75 +461,72 @@ export interface StreamPreferences {
 /** GenerateResponse carries the next events of an answer. */
 export interface GenerateResponse {
   /**
-   * The events, in the order in which they happened. Where they are cut into messages means nothing. At least one, but
-   * in a message that tells tokens alone.
+   * The events, in the order in which they happened. Their split into messages has no meaning. At least one, except in
+   * a message with tokens alone.
    */
   readonly events: readonly Event[];
   /**
-   * The tokens that were generated since the message before, by which these events came about; text that they began may
-   * follow later. No token is told behind text that it made. The one that ended the answer is not told: all together are
-   * as many as Usage.output_tokens. Only where the request is resumable and the model has CAPABILITY_CONTINUATION; a
-   * continuation tells those that it was given again.
+   * The tokens generated since the previous message, from which these events result; text that they began may follow
+   * later. No token comes after text that it made. The token that ended the answer is left out: the total is
+   * Usage.output_tokens. Only if the request is resumable and the model has CAPABILITY_CONTINUATION; a continuation
+   * repeats the tokens of its request.
    */
   readonly tokens: readonly number[];
 }
 
-/** Event is one thing that happened in a generation. */
+/** Event is one event of a generation. */
 export interface Event {
-  /**
-   * The kind says what happened. Unset where a newer node tells of something that the reader does not know: it is
-   * skipped.
-   */
+  /** The kind of event. Unset if a newer node sends an event that the reader does not know: the reader skips it. */
   readonly kind:
     | //
-    /** The engine has taken the request up. */
+    /** The engine has started the request. */
     { readonly $case: "started"; readonly value: Started }
     | //
     /** A block of the answer begins. */
     { readonly $case: "blockStarted"; readonly value: BlockStarted }
     | //
-    /** The open block goes on. */
+    /** The open block continues. */
     { readonly $case: "blockDelta"; readonly value: BlockDelta }
     | //
-    /** The open block is over. */
+    /** The open block ends. */
     { readonly $case: "blockEnded"; readonly value: BlockEnded }
     | //
-    /** The engine works, though there is no delta yet. */
+    /** The engine works, and there is no delta yet. */
     { readonly $case: "progress"; readonly value: Progress }
     | //
-    /** The answer is over. */
+    /** The answer ends. */
     { readonly $case: "finished"; readonly value: Finished }
     | undefined;
 }
 
-/** Started comes exactly once, before any block: the engine has taken the request up. Only Progress may come before it. */
+/** Started comes exactly once, before any block: the engine has started the request. Only Progress may come before it. */
 export interface Started {
   /** The node id is the configured name of the node that answers. */
   readonly nodeId: string;
   /** The model revision is that of ModelDescription.revision. */
   readonly modelRevision: string;
-  /** The tokens of the rendered prompt; 0 where the engine tells them at the end only. */
+  /** The tokens of the rendered prompt; 0 if the engine reports them only at the end. */
   readonly inputTokens: number;
-  /**
-   * The tokens of the prompt that were found in the prefix cache. Absent where that is not known yet; Usage has it at
-   * the end.
-   */
+  /** The tokens of the prompt that were found in the prefix cache. Absent if not known yet; Usage has them at the end. */
   readonly cachedInputTokens?:
     | number
     | undefined;
   /**
-   * The sampling is how tokens are drawn: what the request said, and the model's defaults for the rest. Its stop strings,
-   * seed, log probabilities and logit bias are not repeated. Absent, as each of its fields may be, where the engine does
-   * not tell.
+   * The sampling parameters in effect: those of the request, and the model's defaults for the rest. Stop strings, seed,
+   * log probabilities and logit bias are not repeated. The message, or a field of it, is absent if the engine does not
+   * report it.
    */
   readonly sampling: Sampling | undefined;
 }
 
 /** BlockStarted opens the next block of an answer. One block is open at a time. */
 export interface BlockStarted {
-  /** The index counts the blocks of an answer: 0, 1, 2 and so on. */
+  /** The index counts the blocks of an answer from 0. */
   readonly index: number;
-  /** The block says what the deltas of this block are. Always set; a reader that does not know the kind cannot go on. */
+  /**
+   * The block is the kind of the deltas of this block. Always set; a reader that does not know the kind cannot
+   * continue.
+   */
   readonly block:
     | //
     /** The block is visible text. */
@@ -536,22 +535,22 @@ export interface BlockStarted {
     /** The block is reasoning. */
     { readonly $case: "reasoning"; readonly value: ReasoningBlock }
     | //
-    /** The block is one call of a tool; its deltas are the JSON text of the arguments. */
+    /** The block is one tool call; its deltas are the JSON text of the arguments. */
     { readonly $case: "toolCall"; readonly value: ToolCallBlock }
     | undefined;
 }
 
-/** TextBlock is a block of visible text. It has no facts of its own. */
+/** TextBlock is a block of visible text. It has no fields. */
 export interface TextBlock {
 }
 
-/** ReasoningBlock is a block of reasoning. It has no facts of its own. */
+/** ReasoningBlock is a block of reasoning. It has no fields. */
 export interface ReasoningBlock {
 }
 
-/** ToolCallBlock is one call of a tool. */
+/** ToolCallBlock is one tool call. */
 export interface ToolCallBlock {
-  /** The call id names the call within the conversation; its result refers to it. Never empty. Its form is the model's. */
+  /** The call id names the call within the conversation; its result refers to it. Never empty. The model sets its form. */
   readonly callId: string;
   /** The name is that of one of the request's tools. */
   readonly name: string;
@@ -562,13 +561,13 @@ export interface BlockDelta {
   /** The index is that of the open block. */
   readonly index: number;
   /**
-   * The text is the piece itself: visible text, reasoning, or JSON text of arguments. Never empty, and valid UTF-8 by
-   * itself; it may be part of a token or many tokens.
+   * The text of the piece: visible text, reasoning, or JSON text of arguments. Never empty, and each delta is valid
+   * UTF-8; it may be part of a token or many tokens.
    */
   readonly text: string;
   /**
-   * The log probabilities are those of the tokens of this text, in order; a token that spans two deltas is told with
-   * the first. Empty unless the request set Sampling.top_logprobs.
+   * The log probabilities are those of the tokens of this text, in order; a token that spans two deltas is in the
+   * first. Empty unless the request set Sampling.top_logprobs.
    */
   readonly logprobs: readonly TokenLogprob[];
 }
@@ -578,73 +577,73 @@ export interface BlockEnded {
   /** The index is that of the open block. */
   readonly index: number;
   /**
-   * Complete is false when generation stopped inside the block, and for a tool call whose arguments are not one whole
+   * Complete is false if generation stopped inside the block, and for a tool call whose arguments are not one whole
    * JSON object.
    */
   readonly complete: boolean;
 }
 
-/** TokenLogprob is how likely a token of the answer was, and what else could have come. */
+/** TokenLogprob is the log probability of a token of the answer and of its alternatives. */
 export interface TokenLogprob {
-  /** The token is its text; bytes that are no UTF-8 by themselves are replaced. */
+  /** The text of the token; bytes that are not UTF-8 on their own are replaced. */
   readonly token: string;
-  /** The token bytes are what the token really stands for, which may be part of a character. Empty where not known. */
+  /** The bytes of the token, which may be part of a character. Empty if not known. */
   readonly tokenBytes: Buffer;
   /**
-   * The log probability is the natural logarithm, at most 0, and -9999 for what could not come. It is of the
-   * distribution that the engine reports; llama.cpp in the node's process reports the one that the token was drawn
-   * from, after temperature and cuts.
+   * The log probability is the natural logarithm, at most 0, and -9999 for an impossible token. It is of the
+   * distribution that the engine reports; llama.cpp in the node's process reports the one that the token was sampled
+   * from, after temperature and truncation.
    */
   readonly logprob: number;
   /**
-   * The alternatives are the likeliest tokens at this place, likeliest first, at most Sampling.top_logprobs of them.
-   * The token itself may be among them.
+   * The alternatives are the most likely tokens at this position, most likely first, at most Sampling.top_logprobs. The
+   * token itself may be among them.
    */
   readonly alternatives: readonly AlternativeLogprob[];
 }
 
-/** AlternativeLogprob is how likely a token was that could have come at a place of the answer. */
+/** AlternativeLogprob is the log probability of an alternative token at a position of the answer. */
 export interface AlternativeLogprob {
-  /** The token is its text; bytes that are no UTF-8 by themselves are replaced. */
+  /** The text of the token; bytes that are not UTF-8 on their own are replaced. */
   readonly token: string;
-  /** The token bytes are what the token really stands for, which may be part of a character. Empty where not known. */
+  /** The bytes of the token, which may be part of a character. Empty if not known. */
   readonly tokenBytes: Buffer;
-  /** The log probability is the natural logarithm, at most 0, and -9999 for what could not come. */
+  /** The log probability is the natural logarithm, at most 0, and -9999 for an impossible token. */
   readonly logprob: number;
 }
 
 /**
- * Progress is a sign of life while no delta is due: while the request is read, in the queue and during prefill. It is
- * driven by work that gets on, never by a timer alone, so that a wedged accelerator goes silent. A message in which no
- * field has moved is no sign of life.
+ * Progress shows that work advances while no delta is due: while the request is read, queued or prefilled. Work that
+ * advances causes it, never a timer alone, so that a hung accelerator sends none. A message in which no field has
+ * changed is not progress.
  */
 export interface Progress {
-  /** The queue position is how many requests are ahead in the node's queue; 0 for the next one, and once it runs. */
+  /** The queue position is the number of requests ahead in the node's queue; 0 for the next one, and once it runs. */
   readonly queuePosition: number;
   /**
-   * The prefilled tokens are those of the prompt that the model has read so far, cached ones included; 0 while it
+   * The prefilled tokens are the tokens of the prompt prefilled so far, cached ones included; 0 while the request
    * waits.
    */
   readonly prefilledTokens: number;
   /**
-   * The step differs from that of the message before when the engine has worked since, for whomever: so a request whose
-   * place in the queue does not change for long shows that the engine is well. Its value means nothing else.
+   * The step differs from that of the previous message if the engine has worked since, for any request: it shows that
+   * the engine works while the queue position does not change. Its value has no other meaning.
    */
   readonly step: number;
 }
 
-/** Usage is what a generation took, in tokens as the engine counted them. */
+/** Usage is the token counts of a generation, as the engine counted them. */
 export interface Usage {
   /** The input tokens are those of the rendered prompt. */
   readonly inputTokens: number;
   /**
-   * The cached input tokens are the part of the input that was read from the prefix cache, as measured by the engine; 0
-   * where it does not tell.
+   * The cached input tokens are the input read from the prefix cache, as measured by the engine; 0 if it does not
+   * report them.
    */
   readonly cachedInputTokens: number;
   /**
-   * The cache-write tokens are the part of the input up to the last cache breakpoint that was not cached before; 0
-   * where the engine does not tell.
+   * The cache-write tokens are the input up to the last cache breakpoint that was not cached before; 0 if the engine
+   * does not report them.
    */
   readonly cacheWriteTokens: number;
   /** The output tokens are all that were generated, reasoning included. */
@@ -653,29 +652,29 @@ export interface Usage {
   readonly reasoningTokens: number;
 }
 
-/** Finished is the last event of an answer, exactly once, when every block is closed. */
+/** Finished is the last event of an answer, exactly once, after every block is closed. */
 export interface Finished {
   /** The reason is why the answer ended. */
   readonly reason: FinishReason;
-  /** The matched stop is the stop string that was met. Set only for FINISH_REASON_STOP_SEQUENCE. */
+  /** The matched stop is the stop string that appeared. Set only for FINISH_REASON_STOP_SEQUENCE. */
   readonly matchedStop?:
     | string
     | undefined;
-  /** The usage is what the generation took. Always set. */
+  /** The token counts of the generation. Always set. */
   readonly usage:
     | Usage
     | undefined;
-  /** The timings are where the time went. Absent where the engine does not tell. */
+  /** The times of the phases. Absent if the engine does not report them. */
   readonly timings: Timings | undefined;
 }
 
-/** Timings are where the time of a generation went, on the node's clock. */
+/** Timings are the times of the phases of a generation, on the node's clock. */
 export interface Timings {
-  /** The queue time is from the request's arrival to its slot. Absent where the engine cannot tell it from the prefill. */
+  /** The queue time is from the request's arrival to its slot. Absent if the engine cannot separate it from the prefill. */
   readonly queue:
     | Duration
     | undefined;
-  /** The prefill time is from the slot to the first token; where the queue time is absent it holds that too. */
+  /** The prefill time is from the slot to the first token; it includes the queue time if that is absent. */
   readonly prefill:
     | Duration
     | undefined;
@@ -683,15 +682,15 @@ export interface Timings {
   readonly decode: Duration | undefined;
 }
 
-/** CountTokensRequest asks how long the prompt of a conversation is. Its fields mean what they mean in GenerateRequest. */
+/** CountTokensRequest asks for the length of a conversation's prompt. Its fields mean the same as in GenerateRequest. */
 export interface CountTokensRequest {
-  /** The model is the id of one that the node serves. Another one fails with MODEL_NOT_SERVED. */
+  /** The model is an id that the node serves. Any other fails with MODEL_NOT_SERVED. */
   readonly model: string;
   /** The messages are the conversation so far, oldest first. */
   readonly messages: readonly Message[];
-  /** The tools are what the model may call; their definitions are part of the prompt. Default: none. */
+  /** The tools that the model may call; their definitions are part of the prompt. Default: none. */
   readonly tools: readonly Tool[];
-  /** The tool choice counts where the engine renders it into the prompt. Absent: the model decides. */
+  /** The tool choice counts if the engine renders it into the prompt. Absent: the model decides. */
   readonly toolChoice:
     | ToolChoice
     | undefined;
@@ -699,16 +698,15 @@ export interface CountTokensRequest {
   readonly reasoning:
     | Reasoning
     | undefined;
-  /** The tenant is the pseudonym of whom the count is for, as in GenerateRequest. Empty is a tenant too. */
+  /** The tenant is a pseudonym of the count's owner, as in GenerateRequest. Empty is a tenant too. */
   readonly tenant: string;
 }
 
 /** CountTokensResponse is the length of a prompt. */
 export interface CountTokensResponse {
   /**
-   * The input tokens are those of the rendered prompt; exact where the model has CAPABILITY_EXACT_TOKEN_COUNT, but for
-   * prompts of more than twice its context window: of those a node need not read all, and may estimate the number or fail
-   * with CONTEXT_WINDOW_EXCEEDED.
+   * The input tokens are those of the rendered prompt; exact if the model has CAPABILITY_EXACT_TOKEN_COUNT. For a
+   * prompt of more than twice the context window a node may estimate them or fail with CONTEXT_WINDOW_EXCEEDED.
    */
   readonly inputTokens: number;
 }
@@ -4059,18 +4057,18 @@ export const CountTokensResponse: MessageFns<CountTokensResponse> = {
 };
 
 /**
- * InferenceService generates text with the models of one engine node. Every engine node serves it. A gateway may serve it,
- * too, to callers with a key: it answers for all nodes behind it, and sets the request id, the tenant, the isolation salt, the
- * digests and the priority of a request itself, whatever its caller says; a continuation it refuses.
+ * InferenceService generates text with the models of one engine node. Every engine node serves it. A gateway may serve
+ * it, too, to callers with an API key: it answers for all of its nodes, sets the request id, tenant, isolation salt,
+ * prefix digests and priority of every request itself, whatever the caller sends, and refuses continuations.
  *
- * Every failed call has `google.rpc.ErrorInfo` of the domain `svc.inference` in its status details. These are its
- * reasons by status:
+ * Every failed call has `google.rpc.ErrorInfo` of the domain `svc.inference` in its status details. The reasons by
+ * status:
  *   INVALID_ARGUMENT     INVALID_REQUEST, INVALID_SCHEMA, UNSUPPORTED_FEATURE
- *   OUT_OF_RANGE         CONTEXT_WINDOW_EXCEEDED, with `input_tokens` (of prompts far too long an estimate, or what they
- *                        have at least) and `context_window` in its metadata
+ *   OUT_OF_RANGE         CONTEXT_WINDOW_EXCEEDED, with `input_tokens` (an estimate or a lower bound if the prompt is far
+ *                        too long) and `context_window` in its metadata
  *   RESOURCE_EXHAUSTED   QUEUE_FULL, with `google.rpc.RetryInfo`; MESSAGE_TOO_LARGE: the request is above 64 MiB
  *   FAILED_PRECONDITION  MODEL_LOADING, REVISION_MISMATCH: another revision of the model began the answer that a
- *                        continuation asks to go on with
+ *                        continuation continues
  *   NOT_FOUND            MODEL_NOT_SERVED
  *   UNAVAILABLE          DRAINING, ENGINE_DOWN, ENGINE_STREAM_TRUNCATED
  *   ABORTED              ENGINE_ABORTED
@@ -4079,8 +4077,8 @@ export const CountTokensResponse: MessageFns<CountTokensResponse> = {
  *   DEADLINE_EXCEEDED    DEADLINE
  *   CANCELLED            CANCELLED
  *   UNIMPLEMENTED        UNIMPLEMENTED
- * A gateway has some besides, with `google.rpc.BadRequest` where a field is at fault and `google.rpc.RetryInfo` where it
- * knows when to come again:
+ * A gateway has further reasons, with `google.rpc.BadRequest` if a field is invalid and `google.rpc.RetryInfo` if the
+ * time of a retry is known:
  *   UNAUTHENTICATED      API_KEY_INVALID
  *   RESOURCE_EXHAUSTED   RATE_LIMIT_EXCEEDED, QUOTA_EXCEEDED
  *   UNAVAILABLE          OVERLOADED
@@ -4090,10 +4088,9 @@ export type InferenceServiceService = typeof InferenceServiceService;
 export const InferenceServiceService = {
   /**
    * Generate streams one answer. The stream is one Started, then blocks, then exactly one Finished, then status OK;
-   * Progress may stand anywhere before Finished, also before Started. A failure is a status, never an event, and a
-   * stream that ends OK without Finished violates the protocol. Cancelling the call stops the work and frees its slot
-   * at once; so does the deadline. A call without a deadline has no time limit. A reader that does not keep up slows
-   * its own generation only.
+   * Progress may come anywhere before Finished, also before Started. A failure is a status, never an event, and a
+   * stream that ends OK without Finished violates the protocol. Cancellation and the deadline stop the work and free
+   * the slot at once. A call without a deadline has no time limit. A slow reader slows only its own generation.
    */
   generate: {
     path: "/svc.inference.v1.InferenceService/Generate" as const,
@@ -4106,8 +4103,8 @@ export const InferenceServiceService = {
   },
   /**
    * CountTokens counts the tokens of the prompt that Generate would render from the same fields, chat template and
-   * tools included. It takes no generation slot and waits for none. A tenant may have only so many counts under way on a
-   * node; one more fails with QUEUE_FULL.
+   * tools included. It takes no generation slot and waits for none. The concurrent counts of a tenant on a node are
+   * limited; one more fails with QUEUE_FULL.
    */
   countTokens: {
     path: "/svc.inference.v1.InferenceService/CountTokens" as const,
@@ -4123,16 +4120,15 @@ export const InferenceServiceService = {
 export interface InferenceServiceServer extends UntypedServiceImplementation {
   /**
    * Generate streams one answer. The stream is one Started, then blocks, then exactly one Finished, then status OK;
-   * Progress may stand anywhere before Finished, also before Started. A failure is a status, never an event, and a
-   * stream that ends OK without Finished violates the protocol. Cancelling the call stops the work and frees its slot
-   * at once; so does the deadline. A call without a deadline has no time limit. A reader that does not keep up slows
-   * its own generation only.
+   * Progress may come anywhere before Finished, also before Started. A failure is a status, never an event, and a
+   * stream that ends OK without Finished violates the protocol. Cancellation and the deadline stop the work and free
+   * the slot at once. A call without a deadline has no time limit. A slow reader slows only its own generation.
    */
   generate: handleServerStreamingCall<GenerateRequest, GenerateResponse>;
   /**
    * CountTokens counts the tokens of the prompt that Generate would render from the same fields, chat template and
-   * tools included. It takes no generation slot and waits for none. A tenant may have only so many counts under way on a
-   * node; one more fails with QUEUE_FULL.
+   * tools included. It takes no generation slot and waits for none. The concurrent counts of a tenant on a node are
+   * limited; one more fails with QUEUE_FULL.
    */
   countTokens: handleUnaryCall<CountTokensRequest, CountTokensResponse>;
 }

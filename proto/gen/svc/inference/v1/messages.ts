@@ -8,13 +8,13 @@
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { Duration } from "../../../google/protobuf/duration.ts";
 
-/** Role is who speaks in a message. */
+/** Role is the author of a message. */
 export const Role = {
   /** UNSPECIFIED - ROLE_UNSPECIFIED is no role: a request with it fails with INVALID_REQUEST. */
   UNSPECIFIED: 0,
   /**
-   * SYSTEM - ROLE_SYSTEM is the operator of the application, who instructs the model. Its messages at the beginning are one to
-   * the model; later ones keep their role where the template takes that, and are else a user's, between marks.
+   * SYSTEM - ROLE_SYSTEM is the operator of the application, who instructs the model. Its leading messages are one to the model;
+   * later ones keep their role if the template supports that, and else become user messages, between marks.
    */
   SYSTEM: 1,
   /** USER - ROLE_USER is the user of the application. */
@@ -74,7 +74,7 @@ export function roleToJSON(object: Role): string {
   }
 }
 
-/** ImageDetail is how closely a model looks at an image, which sets what the image costs in tokens. */
+/** ImageDetail is how closely a model looks at an image, which sets the tokens of the image. */
 export const ImageDetail = {
   /** UNSPECIFIED - IMAGE_DETAIL_UNSPECIFIED leaves it to the model. */
   UNSPECIFIED: 0,
@@ -129,9 +129,9 @@ export const ToolChoiceMode = {
   AUTO: 1,
   /** NONE - TOOL_CHOICE_MODE_NONE forbids calls. The tools stay in the prompt. */
   NONE: 2,
-  /** REQUIRED - TOOL_CHOICE_MODE_REQUIRED demands at least one call; without a tool to call it fails with INVALID_REQUEST. */
+  /** REQUIRED - TOOL_CHOICE_MODE_REQUIRED requires at least one call; without a tool to call it fails with INVALID_REQUEST. */
   REQUIRED: 3,
-  /** NAMED - TOOL_CHOICE_MODE_NAMED demands one call of the tool of ToolChoice.name. */
+  /** NAMED - TOOL_CHOICE_MODE_NAMED requires one call of the tool of ToolChoice.name. */
   NAMED: 4,
 } as const;
 
@@ -186,17 +186,17 @@ export function toolChoiceModeToJSON(object: ToolChoiceMode): string {
 
 /** Message is one turn of a conversation. The order of messages, and of the parts of each, is significant. */
 export interface Message {
-  /** The role is who speaks. ROLE_UNSPECIFIED fails with INVALID_REQUEST. */
+  /** The role is the author. ROLE_UNSPECIFIED fails with INVALID_REQUEST. */
   readonly role: Role;
-  /** The parts are what is said, in order. None is an empty turn. */
+  /** The parts are the content, in order. No parts are an empty turn. */
   readonly parts: readonly Part[];
-  /** The name tells participants of the same role apart, where the model's template has a place for it. Absent: no name. */
+  /** The name distinguishes participants of the same role, if the model's template renders it. Absent: no name. */
   readonly name?: string | undefined;
 }
 
 /** Part is a piece of a message. */
 export interface Part {
-  /** The kind is what the piece is. Unset parts say nothing and are skipped. */
+  /** The kind is the type of the piece. Unset parts are empty and skipped. */
   readonly kind:
     | //
     /** The part is text. */
@@ -223,11 +223,11 @@ export interface Part {
 
 /** TextPart is text that the model reads. */
 export interface TextPart {
-  /** The text as its author wrote it. What looks like the model's own markup stays text. May be empty. */
+  /** The text as its author wrote it. Text that looks like the model's own markup stays text. May be empty. */
   readonly text: string;
 }
 
-/** ReasoningPart is what the model thought in an earlier turn. Templates decide whether the model sees it again. */
+/** ReasoningPart is the model's reasoning in an earlier turn. Templates decide whether the model sees it again. */
 export interface ReasoningPart {
   /** The text of the reasoning. */
   readonly text: string;
@@ -236,100 +236,94 @@ export interface ReasoningPart {
    * and send it empty; nodes ignore it.
    */
   readonly signature: Buffer;
-  /** Redacted reasoning is left out of the prompt, as its text is not readable. Default: false. */
+  /** Redacted reasoning is left out of the prompt, because its text is not readable. Default: false. */
   readonly redacted: boolean;
 }
 
-/** ToolCallPart is a call of a tool that the model made in an earlier turn. */
+/** ToolCallPart is a tool call that the model made in an earlier turn. */
 export interface ToolCallPart {
-  /** The call id is what the call's result refers to. A node may show its template another id in its place. */
+  /** The call id is the one that the call's result refers to. A node may give its template another id instead. */
   readonly callId: string;
-  /** The name is that of the tool that was called. */
+  /** The name is that of the called tool. */
   readonly name: string;
-  /** The arguments are exact JSON text of an object, never written anew. Empty: an object without members. */
+  /** The arguments are exact JSON text of an object, never reformatted. Empty: an object without members. */
   readonly argumentsJson: string;
 }
 
-/** ToolResultPart is what a tool gave back for a call. */
+/** ToolResultPart is the result of a tool call. */
 export interface ToolResultPart {
   /** The call id is that of the tool call that this answers. */
   readonly callId: string;
-  /** The name is that of the tool; empty where it is not known. */
+  /** The name is that of the tool; empty if not known. */
   readonly name: string;
-  /** The content is what the tool said: text, images and declarations of tools. None is an empty result. */
+  /** The content is the tool's output: text, images and tool declarations. No content is an empty result. */
   readonly content: readonly Part[];
   /**
-   * Whether the tool says that it failed. Default: false. Models see it as a text in front of the content, as their
-   * templates have no other place for it.
+   * Whether the tool reports that it failed. Default: false. Models see it as text before the content, because their
+   * templates have no field for it.
    */
   readonly isError: boolean;
 }
 
 /**
- * ToolDeclarationPart is the place of a conversation at which the model reads deferred tools (Tool.deferred): the name,
- * description and schema of each stand there as text. It may stand in the content of a tool result, and in messages of
- * the system and of the user; in one of the assistant it fails with INVALID_REQUEST. A node that does not know it
- * skips it, and has the tools in the head of the prompt like all others.
+ * ToolDeclarationPart is the position in a conversation at which the model reads deferred tools (Tool.deferred): the
+ * name, description and schema of each as text. It may be in the content of a tool result and in messages of the system
+ * and of the user; in one of the assistant it fails with INVALID_REQUEST. A node that does not know it skips it, and
+ * renders the tools in the head of the prompt like all others.
  */
 export interface ToolDeclarationPart {
   /**
    * The names are those of the tools, in the order in which the model reads them. Only the first declaration of a tool
-   * in a request writes it. The name of a tool that is not deferred, or that the request does not have, is skipped.
+   * in a request renders it. The name of a tool that is not deferred, or that the request does not have, is skipped.
    */
   readonly names: readonly string[];
 }
 
-/**
- * ImagePart is an image that the model looks at. It fails with UNSUPPORTED_FEATURE where the model does not take
- * images.
- */
+/** ImagePart is an image that the model sees. It fails with UNSUPPORTED_FEATURE if the model does not take images. */
 export interface ImagePart {
-  /** The source is where the image is. */
+  /** The source of the image. */
   readonly source:
     | //
     /** The data is the encoded image itself. */
     { readonly $case: "data"; readonly value: Buffer }
     | //
     /**
-     * The URI says where the image lies. The present backends refuse it with UNSUPPORTED_FEATURE: a node fetches
-     * nothing that a caller names.
+     * The URI of the image. The present backends refuse it with UNSUPPORTED_FEATURE: a node fetches nothing that a
+     * caller names.
      */
     { readonly $case: "uri"; readonly value: string }
     | undefined;
   /** The MIME type of the data: image/png, image/jpeg, image/gif or image/webp. */
   readonly mimeType: string;
-  /** The detail says how closely to look. */
+  /** The detail is how closely to look. */
   readonly detail: ImageDetail;
-  /**
-   * The SHA-256 of the encoded image, 32 bytes, by which engines may find what they made of it before. Empty: not
-   * known.
-   */
+  /** The SHA-256 of the encoded image, 32 bytes, by which engines may find its earlier encoding. Empty: not known. */
   readonly contentSha256: Buffer;
 }
 
 /** Tool is a function that the model may call. The caller runs it and sends the result with the next request. */
 export interface Tool {
   /**
-   * The name by which the model calls the tool, 1 to 128 characters of [A-Za-z0-9_.:-] where a gateway sends it. Names
-   * differ within a request.
+   * The name by which the model calls the tool, 1 to 128 characters of [A-Za-z0-9_.:-] if a gateway sends it. Names are
+   * unique within a request.
    */
   readonly name: string;
-  /** The description tells the model what the tool does and when to use it. May be empty. */
+  /** The description is for the model: the purpose of the tool and when to use it. May be empty. */
   readonly description: string;
   /**
-   * The parameters are exact JSON Schema text of the object that the arguments have to be, at most 256 KiB, and 64 KiB
-   * where strict. Empty: the tool takes no arguments. Text that is no JSON object fails with INVALID_SCHEMA.
+   * The parameters are exact JSON Schema text of the arguments object, at most 256 KiB, and 64 KiB if strict. Empty:
+   * the tool takes no arguments. Text that is not a JSON object fails with INVALID_SCHEMA.
    */
   readonly parametersJsonSchema: string;
   /**
-   * Strict promises that whole arguments satisfy all of the schema: a keyword that the engine cannot enforce fails with
-   * INVALID_SCHEMA. Default false: the schema is advice to the model.
+   * Strict guarantees that complete arguments satisfy the whole schema: a keyword that the engine cannot enforce fails
+   * with INVALID_SCHEMA. Default false: the schema is advice to the model.
    */
   readonly strict: boolean;
   /**
-   * Deferred keeps the tool out of the head of the prompt, where templates write the tools: the model reads it where the
-   * first ToolDeclarationPart names it, and may call it from there on, so that a tool that comes later changes nothing
-   * in front of it. Without a declaration it is neither shown nor callable. Default: false.
+   * Deferred keeps the tool out of the head of the prompt, where templates render the tools: the model reads it at the
+   * first ToolDeclarationPart that names it, and may call it from there on, so that a tool added later changes nothing
+   * before it. Without a declaration it is neither shown nor callable. Default: false.
    */
   readonly deferred: boolean;
   /**
@@ -339,33 +333,33 @@ export interface Tool {
   readonly cacheBreakpoint?: CacheBreakpoint | undefined;
 }
 
-/** ToolChoice says whether a model may or must call tools, and which. */
+/** ToolChoice sets whether a model may or must call tools, and which. */
 export interface ToolChoice {
-  /** The mode says whether to call. */
+  /** The mode sets whether to call. */
   readonly mode: ToolChoiceMode;
   /**
-   * The name is that of the tool to call. Set only for TOOL_CHOICE_MODE_NAMED; one that no tool has, or a deferred tool
-   * without a declaration, fails with INVALID_REQUEST.
+   * The name is that of the tool to call. Set only for TOOL_CHOICE_MODE_NAMED; the name of no tool, or of a deferred
+   * tool without a declaration, fails with INVALID_REQUEST.
    */
   readonly name: string;
   /** Disabling parallel calls allows at most one call in an answer. Default: false, as many as the model makes. */
   readonly disableParallelCalls: boolean;
   /**
-   * The allowed names, where there are any, are the only tools that may be called in the modes AUTO and REQUIRED.
-   * Empty, the default: all of them. Where the engine can, all tools stay in the prompt, so that its prefix is the same
-   * from turn to turn; an engine that takes no subset beside the list is shown these only.
+   * The allowed names, if any, are the only tools that may be called in the modes AUTO and REQUIRED. Empty, the
+   * default: all of them. If the engine can, all tools stay in the prompt, so that its prefix is the same from turn to
+   * turn; an engine that takes no subset beside the list gets only these tools.
    */
   readonly allowedNames: readonly string[];
 }
 
 /**
- * CacheBreakpoint marks the end of a prefix that the caller will send again. Usage.cache_write_tokens tells what was
- * new up to the last one of a request.
+ * CacheBreakpoint marks the end of a prefix that the caller will send again. Usage.cache_write_tokens counts the new
+ * tokens up to the last one of a request.
  */
 export interface CacheBreakpoint {
   /**
-   * The time to live is how long the prefix had better be kept after the request, at most 24 h. Absent: the node's
-   * default, 5 min.
+   * The time to live is how long the prefix should be kept after the request, at most 24 h. Absent: the node's default,
+   * 5 min.
    */
   readonly ttl: Duration | undefined;
 }

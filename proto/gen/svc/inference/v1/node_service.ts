@@ -10,7 +10,7 @@ import type { handleServerStreamingCall, handleUnaryCall, UntypedServiceImplemen
 import { Duration } from "../../../google/protobuf/duration.ts";
 import { Timestamp } from "../../../google/protobuf/timestamp.ts";
 
-/** EngineKind is what generates the tokens of a node. */
+/** EngineKind is the engine that generates the tokens of a node. */
 export const EngineKind = {
   /** UNSPECIFIED - ENGINE_KIND_UNSPECIFIED is an engine that the reader does not know. */
   UNSPECIFIED: 0,
@@ -22,9 +22,9 @@ export const EngineKind = {
   SGLANG: 3,
   /** OPENAI_COMPATIBLE - ENGINE_KIND_OPENAI_COMPATIBLE is another server with a chat completions API beside the node, such as llama-server. */
   OPENAI_COMPATIBLE: 4,
-  /** SIMULATOR - ENGINE_KIND_SIMULATOR makes tokens at a set rate without a model, for load and routing tests. */
+  /** SIMULATOR - ENGINE_KIND_SIMULATOR generates tokens at a set rate without a model, for load and routing tests. */
   SIMULATOR: 5,
-  /** SCRIPTED - ENGINE_KIND_SCRIPTED plays a transcript, for tests. */
+  /** SCRIPTED - ENGINE_KIND_SCRIPTED replays a transcript, for tests. */
   SCRIPTED: 6,
 } as const;
 
@@ -136,39 +136,39 @@ export function modalityToJSON(object: Modality): string {
   }
 }
 
-/** Capability is something that not every model or engine can do. */
+/** Capability is a feature that not every model or engine has. */
 export const Capability = {
   /** UNSPECIFIED - CAPABILITY_UNSPECIFIED is a capability that the reader does not know. */
   UNSPECIFIED: 0,
   /** TOOLS - CAPABILITY_TOOLS: the model calls tools. */
   TOOLS: 1,
-  /** PARALLEL_TOOL_CALLS - CAPABILITY_PARALLEL_TOOL_CALLS: an answer may hold several calls. */
+  /** PARALLEL_TOOL_CALLS - CAPABILITY_PARALLEL_TOOL_CALLS: an answer may have several calls. */
   PARALLEL_TOOL_CALLS: 2,
-  /** FORCED_TOOL_CHOICE - CAPABILITY_FORCED_TOOL_CHOICE: the modes REQUIRED and NAMED of ToolChoiceMode are kept. */
+  /** FORCED_TOOL_CHOICE - CAPABILITY_FORCED_TOOL_CHOICE: the modes REQUIRED and NAMED of ToolChoiceMode are enforced. */
   FORCED_TOOL_CHOICE: 3,
-  /** STRICT_TOOLS - CAPABILITY_STRICT_TOOLS: Tool.strict is kept. */
+  /** STRICT_TOOLS - CAPABILITY_STRICT_TOOLS: Tool.strict is enforced. */
   STRICT_TOOLS: 4,
-  /** JSON_OBJECT - CAPABILITY_JSON_OBJECT: JsonObjectConstraint is kept. */
+  /** JSON_OBJECT - CAPABILITY_JSON_OBJECT: JsonObjectConstraint is enforced. */
   JSON_OBJECT: 5,
-  /** JSON_SCHEMA - CAPABILITY_JSON_SCHEMA: JsonSchemaConstraint is kept. */
+  /** JSON_SCHEMA - CAPABILITY_JSON_SCHEMA: JsonSchemaConstraint is enforced. */
   JSON_SCHEMA: 6,
-  /** REASONING - CAPABILITY_REASONING: the model can think before it answers. */
+  /** REASONING - CAPABILITY_REASONING: the model can reason before it answers. */
   REASONING: 7,
-  /** REASONING_OFF - CAPABILITY_REASONING_OFF: the model can answer without thinking. */
+  /** REASONING_OFF - CAPABILITY_REASONING_OFF: the model can answer without reasoning. */
   REASONING_OFF: 8,
-  /** REASONING_BUDGET - CAPABILITY_REASONING_BUDGET: Reasoning.budget_tokens is kept. */
+  /** REASONING_BUDGET - CAPABILITY_REASONING_BUDGET: Reasoning.budget_tokens is enforced. */
   REASONING_BUDGET: 9,
-  /** EXACT_TOKEN_COUNT - CAPABILITY_EXACT_TOKEN_COUNT: CountTokens gives the very number that Generate would report as its input. */
+  /** EXACT_TOKEN_COUNT - CAPABILITY_EXACT_TOKEN_COUNT: CountTokens returns exactly the input tokens that Generate would report. */
   EXACT_TOKEN_COUNT: 10,
-  /** LOGPROBS - CAPABILITY_LOGPROBS: Sampling.top_logprobs is kept. */
+  /** LOGPROBS - CAPABILITY_LOGPROBS: Sampling.top_logprobs is supported. */
   LOGPROBS: 11,
   /** ASSISTANT_PREFILL - CAPABILITY_ASSISTANT_PREFILL: the answer continues a last message of the assistant. */
   ASSISTANT_PREFILL: 12,
-  /** CACHE_ISOLATION - CAPABILITY_CACHE_ISOLATION: no tenant's cached prefixes are reused for another, not even in what it takes in time. */
+  /** CACHE_ISOLATION - CAPABILITY_CACHE_ISOLATION: no tenant's cached prefixes are reused for another, nor does latency reveal them. */
   CACHE_ISOLATION: 13,
-  /** CONTINUATION - CAPABILITY_CONTINUATION: GenerateRequest.resumable and continuation are kept. */
+  /** CONTINUATION - CAPABILITY_CONTINUATION: GenerateRequest.resumable and continuation are supported. */
   CONTINUATION: 14,
-  /** PREFIX_EVENTS - CAPABILITY_PREFIX_EVENTS: WatchPrefixes tells what is held of the model. */
+  /** PREFIX_EVENTS - CAPABILITY_PREFIX_EVENTS: WatchPrefixes reports the held prefixes of the model. */
   PREFIX_EVENTS: 15,
 } as const;
 
@@ -287,7 +287,7 @@ export function capabilityToJSON(object: Capability): string {
   }
 }
 
-/** ModelState is whether a model of a node can be asked. */
+/** ModelState is whether a model of a node accepts calls. */
 export const ModelState = {
   /** UNSPECIFIED - MODEL_STATE_UNSPECIFIED is a state that the reader does not know. */
   UNSPECIFIED: 0,
@@ -295,9 +295,9 @@ export const ModelState = {
   LOADING: 1,
   /** READY - MODEL_STATE_READY: the model answers. */
   READY: 2,
-  /** DRAINING - MODEL_STATE_DRAINING: running generations go on; new calls fail with DRAINING. */
+  /** DRAINING - MODEL_STATE_DRAINING: running generations continue; new calls fail with DRAINING. */
   DRAINING: 3,
-  /** FAILED - MODEL_STATE_FAILED: the engine does not move; calls fail with ENGINE_ERROR until it does again. */
+  /** FAILED - MODEL_STATE_FAILED: the engine makes no progress; calls fail with ENGINE_ERROR until it does again. */
   FAILED: 4,
 } as const;
 
@@ -350,17 +350,17 @@ export function modelStateToJSON(object: ModelState): string {
   }
 }
 
-/** DescribeNodeRequest asks a node what it is. It has no fields. */
+/** DescribeNodeRequest asks for the description of a node. It has no fields. */
 export interface DescribeNodeRequest {
 }
 
-/** DescribeNodeResponse is what a node is. */
+/** DescribeNodeResponse is the description of a node. */
 export interface DescribeNodeResponse {
   /** The node id is the configured name of the node, unique in its fleet. */
   readonly nodeId: string;
-  /** The engine kind is what generates the tokens. */
+  /** The engine kind is the engine that generates the tokens. */
   readonly engineKind: EngineKind;
-  /** The engine version is the engine's own word for it, for people; empty where it does not say. */
+  /** The engine version is the one that the engine reports, for people; empty if it reports none. */
   readonly engineVersion: string;
   /** The node version is that of the engine node program. */
   readonly nodeVersion: string;
@@ -372,26 +372,26 @@ export interface DescribeNodeResponse {
   readonly models: readonly ModelDescription[];
 }
 
-/** WatchPrefixesRequest asks what a node holds in its cache. */
+/** WatchPrefixesRequest asks which prefixes a node holds in its cache. */
 export interface WatchPrefixesRequest {
-  /** The model is the id of one that the node serves. Another one fails with MODEL_NOT_SERVED. */
+  /** The model is an id that the node serves. Any other fails with MODEL_NOT_SERVED. */
   readonly model: string;
 }
 
-/** WatchPrefixesResponse is the next change of what a node holds in its cache. */
+/** WatchPrefixesResponse is the next change of the prefixes in a node's cache. */
 export interface WatchPrefixesResponse {
   /**
-   * A reset says that nothing is held but what this message and those behind it tell: the first message of a stream has
-   * it, and one that follows on messages which were left out.
+   * A reset means that only the prefixes of this message and later ones are held. It is set in the first message of a
+   * stream and in a message that follows skipped ones.
    */
   readonly reset: boolean;
-  /** The prefixes that are held since, or of which something else is held now. */
+  /** The prefixes that are newly held or whose values have changed. */
   readonly held: readonly HeldPrefix[];
-  /** The digests, 16 bytes each, of prefixes that are held no longer. */
+  /** The digests, 16 bytes each, of prefixes that are no longer held. */
   readonly dropped: Buffer;
-  /** The KV tokens that caches and running generations take up, for all models of the node together. */
+  /** The KV tokens that caches and running generations use, for all models of the node together. */
   readonly kvTokensUsed: number;
-  /** The KV tokens that there is room for; 0 where not known. */
+  /** The KV tokens that there is room for; 0 if not known. */
   readonly kvTokensTotal: number;
 }
 
@@ -400,96 +400,101 @@ export interface HeldPrefix {
   /** The digest is one of GenerateRequest.prefix_digests, 16 bytes. */
   readonly digest: Buffer;
   /**
-   * The tokens are those from the begin of the prompt to the place of the digest, all of which are held and can be used
-   * again by any prompt that has the digest: with blocks of several tokens, those of the whole blocks.
+   * The tokens from the beginning of the prompt to the position of the digest; all of them are held, and any prompt
+   * with the digest can reuse them. With blocks of several tokens only whole blocks count.
    */
   readonly tokens: number;
   /**
-   * The tail is how many more tokens are held behind that place, of the newest prompt and answer that went on there, up
-   * to their next digest; 0 where all is held up to that one. So the end of an answer, whose digest only the next
-   * request brings, is known to be held.
+   * The tail is the number of held tokens after that position, of the newest prompt and answer that continued there, up
+   * to their next digest; 0 if everything up to that one is held. It shows that the end of an answer is held before the
+   * next request brings its digest.
    */
   readonly tailTokens: number;
   /**
-   * The lower tokens are the last ones of all these, tail included, that lie below the accelerator's memory, in the
-   * host's or on a disk: the engine loads them back, in about a tenth of the time that it takes to prefill them. 0, the
-   * default: all are on the accelerator.
+   * The lower tokens are the last of all these, tail included, that are outside the accelerator's memory, in host
+   * memory or on a disk: the engine loads them back in about a tenth of their prefill time. 0, the default: all are on
+   * the accelerator.
    */
   readonly lowerTokens: number;
 }
 
-/** ModelDescription is what a model of a node can do and how much of it. */
+/** ModelDescription is the capabilities and limits of a model of a node. */
 export interface ModelDescription {
-  /** The id is what GenerateRequest.model names. The model's health has the name `svc.model/<id>`. */
+  /** The id is the value of GenerateRequest.model. The model's health has the name `svc.model/<id>`. */
   readonly id: string;
   /**
-   * The revision is a digest of all that answers depend on (weights, tokenizer, chat template, parsers, as far as the
-   * node knows them): two nodes with the same one are taken to answer alike. Empty while it is not known.
+   * The revision is a digest of everything that answers depend on (weights, tokenizer, chat template, parsers, as far
+   * as the node knows them): two nodes with the same one are assumed to answer alike. Empty while not known.
    */
   readonly revision: string;
-  /** The context window is the most tokens of prompt and answer together; 0 while it is not known. */
+  /** The context window is the maximum of tokens of prompt and answer together; 0 while not known. */
   readonly contextWindow: number;
-  /** The most tokens that one answer can have, with the shortest prompt. */
+  /** The maximum number of tokens of one answer, with the shortest prompt. */
   readonly maxOutputTokens: number;
-  /** The KV capacity is how many tokens the engine's cache memory holds, for all requests together; 0 where not known. */
+  /** The KV capacity is the number of tokens in the engine's KV cache, for all requests together; 0 if not known. */
   readonly kvTokenCapacity: number;
-  /** The KV block is the number of tokens by which prefixes are cached: a part of a block is never reused. 0: not known. */
+  /**
+   * The KV block is the number of tokens in a block of the prefix cache: a part of a block is never reused. 0: not
+   * known.
+   */
   readonly kvBlockTokens: number;
-  /** The most generations that run at once. More wait in the node's queue, or fail with QUEUE_FULL where it has none. */
+  /**
+   * The maximum number of concurrent generations. More wait in the node's queue, or fail with QUEUE_FULL if it has
+   * none.
+   */
   readonly maxConcurrentRequests: number;
   /** The input modalities are the kinds of parts that the model takes. */
   readonly inputModalities: readonly Modality[];
-  /** The capabilities are what the model and its engine can do. What is not listed may be refused or ignored. */
+  /** The capabilities of the model and its engine. A request for one that is not listed may be refused or ignored. */
   readonly capabilities: readonly Capability[];
   /** The state is that of the node, for this model. */
   readonly state: ModelState;
-  /**
-   * The longest retention of cached prefixes that the node can promise. Absent: it keeps them as well as it can, and
-   * promises nothing.
-   */
+  /** The longest retention of cached prefixes that the node can guarantee. Absent: best effort, no guarantee. */
   readonly maxCacheTtl:
     | Duration
     | undefined;
   /**
-   * The longest token, in bytes, of a model whose prompts hold the text of user messages whole, but for white space at its
-   * ends: such a text has at least as many tokens as its bytes divided by this. Default 0: not known, or not so.
+   * The longest token, in bytes, if prompts contain the text of user messages unchanged, except white space at its
+   * ends: such a text has at least as many tokens as its bytes divided by this. Default 0: not known, or the text
+   * changes.
    */
   readonly longestTokenBytes: number;
   /**
-   * The kept conversations are how many the cache holds, each whole, where it holds conversations and not blocks: for one
-   * more it gives up the one that was used longest ago. A prompt takes the one that it goes on with; else one of which it
-   * has the beginning, and what is behind that is lost, but only where the beginning is half of the prompt at least, or
-   * both have one affinity key: of several the one that was used longest ago. Default 0: the cache holds blocks, or as much
-   * is not known.
+   * The kept conversations are the number of whole conversations in a cache that holds conversations instead of blocks:
+   * one more evicts the least recently used one. A prompt reuses the one that it continues, else one whose beginning it
+   * shares, and the rest of that one is lost. A beginning is reused only if it is at least half of the prompt, or if
+   * both have one affinity key; of several, the least recently used one is taken. Default 0: the cache holds blocks, or
+   * this is not known.
    */
   readonly keptConversations: number;
   /**
-   * The data-parallel ranks are the replicas of the model inside the engine, of which each has its own cache and prefills its
-   * own prompts: what the node has yet to prefill is shared among them. The node picks the rank of a request. Default 0: one.
+   * The data-parallel ranks are the replicas of the model inside the engine. Each has its own cache and prefills its
+   * own prompts: pending prefill of the node is shared among them. The node picks the rank of a request. Default 0:
+   * one.
    */
   readonly dataParallelRanks: number;
 }
 
-/** DrainNodeRequest asks a node to take no new calls. */
+/** DrainNodeRequest asks a node to accept no new calls. */
 export interface DrainNodeRequest {
   /**
-   * The timeout is how long running generations may go on; those that are left then fail with DRAINING. Absent: until
-   * they end by themselves.
+   * The timeout is how long running generations may continue; those still running then fail with DRAINING. Absent:
+   * until they end.
    */
   readonly timeout:
     | Duration
     | undefined;
   /**
-   * The hand-over grace is how long running generations that another node can go on with, as their requests are
-   * resumable and their model has CAPABILITY_CONTINUATION, may go on; those that are left then fail with DRAINING.
+   * The hand-over grace is how long running generations may continue that another node can continue, because their
+   * requests are resumable and their model has CAPABILITY_CONTINUATION; those still running then fail with DRAINING.
    * Absent: the node's own setting.
    */
   readonly handoverGrace: Duration | undefined;
 }
 
-/** DrainNodeResponse is what a node that drains still has to do. */
+/** DrainNodeResponse is the work that a draining node still has. */
 export interface DrainNodeResponse {
-  /** The running requests are the generations that the node works on, those in its queue included. */
+  /** The running requests are the generations of the node, those in its queue included. */
   readonly runningRequests: number;
 }
 
@@ -1580,14 +1585,14 @@ export const DrainNodeResponse: MessageFns<DrainNodeResponse> = {
 };
 
 /**
- * NodeService describes one engine node and takes it out of service. Every engine node serves it. Failed calls carry
+ * NodeService describes one engine node and drains it. Every engine node serves it. Failed calls have
  * `google.rpc.ErrorInfo` as those of InferenceService do.
  */
 export type NodeServiceService = typeof NodeServiceService;
 export const NodeServiceService = {
   /**
-   * DescribeNode tells what the node is and what its models can do. It answers in every state of the node; what is not
-   * known while the model loads is empty or 0.
+   * DescribeNode returns the node's identity and the capabilities of its models. It answers in every state of the node;
+   * values not known while the model loads are empty or 0.
    */
   describeNode: {
     path: "/svc.inference.v1.NodeService/DescribeNode" as const,
@@ -1601,8 +1606,8 @@ export const NodeServiceService = {
   },
   /**
    * DrainNode stops the node from accepting calls of Generate and CountTokens: new ones fail with DRAINING, and health
-   * says NOT_SERVING. Running generations go on. It returns at once, may be called again, and cannot be taken back:
-   * only a new process serves again. It does not end the process.
+   * is NOT_SERVING. Running generations continue. It returns at once, may be called again, and cannot be undone: only a
+   * new process serves again. It does not end the process.
    */
   drainNode: {
     path: "/svc.inference.v1.NodeService/DrainNode" as const,
@@ -1614,9 +1619,9 @@ export const NodeServiceService = {
     responseDeserialize: (value: Buffer): DrainNodeResponse => DrainNodeResponse.decode(value),
   },
   /**
-   * WatchPrefixes tells which prefixes the node holds in its cache, by the digests that came with requests: first all of
-   * them, then each change as it happens, until the caller ends the call or the node stops. A caller that does not keep
-   * up is told all anew. Nodes that cannot tell fail with UNIMPLEMENTED.
+   * WatchPrefixes streams which prefixes the node holds in its cache, by the digests of requests: first all of them,
+   * then each change as it happens, until the caller ends the call or the node stops. A slow caller gets all of them
+   * again. Nodes that cannot report prefixes fail with UNIMPLEMENTED.
    */
   watchPrefixes: {
     path: "/svc.inference.v1.NodeService/WatchPrefixes" as const,
@@ -1632,20 +1637,20 @@ export const NodeServiceService = {
 
 export interface NodeServiceServer extends UntypedServiceImplementation {
   /**
-   * DescribeNode tells what the node is and what its models can do. It answers in every state of the node; what is not
-   * known while the model loads is empty or 0.
+   * DescribeNode returns the node's identity and the capabilities of its models. It answers in every state of the node;
+   * values not known while the model loads are empty or 0.
    */
   describeNode: handleUnaryCall<DescribeNodeRequest, DescribeNodeResponse>;
   /**
    * DrainNode stops the node from accepting calls of Generate and CountTokens: new ones fail with DRAINING, and health
-   * says NOT_SERVING. Running generations go on. It returns at once, may be called again, and cannot be taken back:
-   * only a new process serves again. It does not end the process.
+   * is NOT_SERVING. Running generations continue. It returns at once, may be called again, and cannot be undone: only a
+   * new process serves again. It does not end the process.
    */
   drainNode: handleUnaryCall<DrainNodeRequest, DrainNodeResponse>;
   /**
-   * WatchPrefixes tells which prefixes the node holds in its cache, by the digests that came with requests: first all of
-   * them, then each change as it happens, until the caller ends the call or the node stops. A caller that does not keep
-   * up is told all anew. Nodes that cannot tell fail with UNIMPLEMENTED.
+   * WatchPrefixes streams which prefixes the node holds in its cache, by the digests of requests: first all of them,
+   * then each change as it happens, until the caller ends the call or the node stops. A slow caller gets all of them
+   * again. Nodes that cannot report prefixes fail with UNIMPLEMENTED.
    */
   watchPrefixes: handleServerStreamingCall<WatchPrefixesRequest, WatchPrefixesResponse>;
 }
