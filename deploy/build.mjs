@@ -27,7 +27,7 @@ function findCompiler() {
 const BUILDS = "Building project";
 
 function compile(compiler) {
-  // What it says goes to standard error: the standard output is the program's. Nobody may be reading either.
+  // What it says goes to standard error: the standard output is the program's. Either may have lost its reader.
   process.stderr.on("error", () => {});
   const tsc = spawn(process.execPath, [compiler, "--build", "--verbose", join(root, "deploy", "tsconfig.build.json")]);
   tsc.stderr.pipe(process.stderr, { end: false });

@@ -1,5 +1,5 @@
-// A gRPC server that nobody here wrote the protocol of: grpc-go plays what each request asks for, whatever its method.
-// A request is JSON, an answer the messages that stand in it. Prints `ready HOST:PORT`.
+// A gRPC server with another implementation of the protocol: grpc-go plays what each request asks for, whatever its
+// method. A request is JSON, an answer the messages that stand in it. Prints `ready HOST:PORT`.
 //
 //	go run . [certificate.pem key.pem]
 package main
