@@ -140,7 +140,7 @@ export class EngineServer {
         stallMs: maxStepAgeMs,
         state: this.#state,
         calls: this.#calls,
-        onChange: () => this.#loadStreams.tell(),
+        onChange: () => this.#loadStreams.report(),
         signal: this.#closing.signal,
       });
     }
@@ -214,7 +214,7 @@ export class EngineServer {
   startDraining(timeoutMs?: number, graceMs = this.#options.handoverGraceMs): void {
     if (this.#state.become("draining")) {
       this.#options.log.info({ running: this.#calls.running }, "draining");
-      this.#loadStreams.tell();
+      this.#loadStreams.report();
     }
     if (timeoutMs !== undefined) this.#clock.after(timeoutMs, () => this.#calls.stopAll(stopped()));
     if (graceMs !== undefined) this.#clock.after(graceMs, () => this.#handOver());
@@ -291,7 +291,7 @@ export class EngineServer {
     const { model } = call.request;
     const refuse = (error: EngineError) => call.emit("error", this.#failed(error));
     if (!streams || !backend.prefixes?.isAnnounced)
-      return void refuse(new EngineError("UNIMPLEMENTED", "The node cannot tell what it holds."));
+      return void refuse(new EngineError("UNIMPLEMENTED", "The node does not announce its prefixes."));
     if (!this.#options.models.includes(model)) {
       return void refuse(new EngineError("MODEL_NOT_SERVED", "The node does not serve this model."));
     }

@@ -29,15 +29,7 @@ export type DrainDeps = {
  * for `drainGraceMs`, so that load balancers in front can react; then the listener and idle connections close. No
  * connection is open when it resolves.
  */
-export async function drainWhenTold({
-  config,
-  lifecycle,
-  server,
-  sockets,
-  grpc,
-  clock,
-  log,
-}: DrainDeps): Promise<void> {
+export async function drainOnOrder({ config, lifecycle, server, sockets, grpc, clock, log }: DrainDeps): Promise<void> {
   await untilAborted(lifecycle.drain);
   const { drainGraceMs, drainTimeoutMs } = config;
   log.info({ connections: sockets.open, graceMs: lifecycle.graceful ? drainGraceMs : 0 }, "draining");

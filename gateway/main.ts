@@ -15,7 +15,7 @@ import { untilAborted, waitUnlessAborted } from "../deploy/runtime/time/abort.ts
 import { systemClock } from "../deploy/runtime/time/clock.ts";
 import type { TracingConfig } from "../deploy/runtime/tracing/tracing-schema.ts";
 import { type GatewayConfig, gatewayConfigSchema } from "./config.ts";
-import { drainWhenTold } from "./drain.ts";
+import { drainOnOrder } from "./drain.ts";
 import type { GrpcListener } from "./grpc/grpc-listener.ts";
 import { AdminToken, AdminTokenError, openAdminTls } from "./http/admin/admin-access.ts";
 import { type AdminDeps, buildAdmin, buildHealth } from "./http/admin/admin-server.ts";
@@ -102,7 +102,7 @@ async function run(config: GatewayConfig): Promise<number> {
     listeners.push(...(await listenToCallers(app, config, grpc)));
     lifecycle.listening();
     announce(listeners, log);
-    await drainWhenTold({ config, lifecycle, server: app.server, sockets, grpc, clock, log });
+    await drainOnOrder({ config, lifecycle, server: app.server, sockets, grpc, clock, log });
   }
   for (const part of [apps.admin, apps.health, access, fleet, orders, clusters, sealing, tracing]) await part?.close();
   await closeShared();

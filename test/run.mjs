@@ -70,17 +70,17 @@ async function tests() {
   const most = workers === undefined ? [] : [`--maxWorkers=${workers}`];
   const args = [vitest, "run", "--config", "test/vitest.config.ts", ...lanes, ...most, ...more];
   const { child, ended } = start(process.execPath, args, ["ignore", "inherit", "inherit", "ipc"]);
-  let told;
+  let reported;
   child.once("message", (passed) => {
     const closing = setTimeout(() => {
-      told = passed;
+      reported = passed;
       process.stderr.write(`vitest has not ended ${CLOSING_MS / 1000} s after the tests\n`);
       process.kill(-child.pid, "SIGKILL");
     }, CLOSING_MS);
     void ended.then(() => clearTimeout(closing));
   });
   const end = await ended;
-  const passed = told ?? end === 0;
+  const passed = reported ?? end === 0;
   if (!passed) process.stderr.write(`the tests FAILED (${end})\n`);
   return passed;
 }

@@ -3,7 +3,7 @@ import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { defineConfig, type TestProjectInlineConfiguration } from "vitest/config";
-import { TellsEnd } from "./support/end-reporter.ts";
+import { EndReporter } from "./support/end-reporter.ts";
 import { NoSkips } from "./support/no-skips.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
@@ -65,7 +65,7 @@ export default defineConfig({
     root: ROOT,
     maxWorkers: availableParallelism(),
     // `.ci/run` sees to it that nothing is missing, and asks that nothing is skipped.
-    reporters: ["default", ...(process.env.SVC_TEST_NO_SKIPS ? [new NoSkips()] : []), new TellsEnd()],
+    reporters: ["default", ...(process.env.SVC_TEST_NO_SKIPS ? [new NoSkips()] : []), new EndReporter()],
     projects: [
       // `npm test`
       lane("unit", processes),

@@ -21,7 +21,7 @@ export function metricsPage(program: string, served: string, registry: Registry,
   const metrics = new Map(metricsOf(registry).map((metric) => [metric.name, metric]));
   const advised = Object.values(actions).flatMap((group) => Object.keys(group));
   const without = [...metrics.keys()].filter((name) => !advised.includes(name));
-  if (without.length > 0) throw new Error(`${title}: nobody says what to do about ${without.join(", ")}`);
+  if (without.length > 0) throw new Error(`${title}: there is no advice about ${without.join(", ")}`);
   const sections = Object.entries(actions).map(([heading, group]) => {
     const rows = Object.entries(group).map(([name, action]) => {
       const metric = metrics.get(name);

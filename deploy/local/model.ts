@@ -78,8 +78,8 @@ function meant(model = ""): string {
 async function download(uri: string, folder: string): Promise<string> {
   // The library does not report why a connection failed; Node does on this channel.
   let unconnected: unknown;
-  const note = (told: unknown) => {
-    if (typeof told === "object" && told !== null && "error" in told) unconnected = told.error;
+  const note = (message: unknown) => {
+    if (typeof message === "object" && message !== null && "error" in message) unconnected = message.error;
   };
   subscribe(CONNECT_FAILED, note);
   try {

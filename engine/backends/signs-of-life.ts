@@ -14,7 +14,7 @@ export class SignsOfLife {
     this.#sign = sign;
   }
 
-  tell(): void {
+  moved(): void {
     this.#moved = true;
     this.#wake();
   }

@@ -1,10 +1,10 @@
 import { createHash } from "node:crypto";
 import {
   hasUnpromised,
+  needsArgumentTypes,
   type OutputGrammar,
   type OutputGrammarOptions,
   outputGrammar,
-  tellsTypes,
 } from "../grammar/output/output-grammar.ts";
 import type { CallableTool } from "../grammar/output/tool-call-grammar.ts";
 import { costlySchema } from "../grammar/schema/schema-document.ts";
@@ -34,7 +34,7 @@ const MAX_SCHEMAS_LENGTH = 1024 * 1024;
 
 /** Drops schemas that the grammar does not use; of too large inputs only strict ones remain. Throws `CostlySchema`. */
 export function worthReading(input: GrammarInput): GrammarInput {
-  const areAllNeeded = input.mustCall || (tellsTypes(input.markers) && !input.onlyPromised);
+  const areAllNeeded = input.mustCall || (needsArgumentTypes(input.markers) && !input.onlyPromised);
   const needed = withSchemas(input, (strict) => strict || areAllNeeded);
   if (lengthOf(needed) <= MAX_SCHEMAS_LENGTH) return needed;
   const promised = onlyPromised(input);

@@ -87,8 +87,8 @@ export function modelHistory(messages: readonly HistoryMessage[], rules: History
   const { systemMessages, alternates, singleCalls } = rules.turns;
   const counted = rules.counted ? messages.map((message, index) => ({ ...message, upTo: index + 1 })) : messages;
   const placed = withSystemPlaced(counted.flatMap(withResultsApart), systemMessages);
-  const told = singleCalls ? withCallsApart(placed) : placed;
-  return withCallIds(alternates ? inTurns(told) : told, rules.callIds);
+  const apart = singleCalls ? withCallsApart(placed) : placed;
+  return withCallIds(alternates ? inTurns(apart) : apart, rules.callIds);
 }
 
 /** For each of ascending `counts` of request messages, the leading messages of a counted history. */

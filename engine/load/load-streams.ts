@@ -47,7 +47,7 @@ export class LoadStreams {
     return this.#streams.opened(stream);
   }
 
-  tell(): void {
+  report(): void {
     const report = this.#takeReport(this.#streams.size);
     for (const stream of this.#streams) this.#send(stream, report);
   }

@@ -38,7 +38,7 @@ export class SlotPrefixes<Slot extends object> {
       const tailTokens = index === held.length - 1 ? tokens - upTo : 0;
       const parts = this.#parts.get(digest) ?? new Map<Slot, Part>();
       this.#parts.set(digest, parts.set(slot, { model, tokens: upTo, tailTokens }));
-      this.#tell(digest);
+      this.#updateHeld(digest);
     }
     const kept = new Set(this.#digests.get(slot));
     for (const digest of before) if (!kept.has(digest)) this.#take(digest, slot);
@@ -55,10 +55,10 @@ export class SlotPrefixes<Slot extends object> {
     const parts = this.#parts.get(digest);
     parts?.delete(slot);
     if (parts?.size === 0) this.#parts.delete(digest);
-    this.#tell(digest);
+    this.#updateHeld(digest);
   }
 
-  #tell(digest: string): void {
+  #updateHeld(digest: string): void {
     let best: Part | undefined;
     for (const part of this.#parts.get(digest)?.values() ?? []) {
       if (!best || part.tokens + part.tailTokens > best.tokens + best.tailTokens) best = part;

@@ -272,7 +272,7 @@ export const bareKeys = toolCallForm({
         keyEnds: (kind) => [kind === "text" ? `:${textClose}` : ":"],
         after: (_, kind) => (kind === "text" ? textClose : ""),
         close: textClose,
-        tellsKind: true,
+        distinguishesKind: true,
         between: ",",
         notInKeys: '{}[],:<>" ',
       },

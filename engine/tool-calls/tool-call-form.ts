@@ -29,7 +29,7 @@ export type ParameterTags = {
   readonly after: (key: string, kind: "text" | "json") => string;
   readonly close: string;
   /** Whether `keyEnds` depends on the kind of a value; text is then used for strings only. */
-  readonly tellsKind: boolean;
+  readonly distinguishesKind: boolean;
   /** The mark that begins every tag, if a value may consist of parameters. Absent: values are text or JSON. */
   readonly nested?: string;
   readonly between?: string;
@@ -155,13 +155,13 @@ export function writtenMarks(markup: CallMarkup, names: readonly string[]): Writ
   const prefix = (markup.open + markup.behindOpen).trimStart();
   if (markup.behindOpen.trim() !== "") return { prefix, marks: [prefix] };
   const begun = [...new Set(names.map((name) => markup.begins(name)))];
-  const length = tellingLength(begun);
+  const length = distinguishingLength(begun);
   const cut = [...new Set(begun.map((text) => text.slice(0, length)))];
   const shortest = cut.filter((text) => !cut.some((other) => other !== text && text.startsWith(other)));
   return { prefix, marks: shortest.map((text) => prefix + text) };
 }
 
-function tellingLength(texts: readonly string[]): number {
+function distinguishingLength(texts: readonly string[]): number {
   const longest = Math.max(...texts.map((text) => text.length));
   let beginnings = 0;
   for (let length = 1; length <= longest; length += 1) {

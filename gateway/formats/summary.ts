@@ -9,7 +9,7 @@ import { textPart } from "./parts.ts";
 
 /** The prompt for the summary, after the whole conversation. */
 const REQUEST = [
-  "Stop here and write a summary of this conversation. It will replace everything above, but for the instructions and what the user wrote: whoever goes on has nothing else to know it from.",
+  "Stop here and write a summary of this conversation. It will replace everything above, but for the instructions and what the user wrote: the next reader has nothing else to know it from.",
   "Say what the user wants, with every condition and preference; what has been done and found out, and what was decided and why; the files, names, commands, values and errors that matter, exactly as they stand; what is not finished, and the very next step.",
   "Write plain text. Call no tool, do not go on with the work, and do not speak to the user.",
 ].join("\n\n");

@@ -45,7 +45,7 @@ export class RpcCall implements ReplyUnderWay {
     this.address = address;
     this.#call = call;
     this.#stream = stream;
-    this.tell({ "x-request-id": record.requestId });
+    this.addMetadata({ "x-request-id": record.requestId });
   }
 
   /** Undefined once the connection is closed. */
@@ -84,7 +84,7 @@ export class RpcCall implements ReplyUnderWay {
   }
 
   /** Adds metadata that is sent before the first message, or with the status. */
-  tell(headers: Readonly<Record<string, string | number>>): void {
+  addMetadata(headers: Readonly<Record<string, string | number>>): void {
     for (const [name, value] of Object.entries(headers)) this.#metadata.set(name, String(value));
   }
 

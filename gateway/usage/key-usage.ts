@@ -14,7 +14,7 @@ import {
 } from "./usage-store.ts";
 
 /** Milliseconds between two batches to the store. */
-const TELL_MS = 1_000;
+const FLUSH_MS = 1_000;
 /** The most keys whose use today is read together. */
 const MOST_RECENT = 50;
 
@@ -38,7 +38,7 @@ export class KeyUsage {
   /** The batch whose delivery is uncertain. */
   #sent: UsageBatch | undefined;
   #lastNumber = 0;
-  #telling: Promise<boolean> | undefined;
+  #flushing: Promise<boolean> | undefined;
   #cancel = () => {};
   #closed = false;
 
@@ -59,7 +59,7 @@ export class KeyUsage {
     this.#recent.add(keyId);
     const [oldest] = this.#recent;
     if (oldest !== undefined && this.#recent.size > MOST_RECENT) this.#recent.delete(oldest);
-    if (this.#pending.size === 1 && !before) this.#tellLater();
+    if (this.#pending.size === 1 && !before) this.#flushLater();
   }
 
   /**
@@ -67,7 +67,7 @@ export class KeyUsage {
    * gateways may be missing. Undefined if the store does not answer.
    */
   async read(keyId: string): Promise<StoredUsage | undefined> {
-    if (!(await this.#tell())) return undefined;
+    if (!(await this.#flush())) return undefined;
     const stored = await this.#options.store.read(keyId);
     if (!stored) return undefined;
     const oldest = Math.floor(this.#options.clock.wallMs() / DAY_MS) - KEPT_DAYS + 1;
@@ -76,7 +76,7 @@ export class KeyUsage {
 
   /** Resolves to the use today, as `read` counts it, of the 50 keys used last at this gateway, the newest first. */
   async today(): Promise<readonly (readonly [keyId: string, counts: UsageCounts])[] | undefined> {
-    if (!(await this.#tell())) return undefined;
+    if (!(await this.#flush())) return undefined;
     const day = Math.floor(this.#options.clock.wallMs() / DAY_MS);
     const read = async (keyId: string) => [keyId, await this.#options.store.read(keyId)] as const;
     const all = await Promise.all([...this.#recent].reverse().map(read));
@@ -89,30 +89,30 @@ export class KeyUsage {
 
   async close(): Promise<void> {
     this.#closed = true;
-    await this.#tell();
+    await this.#flush();
     this.#cancel();
   }
 
-  #tellLater(): void {
+  #flushLater(): void {
     if (this.#closed) return;
     this.#cancel();
-    this.#cancel = this.#options.clock.after(TELL_MS, () => void this.#tell());
+    this.#cancel = this.#options.clock.after(FLUSH_MS, () => void this.#flush());
   }
 
-  async #tell(): Promise<boolean> {
+  async #flush(): Promise<boolean> {
     // Counts that arrived during an older batch are in the next one.
-    await this.#telling;
-    this.#telling ??= this.#tellAll().finally(() => {
-      this.#telling = undefined;
+    await this.#flushing;
+    this.#flushing ??= this.#flushAll().finally(() => {
+      this.#flushing = undefined;
     });
-    return this.#telling;
+    return this.#flushing;
   }
 
-  async #tellAll(): Promise<boolean> {
+  async #flushAll(): Promise<boolean> {
     while (this.#sent || this.#pending.size > 0) {
       this.#sent ??= this.#nextBatch();
       if (!(await this.#options.store.add(this.#sent))) {
-        this.#tellLater();
+        this.#flushLater();
         return false;
       }
       this.#sent = undefined;

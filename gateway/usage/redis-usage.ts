@@ -34,8 +34,8 @@ if redis.call('HGET', KEYS[1], 'today') ~= tostring(request.today) then
   local flat = redis.call('HGETALL', KEYS[1])
   for i = 1, #flat, 2 do
     local day = tonumber(string.match(flat[i], '^u|(%d+)|'))
-    local told = tonumber(string.match(flat[i], '^s|') and string.match(flat[i + 1], '%d+$'))
-    if day and day <= request.today - ${KEPT_DAYS} or told and told < request.today - 1 then
+    local batched = tonumber(string.match(flat[i], '^s|') and string.match(flat[i + 1], '%d+$'))
+    if day and day <= request.today - ${KEPT_DAYS} or batched and batched < request.today - 1 then
       redis.call('HDEL', KEYS[1], flat[i])
     end
   end

@@ -135,7 +135,7 @@ describe.skipIf(!HAS_BROWSER)(`the admin page${NO_BROWSER}`, () => {
     const keyId = key.split("_")[2] ?? "";
     const counted = async () => (await admin.text(`/keys/${keyId}/usage`)).includes('"requests": 1');
     await becomes(counted, "the request counts");
-    await page.fill("#key-id", "<b>nobody</b>");
+    await page.fill("#key-id", "<b>unknown</b>");
     await page.click("#key-form button");
     await shown(`document.querySelector("#key-said").innerText === "no such key"`);
     await page.evaluate("import('/page/keys.js').then(({ showKeys }) => showKeys())");

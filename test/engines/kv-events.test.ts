@@ -54,7 +54,7 @@ async function startRig(ranks: number) {
   const client = new NodeClient(node.address);
   onTestFinished(() => client.close());
   const watched = client.watchPrefixes("svc-qwen");
-  const told = (messages: readonly Message[]) => watched.held.get(digestOf(messages).toString("hex"));
+  const reported = (messages: readonly Message[]) => watched.held.get(digestOf(messages).toString("hex"));
   const generate = async (messages: readonly Message[], maxOutputTokens = 80) => {
     const reading = client.generate(generateRequest({ messages, maxOutputTokens, prefixDigests: digestsOf(messages) }));
     expect((await reading.ended).code).toBe(0);
@@ -64,18 +64,18 @@ async function startRig(ranks: number) {
     const queueMs = timings?.queue && durationMs(timings.queue);
     return { text: pieces.join(""), cached: usage?.cachedInputTokens ?? -1, queueMs };
   };
-  return { backend, node, watched, told, generate, engine };
+  return { backend, node, watched, reported, generate, engine };
 }
 
 const SYSTEM = textMessage(Role.SYSTEM, "You are terse and kind, and you never ask back. ".repeat(12));
 
 describe.skipIf(!existsSync(python))("a node beside a real vLLM", { timeout: 2 * PATIENCE_MS }, () => {
   test("announces what vLLM then finds in its cache", async () => {
-    const { backend, node, watched, told, generate, engine } = await startRig(1);
+    const { backend, node, watched, reported, generate, engine } = await startRig(1);
     const first = [SYSTEM, textMessage(Role.USER, "Count from 1 to 12. ".repeat(8))];
     const { text } = await generate(first);
-    await vi.waitFor(() => expect(told(first)).toBeDefined(), { timeout: 20_000 });
-    const { tokens, tailTokens } = told(first) ?? { tokens: 0, tailTokens: 0 };
+    await vi.waitFor(() => expect(reported(first)).toBeDefined(), { timeout: 20_000 });
+    const { tokens, tailTokens } = reported(first) ?? { tokens: 0, tailTokens: 0 };
     const next = await generate([...first, textMessage(Role.ASSISTANT, text), textMessage(Role.USER, "And then?")]);
     // The template may write the end of the answer otherwise than the model did.
     expect(next.cached).toBeGreaterThanOrEqual(tokens + tailTokens - BLOCK_TOKENS);
@@ -83,7 +83,7 @@ describe.skipIf(!existsSync(python))("a node beside a real vLLM", { timeout: 2 *
     // The end of the system message is where two conversations part.
     const { cached: head } = await generate([SYSTEM, textMessage(Role.USER, "Something else.")]);
     expect(head).toBeGreaterThan(BLOCK_TOKENS);
-    expect(told([SYSTEM])?.tokens).toBe(head);
+    expect(reported([SYSTEM])?.tokens).toBe(head);
     // Findings agree with the announcements, and prompts that many send at once are read in their order.
     const crowd = Array.from({ length: 4 }, (_, index) => [
       SYSTEM,
@@ -102,15 +102,15 @@ describe.skipIf(!existsSync(python))("a node beside a real vLLM", { timeout: 2 *
   });
 
   test("picks the rank that holds a conversation, of two", async () => {
-    const { told, generate } = await startRig(2);
+    const { reported, generate } = await startRig(2);
     const talks = ["First", "Second", "Third", "Fourth"].map((name) => [
       textMessage(Role.SYSTEM, `${name} among equals, and terse. `.repeat(16)),
       textMessage(Role.USER, "What is to be done about it, and by whom? ".repeat(8)),
     ]);
     await Promise.all(talks.map((talk) => generate(talk, 8)));
     for (const talk of [...talks, ...talks.toReversed()]) {
-      await vi.waitFor(() => expect(told(talk)).toBeDefined(), { timeout: 20_000 });
-      const { tokens } = told(talk) ?? { tokens: 0 };
+      await vi.waitFor(() => expect(reported(talk)).toBeDefined(), { timeout: 20_000 });
+      const { tokens } = reported(talk) ?? { tokens: 0 };
       const { cached } = await generate(
         [...talk, textMessage(Role.ASSISTANT, "That."), textMessage(Role.USER, "And then?")],
         8,

@@ -92,11 +92,11 @@ const long = size(0, 120_000);
 const FAULTS: readonly Fault[] = [
   { name: "J4 is killed", begin: ({ node }) => node.kill(), lasts: 0.2, end: restart, againMs: size(0, 600_000) },
   {
-    name: "J3 is told to end",
+    name: "J3 gets SIGTERM",
     async begin({ node }) {
       const beganMs = Date.now();
       expect(await node.stop()).toBe(0);
-      show("a node that was told to end", { goneAfterMs: Date.now() - beganMs });
+      show("a node that got SIGTERM", { goneAfterMs: Date.now() - beganMs });
     },
     ...{ lasts: 0, end: restart, againMs: size(0, 60_000) },
     // Answers of a minute, of which none is awaited.
@@ -114,7 +114,7 @@ const FAULTS: readonly Fault[] = [
 
 /** The faults for a small machine: the most different ones. */
 const QUICK: Readonly<Record<NodeKind, readonly string[]>> = {
-  "of the simulator": ["J3 is told to end", "falls into nonsense"],
+  "of the simulator": ["J3 gets SIGTERM", "falls into nonsense"],
   "of llama.cpp": ["J4 is killed"],
 };
 

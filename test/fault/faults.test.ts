@@ -104,8 +104,8 @@ const FAULTS: readonly Fault[] = [
  */
 const LOSSES = [
   ["is cut off", (host: NetworkNamespace) => host.cut(), PHASES],
-  ["is not heard", (host: NetworkNamespace) => host.loseReplies(), PHASES],
-  ["hears nothing", (host: NetworkNamespace) => host.loseRequests(), PHASES.slice(0, 1)],
+  ["loses what it sends", (host: NetworkNamespace) => host.loseReplies(), PHASES],
+  ["loses what it is sent", (host: NetworkNamespace) => host.loseRequests(), PHASES.slice(0, 1)],
 ] as const;
 const LOST: readonly Fault[] = LOSSES.flatMap(([what, lose, phases]) => {
   const strike = ({ host }: Stage) => host && lose(host);

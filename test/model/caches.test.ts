@@ -286,11 +286,11 @@ describe.skipIf(missing !== "")("a cache that cannot be truncated", () => {
   test("positions from which no prompt can continue are not reported", async () => {
     const first = [RULES, user("Tell me of it.")];
     const second = [...first, ANSWER, user("And then?")];
-    for (const messages of [first, second]) await ask(backend, digested(messages, [], { cache: cacheOf("told") }));
+    for (const messages of [first, second]) await ask(backend, digested(messages, [], { cache: cacheOf("reported") }));
     const held = (count: number) => backend.prefixes.get(digestOf(second, count).toString("latin1"))?.tokens;
     const places = [1, 2, 3, 4].map(held);
     expect([places[0], places[2]]).toEqual([undefined, held(2)]);
     const branch = [...first, assistant(text("Nothing.")), user("Well?")];
-    expect((await ask(backend, digested(branch, [], { cache: cacheOf("told") }))).cached).toBe(places[1]);
+    expect((await ask(backend, digested(branch, [], { cache: cacheOf("reported") }))).cached).toBe(places[1]);
   });
 });

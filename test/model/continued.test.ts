@@ -104,7 +104,7 @@ const logprobsOf = (events: readonly Event[]): readonly TokenLogprob[] =>
   events.flatMap(({ kind }) => (kind?.$case === "blockDelta" ? kind.value.logprobs : []));
 
 /** Returns the events that the caller received when its node was lost after `count` tokens. */
-function told({ steps }: Produced, count: number): readonly Event[] {
+function received({ steps }: Produced, count: number): readonly Event[] {
   const events: Event[] = [];
   let tokens = 0;
   for (const step of steps) {
@@ -117,7 +117,7 @@ function told({ steps }: Produced, count: number): readonly Event[] {
 
 function continuation(whole: Produced, count: number): Continuation {
   const { started } = answerOf(whole.events);
-  const callIds = answerOf(told(whole, count)).blocks.flatMap(({ id }) => (id === undefined ? [] : [id]));
+  const callIds = answerOf(received(whole, count)).blocks.flatMap(({ id }) => (id === undefined ? [] : [id]));
   return { modelRevision: started?.modelRevision ?? "", tokens: whole.tokens.slice(0, count), callIds };
 }
 
@@ -163,7 +163,7 @@ describe.skipIf(missing !== "")("a continued answer", () => {
         cacheWriteTokens: 0,
       });
       expect(usage?.cachedInputTokens).toBeLessThanOrEqual(usage?.inputTokens ?? 0);
-      const owed = logprobsOf(whole.events).slice(logprobsOf(told(whole, cut)).length);
+      const owed = logprobsOf(whole.events).slice(logprobsOf(received(whole, cut)).length);
       const given = logprobsOf(rest.events);
       expect(
         given.map(({ token }) => token),

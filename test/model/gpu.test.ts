@@ -44,8 +44,9 @@ describe.skipIf(absent !== "")("a node with a GPU", () => {
     const alone = [];
     for (const one of REQUESTS) alone.push(await ask(accelerator, one));
     const together = await Promise.all(REQUESTS.map((one) => ask(accelerator, one)));
-    const told = (replies: typeof wanted) => replies.map(({ text, calls, finished }) => [text, calls, finished.reason]);
-    expect(told(alone)).toEqual(told(wanted));
-    expect(told(together)).toEqual(told(wanted));
+    const answersOf = (replies: typeof wanted) =>
+      replies.map(({ text, calls, finished }) => [text, calls, finished.reason]);
+    expect(answersOf(alone)).toEqual(answersOf(wanted));
+    expect(answersOf(together)).toEqual(answersOf(wanted));
   });
 });

@@ -45,8 +45,13 @@ describe.skipIf(missing !== "")("the demonstration model in process", () => {
     expect(reply.text).toBe(NUMBERS);
     expect(reply.finished.reason).toBe(FinishReason.STOP);
     expect(reply.events[0]?.kind).toMatchObject({ $case: "started", value: { nodeId: "test", inputTokens: 17 } });
-    const told = reply.events[0]?.kind?.$case === "started" ? reply.events[0].kind.value.sampling : undefined;
-    expect(told).toMatchObject({ temperature: 0, topP: expect.any(Number), presencePenalty: 0, frequencyPenalty: 0 });
+    const sampling = reply.events[0]?.kind?.$case === "started" ? reply.events[0].kind.value.sampling : undefined;
+    expect(sampling).toMatchObject({
+      temperature: 0,
+      topP: expect.any(Number),
+      presencePenalty: 0,
+      frequencyPenalty: 0,
+    });
     expect(reply.finished.usage).toMatchObject({ inputTokens: 17, outputTokens: 37, reasoningTokens: 0 });
     idle();
   });

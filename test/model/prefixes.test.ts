@@ -35,9 +35,9 @@ describe.skipIf(missing !== "")("the cache of llama.cpp, by the digests of reque
     expect(heldOf(first, 2)?.tailTokens).toBeGreaterThan(4);
 
     const second = [...first, assistant(text(reply.text)), user("And thirteen?")];
-    const told = expected(second);
+    const reported = expected(second);
     const answered = await ask(backend, digested(second));
-    expect(answered.cached).toBe(told);
+    expect(answered.cached).toBe(reported);
 
     // The same question, answered again, shares all but the model's text.
     const branch = [...first, assistant(text("Something else.")), user("And fourteen?")];
@@ -52,9 +52,9 @@ describe.skipIf(missing !== "")("the cache of llama.cpp, by the digests of reque
     const messages = [RULES, user("Please name the months of the year in their order, from the first to the last.")];
     const read = await ask(backend, { ...digested(messages), maxOutputTokens: 0 });
     expect([read.text, heldOf(messages, 2)]).toEqual(["", expect.anything()]);
-    const told = expected(messages);
-    expect(told).toBeGreaterThan(100);
-    expect((await ask(backend, digested(messages))).cached).toBeGreaterThanOrEqual(told - 1);
+    const reported = expected(messages);
+    expect(reported).toBeGreaterThan(100);
+    expect((await ask(backend, digested(messages))).cached).toBeGreaterThanOrEqual(reported - 1);
   });
 
   test("a prefix is not held while another request uses it, and is held again afterwards", async () => {

@@ -78,9 +78,9 @@ describe.skipIf(noPretrained !== "")("pretrained weights", () => {
   test("log probabilities are those of the text, each with others in order", async () => {
     const sampling = { temperature: 0, stop: [], logitBias: {}, topLogprobs: 3 };
     const { events, text: said } = await ask(backend, request("Hi!", { sampling, maxOutputTokens: 8 }));
-    const told = events.flatMap(({ kind }) => (kind?.$case === "blockDelta" ? kind.value.logprobs : []));
-    expect(told.map(({ token }) => token).join("")).toBe(said);
-    for (const { token, logprob, alternatives } of told) {
+    const logprobs = events.flatMap(({ kind }) => (kind?.$case === "blockDelta" ? kind.value.logprobs : []));
+    expect(logprobs.map(({ token }) => token).join("")).toBe(said);
+    for (const { token, logprob, alternatives } of logprobs) {
       expect(alternatives).toHaveLength(3);
       expect(alternatives[0]?.token).toBe(token);
       expect(alternatives.map((one) => one.logprob)).toEqual(

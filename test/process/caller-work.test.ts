@@ -89,23 +89,23 @@ describe("on threads, with the built program", () => {
 test("waiting callers get heartbeats while threads advance, and none from stuck threads", async () => {
   const clock = new VirtualClock();
   work = new CallerWork({ clock, threads: 1, program: program("if (input.mustCall) for (;;);") });
-  const heard = { first: 0, second: 0, third: 0 };
-  const noted = (who: keyof typeof heard, of: GrammarInput, tenant: string) =>
-    work.run("grammar", of, { ...order(tenant), onMove: () => (heard[who] += 1) });
+  const moves = { first: 0, second: 0, third: 0 };
+  const noted = (who: keyof typeof moves, of: GrammarInput, tenant: string) =>
+    work.run("grammar", of, { ...order(tenant), onMove: () => (moves[who] += 1) });
   const endless = input({}, { mustCall: true });
   const all = Promise.allSettled([
     noted("first", endless, "a"),
     noted("second", endless, "b"),
     noted("third", input({}), "a"),
   ]);
-  expect(heard).toEqual({ first: 1, second: 1, third: 1 });
+  expect(moves).toEqual({ first: 1, second: 1, third: 1 });
   await clock.advance(14_999);
-  expect(heard).toEqual({ first: 1, second: 1, third: 1 });
+  expect(moves).toEqual({ first: 1, second: 1, third: 1 });
   await clock.advance(1);
-  expect(heard).toEqual({ first: 1, second: 2, third: 2 });
+  expect(moves).toEqual({ first: 1, second: 2, third: 2 });
   await clock.advance(15_000);
   await all;
-  expect(heard).toEqual({ first: 1, second: 2, third: 3 });
+  expect(moves).toEqual({ first: 1, second: 2, third: 3 });
   expect(work.moves).toBe(3);
 });
 
@@ -115,8 +115,8 @@ test("all threads are started before the first job", async () => {
   channel.onmessage = () => {
     started += 1;
   };
-  const told = `data:text/javascript,import { parentPort } from "node:worker_threads"; parentPort.on("message", () => {}); new BroadcastChannel("caller-work-started").postMessage(0);`;
-  work = new CallerWork({ clock: systemClock, threads: 3, program: new URL(told) });
+  const source = `data:text/javascript,import { parentPort } from "node:worker_threads"; parentPort.on("message", () => {}); new BroadcastChannel("caller-work-started").postMessage(0);`;
+  work = new CallerWork({ clock: systemClock, threads: 3, program: new URL(source) });
   await expect.poll(() => started, { timeout: 20_000 }).toBe(3);
   channel.close();
 }, 30_000);

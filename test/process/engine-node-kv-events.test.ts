@@ -37,7 +37,7 @@ const known = (watched: WatchedPrefixes, messages: readonly Message[]) =>
   watched.held.get(digestOf(messages).toString("hex"));
 
 /** Returns all reported tokens from the beginning to the position after some messages, and behind it. */
-const told = (watched: WatchedPrefixes, messages: readonly Message[]) => {
+const reported = (watched: WatchedPrefixes, messages: readonly Message[]) => {
   const held = known(watched, messages);
   return held && held.tokens + held.tailTokens;
 };
@@ -86,13 +86,13 @@ test.each(FORMS)("beside %s prefix reports match the tokens that the engine reus
   const first = [SYSTEM, QUESTION];
   const text = await asked(rig, requestOf(first));
   const { token_ids: sent, input_ids: alsoSent } = rig.engine.bodies.at(-1) ?? {};
-  await vi.waitFor(() => expect(told(watched, first)).toBe(storedOf(sent ?? alsoSent, text)));
+  await vi.waitFor(() => expect(reported(watched, first)).toBe(storedOf(sent ?? alsoSent, text)));
   const turn = `<|im_start|>system\n${"You are terse. ".repeat(20)}<|im_end|>\n<|im_start|>user\n`;
   const head = Math.floor(toTokens(turn).length / BLOCK) * BLOCK;
   expect(known(watched, [SYSTEM])).toEqual({ tokens: 0, tailTokens: 0 });
 
   const second = [...first, textMessage(Role.ASSISTANT, text), textMessage(Role.USER, "And then?")];
-  const before = told(watched, first);
+  const before = reported(watched, first);
   await asked(rig, requestOf(second));
   expect(cache.cached()).toBe(before);
 
@@ -129,7 +129,7 @@ test.each(FORMS)("beside %s with two ranks conversations go on in the rank that 
   for (const [index, talk] of talks.entries()) {
     const text = texts[index] ?? "";
     const expected = storedOf(lastOf(text)?.tokens, "forty-two");
-    await vi.waitFor(() => expect(told(watched, talk)).toBe(expected));
+    await vi.waitFor(() => expect(reported(watched, talk)).toBe(expected));
     await asked(
       rig,
       requestOf([...talk, textMessage(Role.ASSISTANT, "forty-two"), textMessage(Role.USER, "And then?")]),
@@ -210,10 +210,10 @@ test.each([true, false])(
     await asked(rig, requestOf(messages));
     await vi.waitFor(() => expect(known(rig.watched, messages)).toBeDefined());
     rig.cache.lose(1, true);
-    await asked(rig, requestOf([textMessage(Role.SYSTEM, "Nobody hears of this one. ".repeat(9))]));
-    const heard = [SYSTEM, textMessage(Role.USER, "Something else, of 37 words and more. ".repeat(5))];
-    await asked(rig, requestOf(heard));
-    await vi.waitFor(() => expect(known(rig.watched, heard)).toBeDefined());
+    await asked(rig, requestOf([textMessage(Role.SYSTEM, "Events of these are lost. ".repeat(9))]));
+    const later = [SYSTEM, textMessage(Role.USER, "Something else, of 37 words and more. ".repeat(5))];
+    await asked(rig, requestOf(later));
+    await vi.waitFor(() => expect(known(rig.watched, later)).toBeDefined());
     expect(known(rig.watched, messages)).toBeUndefined();
   },
 );

@@ -52,12 +52,12 @@ describe.runIf(process.platform === "linux")("an uncaught error", () => {
   ] as const)(
     "in a gateway ($signal): it finishes its streams, ends with 1 and is replaced",
     async ({ signal, said }) => {
-      const heard = newlySaid();
+      const output = newlySaid();
       const streams = await openStreams(service, 3, { fields: mostTokens(60) });
       process.kill(gatewayProcess(service), signal);
       expect(await endKindsOf(streams)).toEqual(Array(3).fill("complete"));
-      await becomes(async () => heard().includes("the gateway ended (exit code 1)"), "it has ended");
-      const { at, ...line } = crashLine(heard());
+      await becomes(async () => output().includes("the gateway ended (exit code 1)"), "it has ended");
+      const { at, ...line } = crashLine(output());
       expect(line).toMatchObject({ level: 60, ...said });
       expect(at).toContainEqual(expect.stringMatching(/^at /));
       expect(service.said()).not.toContain(CANARY);
@@ -67,13 +67,13 @@ describe.runIf(process.platform === "linux")("an uncaught error", () => {
   );
 
   test("in an engine: it finishes its generations, ends with 1 and is replaced", async () => {
-    const heard = newlySaid();
+    const output = newlySaid();
     const streams = await openStreams(service, 3, { fields: mostTokens(60) });
     const [engine = 0] = processesWith(`${service.stateDir}/engine-1.yaml`);
     process.kill(engine, "SIGUSR2");
     expect(await endKindsOf(streams)).toEqual(Array(3).fill("complete"));
-    await becomes(async () => heard().includes("the engine 1 ended (exit code 1)"), "it has ended");
-    expect(crashLine(heard())).toMatchObject({ error: "TypeError", origin: "unhandledRejection" });
+    await becomes(async () => output().includes("the engine 1 ended (exit code 1)"), "it has ended");
+    expect(crashLine(output())).toMatchObject({ error: "TypeError", origin: "unhandledRejection" });
     expect(service.said()).not.toContain(CANARY);
     await becomes(() => answers(service), "it is there again");
     expect(await service.stop()).toBe(0);

@@ -112,7 +112,7 @@ export class Queue<Want, Grant> {
   readonly #waiting = new FairQueue<QueueTicket<Want, Grant>>();
   /** The positions of all tickets; undefined after a change, and computed on demand. */
   #positions: ReadonlyMap<QueueTicket<Want, Grant>, number> | undefined;
-  #tellsSoon = false;
+  #notifiesSoon = false;
   beats = 0;
 
   constructor(options: QueueOptions) {
@@ -151,7 +151,7 @@ export class Queue<Want, Grant> {
 
   beat(): void {
     this.beats += 1;
-    this.#tell();
+    this.#notify();
   }
 
   close(error: EngineError): void {
@@ -178,15 +178,15 @@ export class Queue<Want, Grant> {
   /** Wakes the remaining requests after a change of positions, once per tick for all changes. */
   #moved(): void {
     this.#positions = undefined;
-    if (this.#tellsSoon) return;
-    this.#tellsSoon = true;
+    if (this.#notifiesSoon) return;
+    this.#notifiesSoon = true;
     queueMicrotask(() => {
-      this.#tellsSoon = false;
-      this.#tell();
+      this.#notifiesSoon = false;
+      this.#notify();
     });
   }
 
-  #tell(): void {
+  #notify(): void {
     for (const ticket of this.#waiting.items()) ticket.beat();
   }
 }

@@ -157,11 +157,11 @@ function leaving(
 /** An automaton and its use in a product: texts must match, must not match, or the match is reported. */
 export type ProductPart = {
   readonly automaton: readonly AutomatonState[];
-  readonly match: "wanted" | "unwanted" | "told";
+  readonly match: "wanted" | "unwanted" | "reported";
 };
 
 type ProductState = AutomatonState & {
-  readonly told: readonly boolean[];
+  readonly matches: readonly boolean[];
 };
 
 const DEAD = -1;
@@ -185,8 +185,8 @@ export function productOf(
     );
     const isMatched = (at: number) => all[at]?.automaton[places[at] ?? DEAD]?.accepts === true;
     states.push({
-      accepts: all.every(({ match }, at) => match === "told" || isMatched(at) === (match === "wanted")),
-      told: all.flatMap(({ match }, at) => (match === "told" ? [isMatched(at)] : [])),
+      accepts: all.every(({ match }, at) => match === "reported" || isMatched(at) === (match === "wanted")),
+      matches: all.flatMap(({ match }, at) => (match === "reported" ? [isMatched(at)] : [])),
       steps: stepsOf(ways),
     });
   }

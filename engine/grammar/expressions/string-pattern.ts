@@ -143,8 +143,8 @@ function partGrammar(rules: GrammarRules, part: Expression): Gbnf {
     case "choice": {
       const starts = part.options.map(beginning);
       const count = starts.reduce((sum, ranges) => sum + sizeOf(ranges), 0);
-      const isTold = count === sizeOf(unite(starts.flat())) && part.options.filter(isEmptiable).length < 2;
-      return isTold || isCounted(rules, part)
+      const isDeterministic = count === sizeOf(unite(starts.flat())) && part.options.filter(isEmptiable).length < 2;
+      return isDeterministic || isCounted(rules, part)
         ? choice(...part.options.map((option) => expressionGrammar(rules, option)))
         : statesGrammar(rules, part);
     }

@@ -76,11 +76,11 @@ function holdsUnpromised(options: OutputGrammarOptions): boolean {
   const { markers, constraint } = options;
   if (!hasUnpromised(options)) return false;
   const isFree = constraint?.kind?.$case === "jsonSchema" && !constraint.kind.value.strict;
-  return isFree || tellsTypes(markers);
+  return isFree || needsArgumentTypes(markers);
 }
 
 /** Returns whether the form of calls makes the grammar depend on the schemas of all tools, strict or not. */
-export function tellsTypes({ toolCall }: OutputMarkers): boolean {
+export function needsArgumentTypes({ toolCall }: OutputMarkers): boolean {
   return toolCall !== undefined && formOf(toolCall).markup(toolCall)?.tags !== undefined;
 }
 

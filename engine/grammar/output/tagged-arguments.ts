@@ -104,7 +104,7 @@ export function anyTaggedArguments(rules: GrammarRules, tags: ParameterTags): Gb
       return parameterGrammar(tags, kind, { open: key, close: key }, ends, value(kind));
     };
     const any = rules.named("any-parameter", () =>
-      tags.tellsKind ? choice(parameter("text"), parameter("json")) : parameter("text"),
+      tags.distinguishesKind ? choice(parameter("text"), parameter("json")) : parameter("text"),
     );
     if (tags.between === undefined) return repeat(any, 0, undefined);
     return optional(sequence(any, repeat(sequence(markup(tags.between), any), 0, undefined)));
@@ -149,7 +149,7 @@ function parameterValue(
   const types = typesOf(key);
   const isText = types?.size === 1 && types.has("string");
   const isJson = types !== undefined && !types.has("string");
-  if (!isText && (isJson || tags.tellsKind)) {
+  if (!isText && (isJson || tags.distinguishesKind)) {
     const found = grammars.inside(property, `/properties/${shown(key)}`);
     return { kind: "json", grammar: found.root, unenforced: found.unenforced };
   }

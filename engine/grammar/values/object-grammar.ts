@@ -109,22 +109,22 @@ function otherMember(
   }
   const parts: ProductPart[] = [
     ...keys.names,
-    ...patterns.map(({ automaton }): ProductPart => ({ automaton, match: "told" })),
+    ...patterns.map(({ automaton }): ProductPart => ({ automaton, match: "reported" })),
   ];
   const states = keyStates(conversion, nodes, names, parts);
   const values = new Map<string, Gbnf>();
-  const memberBehind = (told: readonly boolean[]): Gbnf => {
-    const key = told.join();
+  const memberBehind = (matches: readonly boolean[]): Gbnf => {
+    const key = matches.join();
     const known = values.get(key);
     if (known !== undefined) return known;
-    const value = told.some(Boolean) || isOpen ? conversion.value(nodesOf(conversion, nodes, keys, told)) : NEVER;
+    const value = matches.some(Boolean) || isOpen ? conversion.value(nodesOf(conversion, nodes, keys, matches)) : NEVER;
     const member = value === NEVER ? NEVER : rules.fresh(() => sequence(literal('"'), colon(rules), value));
     values.set(key, member);
     return member;
   };
   return sequence(
     literal('"'),
-    automatonGrammar(rules, states, ({ told }) => memberBehind(told)),
+    automatonGrammar(rules, states, ({ matches }) => memberBehind(matches)),
   );
 }
 
@@ -205,10 +205,10 @@ function nodesOf(
   conversion: Conversion,
   nodes: readonly PlainNode[],
   { patterns }: Keys,
-  told: readonly boolean[],
+  matches: readonly boolean[],
 ): readonly SchemaNode[] {
   return nodes.flatMap((node) => {
-    const matched = patterns.filter((each, at) => each.node === node && told[at] === true);
+    const matched = patterns.filter((each, at) => each.node === node && matches[at] === true);
     if (matched.length === 0) return children(conversion, [node], "additionalProperties");
     return matched.flatMap((each) => patternNodes(conversion, each));
   });

@@ -27,7 +27,7 @@ function marksOf(node: SchemaNode, document: SchemaDocument, budget: WorkBudget)
 }
 
 /** Returns whether no object can match both. Throws `WorkSpent`. */
-function areToldApart(some: Marks, others: Marks, budget: WorkBudget): boolean {
+function areDisjoint(some: Marks, others: Marks, budget: WorkBudget): boolean {
   for (const [name, mark] of some) {
     const other = others.get(name);
     budget.pay(1);
@@ -106,7 +106,7 @@ export class OneOfOverlaps {
 
   #excludes(conversion: Conversion, some: SchemaNode, other: SchemaNode): boolean {
     const [own, others] = [this.#marksOf(some, conversion), this.#marksOf(other, conversion)];
-    if (own && others && areToldApart(own, others, conversion.budget)) return true;
+    if (own && others && areDisjoint(own, others, conversion.budget)) return true;
     return !conversion.rules.finishing.canFinish(conversion.value([some, other]));
   }
 

@@ -62,7 +62,7 @@ export class HandOver {
         setImmediate(() => this.begin(() => next(message)));
       },
     };
-    return new ToldCall(nextCall(options), requester, this.taken);
+    return new ReportingCall(nextCall(options), requester, this.taken);
   };
 
   /** Releases the lane for the next message. Called at the end of the call, with any result. */
@@ -80,7 +80,7 @@ export class HandOver {
 }
 
 /** A call that reports when the connection has taken its message. */
-class ToldCall extends InterceptingCall {
+class ReportingCall extends InterceptingCall {
   readonly #onWritten: () => void;
 
   constructor(

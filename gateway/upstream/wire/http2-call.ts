@@ -33,7 +33,7 @@ export class Http2Call implements WireCall, StreamListener {
   #paused = false;
   #httpStatus: number | undefined;
   /** The end by the trailers, while messages may wait behind a paused stream; undefined before the trailers. */
-  #told: WireEnd | undefined;
+  #endByTrailers: WireEnd | undefined;
   #over = false;
 
   constructor(options: Http2CallOptions) {
@@ -75,7 +75,7 @@ export class Http2Call implements WireCall, StreamListener {
 
   /** Ends the call with a status of the gateway, and resets the stream where there is one. */
   fail(code: status, details: string): void {
-    this.#end({ error: failedCall(code, details), trailers: this.#told?.trailers ?? new Metadata() });
+    this.#end({ error: failedCall(code, details), trailers: this.#endByTrailers?.trailers ?? new Metadata() });
   }
 
   pause(): void {
@@ -108,12 +108,12 @@ export class Http2Call implements WireCall, StreamListener {
   trailers(trailers: Headers): void {
     const end = endOf(trailers);
     if (end?.error) this.#end(end);
-    else this.#told = end;
+    else this.#endByTrailers = end;
   }
 
   /** Takes the end of the answer: an incomplete message before it is dropped, as with grpc-js. */
   ended(): void {
-    this.#end(this.#told ?? endWithoutStatus(false, this.#httpStatus, 0));
+    this.#end(this.#endByTrailers ?? endWithoutStatus(false, this.#httpStatus, 0));
   }
 
   broken(code: number, lost: boolean): void {

@@ -60,7 +60,7 @@ export class PieceCutter {
     for (const [, last] of runs) this.#cuts.add(last);
   }
 
-  tellHeadCuts(headCuts: HeadCuts): void {
+  shareHeadCuts(headCuts: HeadCuts): void {
     for (const { head, first, last, blocksBefore } of this.#claims) {
       const cuts = headCuts.get(head) ?? new Set();
       headCuts.set(head, cuts.add(blocksBefore + last - first + 1));

@@ -103,12 +103,12 @@ export class ReplayNode {
     job.onStarted(cachedIn(this.#parts.tiers, this.#parts.cache, prompt.last).tokens);
     // Even a fully cached prompt takes a step.
     const prefill = { job, beganMs: this.#parts.time.nowMs(), leftTokens: Math.max(1, uncachedTokens) };
-    const tell = () => {
+    const reportProgress = () => {
       if (!this.#prefills.includes(prefill)) return;
       job.onProgress(prompt.tokens - this.#unread(prefill));
-      this.#parts.time.after(PROGRESS_MS, tell);
+      this.#parts.time.after(PROGRESS_MS, reportProgress);
     };
-    this.#parts.time.after(PROGRESS_MS, tell);
+    this.#parts.time.after(PROGRESS_MS, reportProgress);
     this.#share([...this.#prefills, prefill]);
     this.#prefillNext();
   }

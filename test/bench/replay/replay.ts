@@ -74,21 +74,21 @@ export async function replay(scenario: Scenario): Promise<ReplayResult> {
   const caches = cachesOf(cacheTokens);
   const lower = hostTokens > 0 ? cachesOf(hostTokens) : undefined;
   const tiers = { caches, lower };
-  const tell = (number: number) => {
+  const sendReport = (number: number) => {
     const report = (besideVllm[number] ?? nodes[number])?.report;
     if (report) for (const gateway of gateways) gateway.reported?.(number, report);
   };
   const changed = new Set<number>();
-  const tellSoon = (number: number) => {
+  const sendReportSoon = (number: number) => {
     if (changed.has(number)) return;
     changed.add(number);
     time.after(REPORT_LAG_MS, () => {
       changed.delete(number);
-      tell(number);
+      sendReport(number);
     });
   };
   const nodes: readonly RankedNode[] = Array.from({ length: count }, (_, node) => {
-    const onChange = () => tellSoon(node);
+    const onChange = () => sendReportSoon(node);
     return new RankedNode({ time, tiers, cache: pooled ? 0 : node * ranks, prefillsAtOnce, onChange }, ranks);
   });
   const ranksOf = (node: number) => Array.from({ length: ranks }, (_, rank) => node * ranks + rank);
@@ -154,7 +154,7 @@ export async function replay(scenario: Scenario): Promise<ReplayResult> {
     });
   };
   const report = () => {
-    for (const number of nodes.keys()) tell(number);
+    for (const number of nodes.keys()) sendReport(number);
     time.after(REPORT_INTERVAL_MS, report);
   };
   report();

@@ -76,7 +76,7 @@ export function readSessions(text: string): readonly RecordedSession[] {
     .filter((line) => line !== "")
     .map((line) => new SessionDraft(JSON.parse(line)));
   const headCuts: HeadCuts = new Map();
-  for (const draft of drafts) draft.cutter.tellHeadCuts(headCuts);
+  for (const draft of drafts) draft.cutter.shareHeadCuts(headCuts);
   return drafts.map((draft) => draft.finish(headCuts));
 }
 

@@ -65,13 +65,13 @@ export class VllmNode {
     const heldTokens = (this.isAnnounced ? before : undefined) ?? this.#turns.cachedTokens("", marks) ?? 0;
     const reading = this.#ledger.sent({ tokens, cachedTokens: Math.min(tokens, heldTokens) });
     let found = 0;
-    const tell = () => {
+    const reportProgress = () => {
       if (isRead) return;
       follower?.progress?.(reading.readTokens);
-      time.after(POLL_MS, tell);
+      time.after(POLL_MS, reportProgress);
     };
     let isRead = false;
-    time.after(POLL_MS, tell);
+    time.after(POLL_MS, reportProgress);
     return {
       prompt,
       onStarted: (cachedTokens) => {

@@ -72,9 +72,9 @@ describe.skipIf(why)("I1 endpoints by DNS", () => {
     await hasOnly(gateway, nodes, known);
     const load = closedLoop(gateway, CLIENTS);
     const wrong: readonly DnsAnswer[] = ["NXDOMAIN", "SERVFAIL", []];
-    for (const [told, fault] of wrong.entries()) {
+    for (const [earlier, fault] of wrong.entries()) {
       dns.answer = fault;
-      await becomes(async () => faults(gateway).length > told, `the fault is noticed: ${fault}`);
+      await becomes(async () => faults(gateway).length > earlier, `the fault is noticed: ${fault}`);
       const asked = dns.questions;
       await becomes(async () => dns.questions > asked + 2, "it is asked again and again");
       await hasOnly(gateway, nodes, known);

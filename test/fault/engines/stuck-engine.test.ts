@@ -36,7 +36,7 @@ test("an engine that hangs takes its node out of service, then fails the probe; 
   expect(seen.log).toMatchObject({ endpoint: good.address, continuations: 1 });
   expect(await state()).toBe(ModelState.FAILED);
   await becomes(async () => stuck.log.some(({ level }) => level === 50), "its log says so");
-  await becomes(async () => (await gateway.health(stuck.address)) !== "healthy", "the gateway has heard");
+  await becomes(async () => (await gateway.health(stuck.address)) !== "healthy", "the gateway has noticed");
   const meanwhile = await outcomeOf(gateway, await gateway.post(CHAT, chat));
   expect(meanwhile.log).toMatchObject({ code: 200, endpoint: good.address, attempts: 1 });
   await becomes(async () => (await probe("/livez/engine")) === 503, "the probe of the engine fails");

@@ -27,7 +27,7 @@ test("H2 a stopped node is ejected, and returns when it resumes", async () => {
   await becomes(async () => load.ended.length > CLIENTS, "requests flow");
   stopped?.signal("SIGSTOP");
   await becomes(async () => (await gateway.health(address)) === "/failed_outlier_check", "it is ejected");
-  await becomes(async () => (await gateway.stat("svc_endpoint_rq_active", address)) === 0, "nobody waits on it");
+  await becomes(async () => (await gateway.stat("svc_endpoint_rq_active", address)) === 0, "no request waits on it");
   const ejections = await gateway.stat("svc_cluster_outlier_ejections_total", 'enforced="true"');
   stopped?.signal("SIGCONT");
   await healthy(gateway, address);

@@ -63,7 +63,7 @@ const NONSENSE: readonly Nonsense[] = [
   ...everywhere("a message that says it is 4 GiB", PROTOCOL, (call) =>
     call.bytes(Buffer.from([0, 0xff, 0xff, 0xff, 0xff, 1, 2, 3])),
   ),
-  ...everywhere("a message in a compression that nobody agreed on", INTERNAL, (call) =>
+  ...everywhere("a message in a compression that was not agreed on", INTERNAL, (call) =>
     call.bytes(Buffer.from([1, 0, 0, 0, 2, 1, 2])),
   ),
   ...everywhere("an end in the middle of a message", PROTOCOL, async (call) => {
@@ -73,7 +73,7 @@ const NONSENSE: readonly Nonsense[] = [
   ...everywhere("an end that is no end of an answer", PROTOCOL, (call) => call.end()),
   ...everywhere("a reset of the stream", INTERNAL, (call) => call.stream.close(constants.NGHTTP2_INTERNAL_ERROR)),
   ...everywhere("a status that does not exist", INTERNAL, (call) => call.end(99 as status)),
-  ...everywhere("an end as if somebody had cancelled it", INTERNAL, (call) => call.end(status.CANCELLED)),
+  ...everywhere("a CANCELLED that the gateway did not cause", INTERNAL, (call) => call.end(status.CANCELLED)),
   ...everywhere("a count of -1", PROTOCOL, (call) => call.bytes(negativeUsage(4))),
   ...everywhere("a delta without a text", PROTOCOL, (call) => call.send(delta(0, ""))),
   ...everywhere("the end of a block that never began", PROTOCOL, (call) => call.send(blockEnd(3))),

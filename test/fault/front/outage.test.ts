@@ -53,7 +53,7 @@ test("100 agents in a long outage of their model: no turn is lost, and none is s
   await node.startAgain();
   const seen = await turns;
   await nothingOpen(gateway, [node]);
-  await becomes(async () => (await gateway.stat("svc_cluster_upstream_rq_held")) === 0, "nobody is held");
+  await becomes(async () => (await gateway.stat("svc_cluster_upstream_rq_held")) === 0, "no request is held");
   const tries: Record<string, number> = {};
   for (const turn of seen) tries[turn.tries] = (tries[turn.tries] ?? 0) + 1;
   show("outage", { agents: AGENTS, outageMs: OUTAGE_MS, tries });

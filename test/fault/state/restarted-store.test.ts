@@ -24,7 +24,7 @@ async function setUp(server: string) {
   return { store, config, cluster, keys, drained: nodes[1]?.address ?? "" };
 }
 
-type Told = { readonly usage?: { readonly prompt_tokens: number; readonly completion_tokens: number } };
+type ReplyBody = { readonly usage?: { readonly prompt_tokens: number; readonly completion_tokens: number } };
 
 /** Sends requests to all gateways in turn, four at a time, until `isOver`. Resolves to the reported usage. */
 async function load(gateways: readonly GatewayProcess[], key: string, isOver: (sent: number) => boolean) {
@@ -35,7 +35,7 @@ async function load(gateways: readonly GatewayProcess[], key: string, isOver: (s
       const gateway = gateways[sum.sent % gateways.length];
       if (!gateway) throw new Error("there are some");
       sum.sent += 1;
-      const { usage } = (await (await gateway.post("/v1/chat/completions", body, undefined, key)).json()) as Told;
+      const { usage } = (await (await gateway.post("/v1/chat/completions", body, undefined, key)).json()) as ReplyBody;
       if (!usage) continue;
       sum.answered += 1;
       sum.tokens += usage.prompt_tokens + usage.completion_tokens;

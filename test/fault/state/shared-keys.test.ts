@@ -105,12 +105,12 @@ describe.skipIf(!HAS_REDIS)(`keys that gateways share${HAS_REDIS ? "" : ` (${NO_
     await create();
     await redis.stop("SIGKILL");
     const port = await freePort();
-    const told = expect(fleet.gateway(cluster, { ...config, admin: { port } })).rejects.toThrow("ended with 0");
+    const ended = expect(fleet.gateway(cluster, { ...config, admin: { port } })).rejects.toThrow("ended with 0");
     await becomes(async () => {
       const order = await fetch(`http://127.0.0.1:${port}/quitquitquit`, { method: "POST" }).catch(() => undefined);
       return order?.status === 200;
-    }, "it is told");
-    await told;
+    }, "the order is accepted");
+    await ended;
     writeFileSync(config.keys.redis.pepperFile, Buffer.alloc(32, 7));
     const wrong = expect(fleet.gateway(cluster, { ...config, health: { port } })).rejects.toThrow("ended with 2");
     await becomes(

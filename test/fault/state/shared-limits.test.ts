@@ -45,7 +45,7 @@ async function usedTokens(redis: RedisProcess, key: string): Promise<number> {
   return Number(String(await redis.ask("HGET", name, "d|tokensPerDay")).split(" ")[1]);
 }
 
-type Told = { readonly usage?: { readonly prompt_tokens: number; readonly completion_tokens: number } };
+type ReplyBody = { readonly usage?: { readonly prompt_tokens: number; readonly completion_tokens: number } };
 
 /** Sends requests to all gateways in turn, 16 at a time; resolves to the usage of the answered ones. */
 async function used(gateways: readonly GatewayProcess[], key: string, count: number) {
@@ -56,7 +56,7 @@ async function used(gateways: readonly GatewayProcess[], key: string, count: num
       while (next < count) {
         next += 1;
         const response = await ask(gateways[next % gateways.length], key, false);
-        const { usage } = (await response.json()) as Told;
+        const { usage } = (await response.json()) as ReplyBody;
         statuses.set(response.status, (statuses.get(response.status) ?? 0) + 1);
         if (!usage) continue;
         answered += 1;

@@ -14,7 +14,7 @@ async function gatewayWith(config: Readonly<Record<string, unknown>>): Promise<R
 type Refusal = { readonly status: number; readonly body: string; readonly connection: string | null };
 
 async function fail(to: RunningGateway, headers: Record<string, string> = {}): Promise<Refusal> {
-  const response = await to.get("/v1/models", { authorization: "Bearer nobody", ...headers });
+  const response = await to.get("/v1/models", { authorization: "Bearer unknown", ...headers });
   return { status: response.status, body: await response.text(), connection: response.headers.get("connection") };
 }
 

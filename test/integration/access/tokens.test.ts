@@ -79,12 +79,12 @@ test("D14 an invalid token counts as a wrong key", async () => {
       .sign(ours.privateKey),
     "it lasts too long": await token({}, { expires: "3d" }),
     "it names no record": await token({ svc_key: undefined }),
-    "it names a record that is not there": await token({ svc_key: "nobody" }),
+    "it names a record that is not there": await token({ svc_key: "unknown" }),
     "the claim is no text": await token({ svc_key: [keyId] }),
     "it is too large": await token({ more: "x".repeat(4_000) }),
     "it is changed": (await token()).replace(/.(?=.{20}$)/, (one) => (one === "A" ? "E" : "A")),
   };
-  const plain = await (await ask("svc_live_nobody")).json();
+  const plain = await (await ask("svc_live_unknown")).json();
   for (const [what, text] of Object.entries(wrong)) {
     const response = await ask(text);
     expect(response.status, what).toBe(401);

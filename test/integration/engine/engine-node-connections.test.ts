@@ -96,12 +96,12 @@ test("watches beyond a connection's limit are refused there, each kind separatel
   expect(codes).toEqual([status.RESOURCE_EXHAUSTED, status.RESOURCE_EXHAUSTED]);
   expect(await refusals()).toEqual([["watches", 2]]);
   const reports = client();
-  const heard: unknown[] = [];
+  const received: unknown[] = [];
   reports
     .loadReports(1)
-    .on("data", (report: unknown) => heard.push(report))
+    .on("data", (report: unknown) => received.push(report))
     .on("error", () => {});
-  await until(() => heard.length > 0, "load reports come");
+  await until(() => received.length > 0, "load reports come");
   // Leaving frees a place.
   watches[0]?.cancel();
   await until(() => codes.length === 3, "it has left");

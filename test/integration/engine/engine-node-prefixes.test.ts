@@ -38,11 +38,11 @@ test("a simulated node reports its prefixes before and after the answer, and reu
 
   const answer = reading.events.flatMap(({ kind }) => (kind?.$case === "blockDelta" ? [kind.value.text] : [])).join("");
   const second = [...first, textMessage(Role.ASSISTANT, answer), textMessage(Role.USER, "And then?")];
-  const told = known(watched, first, 2);
+  const reported = known(watched, first, 2);
   const next = client.generate(requestOf(second));
   await next.ended;
   const cached = next.events.flatMap(({ kind }) => (kind?.$case === "started" ? [kind.value.cachedInputTokens] : []));
-  expect(cached).toEqual([(told?.tokens ?? 0) + (told?.tailTokens ?? 0)]);
+  expect(cached).toEqual([(reported?.tokens ?? 0) + (reported?.tailTokens ?? 0)]);
 
   // Another conversation has only the head in common.
   const other = [SYSTEM, textMessage(Role.USER, "Something else.")];

@@ -85,16 +85,16 @@ test("a request queued in the engine gets heartbeats as long as the engine works
   for (const reading of ahead) await reading.seen("progress");
   await expect.poll(() => rig.backend.load().queuedUncachedTokens).toBeGreaterThan(0);
   const reading = rig.client.generate(generateRequest());
-  const heard = () => reading.events.filter(({ kind }) => kind?.$case === "progress");
-  await expect.poll(() => heard().length).toBeGreaterThan(3);
-  expect(heard().at(-1)?.kind).toMatchObject({ value: { queuePosition: 2 } });
+  const progress = () => reading.events.filter(({ kind }) => kind?.$case === "progress");
+  await expect.poll(() => progress().length).toBeGreaterThan(3);
+  expect(progress().at(-1)?.kind).toMatchObject({ value: { queuePosition: 2 } });
 
   works = false;
   const stoppedAt = asked;
   await expect.poll(() => asked).toBeGreaterThan(stoppedAt + 5);
-  const before = heard().length;
+  const before = progress().length;
   await expect.poll(() => asked).toBeGreaterThan(stoppedAt + 15);
-  expect(heard().length).toBe(before);
+  expect(progress().length).toBe(before);
   expect(reading.legal()).toBe(true);
   for (const { call, ended } of [reading, ...ahead]) {
     call.cancel();
@@ -137,9 +137,9 @@ test("an engine in one long step, such as compiling, counts as working for its s
   // The sign that the request was sent may come between two steps.
   expect(new Set(steps).size).toBeGreaterThanOrEqual(steps.length - 1);
   while (clock.nowMs() - from < 62_000) await tick();
-  const heard = steps.length;
+  const before = steps.length;
   for (let more = 0; more < 5; more += 1) await tick();
-  expect(steps.length - heard).toBeLessThanOrEqual(1);
+  expect(steps.length - before).toBeLessThanOrEqual(1);
   leave.abort();
   await expect(reading).rejects.toMatchObject({ reason: "CANCELLED" });
 });

@@ -157,7 +157,7 @@ function lines(): readonly Readonly<Record<string, unknown>>[] {
 describe("keys", () => {
   test.each([
     ["none", {}],
-    ["a wrong one", { authorization: "Bearer sk-svc-nobody" }],
+    ["a wrong one", { authorization: "Bearer sk-svc-unknown" }],
     ["what is no key", { "x-api-key": "\u{20}" }],
   ])("%s: UNAUTHENTICATED, before a message is read", async (_, headers) => {
     const caller = callerWith(headers);

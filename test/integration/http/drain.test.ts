@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import { pino } from "pino";
 import { afterEach, expect, test } from "vitest";
 import { StopOrders } from "../../../deploy/runtime/process/stop-orders.ts";
-import { drainWhenTold } from "../../../gateway/drain.ts";
+import { drainOnOrder } from "../../../gateway/drain.ts";
 import { SocketTable } from "../../../gateway/http/connection/sockets.ts";
 import { Lifecycle } from "../../../gateway/lifecycle.ts";
 import { head, RawConnection } from "../../support/http/raw-http.ts";
@@ -40,7 +40,7 @@ async function draining() {
   lifecycle.listening();
   const config = { drainGraceMs: GRACE_MS, drainTimeoutMs: DRAIN_MS };
   const log = pino({ level: "silent" });
-  const drained = drainWhenTold({ config, lifecycle, server, sockets, clock, log });
+  const drained = drainOnOrder({ config, lifecycle, server, sockets, clock, log });
   const { port } = server.address() as AddressInfo;
   const open = () => RawConnection.open(port);
   const waiting = async () => {

@@ -60,7 +60,7 @@ const BREAKS_OFF: readonly { readonly other: string; readonly is: Partial<Resuma
   { other: "has another revision", is: { revision: "r2" } },
   { other: "has another revision than it describes", is: { described: "r1", revision: "r2" } },
   { other: "lies about its tokens", is: { steps: ANSWER.map(({ token, events }) => ({ token: token + 1, events })) } },
-  { other: "tells another answer", is: { steps: ANSWER.map((step, at) => (at === 5 ? said(step, "oh") : step)) } },
+  { other: "gives another answer", is: { steps: ANSWER.map((step, at) => (at === 5 ? said(step, "oh") : step)) } },
 ];
 
 function said({ token }: Step, text: string): Step {

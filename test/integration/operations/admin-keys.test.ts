@@ -55,7 +55,7 @@ test("/limits reports the state of a key's limits, and its held places", async (
   await response.text();
   const taken = async () => ((await rig.admin.json(`/limits/${id}`)) as { places: { taken: number }[] }).places;
   await becomes(async () => (await taken()).every(({ taken }) => taken === 0), "the places are given back");
-  expect((await rig.admin.get("/limits/nobody")).status).toBe(404);
+  expect((await rig.admin.get("/limits/unknown")).status).toBe(404);
   expect(await rig.admin.text(`/limits/${CANARY}`)).not.toContain(CANARY);
 });
 
@@ -87,7 +87,7 @@ test("/keys/{id}/usage has the use of a key by day and model, with or without li
     { name: "small", owner: null, requests: 1, refused: 1 },
     { name: "user", key_id: id, requests: 2, output_tokens },
   ]);
-  expect((await rig.admin.get("/keys/nobody/usage")).status).toBe(404);
+  expect((await rig.admin.get("/keys/unknown/usage")).status).toBe(404);
 });
 
 test("/keys/{id}/usage counts the cost of an answer whose caller left", async () => {

@@ -91,7 +91,7 @@ describe("a process in trouble", () => {
     force(service.gateway.overload, "stopAcceptingRequests");
     for (const path of POST_PATHS) await expectShed(path, await service.post(path));
     expect((await service.gateway.get("/v1/models")).status).toBe(503);
-    expect((await service.gateway.get("/v1/models", { authorization: "Bearer nobody" })).status).toBe(401);
+    expect((await service.gateway.get("/v1/models", { authorization: "Bearer unknown" })).status).toBe(401);
     const admin = await adminOf(service);
     expect((await admin.get("/ready")).status).toBe(200);
     const stats = await admin.text("/stats?filter=overload");

@@ -264,7 +264,7 @@ test("a collector that is down is logged once, and fails no request", async () =
     expect(response.status).toBe(200);
     await response.text();
   }
-  await until(() => complaints().length > 0, "it is told of");
+  await until(() => complaints().length > 0, "it is logged");
   expect(JSON.parse(complaints()[0] ?? "")).toMatchObject({ level: 40, reason: "ECONNREFUSED" });
   expect(complaints()).toHaveLength(1);
 });

@@ -81,7 +81,7 @@ describe.skipIf(!HAS_REDIS)(`a Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`, () =>
     await redis.startAgain();
     await counts(limits, 1);
     const known = async () => Number(await redis.ask("EXISTS", "svc:limits:{early}")) === 1;
-    await becomes(known, "what was used before is told");
+    await becomes(known, "what was used before is in the store");
     expect(limits.said.at(-1)).toBe("back");
   });
 });

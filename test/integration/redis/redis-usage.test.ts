@@ -41,7 +41,7 @@ describe.skipIf(!HAS_REDIS)(`the use of keys, at the gateways of several hosts (
     expect(await one.add({ number: 3, entries: [entry("a", 1)] })).toBe(true);
     expect((await two.read("a"))?.entries).toEqual([entry("a", 40)]);
     expect((await one.read("b"))?.entries).toEqual([entry("b", 80)]);
-    expect((await one.read("nobody"))?.entries).toEqual([]);
+    expect((await one.read("unknown"))?.entries).toEqual([]);
   });
 
   test("is added to by a newer release, whose other counts are ignored", async () => {

@@ -97,7 +97,7 @@ describe("health is printed as Envoy does", () => {
     const { one, managed } = await oneNode();
     managed.manager.setDrained(new Set([one.address]));
     expect(managed.health(one.address)).toBe("/draining");
-    one.tell(Serving.NOT_SERVING);
+    one.setStatus(Serving.NOT_SERVING);
     await managed.becomes(one.address, "/failed_active_hc/draining");
   });
 
@@ -113,7 +113,7 @@ describe("health is printed as Envoy does", () => {
 
   test("a change of health is logged once", async () => {
     const { one, managed } = await oneNode();
-    one.tell(Serving.NOT_SERVING);
+    one.setStatus(Serving.NOT_SERVING);
     await managed.becomes(one.address, "/failed_active_hc");
     const changes = managed.log.filter(({ msg }) => msg === "endpoint health changed");
     expect(changes.map(({ endpoint: address, health }) => [address, health])).toEqual([
@@ -177,9 +177,9 @@ describe("a view", () => {
     const { one, managed } = await oneNode();
     expect(managed.view(one.address)?.healthySinceMs).toBeUndefined();
 
-    one.tell(Serving.NOT_SERVING);
+    one.setStatus(Serving.NOT_SERVING);
     await managed.becomes(one.address, "/failed_active_hc");
-    one.tell(Serving.SERVING);
+    one.setStatus(Serving.SERVING);
     await until(() => {
       void managed.clock.advance(1_000);
       return managed.health(one.address) === "healthy";

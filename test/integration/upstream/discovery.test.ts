@@ -112,14 +112,14 @@ describe("a file of endpoints", () => {
 describe("health", () => {
   test("H10 that flaps on one endpoint fails no request", async () => {
     const [steady, flapping] = [await engine(hello), keep(await HealthNode.start({ models: [MODEL] }))];
-    flapping.tell(Serving.NOT_SERVING);
+    flapping.setStatus(Serving.NOT_SERVING);
     const endpoints = [{ address: steady.address }, { address: flapping.address }];
     const gateway = keep(
       await startGateway([steady.address], { clusters: [{ model: MODEL, endpoints, lbPolicy: "round_robin" }] }),
     );
     const load = underLoad(gateway, 4);
     for (let round = 0; round < 20; round += 1) {
-      flapping.tell(round % 2 === 0 ? Serving.SERVING : Serving.NOT_SERVING);
+      flapping.setStatus(round % 2 === 0 ? Serving.SERVING : Serving.NOT_SERVING);
       await gateway.post(PATH, { ...MINIMAL[PATH], model: MODEL });
     }
     const { failed } = await load.stop();

@@ -72,10 +72,10 @@ test("a serving node is healthy at its first report, after its description", asy
 
 test("a node that reports not serving is unhealthy at once, and healthy again after two passes", async () => {
   const { node, checked } = await healthyNode();
-  node.tell(Serving.NOT_SERVING);
+  node.setStatus(Serving.NOT_SERVING);
   await checked.becomes({ healthy: false });
   const before = checked.results;
-  node.tell(Serving.SERVING);
+  node.setStatus(Serving.SERVING);
   await until(() => checked.results > before, "the first pass");
   expect(checked.checker.healthy).toBe(false);
   await checked.passes(1_200, node);
@@ -87,7 +87,7 @@ test("health that flaps twice a second does not recover", async () => {
   for (let second = 0; second < 10; second += 1) {
     for (const word of [Serving.NOT_SERVING, Serving.SERVING]) {
       const before = checked.results;
-      node.tell(word);
+      node.setStatus(word);
       await until(() => checked.results > before, "the node's word to arrive");
       expect(checked.checker.healthy).toBe(false);
       await checked.clock.advance(500);
@@ -231,7 +231,7 @@ test("closing stops all reports", async () => {
   const { node, checked } = await healthyNode();
   const before = checked.results;
   checked.checker.close();
-  node.tell(Serving.NOT_SERVING);
+  node.setStatus(Serving.NOT_SERVING);
   checked.endpoint.failHealthNow();
   await checked.clock.advance(60_000);
   expect(checked.results).toBe(before);

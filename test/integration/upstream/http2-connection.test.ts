@@ -288,7 +288,7 @@ describe("an invalid frame ends the connection", () => {
 
   test.each<readonly [what: string, code: number, frames: Buffer[]]>([
     ["DATA of the connection", PROTOCOL_ERROR, [frame(DATA, 0, 0, GARBAGE)]],
-    ["DATA of a stream that nobody began", PROTOCOL_ERROR, [frame(DATA, 0, 3, GARBAGE)]],
+    ["DATA of an idle stream", PROTOCOL_ERROR, [frame(DATA, 0, 3, GARBAGE)]],
     ["DATA of a stream of its own", PROTOCOL_ERROR, [frame(DATA, 0, 2, GARBAGE)]],
     ["more padding than DATA", PROTOCOL_ERROR, [frame(DATA, Flag.PADDED, 1, Buffer.from([1]))]],
     ["padding without its length", PROTOCOL_ERROR, [frame(DATA, Flag.PADDED, 1)]],
@@ -335,9 +335,9 @@ describe("an invalid frame ends the connection", () => {
     ["a window made wider by nothing", PROTOCOL_ERROR, [frame(WINDOW_UPDATE, 0, 0, uint32(0))]],
     ["a window wider than it can be", FLOW_CONTROL_ERROR, [frame(WINDOW_UPDATE, 0, 0, uint32(0x7fff_ffff))]],
     ["WINDOW_UPDATE that is cut", FRAME_SIZE_ERROR, [frame(WINDOW_UPDATE, 0, 0, Buffer.alloc(3))]],
-    ["WINDOW_UPDATE of nobody's", PROTOCOL_ERROR, [frame(WINDOW_UPDATE, 0, 5, uint32(1))]],
+    ["WINDOW_UPDATE of an idle stream", PROTOCOL_ERROR, [frame(WINDOW_UPDATE, 0, 5, uint32(1))]],
     ["RST_STREAM that is cut", FRAME_SIZE_ERROR, [frame(RST_STREAM, 0, 1, Buffer.alloc(3))]],
-    ["RST_STREAM of nobody's", PROTOCOL_ERROR, [frame(RST_STREAM, 0, 5, uint32(0))]],
+    ["RST_STREAM of an idle stream", PROTOCOL_ERROR, [frame(RST_STREAM, 0, 5, uint32(0))]],
     ["PUSH_PROMISE", PROTOCOL_ERROR, [frame(PUSH_PROMISE, LAST, 1, uint32(2))]],
   ])("%s", async (_what, code, frames) => {
     const { peer, connection, said } = await standing();

@@ -136,11 +136,11 @@ test("without a listener calls fail at once, and a returning one is found", asyn
   onTestFinished(() => node.stop());
   const gone = createServer().listen(0, "127.0.0.1");
   await once(gone, "listening");
-  const nobody = wireTo(`127.0.0.1:${(gone.address() as AddressInfo).port}`);
+  const closed = wireTo(`127.0.0.1:${(gone.address() as AddressInfo).port}`);
   gone.close();
   await once(gone, "close");
-  expect(await call(nobody).ended).toBe(UNAVAILABLE);
-  expect(await call(nobody).ended).toBe(UNAVAILABLE);
+  expect(await call(closed).ended).toBe(UNAVAILABLE);
+  expect(await call(closed).ended).toBe(UNAVAILABLE);
   const wire = wireTo(address);
   expect(await call(wire).ended).toBe("OK");
   node.crash();

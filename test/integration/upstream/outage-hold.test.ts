@@ -11,7 +11,7 @@ test("the age of the outage counts from its beginning, and restarts when an endp
   const outageMs = () => rig.router.traffic[0]?.admission.outageMs();
   const becomes = async (serving: Serving, healthy: number) => {
     // The second report counts as the second check.
-    for (let report = 0; report < 2; report += 1) node.tell(serving);
+    for (let report = 0; report < 2; report += 1) node.setStatus(serving);
     await until(() => rig.cluster.healthyEndpoints.length === healthy, `${healthy} healthy`);
   };
   expect(outageMs()).toBeUndefined();

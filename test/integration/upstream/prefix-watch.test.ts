@@ -33,28 +33,28 @@ function encoded(messages: readonly Message[]) {
 async function following() {
   const node = await startNode(fastSimulator());
   const endpoint = new Endpoint(node.address);
-  const told = new Announcements();
-  const watch = new PrefixWatch({ endpoint, model: MODEL, announcements: told, clock: systemClock, random: () => 0.5 });
+  const announcements = new Announcements();
+  const watch = new PrefixWatch({ endpoint, model: MODEL, announcements, clock: systemClock, random: () => 0.5 });
   const client = new NodeClient(node.address);
   onTestFinished(() => node.stop());
   onTestFinished(() => endpoint.close());
   onTestFinished(() => watch.stop());
   onTestFinished(() => client.close());
   await endpoint.describe(Date.now() + 10_000);
-  return { node, endpoint, told, watch, client };
+  return { node, endpoint, announcements, watch, client };
 }
 
 test("a node reports its prefixes by the request's digests, and their sum matches the next cache hit", async () => {
-  const { told, watch, client, node } = await following();
+  const { announcements, watch, client, node } = await following();
   watch.follow();
-  await until(() => told.fillOf(node.address) !== undefined, "the first word");
+  await until(() => announcements.fillOf(node.address) !== undefined, "the first word");
   const { request, hashes } = encoded(conversation(1));
   await client.generate(request).ended;
   const last = hashes.at(-1) ?? "";
-  await until(() => told.holders(last).some(({ tailTokens }) => tailTokens > 0), "the answer");
-  const [holder] = told.holders(last);
+  await until(() => announcements.holders(last).some(({ tailTokens }) => tailTokens > 0), "the answer");
+  const [holder] = announcements.holders(last);
   expect(holder?.address).toBe(node.address);
-  expect(told.fillOf(node.address)?.usedTokens).toBe((holder?.tokens ?? 0) + (holder?.tailTokens ?? 0));
+  expect(announcements.fillOf(node.address)?.usedTokens).toBe((holder?.tokens ?? 0) + (holder?.tailTokens ?? 0));
 
   const again = client.generate(request);
   await again.ended;
@@ -63,52 +63,52 @@ test("a node reports its prefixes by the request's digests, and their sum matche
 });
 
 test("of a long conversation the first two and the last 62 boundaries are reported", async () => {
-  const { told, watch, client, node } = await following();
+  const { announcements, watch, client, node } = await following();
   watch.follow();
-  await until(() => told.fillOf(node.address) !== undefined, "the first word");
+  await until(() => announcements.fillOf(node.address) !== undefined, "the first word");
   const { request, hashes } = encoded(conversation(101));
   expect(request.prefixDigests).toHaveLength(64 * 16);
   await client.generate(request).ended;
-  await until(() => told.size === 64, "all places");
-  const known = hashes.flatMap((hash, index) => (told.holders(hash).length > 0 ? [index] : []));
+  await until(() => announcements.size === 64, "all places");
+  const known = hashes.flatMap((hash, index) => (announcements.holders(hash).length > 0 ? [index] : []));
   expect(known).toEqual([0, 1, ...Array.from({ length: 62 }, (_, index) => 40 + index)]);
 });
 
 test("reports end with the stream, and a node that returns empty is believed to be empty", async () => {
-  const { told, watch, client, node } = await following();
+  const { announcements, watch, client, node } = await following();
   watch.follow();
   const { request, hashes } = encoded(conversation(1));
   await client.generate(request).ended;
-  await until(() => told.holders(hashes.at(-1) ?? "").length > 0, "the prompt");
+  await until(() => announcements.holders(hashes.at(-1) ?? "").length > 0, "the prompt");
   client.close();
   await node.stop();
-  await until(() => told.fillOf(node.address) === undefined, "the loss");
-  expect(told.size).toBe(0);
+  await until(() => announcements.fillOf(node.address) === undefined, "the loss");
+  expect(announcements.size).toBe(0);
 
   const back = await startNode(fastSimulator(), { port: Number(node.address.split(":")[1]) });
   onTestFinished(back.stop);
-  await until(() => told.fillOf(node.address) !== undefined, "the new node's word");
-  expect(told.size).toBe(0);
+  await until(() => announcements.fillOf(node.address) !== undefined, "the new node's word");
+  expect(announcements.size).toBe(0);
   const caller = new NodeClient(back.address);
   onTestFinished(() => caller.close());
   await caller.generate(request).ended;
-  await until(() => told.holders(hashes.at(-1) ?? "").length > 0, "the prompt on the new node");
+  await until(() => announcements.holders(hashes.at(-1) ?? "").length > 0, "the prompt on the new node");
   watch.stop();
-  expect(told.fillOf(node.address)).toBeUndefined();
+  expect(announcements.fillOf(node.address)).toBeUndefined();
 });
 
 test("a stream that is lost alone is reopened, and reports all again", async () => {
-  const { told, watch, client } = await following();
+  const { announcements, watch, client } = await following();
   watch.follow();
   const { request, hashes } = encoded(conversation(3));
   await client.generate(request).ended;
-  await until(() => told.holders(hashes.at(-1) ?? "").some(({ tailTokens }) => tailTokens > 0), "the prompt");
-  const before = hashes.map((hash) => told.holders(hash));
+  await until(() => announcements.holders(hashes.at(-1) ?? "").some(({ tailTokens }) => tailTokens > 0), "the prompt");
+  const before = hashes.map((hash) => announcements.holders(hash));
   watch.stop();
-  expect(told.size).toBe(0);
+  expect(announcements.size).toBe(0);
   watch.follow();
-  await until(() => told.size === hashes.length, "all of it again");
-  expect(hashes.map((hash) => told.holders(hash))).toEqual(before);
+  await until(() => announcements.size === hashes.length, "all of it again");
+  expect(hashes.map((hash) => announcements.holders(hash))).toEqual(before);
 });
 
 test("a node that announces reports but fails is retried a minute later", async () => {

@@ -83,7 +83,7 @@ test("an endpoint found by its name is accepted under that name", async ({ skip 
 describe("an endpoint stays unhealthy, and operators see the reason", () => {
   test.for([
     {
-      what: "it is signed by somebody else",
+      what: "its certificate is signed by another authority",
       tls: () => ({ ...trusting("stranger"), ...pair("gateway") }),
       why: "its certificate is not signed by the authority in tls.caFile",
     },
@@ -139,15 +139,15 @@ describe("certificates that change", () => {
     skip(!HAS_OPENSSL, NO_OPENSSL);
     use("gateway");
     const clock = new VirtualClock();
-    const told: (string | undefined)[] = [];
+    const reported: (string | undefined)[] = [];
     const settings: TlsSettings = { ...trusting("authority"), ...inUse() };
-    const tls = new UpstreamTls({ settings, path: "clusters.0.tls", clock, onReload: (fault) => told.push(fault) });
+    const tls = new UpstreamTls({ settings, path: "clusters.0.tls", clock, onReload: (fault) => reported.push(fault) });
     onTestFinished(() => tls.close());
     const becomes = (count: number) =>
       until(() => {
         void clock.advance(500);
-        return told.length === count;
-      }, `told ${count} times`);
+        return reported.length === count;
+      }, `reported ${count} times`);
     copyFileSync(file("renewed.pem"), file("in-use.pem"));
     await becomes(1);
     use("renewed");
@@ -160,7 +160,7 @@ describe("certificates that change", () => {
     use("renewed");
     await becomes(4);
     const bad = "clusters.0.tls: certificate, key and authority do not fit together or are not PEM";
-    expect(told).toEqual([bad, undefined, bad, undefined]);
+    expect(reported).toEqual([bad, undefined, bad, undefined]);
   });
 
   test("that are unusable at the start are named by their key", ({ skip }) => {

@@ -139,7 +139,7 @@ const ROWS: readonly (readonly [string, Answer, string])[] = [
   ],
   ["UNAVAILABLE at once", (s) => trailersOnly(s, { "grpc-status": "14" }), "upstream_connect_failure"],
   ["UNAVAILABLE behind a sign of life", (s) => begins(s, () => s.end()), "upstream_reset"],
-  ["a status that nobody knows", (s) => trailersOnly(s, { "grpc-status": "99" }), "upstream_internal"],
+  ["an unknown status", (s) => trailersOnly(s, { "grpc-status": "99" }), "upstream_internal"],
   [
     "503 of something in between",
     (s) => s.respond({ ":status": 503 }, { endStream: true }),

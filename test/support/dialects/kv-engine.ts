@@ -134,7 +134,7 @@ export async function startKvEngine({
       const hash = known ?? randomBytes(8).readBigUInt64BE() | (1n << 63n);
       held.delete(key);
       held.set(key, hash);
-      const told = {
+      const common = {
         block_hashes: [hash],
         parent_block_hash: parent,
         token_ids: block,
@@ -142,7 +142,7 @@ export async function startKvEngine({
         lora_id: null,
       };
       const more = { medium: "GPU", lora_name: null, extra_keys: [end === BLOCK_TOKENS ? [salt] : null], group_idx: 0 };
-      if (known === undefined) events.push(event("BlockStored", form === "vllm" ? { ...told, ...more } : told));
+      if (known === undefined) events.push(event("BlockStored", form === "vllm" ? { ...common, ...more } : common));
       before = key;
       parent = hash;
     }

@@ -81,7 +81,7 @@ export class HealthNode {
     return `127.0.0.1:${this.#port}`;
   }
 
-  tell(serving: Serving): void {
+  setStatus(serving: Serving): void {
     this.serving = serving;
     for (const watcher of this.#watchers) watcher.write({ status: serving });
   }

@@ -150,10 +150,10 @@ function read(call: ClientReadableStream<GenerateResponse>) {
   const ended = new Promise<End>((resolve) => {
     call.on("status", (status: StatusObject) => {
       const { code, details, metadata } = status;
-      const tell = () => resolve({ code, details, metadata, info: errorInfo({ metadata }) });
+      const settle = () => resolve({ code, details, metadata, info: errorInfo({ metadata }) });
       // A slow reader gets the status before it has read everything.
-      if (code === 0 && !call.readableEnded) call.on("end", tell);
-      else tell();
+      if (code === 0 && !call.readableEnded) call.on("end", settle);
+      else settle();
     });
   });
   return {

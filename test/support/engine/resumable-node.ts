@@ -66,8 +66,9 @@ export class ResumableNode {
     call.send(started({ modelRevision: revision, ...options.started }));
     const again = steps.slice(0, given);
     const tokens = (some: readonly Step[]) => (resumable ? some.map(({ token }) => token) : []);
-    if (inOnePiece && again.length > 0) call.tell(tokens(again), ...joined(again.flatMap(({ events }) => events)));
-    for (const step of steps.slice(inOnePiece ? given : 0, stop)) call.tell(tokens([step]), ...step.events);
+    if (inOnePiece && again.length > 0)
+      call.sendTokens(tokens(again), ...joined(again.flatMap(({ events }) => events)));
+    for (const step of steps.slice(inOnePiece ? given : 0, stop)) call.sendTokens(tokens([step]), ...step.events);
     if (stop !== undefined) {
       await call.delivered();
       this.standing += 1;

@@ -30,10 +30,10 @@ export class WireCall {
   }
 
   send(...events: readonly Event[]): void {
-    this.tell([], ...events);
+    this.sendTokens([], ...events);
   }
 
-  tell(tokens: readonly number[], ...events: readonly Event[]): void {
+  sendTokens(tokens: readonly number[], ...events: readonly Event[]): void {
     this.stream.write(framed(GenerateResponse.encode({ events: [...events], tokens: [...tokens] }).finish()));
   }
 

@@ -69,7 +69,7 @@ export class RawHttp2Peer {
   }
 
   send(...pieces: readonly Uint8Array[]): void {
-    if (!this.#socket) throw new Error("nobody has connected");
+    if (!this.#socket) throw new Error("no client has connected");
     this.#socket.write(Buffer.concat(pieces));
   }
 

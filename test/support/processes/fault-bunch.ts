@@ -128,8 +128,8 @@ export function expectOutcome(
     const overloaded = path === "/v1/messages" ? 529 : 503;
     // A recovering endpoint is tried again, and the last attempt gives the error; Node 24 reports an invalid
     // connection, and Node 20 does not.
-    const told = recovers === "perhaps" ? expect.stringMatching(/_timeout$|^upstream_reset$/) : detail;
-    expect({ status, detail: log.detail }).toEqual({ status: overloaded, detail: told });
+    const expected = recovers === "perhaps" ? expect.stringMatching(/_timeout$|^upstream_reset$/) : detail;
+    expect({ status, detail: log.detail }).toEqual({ status: overloaded, detail: expected });
     expectOverloaded(path, text);
   }
   expect(text).not.toContain("127.0.0.1");

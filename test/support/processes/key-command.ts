@@ -8,16 +8,16 @@ type Given = {
 
 /** Runs the command line for keys; `said` is its output, errors included, in order. */
 export async function runKeys(args: readonly string[], { stdin = "", nowMs = Date.now, env = {} }: Given = {}) {
-  const told = { out: "", err: "", said: "" };
+  const output = { out: "", err: "", said: "" };
   const say = (to: "out" | "err") => (text: string) => {
-    told[to] += text;
-    told.said += text;
+    output[to] += text;
+    output.said += text;
   };
   const input = (async function* () {
     yield Buffer.from(stdin);
   })();
   const code = await run(args, { stdin: input, out: say("out"), err: say("err"), env, nowMs });
-  return { code, ...told };
+  return { code, ...output };
 }
 
 export async function keyCommand(file: string, ...args: readonly [string, ...string[]]): Promise<string> {

@@ -22,7 +22,7 @@ const ofStrings = (schema: Schema, valid: readonly string[], invalid: readonly u
 };
 
 const STRINGS: readonly Kind[] = [
-  ofStrings({ format: "email", maxLength: 40 }, ["a.b@example.org"], ["nobody", `${"x".repeat(40)}@example.org`]),
+  ofStrings({ format: "email", maxLength: 40 }, ["a.b@example.org"], ["unknown", `${"x".repeat(40)}@example.org`]),
   ofStrings({ format: "uri" }, ["https://example.org/a?b=c#d", "urn:isbn:0451450523"], ["no scheme", "//host/path"]),
   ofStrings({ format: "hostname" }, ["example.org", "a-b"], ["-a", "a..b", "a_b"]),
   ofStrings({ format: "ipv6" }, ["::1", "2001:db8::ff00:42:8329"], ["12345::", "1::2::3", "1.2.3.4"]),

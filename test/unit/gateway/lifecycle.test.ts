@@ -5,8 +5,8 @@ import { Lifecycle } from "../../../gateway/lifecycle.ts";
 function started() {
   const time = { nowMs: 0 };
   const lifecycle = new Lifecycle(new StopOrders(() => time.nowMs));
-  const told = () => [lifecycle.drain, lifecycle.stop, lifecycle.hardStop].map(({ aborted }) => aborted);
-  return { lifecycle, time, told };
+  const signals = () => [lifecycle.drain, lifecycle.stop, lifecycle.hardStop].map(({ aborted }) => aborted);
+  return { lifecycle, time, signals };
 }
 
 describe("state", () => {
@@ -19,11 +19,11 @@ describe("state", () => {
   });
 
   test("is DRAINING while health was failed by hand, and ends no stream", () => {
-    const { lifecycle, told } = started();
+    const { lifecycle, signals } = started();
     lifecycle.listening();
     lifecycle.failHealth(true);
     expect(lifecycle.state(true)).toBe("DRAINING");
-    expect(told()).toEqual([false, false, false]);
+    expect(signals()).toEqual([false, false, false]);
     lifecycle.failHealth(false);
     expect(lifecycle.state(true)).toBe("LIVE");
   });
@@ -38,16 +38,16 @@ describe("state", () => {
 
 describe("orders", () => {
   test("draining listeners leaves the process alone", () => {
-    const { lifecycle, told } = started();
+    const { lifecycle, signals } = started();
     lifecycle.drainListeners(true);
-    expect(told()).toEqual([true, false, false]);
+    expect(signals()).toEqual([true, false, false]);
     expect(lifecycle.graceful).toBe(true);
   });
 
   test("SIGTERM drains with grace, so that load balancers notice", () => {
-    const { lifecycle, told } = started();
+    const { lifecycle, signals } = started();
     lifecycle.quit();
-    expect(told()).toEqual([true, true, false]);
+    expect(signals()).toEqual([true, true, false]);
     expect(lifecycle.graceful).toBe(true);
     expect(lifecycle.state(true)).toBe("DRAINING");
   });
@@ -70,16 +70,16 @@ describe("orders", () => {
     [500, false],
     [501, true],
   ])("a second order after %i ms cuts what runs: %s", (afterMs, cut) => {
-    const { lifecycle, time, told } = started();
+    const { lifecycle, time, signals } = started();
     lifecycle.quit();
     time.nowMs += afterMs;
     lifecycle.quit();
-    expect(told()).toEqual([true, true, cut]);
+    expect(signals()).toEqual([true, true, cut]);
   });
 
   test("without anybody who waits, all ends", () => {
-    const { lifecycle, told } = started();
+    const { lifecycle, signals } = started();
     lifecycle.quitNow();
-    expect(told()).toEqual([true, true, true]);
+    expect(signals()).toEqual([true, true, true]);
   });
 });

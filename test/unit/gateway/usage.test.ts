@@ -45,7 +45,7 @@ test("use is kept by day and model, and a request without a model counts in the 
     { keyId: "one", day: today(), model: "svc-qwen", counts: addCounts(USED, USED) },
     { keyId: "one", day: today(), model: "", counts: { ...NO_USE, refused: 1 } },
   ]);
-  expect((await usage.read("nobody"))?.entries).toEqual([]);
+  expect((await usage.read("unknown"))?.entries).toEqual([]);
 });
 
 test("a batch of uncertain delivery is sent again under its number, and the rest after it", async () => {

@@ -75,7 +75,7 @@ async function* prepare(
 ): AsyncGenerator<GenerateResponse, PreparedGeneration, void> {
   const link = linkAbort(signal);
   const life = new SignsOfLife(() => progress(0, 0, parts.work.moves));
-  const order = { tenant: request.tenant, signal: link.signal, onMove: () => life.tell() };
+  const order = { tenant: request.tenant, signal: link.signal, onMove: () => life.moved() };
   let prepared: PreparedGeneration | undefined;
   try {
     prepared = yield* life.during(prepareGeneration(parts, request, order));

@@ -110,8 +110,8 @@ async function tokensBehindHeldText(trial: () => Answer, count: number, turn: ()
       if (kind?.$case === "blockStarted") inCall = kind.value.block?.$case === "toolCall";
       // Arguments have no log probabilities, and all text before them has been sent.
       if (inCall) known = Math.max(known, before);
-      const told = kind?.$case === "blockDelta" ? kind.value.logprobs : [];
-      for (const one of told) {
+      const logprobs = kind?.$case === "blockDelta" ? kind.value.logprobs : [];
+      for (const one of logprobs) {
         const end = ends.get(one) ?? 0;
         // The caller has not received a step that inserted more tokens than were given.
         if (end <= count) known = Math.max(known, end);

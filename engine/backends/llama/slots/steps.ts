@@ -18,16 +18,16 @@ export class Steps {
   #turnIsComing = false;
   #waitsForChanges = false;
   #begunAtEnd: (() => void)[] = [];
-  #underWay: { readonly begun: Promise<void>; readonly tell: () => void } | undefined;
+  #underWay: { readonly begun: Promise<void>; readonly begin: () => void } | undefined;
 
   /** Resolves once the engine computes the next round; not while no step is requested. */
   get underWay(): Promise<void> {
     if (!this.#underWay) {
-      let tell = () => {};
+      let begin = () => {};
       const begun = new Promise<void>((resolve) => {
-        tell = resolve;
+        begin = resolve;
       });
-      this.#underWay = { begun, tell };
+      this.#underWay = { begun, begin };
     }
     return this.#underWay.begun;
   }
@@ -113,10 +113,10 @@ export class Steps {
       this.#silent.add(place);
       begin();
     }
-    const told = this.#underWay;
+    const underWay = this.#underWay;
     this.#underWay = undefined;
     // The decoder submits the batch in `process.nextTick` (`runtime/batch-decoder.ts`), before this callback.
-    if (told) setImmediate(told.tell);
+    if (underWay) setImmediate(underWay.begin);
   }
 }
 

@@ -42,9 +42,9 @@ export async function* generate(
   const { watch } = parts;
   let reading: LedgerPrompt | undefined;
   const life = new SignsOfLife(() => progress(reading?.position ?? 0, reading?.readTokens ?? 0, watch.moves));
-  const unwatch = watch.onMove(() => life.tell());
+  const unwatch = watch.onMove(() => life.moved());
   try {
-    const order = { tenant: request.tenant, signal: link.signal, onMove: () => life.tell() };
+    const order = { tenant: request.tenant, signal: link.signal, onMove: () => life.moved() };
     const prepared = yield* life.during(prepareGeneration(parts, request, order));
     const sent = sentGeneration(parts, request, prepared);
     reading = sent.reading;
@@ -251,7 +251,7 @@ class Generation {
       ...{ path: dialect.paths.generate, timeoutMs: silenceMs },
       body: await toJsonBytes(body, turn),
       headers: dialect.generateHeaders?.(request),
-      onSent: () => this.#life.tell(),
+      onSent: () => this.#life.moved(),
     };
     const { status, stream } = await http.open(call, this.#signal);
     if (status === 200) return new EventStream(stream, silenceMs, this.#signal);

@@ -92,12 +92,12 @@ export class EngineBlocks implements KnownTies {
   take(rank: number, events: readonly KvEvent[]): void {
     const tree = this.#trees[rank];
     for (const event of events) tree?.take(event);
-    this.#tellChanged(rank);
+    this.#updateChanged(rank);
   }
 
   forget(rank: number): void {
     this.#trees[rank]?.clear();
-    this.#tellChanged(rank);
+    this.#updateChanged(rank);
   }
 
   used(line: PromptLine): void {
@@ -117,7 +117,7 @@ export class EngineBlocks implements KnownTies {
       if (others) others.add(digest);
       else this.#tied.set(tie.hash, new Set([digest]));
     }
-    for (const digest of ties.keys()) this.#tell(digest);
+    for (const digest of ties.keys()) this.#updateHeld(digest);
     for (const digest of this.#ties.keys()) {
       if (this.#ties.size <= MAX_TIES) break;
       this.#untie(digest);
@@ -137,7 +137,7 @@ export class EngineBlocks implements KnownTies {
     return found;
   }
 
-  #tellChanged(rank: number): void {
+  #updateChanged(rank: number): void {
     const changed = this.#trees[rank]?.changes() ?? new Set();
     const digests = new Set<string>();
     const add = (block: Block | undefined) => {
@@ -151,10 +151,10 @@ export class EngineBlocks implements KnownTies {
       while (owner && !this.#tied.has(owner.hash)) owner = owner.parent;
       add(owner);
     }
-    for (const digest of digests) this.#tell(digest);
+    for (const digest of digests) this.#updateHeld(digest);
   }
 
-  #tell(digest: string): void {
+  #updateHeld(digest: string): void {
     const tie = this.#ties.get(digest);
     let best: HeldTokens | undefined;
     for (const tree of tie ? this.#trees : []) {

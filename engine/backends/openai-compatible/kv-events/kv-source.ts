@@ -14,12 +14,12 @@ export function kvSource(
   host: string,
   rank = 0,
 ): FeedAddress | undefined {
-  const told = asText(endpoint);
-  if (publisher !== "zmq" || !ENDPOINT.test(told)) return undefined;
+  const configured = asText(endpoint);
+  if (publisher !== "zmq" || !ENDPOINT.test(configured)) return undefined;
   const reachable = (address: string) => ofRank(address, rank).replace(/^tcp:\/\/(\*|\[?::\]?)(?=:)/, `tcp://${host}`);
   return {
-    endpoint: reachable(told),
-    listen: told.startsWith("tcp://") && !told.includes("*") && !told.includes("::"),
+    endpoint: reachable(configured),
+    listen: configured.startsWith("tcp://") && !configured.includes("*") && !configured.includes("::"),
     replayEndpoint: ENDPOINT.test(asText(replay)) ? reachable(asText(replay)) : undefined,
   };
 }

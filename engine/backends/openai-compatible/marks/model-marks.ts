@@ -28,7 +28,7 @@ export async function readModelMarks(
   spellings: readonly string[] | undefined,
   signal: AbortSignal,
 ): Promise<ModelMarks> {
-  const found = spellings ?? (await toldByEngine(http, dialect, signal));
+  const found = spellings ?? (await reportedByEngine(http, dialect, signal));
   if (found) return { marks: new SpelledMarks(found), note: undefined };
   const remedy =
     dialect.paths.specialTokens === undefined ? "" : "Start it with --enable-tokenizer-info-endpoint, or set";
@@ -38,7 +38,7 @@ export async function readModelMarks(
   return { marks: new SpelledMarks(spellingsOf(profile)), note };
 }
 
-async function toldByEngine(
+async function reportedByEngine(
   http: EngineHttp,
   { paths }: EngineDialect,
   signal: AbortSignal,

@@ -108,7 +108,7 @@ export class EngineWatch {
     const hasMoved = counters === undefined ? answers : before && before.counters !== counters;
     if (hasMoved || (answers && inStep)) {
       this.moves += 1;
-      for (const tell of this.#listeners) tell();
+      for (const listener of this.#listeners) listener();
     }
     this.#cancel = this.#clock.after(this.#options.loadIntervalMs, () => void this.#poll());
   }

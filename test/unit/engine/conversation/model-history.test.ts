@@ -70,7 +70,7 @@ test("the family's known rules apply where sizes do not show them, and without c
 
 const history = (messages: readonly Message[], turns: Partial<TurnRules> = {}, callIds: CallIdRule = "any") =>
   modelHistory(messages, { turns: { ...ANY_ORDER, ...turns }, callIds, images: false });
-const told = (messages: readonly Message[], turns: Partial<TurnRules> = {}) =>
+const textsOf = (messages: readonly Message[], turns: Partial<TurnRules> = {}) =>
   history(messages, turns).map(({ role, parts }) => `${role}: ${textOf(parts)}`);
 const answers = (callId: string, content = "ok"): Message => ({
   role: Role.TOOL,
@@ -93,7 +93,12 @@ test("leading system messages are joined, as if they were parts of one", () => {
 describe("later system messages", () => {
   const messages = [system("a"), user("b"), system("c"), user("d")];
   test("become marked user messages if it accepts only the first", () => {
-    expect(told(messages, { systemMessages: "first" })).toEqual(["1: a", "2: b", "2: <system>\nc\n</system>", "2: d"]);
+    expect(textsOf(messages, { systemMessages: "first" })).toEqual([
+      "1: a",
+      "2: b",
+      "2: <system>\nc\n</system>",
+      "2: d",
+    ]);
   });
 });
 

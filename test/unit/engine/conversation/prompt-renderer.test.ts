@@ -118,12 +118,12 @@ describe("a conversation that cannot be rendered is the caller's error, with its
   });
 
   const asked = (messages: readonly Message[]) =>
-    "{% if not (messages | selectattr('role', 'equalto', 'user') | list) %}{{ raise_exception('Nobody asks.') }}{% endif %}" +
+    "{% if not (messages | selectattr('role', 'equalto', 'user') | list) %}{{ raise_exception('No user asks.') }}{% endif %}" +
     `{% for m in messages %}{% if m.content == 'no' %}{{ raise_exception('Not this one.') }}{% endif %}{{ m.content }}{% endfor %}${messages.length}`;
   test("a template's message is reported if its source contains it, with the refused message", async () => {
     const messages = [system("s"), user("a"), user("no"), user("b")];
-    const told = await onThread(talk(messages), asked(messages)).catch((error: unknown) => error);
-    expect(told).toMatchObject({ facts: { field: "messages[2]", template_says: "Not this one." } });
+    const failure = await onThread(talk(messages), asked(messages)).catch((error: unknown) => error);
+    expect(failure).toMatchObject({ facts: { field: "messages[2]", template_says: "Not this one." } });
     const quoted = await onThread(talk([...filler, user("no")]), picky).catch((error: unknown) => error);
     expect(quoted).toMatchObject({ facts: { field: "messages[9]" } });
     expect(JSON.stringify(quoted)).not.toContain("secret");

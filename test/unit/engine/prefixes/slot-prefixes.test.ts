@@ -35,10 +35,10 @@ test("after random changes each digest reports the slot with the most tokens aft
         expected.set(place.digest, Math.max(all, expected.get(place.digest) ?? 0));
       }
     }
-    const told = held.digestsOf("m").map((digest) => {
+    const reported = held.digestsOf("m").map((digest) => {
       const now = held.get(digest);
       return [digest, (now?.tokens ?? 0) + (now?.tailTokens ?? 0)] as const;
     });
-    expect(new Map(told)).toEqual(expected);
+    expect(new Map(reported)).toEqual(expected);
   }
 });

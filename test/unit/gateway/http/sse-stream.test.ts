@@ -45,8 +45,8 @@ function streaming(times: { readonly keepAliveIntervalMs?: number; readonly head
   const wire = new Wire();
   const gaps: number[] = [];
   const pauses: boolean[] = [];
-  const told: string[] = [];
-  const flow = { pause: () => told.push("pause"), resume: () => told.push("resume") };
+  const calls: string[] = [];
+  const flow = { pause: () => calls.push("pause"), resume: () => calls.push("resume") };
   const stream = new SseStream({
     response: wire as unknown as ServerResponse,
     encoder: {
@@ -70,7 +70,7 @@ function streaming(times: { readonly keepAliveIntervalMs?: number; readonly head
     stream.events([textStart(0), delta(0, "x")], flow);
     await nextTick();
   };
-  return { wire, gaps, pauses, told, write, clock, stream, flow };
+  return { wire, gaps, pauses, calls, write, clock, stream, flow };
 }
 
 test("every write of events but the first reports the gap since the previous one", async () => {
@@ -120,10 +120,10 @@ test("events of an engine before its first delta are sent with the status line",
 });
 
 test("an engine that continues the answer is paused for a slow reader, as the one before it", async () => {
-  const { wire, write, told, pauses, stream } = streaming();
+  const { wire, write, calls, pauses, stream } = streaming();
   wire.full = true;
   await write(0);
-  expect(told).toEqual(["pause"]);
+  expect(calls).toEqual(["pause"]);
   const next: string[] = [];
   const flow = { pause: () => next.push("pause"), resume: () => next.push("resume") };
   stream.events([delta(0, "y")], flow);
@@ -132,6 +132,6 @@ test("an engine that continues the answer is paused for a slow reader, as the on
   wire.full = false;
   wire.emit("drain");
   expect(next).toEqual(["pause", "resume"]);
-  expect(told).toEqual(["pause"]);
+  expect(calls).toEqual(["pause"]);
   expect(pauses).toEqual([true, false]);
 });

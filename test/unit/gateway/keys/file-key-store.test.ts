@@ -65,7 +65,7 @@ test("opening loads the keys of the file", async () => {
   const store = await openStore();
   expect(store.find(key)).toMatchObject({ keyId: id, models: "all" });
   expect(store.byId(id)).toBe(store.find(key));
-  expect(store.byId("nobody")).toBeUndefined();
+  expect(store.byId("unknown")).toBeUndefined();
   expect(store.status()).toEqual({ ...LOADED, loadErrors: 0, fault: undefined });
 });
 

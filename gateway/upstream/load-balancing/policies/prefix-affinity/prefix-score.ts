@@ -194,8 +194,8 @@ function crowdTokens(
   const seenTokens = learned.workingSets.tokensOn(address, nowMs);
   const totalTokens = index.announced.fillOf(address)?.totalTokens ?? 0;
   if (gateways <= 1 || totalTokens === 0 || retentionMs === undefined) return seenTokens;
-  const toldTokens = totalTokens * Math.min(MAX_CROWD, WORKING_SET_MS / Math.max(1, retentionMs));
-  return seenTokens + toldTokens * (1 - 1 / gateways);
+  const arrivingTokens = totalTokens * Math.min(MAX_CROWD, WORKING_SET_MS / Math.max(1, retentionMs));
+  return seenTokens + arrivingTokens * (1 - 1 / gateways);
 }
 
 /**

@@ -16,10 +16,10 @@ describe("the log line of an uncaught error", () => {
     const thrown = thrownBy(() => {
       throw new RangeError(`${CANARY}\n    at ${CANARY} (file:1:1)`);
     });
-    const told = crashReport(thrown);
-    expect(told.error).toBe("RangeError");
-    expect(told.at[0]).toContain("end-on-crash.test.ts");
-    expect(JSON.stringify(told)).not.toContain(CANARY);
+    const report = crashReport(thrown);
+    expect(report.error).toBe("RangeError");
+    expect(report.at[0]).toContain("end-on-crash.test.ts");
+    expect(JSON.stringify(report)).not.toContain(CANARY);
   });
 
   test("is the system's word where there is one, and no other code", () => {

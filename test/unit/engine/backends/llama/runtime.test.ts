@@ -53,9 +53,9 @@ test("ends of prompts get batches before all others, with their samples", async 
   const all = [0, 1, 2, 3, 4, 5].map((id) => sequence(id));
   const at = (id: number) => all[id] ?? sequence(id);
   const decoder = new BatchDecoder(context, all, false);
-  const told: string[] = [];
+  const samples: string[] = [];
   const sample = (id: number, ...ids: number[]) =>
-    decoder.sample(at(id), tokensOf(...ids), async () => `first of ${id}`).then((first) => told.push(first));
+    decoder.sample(at(id), tokensOf(...ids), async () => `first of ${id}`).then((first) => samples.push(first));
   const asked = [
     decoder.read(at(1), tokensOf(1, 2)),
     sample(2, 3, 4, 5),
@@ -65,7 +65,7 @@ test("ends of prompts get batches before all others, with their samples", async 
   ];
   await compute();
   await compute();
-  expect(told).toEqual(["first of 2", "first of 4"]);
+  expect(samples).toEqual(["first of 2", "first of 4"]);
   await compute();
   await Promise.all(asked);
   expect(seen).toEqual([

@@ -27,7 +27,7 @@ test.each<[string, ServiceError, string, boolean]>([
   ["because the queue is full", refusal("QUEUE_FULL"), "upstream_queue_full", true],
   ["for a method that an older node does not have", refusal("UNIMPLEMENTED"), "upstream_internal", true],
   ["because the gateway's certificate has the wrong name", refusal("CALLER_NOT_ALLOWED"), "upstream_internal", true],
-])("a call refused %s is told apart", (_why, cause, detail, retriable) => {
+])("a call refused %s is distinguished", (_why, cause, detail, retriable) => {
   expect(fromGrpc(cause, false)).toMatchObject({ error: { detail }, retriable });
 });
 

@@ -19,11 +19,11 @@ function usedBytes(): number {
 }
 
 /** Feeds an answer with text and some calls, in deltas of a token each. */
-function tell(answer: ResumableAnswer, tokens: number): void {
+function feed(answer: ResumableAnswer, tokens: number): void {
   answer.begin(true, true);
   answer.take([started(), textStart(0)], []);
   answer.take([delta(0, "first")], [1]);
-  for (let told = 1; told < tokens; told += 1) answer.takeDeltas([`word ${told}`], [told]);
+  for (let token = 1; token < tokens; token += 1) answer.takeDeltas([`word ${token}`], [token]);
   answer.take([blockEnd(0), toolCallStart(1, "get_weather")], []);
   answer.take([delta(1, '{"city":')], [tokens]);
 }
@@ -36,7 +36,7 @@ test.each([1, 300, 4_000, 10_000])(
     const answers = Array.from({ length: ANSWERS }, (_, index) => {
       const options = { room, tenant: `${index}`, requestBytes: 0 };
       const answer = new ResumableAnswer({ ...options, onNotKept: () => {}, onGoesOn: () => {} });
-      tell(answer, tokens);
+      feed(answer, tokens);
       return answer;
     });
     const bytes = (usedBytes() - beforeBytes) / ANSWERS;

@@ -89,7 +89,7 @@ function tie(digests: string, prompt: readonly number[]): void {
 
 const cachedOf = (prompt: readonly number[]) =>
   blocks.cached(chainHashes(prompt, blocks.blockTokens, "salt"))[0]?.tokens;
-const told = (digest: string) => {
+const reported = (digest: string) => {
   const one = held.get(digest);
   return one && one.tokens + one.tailTokens;
 };
@@ -106,26 +106,26 @@ test.each(Object.entries(SHAPES))(
     expect(blocks.tokens).toBe(2 * step);
     expect(cachedOf(prompt)).toBe(2 * step);
     tie("a", [...prompt, ...prompt.slice(0, 40)]);
-    expect(told("a")).toBe(2 * step);
+    expect(reported("a")).toBe(2 * step);
 
     // Another prompt that parts within the second step finds the end of the first one.
     const fork = [...prompt.slice(0, step + size + 1), ...Array(step).fill(5)];
     expect(cachedOf(fork)).toBe(step);
     tie("ha", [...prompt, ...prompt.slice(0, 40)]);
     tie("hb", fork);
-    expect(told("h")).toBe(step);
+    expect(reported("h")).toBe(step);
 
     // Without one of its ends the whole is of no use, however many blocks there are.
     const other = full === 0 ? 1 : 0;
     await publish(removedOf(other, prompt, 2 * step));
-    expect([cachedOf(prompt), told("a")]).toEqual([step, step]);
+    expect([cachedOf(prompt), reported("a")]).toEqual([step, step]);
     await publish(removedOf(other, prompt, step));
-    expect([cachedOf(prompt), told("a"), told("h")]).toEqual([0, undefined, undefined]);
+    expect([cachedOf(prompt), reported("a"), reported("h")]).toEqual([0, undefined, undefined]);
 
     // What another group evicts leaves the blocks, and what that of full attention evicts does not.
     expect(blocks.tokens).toBe(2 * step);
     await publish(...stepOf(shape, prompt, 0, step).slice(other, other + 1));
-    expect([cachedOf(prompt), told("a"), told("h")]).toEqual([step, step, step]);
+    expect([cachedOf(prompt), reported("a"), reported("h")]).toEqual([step, step, step]);
     await publish(removedOf(full, prompt, step));
     expect(blocks.tokens).toBe(2 * step - size - step);
     expect(cachedOf(prompt)).toBe(0);

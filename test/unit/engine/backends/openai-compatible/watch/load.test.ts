@@ -6,7 +6,7 @@ import {
 } from "../../../../../../engine/backends/openai-compatible/watch/load.ts";
 
 /** The reported fields, without the counters. */
-function told({ counters: _, ...load }: EngineLoad): object {
+function reported({ counters: _, ...load }: EngineLoad): object {
   return JSON.parse(JSON.stringify(load));
 }
 
@@ -44,13 +44,13 @@ test.each([
   ],
   ["a page without load metrics", "up 1\nvllm:num_requests_running NaN\nnonsense", {}],
 ])("reads the metrics of %s", (_engine, page, found) => {
-  expect(told(loadOfMetrics(page))).toEqual(found);
+  expect(reported(loadOfMetrics(page))).toEqual(found);
 });
 
 test("sums the ranks of SGLang's loads, and averages their fractions", () => {
   const rank = { num_running_reqs: 2, num_waiting_reqs: 1, token_usage: 0.5 };
   const loads = [rank, { ...rank, token_usage: 0.1, max_total_num_tokens: 1_000 }];
-  expect(told(loadOfLoads(JSON.stringify({ loads })))).toEqual({
+  expect(reported(loadOfLoads(JSON.stringify({ loads })))).toEqual({
     running: 4,
     waiting: 2,
     kvUse: 0.3,
@@ -59,7 +59,7 @@ test("sums the ranks of SGLang's loads, and averages their fractions", () => {
 });
 
 test("a reply that is not JSON has no load", () => {
-  expect(told(loadOfLoads("<html>"))).toEqual({});
+  expect(reported(loadOfLoads("<html>"))).toEqual({});
 });
 
 test("counters change when the engine has worked, not when requests arrive", () => {

@@ -76,7 +76,7 @@ test("a field that comes twice has both values", () => {
 
 test.each([
   ["a field that there is none of", hex("80")],
-  ["one that nobody has added", hex("be")],
+  ["one that was never added", hex("be")],
   ["the name of one", hex("7e01 61")],
   ["a number without an end", hex("ff ffff ffff ffff")],
   ["a number that is cut", hex("ff80")],

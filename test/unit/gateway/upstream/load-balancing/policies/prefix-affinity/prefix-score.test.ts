@@ -42,7 +42,7 @@ function learned(given: Partial<PrefixContext["learned"]>): PrefixContext["learn
  * Endpoints that report all their prefixes, as a list of shapes for each address; their caches are `full` or hold
  * nothing else.
  */
-function telling(held: Readonly<Record<string, PromptShape>>, full = false): AnnouncedPrefixes {
+function announced(held: Readonly<Record<string, PromptShape>>, full = false): AnnouncedPrefixes {
   return {
     holders: (digest) =>
       Object.entries(held).flatMap(([address, { boundaries }]) => {
@@ -94,7 +94,7 @@ test("a long prompt goes where it delays few others, a short one where the least
     endpointWith({ address: "busy", meanRequests: 8 }),
     endpointWith({ address: "calm", meanRequests: 1, outstandingPrefillTokens: 10_000 }),
   ];
-  const picked = (shape: PromptShape) => pick(shape, context({ prefixes: telling({}) }), pool)?.endpoint.address;
+  const picked = (shape: PromptShape) => pick(shape, context({ prefixes: announced({}) }), pool)?.endpoint.address;
   const { boundaries } = turn("short", 0);
   expect([picked(turn("long", 20)), picked({ boundaries, lastTurn: undefined })]).toEqual(["calm", "busy"]);
 });
@@ -118,7 +118,7 @@ describe("a known conversation", () => {
   ])(
     "of a sub-agent (%s) stays beside its parent's others on the endpoint of its last turn: %s",
     (ofSubAgent, stays) => {
-      const given = context({ prefixes: telling({ e3: turn("s", 0), e5: turn("other", 0) }) });
+      const given = context({ prefixes: announced({ e3: turn("s", 0), e5: turn("other", 0) }) });
       const pool = new EndpointList(changed("e3", { activeRequests: 3 }));
       const shape = { ...turn("s", 1), lastTurn: 1 };
       const picked = pickPrefixAffinity(pool, { shape, affinityKey: "me", ofSubAgent }, given);
@@ -224,7 +224,7 @@ describe("an unknown conversation", () => {
 
 describe("the prefixes that endpoints report", () => {
   test("count more than sent prompts", () => {
-    const given = context({ prefixes: telling({ e5: turn("s", 2) }) });
+    const given = context({ prefixes: announced({ e5: turn("s", 2) }) });
     place(given, turn("s", 2), "e3");
     const picked = pick(turn("s", 3), given);
     expect(picked?.endpoint.address).toBe("e5");
@@ -232,7 +232,7 @@ describe("the prefixes that endpoints report", () => {
   });
 
   test("keep prompts valid that are still on their way", () => {
-    const given = context({ prefixes: telling({}) });
+    const given = context({ prefixes: announced({}) });
     place(given, turn("s", 2), "e3").state = "sent";
     expect(pick(turn("s", 3), given)?.endpoint.address).toBe("e3");
   });
@@ -241,14 +241,14 @@ describe("the prefixes that endpoints report", () => {
     const [first] = ownersOf(turn("s", 5));
     const holder = first === "e3" ? "e4" : "e3";
     // Another gateway sent the last turns elsewhere, and they are evicted.
-    const given = context({ prefixes: telling({ [holder]: turn("s", 1) }) });
+    const given = context({ prefixes: announced({ [holder]: turn("s", 1) }) });
     expect(pick(turn("s", 5), given)?.endpoint.address).toBe(holder);
   });
 
   test("include an expected end of the answer for the holder of the prompt", () => {
     const shape = turn("s", 1);
     const prefixes: AnnouncedPrefixes = {
-      ...telling({}),
+      ...announced({}),
       holders: (digest) => (digest === "s0" ? [{ address: "e6", tokens: 22_000, tailTokens: 9_000 }] : []),
     };
     const picked = pick(shape, context({ prefixes }));
@@ -261,7 +261,7 @@ describe("the prefixes that endpoints report", () => {
     const [hit, lower] = ["e5", "e6"];
     const uncachedOn = (address: string, lowerTokens: number) => {
       const prefixes: AnnouncedPrefixes = {
-        ...telling({}),
+        ...announced({}),
         holders: (digest) => (digest === "s0" ? [{ address, tokens: 22_000, tailTokens: 0, lowerTokens }] : []),
       };
       const picked = pick(shape, context({ prefixes }));
@@ -270,7 +270,7 @@ describe("the prefixes that endpoints report", () => {
     };
     expect(uncachedOn(lower, 20_000) - uncachedOn(hit, 0)).toBe(2_000);
     const both: AnnouncedPrefixes = {
-      ...telling({}),
+      ...announced({}),
       holders: (digest) =>
         digest === "s0"
           ? [
@@ -285,12 +285,12 @@ describe("the prefixes that endpoints report", () => {
   test("are looked up as often as a conversation has new blocks, however long it is", () => {
     const asked = (turns: number) => {
       let count = 0;
-      const told = telling({ e5: turn("s", turns - 1) });
+      const prefixes = announced({ e5: turn("s", turns - 1) });
       const holders = (digest: string) => {
         count += 1;
-        return told.holders(digest);
+        return prefixes.holders(digest);
       };
-      pick(turn("s", turns), context({ prefixes: { ...told, holders } }));
+      pick(turn("s", turns), context({ prefixes: { ...prefixes, holders } }));
       return count;
     };
     expect(asked(400)).toBe(asked(10));
@@ -303,14 +303,14 @@ describe("a prompt that is long", () => {
       .address === "e3";
 
   test("waits longer where it is cached the more it would evict elsewhere", () => {
-    expect(stays(telling({ e3: turn("s", 2) }))).toBe(false);
-    expect(stays(telling({ e3: turn("s", 2) }, true))).toBe(true);
+    expect(stays(announced({ e3: turn("s", 2) }))).toBe(false);
+    expect(stays(announced({ e3: turn("s", 2) }, true))).toBe(true);
   });
 
   test("evicts without penalty where caches keep unused entries for hours", () => {
     const idle = POOL.map((endpoint) => ({ ...endpoint, retentionMs: 7_200_000 }));
     const busy = idle.map((one) => (one.address === "e3" ? { ...one, outstandingPrefillTokens: 150_000 } : one));
-    const given = context({ prefixes: telling({ e3: turn("s", 2) }, true) });
+    const given = context({ prefixes: announced({ e3: turn("s", 2) }, true) });
     expect(pick(turn("s", 3), given, busy)?.endpoint.address).not.toBe("e3");
   });
 });
@@ -328,16 +328,16 @@ describe("a single gateway", () => {
     const workingSets = new WorkingSets();
     for (const { address } of POOL) workingSets.used(`on ${address}`, address, address === "e2" ? 10_000 : 900_000, 0);
     const taughtOf = { learned: learned({ strangers: 0, workingSets }) };
-    expect(pick(turn("s", 0), context({ ...taughtOf, prefixes: telling({}, true) }))?.endpoint.address).toBe("e2");
+    expect(pick(turn("s", 0), context({ ...taughtOf, prefixes: announced({}, true) }))?.endpoint.address).toBe("e2");
     // If all of them fit, that is no reason.
-    expect(pick(turn("s", 0), context({ ...taughtOf, prefixes: telling({}) }))?.endpoint.address).toBe("e0");
+    expect(pick(turn("s", 0), context({ ...taughtOf, prefixes: announced({}) }))?.endpoint.address).toBe("e0");
   });
 });
 
 test("a gateway among several begins conversations where full caches keep unused entries longest", () => {
   const picked = (gateways: number) => {
     const pool = POOL.map((one) => ({ ...one, gateways, retentionMs: one.address === "e2" ? 600_000 : 250_000 }));
-    const given = context({ learned: learned({ strangers: 0 }), prefixes: telling({}, true) });
+    const given = context({ learned: learned({ strangers: 0 }), prefixes: announced({}, true) });
     return pick(turn("s", 0), given, pool)?.endpoint.address;
   };
   expect(picked(4)).toBe("e2");
