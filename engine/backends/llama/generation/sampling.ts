@@ -20,6 +20,9 @@ export type SamplingDefaults = {
 
 const FALLBACK: SamplingDefaults = { temperature: 0.8, topK: 40, topP: 0.95, minP: 0.05 };
 
+/** llama.cpp divides by the temperature in 32 bits: with a lower one logits overflow, and any token may be drawn. */
+const LEAST_TEMPERATURE = 1e-30;
+
 /** The penalty window, in tokens: the library copies it at every step. */
 const PENALTY_WINDOW_TOKENS = 2048;
 
@@ -72,8 +75,9 @@ export function toSamplingOptions(input: SamplingInput): SamplingOptions {
   };
   const penalised = penalties.penalty !== 1 || penalties.frequencyPenalty !== 0 || penalties.presencePenalty !== 0;
   const bias = tokenBias(input);
+  const temperature = inRange("temperature", sampling?.temperature ?? defaults.temperature, 0, 100);
   return {
-    temperature: inRange("temperature", sampling?.temperature ?? defaults.temperature, 0, 100),
+    temperature: temperature < LEAST_TEMPERATURE ? 0 : temperature,
     topK: inRange("top_k", sampling?.topK ?? defaults.topK, 0, 2_147_483_647),
     topP: inRange("top_p", sampling?.topP ?? defaults.topP, 0, 1),
     minP: inRange("min_p", sampling?.minP ?? defaults.minP, 0, 1),

@@ -38,6 +38,11 @@ test("every parameter is explicit, from the request or the model's defaults", ()
   });
 });
 
+test("a temperature that would overflow the logits is 0", () => {
+  expect(toSamplingOptions(input({ temperature: 1e-38 })).temperature).toBe(0);
+  expect(toSamplingOptions(input({ temperature: 1e-6 })).temperature).toBe(1e-6);
+});
+
 test("a seed of any size is accepted, and without one the seed is random", () => {
   expect(toSamplingOptions(input({ seed: 4_294_967_295 })).seed).toBe(0);
   expect(toSamplingOptions(input({ seed: Number.MAX_SAFE_INTEGER })).seed).toBeLessThan(2 ** 32 - 1);
