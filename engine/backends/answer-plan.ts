@@ -21,7 +21,7 @@ export function planAnswer(
 ): AnswerPlan {
   const { messages, outputConstraint, sampling } = request;
   const toolUse = planToolUse(request);
-  const { callable, mustCall } = toolUse;
+  const { callable, mustCall, mustNotCall } = toolUse;
   // Models that were not trained to call tools repeat a call until their limit.
   const maxCalls = profile.toolsAsText ? 1 : toolUse.maxCalls;
   const kind = mustCall ? undefined : outputConstraint?.kind;
@@ -34,7 +34,7 @@ export function planAnswer(
     maxCalls,
     ...planConversation(request, profile.thinking),
     json: kind && (kind.$case === "jsonObject" ? "object" : "any"),
-    fixed: { tools, mustCall, maxCalls, constraint: kind && outputConstraint },
+    fixed: { tools, mustCall, mustNotCall, maxCalls, constraint: kind && outputConstraint },
     stop: sampling?.stop ?? [],
     newCallId: newCallIds(profile.callIds, messages),
   };

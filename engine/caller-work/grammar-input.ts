@@ -1,7 +1,6 @@
 import { createHash } from "node:crypto";
 import {
-  hasUnpromised,
-  needsArgumentTypes,
+  holdsUnpromised,
   type OutputGrammar,
   type OutputGrammarOptions,
   outputGrammar,
@@ -9,24 +8,38 @@ import {
 import type { CallableTool } from "../grammar/output/tool-call-grammar.ts";
 import { costlySchema } from "../grammar/schema/schema-document.ts";
 import { argumentTypes } from "../tool-calls/argument-types.ts";
+import { formOf } from "../tool-calls/forms.ts";
 
 /** The most calls that a grammar without a configured bound allows: a model could otherwise call forever. */
 const MAX_CALLS = 32;
 
 export type GrammarInput = Pick<
   OutputGrammarOptions,
-  "mustCall" | "constraint" | "reasoning" | "markers" | "onlyPromised" | "undeclared" | "reader" | "behind"
+  | "mustCall"
+  | "mustNotCall"
+  | "constraint"
+  | "reasoning"
+  | "markers"
+  | "onlyPromised"
+  | "undeclared"
+  | "reader"
+  | "behind"
 > & {
   readonly tools: readonly CallableTool[];
   readonly maxCalls: number;
 };
 
+/** Returns whether an output is held to anything: with tools, calls are. */
 export function needsGrammar({
   tools,
   mustCall,
+  mustNotCall,
   constraint,
-}: Pick<GrammarInput, "tools" | "mustCall" | "constraint">): boolean {
-  return mustCall || constraint?.kind !== undefined || tools.some(({ strict }) => strict);
+  markers: { toolCall },
+}: Pick<GrammarInput, "tools" | "mustCall" | "mustNotCall" | "constraint" | "markers">): boolean {
+  if (mustCall || constraint?.kind !== undefined) return true;
+  const seesTools = tools.length > 0 || mustNotCall === true;
+  return seesTools && toolCall !== undefined && formOf(toolCall).markup(toolCall) !== undefined;
 }
 
 /** In characters: comparing and copying larger schemas takes time of the main thread. */
@@ -34,8 +47,10 @@ const MAX_SCHEMAS_LENGTH = 1024 * 1024;
 
 /** Drops schemas that the grammar does not use; of too large inputs only strict ones remain. Throws `CostlySchema`. */
 export function worthReading(input: GrammarInput): GrammarInput {
-  const areAllNeeded = input.mustCall || (needsArgumentTypes(input.markers) && !input.onlyPromised);
-  const needed = withSchemas(input, (strict) => strict || areAllNeeded);
+  const tools = input.tools.map((tool) =>
+    tool.strict || input.mustCall ? tool : { ...tool, parametersJsonSchema: "" },
+  );
+  const needed = { ...input, tools };
   if (lengthOf(needed) <= MAX_SCHEMAS_LENGTH) return needed;
   const promised = onlyPromised(input);
   if (promised === undefined || lengthOf(promised) > MAX_SCHEMAS_LENGTH)
@@ -45,16 +60,10 @@ export function worthReading(input: GrammarInput): GrammarInput {
 
 /** Returns an input in which only strict schemas count; undefined if no others count anyway. */
 export function onlyPromised(input: GrammarInput): GrammarInput | undefined {
-  if (input.onlyPromised || !hasUnpromised(input)) return undefined;
   const kind = input.constraint?.kind;
-  const isFree = kind?.$case === "jsonSchema" && !kind.value.strict;
-  const constraint = isFree ? { kind: { ...kind, value: { ...kind.value, schemaJson: "" } } } : input.constraint;
-  return { ...withSchemas(input, (strict) => strict), constraint, onlyPromised: true };
-}
-
-function withSchemas(input: GrammarInput, isNeeded: (strict: boolean) => boolean): GrammarInput {
-  const tools = input.tools.map((tool) => (isNeeded(tool.strict) ? tool : { ...tool, parametersJsonSchema: "" }));
-  return { ...input, tools };
+  if (input.onlyPromised || !holdsUnpromised(input) || kind?.$case !== "jsonSchema") return undefined;
+  const constraint = { kind: { ...kind, value: { ...kind.value, schemaJson: "" } } };
+  return { ...input, constraint, onlyPromised: true };
 }
 
 function lengthOf({ tools, constraint }: GrammarInput): number {

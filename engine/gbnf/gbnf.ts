@@ -14,12 +14,14 @@ export type Gbnf =
 type Literal = { readonly kind: "literal"; readonly text: string; readonly isMarkup: boolean };
 
 /**
- * Any text, up to the first of the marks if one comes, and the rule behind that mark. A rule of its own: only the reader
- * of xgrammar takes it, which holds text by character rules in seconds, and this in milliseconds.
+ * Any text that contains none of `without`, up to the first of the marks if one comes, and the rule behind that mark. A
+ * rule of its own: only the reader of xgrammar takes it, which holds text by character rules in seconds, and this in
+ * milliseconds.
  */
-type FreeText = {
+export type FreeText = {
   readonly kind: "until";
   readonly ends: readonly { readonly mark: string; readonly behind: Gbnf }[];
+  readonly without: readonly string[];
 };
 
 /** One character inside (`chars`) or outside (`except`) of the ranges. */
@@ -197,9 +199,11 @@ class GrammarWriter {
     return within === "repeat" && written.length > 1 ? `(${written.join(" ")})` : written.join(" ");
   }
 
-  #writeFreeText({ ends }: FreeText): string {
+  #writeFreeText({ ends, without }: FreeText): string {
     const tags = ends.map(({ mark, behind }) => `("${writeText(mark)}", ${this.write(behind, "sequence")})`);
-    return `TagDispatch(${[...tags, "loop_after_dispatch=false"].join(", ")})`;
+    const texts = without.map((text) => `"${writeText(text)}"`);
+    const excludes = texts.length > 0 ? [`excludes=(${texts.join(", ")})`] : [];
+    return `TagDispatch(${[...tags, "loop_after_dispatch=false", ...excludes].join(", ")})`;
   }
 
   #writeAll(nodes: readonly Gbnf[], within: "top" | "sequence", between: string): string {

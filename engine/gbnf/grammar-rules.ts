@@ -226,6 +226,8 @@ export class GrammarRules {
   /** The part of the budget for automata: a pattern beyond it is not enforced. */
   patternBudget: WorkBudget;
   readonly #rules = new Map<string, Gbnf>();
+  /** The rules by their bodies. */
+  readonly #byBody = new Map<string, string>();
   readonly #once = new Map<string, Gbnf | Error>();
   #count = 0;
   #patternStates = 0;
@@ -289,10 +291,22 @@ export class GrammarRules {
     return self;
   }
 
+  /** Refers to a rule with this body: the same one for equal bodies, as xgrammar takes its time for each. */
   fresh(build: (self: Gbnf) => Gbnf): Gbnf {
     const name = `r${this.#count}`;
     this.#count += 1;
-    return this.#begun(name, build);
+    const self = this.#begun(name, build);
+    const body = this.#rules.get(name) ?? NEVER;
+    const key = JSON.stringify(body, withoutWritten);
+    const known = this.#byBody.get(key);
+    // The rules of a failed attempt are gone.
+    if (known !== undefined && this.#rules.has(known)) return rule(known);
+    this.#byBody.set(key, name);
+    return self;
+  }
+
+  shared(body: Gbnf): Gbnf {
+    return body.kind === "rule" ? body : this.fresh(() => body);
   }
 
   /** Returns the reference to a new rule, which matches nothing until `define` is called. */
@@ -404,6 +418,10 @@ export class GrammarRules {
     const all = sequence(element, more);
     return min === 0 ? optional(all) : all;
   }
+}
+
+function withoutWritten(key: string, value: unknown): unknown {
+  return key === "written" ? undefined : value;
 }
 
 function nameOf(part: Gbnf): string | undefined {

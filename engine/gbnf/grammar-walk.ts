@@ -1,5 +1,17 @@
 import type { WorkBudget } from "../work-budget.ts";
-import { choice, EMPTY, type Gbnf, literal, NEVER, repeat, sequence } from "./gbnf.ts";
+import {
+  type CodeRange,
+  choice,
+  EMPTY,
+  except,
+  type FreeText,
+  type Gbnf,
+  literal,
+  NEVER,
+  repeat,
+  rule,
+  sequence,
+} from "./gbnf.ts";
 import type { GrammarRules } from "./grammar-rules.ts";
 
 /** An expression to match, and those behind it: the stack of a pushdown automaton. Equal stacks are one object. */
@@ -99,22 +111,50 @@ class GrammarWalk {
         return;
       case "until": {
         const longer = `${done === 0 ? "" : done}${char}`;
-        const [end] = node.ends
-          .filter(({ mark }) => longer.endsWith(mark))
-          .sort((a, b) => b.mark.length - a.mark.length);
-        if (end) found.add(this.stack(end.behind, 0, next));
-        else found.add(this.stack(node, begunMark(longer, node), next));
         open.push(next);
+        const behind = behindEnd(longer, node);
+        found.add(behind ? this.stack(behind, 0, next) : this.stack(node, begunMark(longer, node), next));
       }
     }
   }
 }
 
-/** Returns the longest end of a text with which a mark begins. */
-function begunMark(text: string, { ends }: Extract<Gbnf, { kind: "until" }>): string {
+/** Returns the grammar behind the mark that a text ends with, which is NEVER for one that must not come. */
+function behindEnd(text: string, { ends, without }: FreeText): Gbnf | undefined {
+  if (without.some((other) => text.endsWith(other))) return NEVER;
+  const found = ends.filter(({ mark }) => text.endsWith(mark));
+  return found.sort((a, b) => b.mark.length - a.mark.length)[0]?.behind;
+}
+
+/** Returns the longest end of a text with which a mark, or a text that must not come, begins. */
+function begunMark(text: string, free: FreeText): string {
   for (let from = 0; from < text.length; from += 1)
-    if (ends.some(({ mark }) => mark.startsWith(text.slice(from)))) return text.slice(from);
+    if (charsBehind(text.slice(from), free).size > 0) return text.slice(from);
   return "";
+}
+
+/** Returns the characters with which a text goes on to be a part of a mark, or of a text that must not come. */
+function charsBehind(begun: string, { ends, without }: FreeText): ReadonlySet<string> {
+  const marks = [...ends.map(({ mark }) => mark), ...without].filter((mark) => mark.startsWith(begun));
+  return new Set(marks.flatMap((mark) => String.fromCodePoint(mark.codePointAt(begun.length) ?? 0)));
+}
+
+/**
+ * Returns the rest of a text whose end, `begun`, may become a mark. Behind any other end it is the same rule again, so
+ * that an engine that caches grammars by their text has it compiled already.
+ */
+function restOfText(node: FreeText, begun: string, rules: GrammarRules): Gbnf {
+  const [known] = [...rules.all].find(([, body]) => body === node) ?? [];
+  const free = known === undefined ? rules.fresh(() => node) : rule(known);
+  const rest: (text: string) => Gbnf = rules.keyed((text: string): Gbnf => {
+    const next = new Set(Array.from(text, (_, from) => [...charsBehind(text.slice(from), node)]).flat());
+    for (const char of charsBehind("", node)) next.add(char);
+    const steps = [...next].map((char) => sequence(literal(char), behindEnd(text + char, node) ?? from(text + char)));
+    const codes = [...next].map((char): CodeRange => [char.codePointAt(0) ?? 0, char.codePointAt(0) ?? 0]);
+    return choice(EMPTY, ...steps, sequence(except(...codes), free));
+  });
+  const from = (text: string) => (begunMark(text, node) === "" ? free : rest(begunMark(text, node)));
+  return from(begun);
 }
 
 function restOf(stack: Stack | undefined, rules: GrammarRules): Gbnf {
@@ -131,12 +171,8 @@ function restOfTop({ node, done }: Stack, rules: GrammarRules): Gbnf {
       const times = Number(done);
       return repeat(node.part, Math.max(0, node.min - times), node.max === undefined ? undefined : node.max - times);
     }
-    case "until": {
-      const free = rules.fresh(() => node);
-      if (typeof done !== "string" || done === "") return free;
-      const begun = node.ends.filter(({ mark }) => mark.startsWith(done));
-      return choice(free, ...begun.map(({ mark, behind }) => sequence(literal(mark.slice(done.length)), behind)));
-    }
+    case "until":
+      return restOfText(node, typeof done === "string" ? done : "", rules);
     default:
       return node;
   }

@@ -292,7 +292,7 @@ export const bareJson = toolCallForm({
   markup({ argumentsKey, prefix, separator }) {
     return {
       ...opening("", "", prefix),
-      opensAtBrace: true,
+      head: '{"name": "',
       ...jsonObjectCall(argumentsKey, ""),
       between: separator,
       close: "",

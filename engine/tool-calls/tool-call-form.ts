@@ -44,7 +44,8 @@ export type CallMarkup = {
   readonly otherOpen: string;
   readonly behindOtherOpen: string;
   readonly otherCalls?: readonly { readonly mark: string; readonly call: (name: string, args: Gbnf) => Gbnf }[];
-  readonly opensAtBrace: boolean;
+  /** The text of a call up to its name, where no mark precedes it and calls begin at the start of the text only. */
+  readonly head?: string;
   /** Returns the leading text of a call of that tool that distinguishes it from a mentioned mark. */
   readonly begins: (name: string) => string;
   /** Returns the grammar of the rest of such a call. Arguments are JSON or, with `tags`, parameters between tags. */
@@ -95,7 +96,7 @@ export const spaceBehind = (of: string) => of.slice(of.trimEnd().length);
 
 export const spaceBefore = (of: string) => of.slice(0, of.length - of.trimStart().length);
 
-type Opening = Pick<CallMarkup, "open" | "behindOpen" | "otherOpen" | "behindOtherOpen" | "opensAtBrace">;
+type Opening = Pick<CallMarkup, "open" | "behindOpen" | "otherOpen" | "behindOtherOpen">;
 
 /** Trailing white space is separated from a mark: after a mark that is a token, it must still be generated. */
 export function opening(open: string, behind: string, other = ""): Opening {
@@ -104,7 +105,6 @@ export function opening(open: string, behind: string, other = ""): Opening {
     behindOpen: spaceBehind(open) + behind,
     otherOpen: other.trimEnd(),
     behindOtherOpen: spaceBehind(other),
-    opensAtBrace: false,
   };
 }
 

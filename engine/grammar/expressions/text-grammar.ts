@@ -138,6 +138,7 @@ export function facetParts(facets: TextFacets, budget: WorkBudget): readonly Pro
 export type TextEnd = {
   /** The mark: not empty, and without leading white space. */
   readonly mark: string;
+  /** The grammar behind the mark; `NEVER` for one that must not come. */
   readonly behind: Gbnf;
   /** Whether the mark counts only if nothing but white space precedes it. Default: false. */
   readonly onlyFirst?: boolean;
@@ -184,28 +185,33 @@ export function textUntil(rules: GrammarRules, ends: readonly TextEnd[], mayEnd:
 }
 
 /**
- * Matches as `textUntil` does, in the form that xgrammar's reader holds cheaply. Such text may end without a mark. Text
- * that begins with a mark that counts there only may also be read as text without that mark.
+ * Matches any text up to the first mark, and the grammar behind it, in the form that the grammar's reader holds cheaply.
+ * For xgrammar such text may always end without a mark, and text that begins with a mark that counts there only may
+ * also be read as text without that mark.
  */
-export function freeTextUntil(rules: GrammarRules, ends: readonly TextEnd[]): Gbnf {
-  if (ends.some(({ isKept }) => isKept)) return textUntil(rules, ends, true);
-  const [first, others] = [ends.filter(({ onlyFirst }) => onlyFirst), ends.filter(({ onlyFirst }) => !onlyFirst)];
+export function freeText(rules: GrammarRules, ends: readonly TextEnd[], mayEnd: boolean): Gbnf {
+  if (rules.reader.name !== "xgrammar" || ends.some(({ isKept }) => isKept)) return textUntil(rules, ends, mayEnd);
+  const spaces = repeat(chars(...SPACES), 0, undefined);
+  const atStart = ends.flatMap(({ mark, behind, onlyFirst }) =>
+    onlyFirst ? [sequence(spaces, markup(mark), behind)] : [],
+  );
+  const others = ends.filter(({ onlyFirst }) => !onlyFirst);
   const free: Gbnf = {
     kind: "until",
-    ends: others.map(({ mark, behind }) => ({ mark, behind: rules.fresh(() => behind) })),
+    ends: others.flatMap(({ mark, behind }) => (behind === NEVER ? [] : [{ mark, behind: rules.shared(behind) }])),
+    without: others.flatMap(({ mark, behind }) => (behind === NEVER ? [mark] : [])),
   };
-  if (first.length === 0) return free;
-  const spaces = repeat(chars(...SPACES), 0, undefined);
-  const atStart = first.map(({ mark, behind }) => sequence(spaces, markup(mark), behind));
-  return choice(
-    ...atStart,
-    rules.fresh(() => free),
-  );
+  return atStart.length === 0
+    ? free
+    : choice(
+        ...atStart,
+        rules.fresh(() => free),
+      );
 }
 
 export function textWithout(rules: GrammarRules, mark: string): Gbnf {
   const name = [...mark].map((char) => (char.codePointAt(0) ?? 0).toString(16)).join("-");
-  return rules.named(`without-${name}`, () => textUntil(rules, [{ mark, behind: NEVER }], true));
+  return rules.named(`without-${name}`, () => freeText(rules, [{ mark, behind: NEVER }], true));
 }
 
 function endOf(ends: readonly TextEnd[], text: string, isFirst: boolean): TextEnd | undefined {

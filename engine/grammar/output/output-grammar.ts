@@ -7,6 +7,7 @@ import {
   type GrammarReader,
   literal,
   markup,
+  NEVER,
   optional,
   repeat,
   rule,
@@ -14,13 +15,12 @@ import {
 } from "../../gbnf/gbnf.ts";
 import { GrammarRules } from "../../gbnf/grammar-rules.ts";
 import { grammarBehind } from "../../gbnf/grammar-walk.ts";
-import { FENCE, hasExamples, type OutputMarkers } from "../../output-parser/markers.ts";
-import { formOf } from "../../tool-calls/forms.ts";
+import { FENCE, hasExamples, marksOfText, type OutputMarkers } from "../../output-parser/markers.ts";
 import { WorkBudget } from "../../work-budget.ts";
-import { freeTextUntil, type TextEnd, textUntil } from "../expressions/text-grammar.ts";
+import { freeText, type TextEnd } from "../expressions/text-grammar.ts";
 import { CostlySchema } from "../schema/schema-document.ts";
 import { ANSWER_FIELD, answerGrammar, finishGrammar, withinBudget } from "./constraint-grammar.ts";
-import { type ToolCallGrammar, type ToolCallGrammarOptions, toolCallGrammar } from "./tool-call-grammar.ts";
+import { noCalls, type ToolCallGrammar, type ToolCallGrammarOptions, toolCallGrammar } from "./tool-call-grammar.ts";
 
 export type OutputGrammarOptions = Pick<
   ToolCallGrammarOptions,
@@ -28,9 +28,11 @@ export type OutputGrammarOptions = Pick<
 > & {
   readonly markers: OutputMarkers;
   readonly mustCall: boolean;
+  /** Whether the model sees tools of which it may call none. Default: false. */
+  readonly mustNotCall?: boolean;
   readonly constraint: OutputConstraint | undefined;
   readonly reasoning: "opened" | "may-open" | "none";
-  /** Whether to skip schemas that are neither strict nor of mandatory calls. Default: false. */
+  /** Whether to skip the schema of an answer that is not strict. Default: false. */
   readonly onlyPromised?: boolean;
   /** The reader of the grammar. Default: llama.cpp, without tokens. */
   readonly reader?: GrammarReader;
@@ -54,8 +56,8 @@ export const GRAMMAR_WORK = 50_000;
 /**
  * Creates the grammar of the whole output: calls if they are mandatory, a JSON value if the answer is constrained,
  * either if both are possible. If only calls are constrained, other text is free and a call begins wherever the output
- * parser detects one. Throws `EngineError` INVALID_SCHEMA, for a costly schema only if `strict` or mandatory calls
- * require it.
+ * parser detects one: its form is always held, its schema if `strict`. Throws `EngineError` INVALID_SCHEMA, for a costly
+ * schema only if `strict` or mandatory calls require it.
  */
 export function outputGrammar(options: OutputGrammarOptions): OutputGrammar {
   const budget = new WorkBudget(GRAMMAR_WORK);
@@ -71,27 +73,13 @@ export function outputGrammar(options: OutputGrammarOptions): OutputGrammar {
   }
 }
 
-/** Returns whether the grammar depends on a schema without `strict`: tagged calls need the types of arguments. */
-function holdsUnpromised(options: OutputGrammarOptions): boolean {
-  const { markers, constraint } = options;
-  if (!hasUnpromised(options)) return false;
-  const isFree = constraint?.kind?.$case === "jsonSchema" && !constraint.kind.value.strict;
-  return isFree || needsArgumentTypes(markers);
-}
-
-/** Returns whether the form of calls makes the grammar depend on the schemas of all tools, strict or not. */
-export function needsArgumentTypes({ toolCall }: OutputMarkers): boolean {
-  return toolCall !== undefined && formOf(toolCall).markup(toolCall)?.tags !== undefined;
-}
-
-export function hasUnpromised({
+/** Returns whether the grammar holds a schema that it may give up: that of an answer without `strict`. */
+export function holdsUnpromised({
   constraint,
   mustCall,
-  tools,
-}: Pick<OutputGrammarOptions, "constraint" | "mustCall" | "tools">): boolean {
-  if (mustCall) return false;
+}: Pick<OutputGrammarOptions, "constraint" | "mustCall">): boolean {
   const kind = constraint?.kind;
-  return (kind?.$case === "jsonSchema" && !kind.value.strict) || tools.some(({ strict }) => !strict);
+  return !mustCall && kind?.$case === "jsonSchema" && !kind.value.strict;
 }
 
 function grammarText(options: OutputGrammarOptions, onlyPromised: boolean, budget: WorkBudget): string | undefined {
@@ -106,25 +94,31 @@ function grammarText(options: OutputGrammarOptions, onlyPromised: boolean, budge
 }
 
 function rootOf(options: OutputGrammarOptions, rules: GrammarRules, onlyPromised: boolean): Gbnf | undefined {
-  const { markers, tools, mustCall, constraint, reasoning } = options;
-  const held = mustCall ? "all" : onlyPromised ? "only-strict" : "strict";
-  const calls =
-    markers.toolCall && tools.length > 0
-      ? toolCallGrammar({ ...options, markers: markers.toolCall, held }, rules)
-      : undefined;
+  const { markers, mustCall, constraint, reasoning } = options;
+  const calls = callsOf(options, rules);
   const value = mustCall
     ? undefined
     : answerGrammar(constraint, rules, { onlyStrict: onlyPromised, undeclared: options.undeclared })?.root;
   const isFree = !mustCall && value === undefined;
   if (isFree && calls === undefined) return undefined;
   const answer = rules.named(BEHIND_REASONING, () => {
-    if (isFree) return freeText(rules, options, calls);
+    if (isFree) return saying(rules, options, calls);
     return choice(...(calls ? [behindText(markers, calls.root)] : []), ...(value ? [inText(markers, value)] : []));
   });
   const thought = () => thinking(rules, options, calls, isFree);
   const open = isFree ? undefined : markers.reasoning?.open;
   if (reasoning === "opened") return thought();
   return reasoning === "may-open" && open !== undefined ? choice(sequence(markup(open), thought()), answer) : answer;
+}
+
+function callsOf(options: OutputGrammarOptions, rules: GrammarRules): ToolCallGrammar | undefined {
+  const { markers, tools, mustCall, mustNotCall, constraint } = options;
+  const { toolCall, text, reasoning } = markers;
+  if (!toolCall) return undefined;
+  const otherMarks = [...(text ? marksOfText(text) : []), ...(reasoning ? [reasoning.open, reasoning.close] : [])];
+  if (tools.length > 0)
+    return toolCallGrammar({ ...options, markers: toolCall, otherMarks, held: mustCall ? "all" : "strict" }, rules);
+  return mustNotCall && constraint?.kind === undefined ? noCalls(toolCall, otherMarks) : undefined;
 }
 
 /** Matches a value as the whole visible text, between its marks. The prompt may already contain the first mark. */
@@ -139,19 +133,14 @@ function behindText({ text }: OutputMarkers, calls: Gbnf): Gbnf {
   return sequence(...before, calls);
 }
 
-function freeText(rules: GrammarRules, options: OutputGrammarOptions, calls: ToolCallGrammar | undefined): Gbnf {
+function saying(rules: GrammarRules, options: OutputGrammarOptions, calls: ToolCallGrammar | undefined): Gbnf {
   const { markers } = options;
   const { reasoning } = markers;
   const opens: readonly TextEnd[] = reasoning
     ? [{ mark: reasoning.open, behind: thinking(rules, options, calls, true), onlyFirst: !reasoning.anywhere }]
     : [];
   const ends = [...fenced(calls?.openers ?? [], markers, BEHIND_REASONING), ...opens];
-  return until(rules, ends, true);
-}
-
-/** Matches text up to one of the marks, in the form that the grammar's reader holds cheaply. */
-function until(rules: GrammarRules, ends: readonly TextEnd[], mayEnd: boolean): Gbnf {
-  return rules.reader.name === "xgrammar" ? freeTextUntil(rules, ends) : textUntil(rules, ends, mayEnd);
+  return freeText(rules, ends, true);
 }
 
 /** Lets text continue where a code fence closes after calls: the calls were examples in it. */
@@ -159,7 +148,9 @@ function fenced(calls: readonly TextEnd[], markers: OutputMarkers, around: strin
   if (!hasExamples(markers)) return calls;
   const close = sequence(repeat(charsOf("\n\n"), 1, 2), repeat(literal(" "), 0, FENCE.maxIndent), choice(...FENCES));
   const more = optional(sequence(close, rule(around)));
-  return calls.map((each) => (each.onlyFirst ? each : { ...each, behind: sequence(each.behind, more) }));
+  return calls.map((each) =>
+    each.onlyFirst || each.behind === NEVER ? each : { ...each, behind: sequence(each.behind, more) },
+  );
 }
 
 function thinking(
@@ -179,7 +170,7 @@ function thinking(
     const said = text === undefined ? [] : [{ mark: text.open, behind: answer }];
     const called = reasoningEnds(reasoning, calls);
     const ends = [close, ...said, ...(mayEnd ? fenced(called, markers, "reasoning") : called)];
-    return until(rules, ends, mayEnd);
+    return freeText(rules, ends, mayEnd);
   });
 }
 

@@ -87,8 +87,6 @@ function inOrder(
   return first;
 }
 
-const MAX_KEY = 128;
-
 /** Any parameters. A closing tag with a name may differ from its opening one: a grammar cannot compare them. */
 export function anyTaggedArguments(rules: GrammarRules, tags: ParameterTags): Gbnf {
   return rules.named("any-parameters", () => {
@@ -100,7 +98,7 @@ export function anyTaggedArguments(rules: GrammarRules, tags: ParameterTags): Gb
     const parameter = (kind: "text" | "json") => {
       const ends = tags.keyEnds(kind);
       const [, closeEnd = ""] = tags.after(KEY, kind).split(KEY);
-      const key = repeat(charsBefore([...ends, closeEnd, ...(tags.notInKeys ?? "")]), 1, MAX_KEY);
+      const key = repeat(charsBefore([...ends, closeEnd, ...(tags.notInKeys ?? "")]), 1, undefined);
       return parameterGrammar(tags, kind, { open: key, close: key }, ends, value(kind));
     };
     const any = rules.named("any-parameter", () =>

@@ -1,6 +1,6 @@
 import { choice, type Gbnf, literal, NEVER, sequence } from "../../gbnf/gbnf.ts";
 import type { GrammarRules } from "../../gbnf/grammar-rules.ts";
-import { anyOfTexts, fixedValue, type JsonValue, stringChar } from "../../gbnf/json-value.ts";
+import { anyOfTexts, anyString, fixedValue, type JsonValue, stringChar } from "../../gbnf/json-value.ts";
 import { automatonOfTexts, type ProductPart } from "../expressions/automaton.ts";
 import { type Expression, ifSupported } from "../expressions/regular-expression.ts";
 import { type LengthBounds, patternExpression } from "../expressions/string-pattern.ts";
@@ -15,6 +15,8 @@ const MAX_PARTS_WORK = 32_000;
 type Asked = { readonly node: PlainNode; readonly keyword: string };
 
 export function stringGrammar(conversion: Conversion, nodes: readonly PlainNode[]): Gbnf {
+  const isAny = !nodes.some((node) => asksOfText(node) || node.schema.minLength || node.schema.maxLength !== undefined);
+  if (isAny) return anyString(conversion.rules);
   const inside = textInside(conversion, nodes);
   return inside === NEVER ? NEVER : sequence(literal('"'), inside, literal('"'));
 }

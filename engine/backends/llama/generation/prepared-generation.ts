@@ -18,7 +18,6 @@ import type { OutputMarkers } from "../../../output-parser/markers.ts";
 import { type PrefixMark, prefixMarks } from "../../../prefixes/prefix-marks.ts";
 import type { SlotLine } from "../../../prefixes/slot-prefixes.ts";
 import type { ModelProfile } from "../../../profiles/profile.ts";
-import { formOf } from "../../../tool-calls/forms.ts";
 import { type AnswerPlan, planAnswer } from "../../answer-plan.ts";
 import type { GrammarCache, GrammarOrder } from "../../grammar-cache.ts";
 import { continuedAnswer, limitOutput, type OutputLimit } from "../../request-plan.ts";
@@ -216,15 +215,14 @@ function reasoningEnd({ runtime, markers: { reasoning } }: EngineParts): readonl
 
 function samplingOf(
   { runtime, vocabulary, markers, markTokens, samplingDefaults }: EngineParts,
-  { mustNotCall, fixed }: AnswerPlan,
+  { fixed }: AnswerPlan,
   sampling: Sampling | undefined,
   generated: readonly Token[],
 ): SamplingOptions {
-  const callMark = openingToken(markers, vocabulary);
-  // A model that sees tools would call them even if the request forbids calls.
-  const callMarks = mustNotCall && callMark !== undefined ? [callMark] : [];
   // A grammar treats their spelling as text, but detokenizing drops it.
-  const hidden = needsGrammar(fixed) ? vocabulary.hiddenTokens.filter((token) => !markTokens.has(token)) : [];
+  const banned = needsGrammar({ ...fixed, markers })
+    ? vocabulary.hiddenTokens.filter((token) => !markTokens.has(token))
+    : [];
   return toSamplingOptions({
     sampling,
     defaults: samplingDefaults,
@@ -232,7 +230,7 @@ function samplingOf(
     generated,
     randomSeed: () => randomInt(2 ** 32 - 1),
     newBias: (biases) => newTokenBias(runtime.model, biases),
-    banned: [...callMarks, ...hidden],
+    banned,
   });
 }
 
@@ -270,9 +268,4 @@ async function newGate(
     throw new EngineError("UNSUPPORTED_FEATURE", "messages: an answer of a fixed form cannot be begun by the caller.");
   }
   return new GrammarGate(grammar, grammarStates);
-}
-
-function openingToken({ toolCall }: OutputMarkers, vocabulary: Vocabulary): Token | undefined {
-  const open = toolCall && formOf(toolCall).markup(toolCall)?.open;
-  return open === undefined || open === "" ? undefined : vocabulary.markerToken(open);
 }

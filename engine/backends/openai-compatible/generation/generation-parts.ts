@@ -2,7 +2,6 @@ import type { LRUCache } from "lru-cache";
 import { EngineError } from "../../../errors.ts";
 import type { GrammarReader } from "../../../gbnf/gbnf.ts";
 import type { OutputMarkers } from "../../../output-parser/markers.ts";
-import { formOf } from "../../../tool-calls/forms.ts";
 import type { GrammarCache } from "../../grammar-cache.ts";
 import type { LoopTurns } from "../../loop-turns.ts";
 import type { Ask } from "../engines/engine-dialect.ts";
@@ -48,17 +47,10 @@ export type ModelMarkup = {
   readonly reasoningEnd: readonly number[];
   /** The tokens of the mark at the end of reasoning alone; empty for a family that does not reason. */
   readonly reasoningMark: readonly number[];
-  /** The token that opens calls; undefined if the opening mark is not one token. */
-  readonly callToken: number | undefined;
   readonly spellings: readonly string[];
   /** The engine's reader of grammars, with the marks that are one token each. */
   readonly reader: GrammarReader;
 };
-
-/** Returns the opening mark of calls as the template writes it; "" for none. */
-export function callMark({ toolCall }: OutputMarkers): string {
-  return (toolCall && formOf(toolCall).markup(toolCall)?.open) ?? "";
-}
 
 /** Reads the tokens of a family's marks from the engine. Throws `EngineError`. */
 export async function readMarkup(
@@ -67,8 +59,6 @@ export async function readMarkup(
 ): Promise<ModelMarkup> {
   const { reasoning, toolCall, text } = profile;
   const markers: OutputMarkers = { reasoning, toolCall, text };
-  const open = callMark(markers).trim();
-  const opening = open === "" ? [] : await dialect.tokenize(ask, servedModel, open);
   const ids = await Promise.all(
     markTokens(markers).map(async (mark) => ({ mark, tokens: await dialect.tokenize(ask, servedModel, mark) })),
   );
@@ -77,7 +67,6 @@ export async function readMarkup(
     markers,
     reasoningMark: reasoning ? await dialect.tokenize(ask, servedModel, reasoning.close) : [],
     reasoningEnd: closing === "" ? [] : await dialect.tokenize(ask, servedModel, closing),
-    callToken: opening.length === 1 ? opening[0] : undefined,
     spellings: spellingsOf(markers),
     reader: {
       name: dialect.grammarReader,

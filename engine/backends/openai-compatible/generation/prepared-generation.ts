@@ -42,8 +42,7 @@ export async function prepareGeneration(
   const continued = continuedAnswer(request, parts.revision);
   const plan = planAnswer(request, profile);
   const salt = cacheSalt(request);
-  const banned = plan.mustNotCall && markup.callToken !== undefined ? [markup.callToken] : [];
-  const sampling = toSampling(request.sampling, settings, banned);
+  const sampling = toSampling(request.sampling, settings);
   const chat = toChatPrompt(request, settings);
   if ((plan.mustCall || plan.json !== undefined) && chat.continues)
     throw new EngineError("UNSUPPORTED_FEATURE", "messages: an answer of a fixed form cannot be begun by the caller.");

@@ -62,11 +62,10 @@ export function toChatPrompt(
   };
 }
 
-/** Reads the sampling parameters of a request; `banned` tokens never come. */
+/** Reads the sampling parameters of a request. */
 export function toSampling(
   sampling: Sampling | undefined,
   { dialect, defaults }: Pick<RequestSettings, "dialect" | "defaults">,
-  banned: readonly number[],
 ): TokenSampling {
   const seed = sampling?.seed;
   return {
@@ -79,7 +78,7 @@ export function toSampling(
     repetitionPenalty: sampling?.repetitionPenalty ?? defaults.repetitionPenalty,
     seed: seed === undefined ? undefined : seed % dialect.seeds,
     topLogprobs: sampling?.topLogprobs,
-    logitBias: { ...sampling?.logitBias, ...Object.fromEntries(banned.map((token) => [token, -100])) },
+    logitBias: { ...sampling?.logitBias },
   };
 }
 

@@ -86,38 +86,13 @@ describe("a schema beyond the budget", () => {
     expect(refusal("answer")).toMatchObject({ gaveUp: true, text: expect.stringContaining("root ::= ") });
   });
 
-  test.each(["glm-4.7", "deepseek-v3.2", "qwen3-coder", "minimax-m2"])(
-    "leaves a tool beside a strict one any arguments: %s",
+  test.each(["hermes", "glm-4.7", "deepseek-v3.2"])(
+    "counts for nothing without `strict` or a demand: %s",
     (profile) => {
-      expect(refusal("tool beside a strict one", profile)).toMatchObject({ gaveUp: true });
+      const cheap = grammarOf(wish("{}", "tool beside a strict one", profile));
+      expect(refusal("tool beside a strict one", profile)).toEqual(cheap);
     },
   );
-});
-
-describe("a strict schema that takes most of the budget beside one that is not strict", () => {
-  /** Bounds of many digits, which take two thirds of the budget. */
-  const most = JSON.stringify({
-    type: "object",
-    properties: Object.fromEntries(
-      Array.from({ length: 92 }, (_, i) => [
-        `n${i}`,
-        { type: "integer", minimum: -1e17 - i * 1e6, maximum: 1e17 + i * 1e6 },
-      ]),
-    ),
-  });
-  const both = (profile: string) => {
-    const input = wish('{"type":"object","properties":{"a":{"type":"integer"}}}', "tool beside a strict one", profile);
-    const [plain, strict] = input.tools;
-    return grammarOf({ ...input, tools: [plain, { ...strict, parametersJsonSchema: most }] } as GrammarInput);
-  };
-
-  test("leaves the other the rest of the budget, and no second one", () => {
-    expect(both("glm-4.7").gaveUp).toBe(true);
-  });
-
-  test("takes nothing from it if calls do not depend on it", () => {
-    expect(both("hermes").gaveUp).toBe(false);
-  });
 });
 
 describe("the schemas that are sent to another thread", () => {
@@ -125,12 +100,11 @@ describe("the schemas that are sent to another thread", () => {
   const schemas = (input: GrammarInput) => input.tools.map(({ parametersJsonSchema }) => parametersJsonSchema);
 
   test("are those that the grammar depends on", () => {
-    expect(schemas(beside("tool beside a strict one", "hermes"))[0]).toBe("");
-    expect(schemas(beside("tool beside a strict one", "glm-4.7"))[0]).toBe(COSTLY);
+    expect(schemas(beside("tool beside a strict one", "glm-4.7"))[0]).toBe("");
     expect(schemas(beside("tool that must be called", "hermes"))[0]).toBe(COSTLY);
   });
 
-  test("have a bounded length, beyond which non-strict ones are dropped and others refused", () => {
+  test("have a bounded length, beyond which they are refused", () => {
     const many = (promised: Promised, profile: string) => {
       const input = wish(COSTLY, promised, profile);
       return {
@@ -138,9 +112,7 @@ describe("the schemas that are sent to another thread", () => {
         tools: [...input.tools, ...Array.from({ length: 60 }, () => ({ ...input.tools[0], name: "h" }))],
       } as GrammarInput;
     };
-    const left = worthReading(many("tool beside a strict one", "glm-4.7"));
-    expect(left.onlyPromised).toBe(true);
-    expect(schemas(left).filter((schema) => schema === COSTLY)).toEqual([]);
+    expect(worthReading(many("tool beside a strict one", "glm-4.7")).tools).toHaveLength(62);
     expect(() => worthReading(many("strict tool", "hermes"))).toThrow("more than 1048576 characters together");
     expect(() => worthReading(many("tool that must be called", "hermes"))).toThrow("Invalid JSON Schema at tools#");
   });

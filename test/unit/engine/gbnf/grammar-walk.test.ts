@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { type Gbnf, literal, NEVER, sequence } from "../../../../engine/gbnf/gbnf.ts";
 import { GrammarRules } from "../../../../engine/gbnf/grammar-rules.ts";
 import { grammarBehind } from "../../../../engine/gbnf/grammar-walk.ts";
-import { freeTextUntil, textUntil } from "../../../../engine/grammar/expressions/text-grammar.ts";
+import { freeText, textUntil, textWithout } from "../../../../engine/grammar/expressions/text-grammar.ts";
 import { finishGrammar } from "../../../../engine/grammar/output/constraint-grammar.ts";
 import { toolCallGrammar } from "../../../../engine/grammar/output/tool-call-grammar.ts";
 import { toGrammar } from "../../../../engine/grammar/values/json-schema.ts";
@@ -28,15 +28,22 @@ const ROWS: readonly Row[] = [
   ["a JSON Schema", (rules) => toGrammar(SCHEMA, rules).root, VALUE, WRONG_VALUES],
   ["a mandatory call", (rules) => callsOf(rules).root, call("run"), ["So ", call("rm"), call("run", "{}")]],
   ["free text for llama.cpp", (rules) => textUntil(rules, callsOf(rules).openers, true), FREE_TEXT, WRONG_FREE_TEXT],
-  ["free text for xgrammar", (rules) => freeTextUntil(rules, callsOf(rules).openers), FREE_TEXT, WRONG_FREE_TEXT],
+  [
+    "text without a mark for xgrammar",
+    (rules) => sequence(textWithout(rules, "</a></b>"), literal("</a></b>")),
+    "x</a></a></b>",
+    ["x</a></b>x", "</a></b></a>"],
+  ],
+  ["free text for xgrammar", (rules) => freeText(rules, callsOf(rules).openers, true), FREE_TEXT, WRONG_FREE_TEXT],
 ];
+const readerOf = (name: string) => ({ name: name.endsWith("xgrammar") ? "xgrammar" : "llama.cpp" }) as const;
 const END = "\u{10fffd}";
 
 describe.each(ROWS)("the grammar behind a text of %s", (name, rootOf, text, impossible) => {
   test("matches the rest of it, at every cut", () => {
     const chars = [...text];
     for (let at = 0; at <= chars.length; at += 1) {
-      const rules = new GrammarRules();
+      const rules = new GrammarRules(undefined, readerOf(name));
       const [head, tail] = [chars.slice(0, at).join(""), chars.slice(at).join("")];
       const rest = grammarBehind(sequence(rootOf(rules), literal(END)), rules, head) ?? NEVER;
       expect(grammarBehind(rest, rules, tail + END), head).toBeDefined();
@@ -47,7 +54,7 @@ describe.each(ROWS)("the grammar behind a text of %s", (name, rootOf, text, impo
   });
 
   test.each(impossible)("is undefined behind %j", (head) => {
-    const rules = new GrammarRules();
+    const rules = new GrammarRules(undefined, readerOf(name));
     expect(grammarBehind(rootOf(rules), rules, head)).toBeUndefined();
   });
 });

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { GrammarRules } from "../../../../engine/gbnf/grammar-rules.ts";
 import { type ToolCallGrammarOptions, toolCallGrammar } from "../../../../engine/grammar/output/tool-call-grammar.ts";
+import { marksOfText } from "../../../../engine/output-parser/markers.ts";
 import { loadProfile } from "../../../../engine/profiles/profile.ts";
 import { argumentTypes } from "../../../../engine/tool-calls/argument-types.ts";
 import { formOf, type ToolCallMarkers } from "../../../../engine/tool-calls/forms.ts";
@@ -72,7 +73,7 @@ describe.each(WRITTEN)("a mandatory call, as $profile writes it", ({ profile, wr
   });
 
   test("may have any arguments if no schema is enforced", () => {
-    const matches = matcherOf(grammarOf(profile, { held: "only-strict" }));
+    const matches = matcherOf(grammarOf(profile, { held: "strict" }));
     const calls = [SEARCH, RUN, { name: "search", args: { unknown: { list: [1, { b: "x" }], none: null } } }];
     expect(calls.map((call) => matches(write([call])))).toEqual([true, true, true]);
     expect(matches(write([{ name: "rm", args: {} }]))).toBe(false);
@@ -88,9 +89,15 @@ describe.each(WRITTEN)("a mandatory call, as $profile writes it", ({ profile, wr
 
   test("begins where the output parser detects it", () => {
     const markers = callMarkers(profile);
-    const { openers } = toolCallGrammar({ markers, tools: TOOLS }, new GrammarRules());
+    const { reasoning, text } = loadProfile(profile);
+    const otherMarks = [reasoning?.open ?? "", reasoning?.close ?? "", ...(text ? marksOfText(text) : [])];
+    const { openers } = toolCallGrammar({ markers, tools: TOOLS, otherMarks }, new GrammarRules());
     const reading = formOf(markers).reading(markers, { names: new Set(), argumentTypes: () => undefined });
-    expect(openers.flatMap(({ mark, isKept }) => (isKept ? [] : [mark]))).toEqual(reading?.openers);
+    const begun = openers.flatMap(({ mark, isKept }) => (isKept ? [] : [mark]));
+    const readAt = reading?.openers ?? [];
+    expect(readAt.filter((opener) => !begun.some((mark) => opener.startsWith(mark)))).toEqual([]);
+    expect(begun.filter((mark) => !readAt.some((opener) => opener.startsWith(mark)))).toEqual([]);
+    expect(otherMarks.filter((other) => begun.some((mark) => other.startsWith(mark)))).toEqual([]);
     expect(openers.some(({ isKept }) => isKept)).toBe(reading?.opensAtBrace);
   });
 });

@@ -1,3 +1,5 @@
+import type { SeededRandom } from "../../../support/seeded-random.ts";
+
 /** An expression of a grammar, parsed from its text. */
 type Node =
   | { readonly kind: "chars"; readonly isNot: boolean; readonly ranges: readonly (readonly [number, number])[] }
@@ -23,6 +25,76 @@ export function matcherOf(grammar: string, root = "root"): (text: string) => boo
     const codes = [...text].map((char) => char.codePointAt(0) ?? 0);
     return ends({ kind: "rule", name: root }, 0, codes, rules).has(codes.length);
   };
+}
+
+/** Returns a function that writes random texts of a grammar, which end soon behind `length` characters. */
+export function writerOf(grammar: string, root = "root"): (random: SeededRandom, length: number) => string {
+  const rules = readGrammar(grammar);
+  const heights = heightsOf(rules);
+  return (random, length) => {
+    let text = "";
+    const write = (node: Node): void => {
+      switch (node.kind) {
+        case "chars":
+          text += charIn(node, random);
+          return;
+        case "sequence":
+          for (const each of node.nodes) write(each);
+          return;
+        case "choice": {
+          const lowest = Math.min(...node.nodes.map((each) => heightOf(each, heights)));
+          const open = node.nodes.filter((each) => heightOf(each, heights) < Number.POSITIVE_INFINITY);
+          const left = text.length < length ? open : open.filter((each) => heightOf(each, heights) === lowest);
+          const picked = left[random.below(left.length)];
+          if (picked !== undefined) write(picked);
+          return;
+        }
+        case "repeat": {
+          const more = text.length < length ? random.below(Math.min(4, node.max - node.min + 1)) : 0;
+          for (let count = 0; count < node.min + more; count += 1) write(node.node);
+          return;
+        }
+        case "rule":
+          write(rules.get(node.name) ?? { kind: "choice", nodes: [] });
+      }
+    };
+    write({ kind: "rule", name: root });
+    return text;
+  };
+}
+
+/** Returns the least depth of rules below each rule. */
+function heightsOf(rules: ReadonlyMap<string, Node>): ReadonlyMap<string, number> {
+  const heights = new Map<string, number>();
+  for (let changed = true; changed; ) {
+    changed = false;
+    for (const [name, body] of rules) {
+      const height = heightOf(body, heights);
+      if (height < (heights.get(name) ?? Number.POSITIVE_INFINITY)) changed = heights.set(name, height) !== undefined;
+    }
+  }
+  return heights;
+}
+
+function heightOf(node: Node, heights: ReadonlyMap<string, number>): number {
+  switch (node.kind) {
+    case "chars":
+      return 0;
+    case "sequence":
+      return Math.max(0, ...node.nodes.map((each) => heightOf(each, heights)));
+    case "choice":
+      return Math.min(...node.nodes.map((each) => heightOf(each, heights)));
+    case "repeat":
+      return node.min === 0 ? 0 : heightOf(node.node, heights);
+    case "rule":
+      return 1 + (heights.get(node.name) ?? Number.POSITIVE_INFINITY);
+  }
+}
+
+function charIn({ isNot, ranges }: Extract<Node, { kind: "chars" }>, random: SeededRandom): string {
+  if (isNot) throw new Error("a set of excluded characters");
+  const [low, high] = ranges[random.below(ranges.length)] ?? [0, 0];
+  return String.fromCodePoint(low + random.below(Math.min(high - low, 200) + 1));
 }
 
 /** Returns all positions where a match that starts at `at` may end. */

@@ -98,7 +98,7 @@ describe("toGrammar", () => {
     [
       "a long enum of long names for a map",
       {
-        properties: Object.fromEntries(Array.from({ length: 200 }, (_, i) => [`${i}${"k".repeat(250)}`, {}])),
+        properties: Object.fromEntries(Array.from({ length: 400 }, (_, i) => [`${i}${"k".repeat(640)}`, {}])),
         additionalProperties: true,
       },
     ],
