@@ -26,6 +26,8 @@ export type EngineSteps = {
   readonly stepTimeoutMs?: number;
   /** Whether the engine has ended or is still loading. Default: false. */
   readonly down?: boolean;
+  /** Whether the engine owes a step and answers nothing at all, as when it is frozen. Default: false. */
+  readonly silent?: boolean;
   /** The milliseconds that the first step after a start may take. Absent once a step was made. */
   readonly startTimeoutMs?: number;
 };

@@ -9,6 +9,7 @@ import { EngineError } from "../errors.ts";
 import type { NodeState } from "./node-state.ts";
 
 const CHECKS = 4;
+const MAX_CHECK_MS = 1_000;
 /** A multiple of `stallMs` without a step after which only a restart helps. */
 const HANG_FACTOR = 10;
 
@@ -23,7 +24,10 @@ export type WatchdogOptions = {
   readonly probe: () => void;
 };
 
-/** An engine that does not count its steps is never reported. */
+/**
+ * Reports an engine that makes no step for `stallMs`, and at once one that is down, or that answers nothing while it owes
+ * a step. An engine that does not count its steps is not reported for their age.
+ */
 export class Watchdog {
   readonly #options: WatchdogOptions;
   #cancel: (() => void) | undefined;
@@ -62,7 +66,7 @@ export class Watchdog {
 
   #arm(): void {
     const { clock, stallMs } = this.#options;
-    this.#cancel = clock.after(stallMs / CHECKS, () => {
+    this.#cancel = clock.after(Math.min(stallMs / CHECKS, MAX_CHECK_MS), () => {
       this.#arm();
       this.#check();
     });
@@ -76,7 +80,7 @@ export class Watchdog {
     this.#checkedMs = now;
     const before = this.#last;
     this.#last = steps();
-    const { made, inFlight = 0, down = false } = this.#last ?? {};
+    const { made, inFlight = 0, down = false, silent = false } = this.#last ?? {};
     // Steps owed to a restarted engine count from its start.
     if (before?.down && !down) this.#stillMs = 0;
     if (made === undefined || made !== before?.made) {
@@ -88,7 +92,7 @@ export class Watchdog {
       if (inFlight > 0 || this.#stalled) this.#stillMs += watchedMs;
       if (this.#stalled) {
         if (inFlight === 0) probe();
-      } else if (this.stepAgeMs >= stallMs) {
+      } else if (down || silent || this.stepAgeMs >= stallMs) {
         this.#stalled = true;
         onStall();
       }

@@ -7,6 +7,8 @@ import { gate } from "../../support/gate.ts";
 import { generateRequest } from "../../support/requests/generate-request.ts";
 import { VirtualClock } from "../../support/virtual-clock.ts";
 
+const LONG_STEPS = { maxStepAgeMs: 3_600_000 };
+
 test("a node waits for its engine to start, up to its limit", async () => {
   let asked = 0;
   const late = await rigOf("vllm", { health: () => (++asked < 3 ? 503 : 200) });
@@ -45,6 +47,31 @@ test("a node whose engine is lost leaves service, and returns with it", async ()
   atEnd(again.stop);
   await expect.poll(state, { timeout: 20_000 }).toBe(ModelState.READY);
   expect((await client.generate(generateRequest()).ended).code).toBe(0);
+});
+
+test("a node leaves service at once when its engine refuses connections, however long a step may take", async () => {
+  const { engine, client } = await rigOf("vllm", {}, { loadIntervalMs: 10, stepTimeoutMs: 3_600_000 }, LONG_STEPS);
+  await engine.stop();
+  const state = async () => (await client.describe()).models[0]?.state;
+  await expect.poll(state, { timeout: 20_000 }).toBe(ModelState.FAILED);
+});
+
+test("a node leaves service when its engine owes a step and answers nothing, and returns with it", async () => {
+  let isFrozen = false;
+  const options = {
+    load: () => (isFrozen ? undefined : "vllm:iteration_tokens_total_count 7\n"),
+    health: () => (isFrozen ? undefined : 200),
+  };
+  const { engine, client } = await rigOf("vllm", options, { loadIntervalMs: 10, stepTimeoutMs: 3_600_000 }, LONG_STEPS);
+  const state = async () => (await client.describe()).models[0]?.state;
+  engine.next({ kind: "stream", data: [textChunk("half")], end: "never" });
+  const asked = client.generate(generateRequest());
+  await expect.poll(() => asked.events.length).toBeGreaterThan(1);
+  isFrozen = true;
+  expect((await asked.ended).info?.reason).toBe("ENGINE_ERROR");
+  expect(await state()).toBe(ModelState.FAILED);
+  isFrozen = false;
+  await expect.poll(state, { timeout: 20_000 }).toBe(ModelState.READY);
 });
 
 test("SGLang protects a conversation's prefix for the requested time, and its session is then closed", async () => {

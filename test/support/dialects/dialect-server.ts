@@ -48,7 +48,8 @@ export type DialectServer = {
 export type DialectServerOptions = {
   /** Returns the model's reply to a request without preset reply. Default: `obedient`. */
   readonly model?: (asked: Asked) => Reply;
-  readonly health?: () => number;
+  /** Returns the status of the health page; undefined for no answer. Default: 200. */
+  readonly health?: () => number | undefined;
   /** The context window in tokens. Default: 32,768. */
   readonly contextWindow?: number;
   readonly renderStatus?: number;
@@ -149,7 +150,10 @@ export async function startDialectServer(
   const server = createServer(async (request, response) => {
     const body = await readBody(request);
     headers.push(request.headers);
-    if (request.url === paths.health) return send(response, options.health?.() ?? 200, "");
+    if (request.url === paths.health) {
+      const status = options.health === undefined ? 200 : options.health();
+      return status === undefined ? undefined : send(response, status, "");
+    }
     const page = request.url === undefined ? undefined : pages[request.url];
     if (page) {
       const said = page();

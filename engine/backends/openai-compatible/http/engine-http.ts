@@ -105,6 +105,12 @@ export function isUnreachable(error: unknown): boolean {
   return error instanceof EngineError && error.reason === "ENGINE_DOWN" && error.cause !== undefined;
 }
 
+/** Returns whether nothing listens at the engine's address. */
+export function isRefused(error: unknown): boolean {
+  const cause = error instanceof EngineError ? error.cause : undefined;
+  return isUnreachable(error) && cause instanceof Error && "code" in cause && cause.code === "ECONNREFUSED";
+}
+
 /** Throws the stream's error, and `EngineError` PROTOCOL_VIOLATION for a reply that is too large. */
 export async function readText(stream: IncomingMessage): Promise<string> {
   const pieces: Buffer[] = [];

@@ -1,8 +1,11 @@
 import type { Clock } from "../../../../deploy/runtime/time/clock.ts";
 import type { EngineSteps } from "../../../backend.ts";
 import type { EngineDialect } from "../engines/engine-dialect.ts";
-import { type EngineHttp, isUnreachable } from "../http/engine-http.ts";
+import { type EngineHttp, isRefused, isUnreachable } from "../http/engine-http.ts";
 import { type EngineLoad, readLoad } from "./load.ts";
+
+/** The time that an engine which owes a step has to say that it is up, after its load page has timed out. */
+const HEALTH_TIMEOUT_MS = 1_000;
 
 export type EngineWatchOptions = {
   readonly loadIntervalMs: number;
@@ -24,7 +27,10 @@ export class EngineWatch {
   readonly #closing = new AbortController();
   /** The last report of the engine; undefined while it does not answer. */
   load: EngineLoad | undefined;
+  #isUnreachable = false;
   #gone = false;
+  /** Whether the engine has answered nothing and made no step for a whole poll in which it owed one. */
+  #silent = false;
   moves = 0;
   /** The engine's latest counters; undefined before the first report since its start. */
   #counters: string | undefined;
@@ -44,13 +50,14 @@ export class EngineWatch {
   }
 
   /**
-   * The engine's step counter. An unreachable engine makes no steps. Undefined for an engine without counters, which
-   * may prefill a long prompt without a sign of progress.
+   * The engine's step counter. An unreachable engine makes no steps, and neither does one that answers nothing at all.
+   * Undefined for any other engine without counters, which may prefill a long prompt without a sign of progress.
    */
   get steps(): EngineSteps | undefined {
     const { stepTimeoutMs, startTimeoutMs } = this.#options;
     const made = this.#steps;
     if (this.#gone) return { made, inFlight: 1, down: true };
+    if (this.#silent) return { made, inFlight: Math.max(1, this.#owed), silent: true };
     if (this.#counters === undefined) return undefined;
     return { made, inFlight: this.#owed, stepTimeoutMs, ...(this.#starting && { startTimeoutMs }) };
   }
@@ -79,6 +86,7 @@ export class EngineWatch {
   stepped(): void {
     this.#steps += 1;
     this.#starting = false;
+    this.#silent = false;
   }
 
   start(): void {
@@ -93,13 +101,21 @@ export class EngineWatch {
   async #poll(): Promise<void> {
     const before = this.load;
     const { signal } = this.#closing;
+    const [stepsBefore, owedBefore] = [this.#steps, this.#owed];
     let failure: unknown;
     this.load = await readLoad(this.#http, this.#dialect, signal).catch((error: unknown) => {
       failure = error;
       return undefined;
     });
     if (signal.aborted) return;
-    this.#gone = isUnreachable(failure);
+    // A connection may fail once where the engine closes an idle one; nothing listens where it is refused.
+    const wasUnreachable = this.#isUnreachable;
+    this.#isUnreachable = isUnreachable(failure);
+    this.#gone = this.#isUnreachable && (wasUnreachable || isRefused(failure));
+    const mayBeSilent = failure !== undefined && !this.#isUnreachable && owedBefore > 0;
+    const isSilent = mayBeSilent && !(await this.#answersHealth(signal)) && this.#owed > 0;
+    this.#silent = (isSilent || (this.#silent && failure !== undefined)) && this.#steps === stepsBefore;
+    if (signal.aborted) return;
     const counters = this.load?.counters;
     this.#count(counters, failure === undefined);
     if (counters !== undefined && before?.counters !== counters) this.#stepMs = this.#clock.nowMs();
@@ -111,6 +127,14 @@ export class EngineWatch {
       for (const listener of this.#listeners) listener();
     }
     this.#cancel = this.#clock.after(this.#options.loadIntervalMs, () => void this.#poll());
+  }
+
+  async #answersHealth(signal: AbortSignal): Promise<boolean> {
+    const request = { path: this.#dialect.paths.health, timeoutMs: HEALTH_TIMEOUT_MS };
+    return this.#http.fetch(request, signal).then(
+      () => true,
+      () => false,
+    );
   }
 
   /** Updates the engine's counters, undefined if it reported none; an engine that was restarted starts counting again. */

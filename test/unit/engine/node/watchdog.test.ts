@@ -4,7 +4,14 @@ import { Watchdog } from "../../../../engine/node/watchdog.ts";
 import { VirtualClock } from "../../../support/virtual-clock.ts";
 
 function watched<Time extends Clock>(clock: Time) {
-  type Engine = { counts: boolean; made: number; inFlight: number; down?: boolean; startTimeoutMs?: number };
+  type Engine = {
+    counts: boolean;
+    made: number;
+    inFlight: number;
+    down?: boolean;
+    silent?: boolean;
+    startTimeoutMs?: number;
+  };
   const engine: Engine = { counts: true, made: 0, inFlight: 0 };
   const seen: string[] = [];
   const watchdog = new Watchdog({
@@ -47,6 +54,22 @@ test("the age of a step starts after the time that it may take", async () => {
   await clock.advance(250);
   expect(watchdog.hung).toBe(true);
 });
+
+test.each(["down", "silent"])(
+  "an engine that is %s is reported by the next check, and returns with its next step",
+  async (how) => {
+    const { clock, engine, seen, watchdog, step } = watched(new VirtualClock());
+    Object.assign(engine, { inFlight: 1, stepTimeoutMs: 60_000, [how]: true });
+    await clock.advance(250);
+    expect(seen).toEqual(["stall"]);
+    Object.assign(engine, { inFlight: 0, [how]: false });
+    await clock.advance(250);
+    expect([seen.at(-1), watchdog.hung]).toEqual(["probe", false]);
+    step();
+    await clock.advance(250);
+    expect(seen.at(-1)).toBe("recover");
+  },
+);
 
 test("a suspended process does not blame the engine", () => {
   let nowMs = 0;
