@@ -73,6 +73,8 @@ export interface Backend {
   describe(): BackendDescription;
   /** Returns warnings about the started backend for the log, one sentence each. Absent: the backend never has any. */
   startNotes?(): readonly string[];
+  /** Set by the node: takes a warning for the log, one sentence. Absent: the backend has none while it runs. */
+  onNote?: (note: string) => void;
   /** Returns the current load. Called several times a second; must not block. */
   load(): BackendLoad;
   /**

@@ -80,6 +80,7 @@ async function run<Config extends NodeConfig>(config: Config, createBackend: Cre
   warnOfOpenPort(config, log);
   if (!(await started(backend, orders.stop))) return crashed() ? 1 : 0;
   for (const note of backend.startNotes?.() ?? []) log.warn(note);
+  backend.onNote = (note) => log.warn(note);
   server.serve();
   const ready = { address: hostPort(config.listen.host, port), metricsPort: metricsServer.port, models: config.models };
   log.info({ ...ready, engine: backend.describe().engineVersion }, "serving");

@@ -58,6 +58,8 @@ export class LlamaBackend implements Backend {
   readonly #work: Pick<CallerWork, "run" | "moves" | "parseFailed">;
   #running: Running | undefined;
 
+  onNote: (note: string) => void = () => {};
+
   /** `work` runs the jobs that callers' input causes; its owner closes it. */
   constructor(
     options: LlamaOptions,
@@ -72,6 +74,7 @@ export class LlamaBackend implements Backend {
   /** Throws `EngineError` ENGINE_DOWN if the package, its binary or the model is missing or does not fit. */
   async start(signal: AbortSignal): Promise<void> {
     const runtime = await loadRuntime(this.#options, signal);
+    runtime.decoder.onThreads = (count) => this.onNote(threadsNote(count));
     try {
       await this.#warmUp(runtime);
       this.#running = await this.#assemble(runtime);
@@ -341,4 +344,8 @@ function startBeat({ steps, queue, clock }: EngineParts): () => void {
   };
   let stop = clock.after(BEAT_MS, beat);
   return () => stop();
+}
+
+function threadsNote(count: number): string {
+  return `the number of threads that compute is now ${count}: it follows the cores that they get`;
 }

@@ -41,7 +41,7 @@ export const llamaSchema = z.strictObject({
     .union([z.literal("auto"), z.int().min(1).max(512)])
     .default("auto")
     .describe(
-      "CPU threads that compute; more than free cores make it many times slower. auto takes all cores but one, both of two, and one for a model file below 50 MB.",
+      "CPU threads that compute; more than free cores make it many times slower. auto takes all cores but one, both of two, one for a model file below 50 MB, and fewer where they do not get their cores.",
     ),
   gpu: z
     .union([z.literal("auto"), z.literal(false), z.enum(["cuda", "vulkan", "metal"])])

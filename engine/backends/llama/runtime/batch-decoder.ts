@@ -9,6 +9,7 @@ import type {
 import { EngineError } from "../../../errors.ts";
 import type { EvaluatedBatch } from "../slots/prefill-turns.ts";
 import { gapsOf, moveOf, passesOf } from "./passes.ts";
+import type { ThreadFit } from "./thread-fit.ts";
 
 export type NativeSampler = {
   /** Unchanged parts keep their state. */
@@ -27,6 +28,7 @@ export type NativeContext = {
   /** The first token stands at `position`. Returns the indexes of the distributions after the offsets `sampled`. */
   addToBatch(sequenceId: number, position: number, tokens: Uint32Array, sampled: Uint32Array): Uint32Array;
   decodeBatch(): Promise<void>;
+  setThreads(threads: number): void;
   /** Samples a token from the distribution at the index; -1 if none is allowed. */
   sampleToken(index: number, sampler: NativeSampler): Promise<Token>;
   sampleToken(
@@ -59,6 +61,7 @@ const METHODS = [
   "initBatch",
   "addToBatch",
   "decodeBatch",
+  "setThreads",
   "sampleToken",
   "removeTokenCellsFromSequence",
   "copySequenceStateFromOtherSequence",
@@ -164,16 +167,23 @@ export class BatchDecoder {
   passes = 0;
   passesForGaps = 0;
   onBatch: (batch: EvaluatedBatch) => void = () => {};
+  /** Called when another number of threads computes from the next batch on. */
+  onThreads: (threads: number) => void = () => {};
   readonly #native: NativeContext;
   /** In order of their numbers. */
   readonly #sequences: LlamaContextSequence[];
   readonly #passTokens: number;
+  readonly #fit: ThreadFit | undefined;
   #waiting: Evaluation[] = [];
   #isDue = false;
   #wasted = 0;
 
-  /** Takes all sequences of the context. Throws `EngineError` ENGINE_DOWN if the library is another version. */
-  constructor(context: LlamaContext, sequences: readonly LlamaContextSequence[], onGpu: boolean) {
+  /**
+   * Takes all sequences of the context; `fit` sets its number of threads, which is fixed without. Throws `EngineError`
+   * ENGINE_DOWN if the library is another version.
+   */
+  constructor(context: LlamaContext, sequences: readonly LlamaContextSequence[], onGpu: boolean, fit?: ThreadFit) {
+    this.#fit = fit;
     this.#native = nativeContext(context);
     this.batchTokens = context.batchSize;
     this.#passTokens = onGpu ? GPU_PASS_TOKENS : CPU_PASS_TOKENS;
@@ -238,12 +248,15 @@ export class BatchDecoder {
       native.initBatch(tokensOf(batch));
       indexes = batch.map((part) => added(native, part));
       const beganMs = performance.now();
+      const began = process.cpuUsage();
       await native.decodeBatch();
+      const ms = performance.now() - beganMs;
+      this.#fitThreads(ms, began);
       const chunks = batch.filter(({ tokens }) => tokens.length > 1);
       this.onBatch({
         chunks: chunks.map(({ sequence, tokens }) => ({ before: sequence.nextTokenIndex, tokens: tokens.length })),
         hasStreams: chunks.length < batch.length,
-        ms: performance.now() - beganMs,
+        ms,
       });
     } catch (error) {
       for (const { evaluation } of parts) if (evaluation) this.#fail(evaluation, error);
@@ -254,6 +267,13 @@ export class BatchDecoder {
     }
     // The next batch overwrites all distributions.
     await Promise.all(batch.map((part, at) => this.#finish(part, indexes[at])));
+  }
+
+  #fitThreads(wallMs: number, began: NodeJS.CpuUsage): void {
+    const { user, system } = process.cpuUsage(began);
+    if (!this.#fit?.observe(wallMs, (user + system) / 1000)) return;
+    this.#native.setThreads(this.#fit.count);
+    this.onThreads(this.#fit.count);
   }
 
   /** Returns the batch of these parts, in order of their numbers, with throwaway tokens where they save passes. */

@@ -8,6 +8,7 @@ import { EngineError } from "../../../errors.ts";
 import type { LlamaOptions } from "../llama-options.ts";
 import { KEPT_COPIES } from "../slots/slots.ts";
 import { BatchDecoder } from "./batch-decoder.ts";
+import { ThreadFit } from "./thread-fit.ts";
 
 /** In milliseconds. A trial takes three seconds, but a driver may compile its kernels first. */
 const TRIAL_MS = 60_000;
@@ -120,7 +121,9 @@ export async function loadRuntime(options: LlamaOptions, signal: AbortSignal): P
       );
     const copies = { max: KEPT_COPIES, interval: false } as const;
     const all = Array.from({ length: sequences }, () => context.getSequence({ checkpoints: copies }));
-    const decoder = new BatchDecoder(context, all, onGpu);
+    // A number that an operator has set stays, and on an accelerator threads wait for it.
+    const fit = options.threads === "auto" && !onGpu && threads > 1 ? new ThreadFit(threads) : undefined;
+    const decoder = new BatchDecoder(context, all, onGpu, fit);
     return { library, llama, model, sequences: all, decoder, contextWindow, fileBytes, setup, kvBytes, notes, close };
   } catch (cause) {
     await close();
