@@ -119,7 +119,7 @@ function behindText(begun: string, call: Gbnf): readonly Gbnf[] {
 
 /**
  * Returns the marks that a mere mention of the opening mark does not match, cut at the first character behind it: that
- * is enough to tell a call from a mention, and each character of a mark takes its reader as long as a rule.
+ * is enough to distinguish a call from a mention, and each character of a mark takes its reader as long as a rule.
  */
 function writtenOf(
   { open, behindOpen }: CallMarkup,
