@@ -86,11 +86,11 @@ export class TokenAnswer {
     return this.#said(this.#parser.end(cut ? "cut" : "stop"));
   }
 
-  /** Returns the finish reason. `limit` is the reason of a truncated answer. */
+  /** Returns the finish reason, that of calls for a broken one too. `limit` is the reason of a truncated answer. */
   finishReason(limit: FinishReason | undefined): FinishReason {
     if (this.#parser.matchedStop !== undefined) return FinishReason.STOP_SEQUENCE;
     if (limit !== undefined) return limit;
-    return this.#parser.finishedToolCalls > 0 ? FinishReason.TOOL_CALLS : FinishReason.STOP;
+    return this.#parser.endedCalls > 0 ? FinishReason.TOOL_CALLS : FinishReason.STOP;
   }
 
   #said(events: readonly Event[]): readonly Event[] {

@@ -1,7 +1,8 @@
+import { BREAK } from "../../deploy/runtime/contract/broken-arguments.ts";
 import { type CallProgress, type CallReader, heldSuffixLength, markAt, skipSpace } from "../tool-calls/call-reader.ts";
 import type { CallReading } from "../tool-calls/tool-call-form.ts";
 import type { BlockWriter, VisibleText } from "./block-writer.ts";
-import type { PendingText } from "./next-mark.ts";
+import { earliest, type PendingText } from "./next-mark.ts";
 
 export class CallIds {
   readonly #newCallId: (toolName: string) => string;
@@ -27,7 +28,7 @@ export class CallIds {
 
 type CallPassageOptions = {
   readonly reading: CallReading;
-  /** The number of complete calls after which output is ignored; Infinity for no limit. */
+  /** The number of ended calls after which output is ignored; Infinity for no limit. */
   readonly maxToolCalls: number;
   readonly callIds: CallIds;
   readonly pending: PendingText;
@@ -39,6 +40,8 @@ type Position =
   /** A call that is still held back; `raw` is its whole text, with the separator. */
   | { readonly at: "held"; readonly reader: CallReader; readonly raw: string }
   | { readonly at: "call"; readonly reader: CallReader }
+  /** Behind the point at which the model broke a begun call: the rest, up to a mark, goes into its arguments. */
+  | { readonly at: "broken" }
   /** After complete arguments, whose block has ended; the rest of the markup is skipped. */
   | { readonly at: "tail"; readonly reader: CallReader }
   /** In the call of an unknown tool, which is text; `read`: the pending UTF-16 units that the reader has seen. */
@@ -56,16 +59,22 @@ const MAX_SPACE_BETWEEN = 1024;
 
 export class CallPassage {
   readonly #options: CallPassageOptions;
+  readonly #endsOfBroken: readonly string[];
   #position: Position = { at: "outside" };
-  finishedToolCalls = 0;
+  /** The number of calls whose blocks have ended, whole or not. */
+  endedCalls = 0;
   #groupIsShown = false;
 
   constructor(options: CallPassageOptions) {
+    const { openers, next, close, otherCloses = [], callClose, strays = [] } = options.reading;
     this.#options = options;
+    // A comma or a bracket alone is no mark in text that may be anything.
+    const marks = [callClose, close, ...otherCloses, ...strays, next, ...openers];
+    this.#endsOfBroken = marks.filter((mark) => mark.length > 1);
   }
 
   get wantsNoMore(): boolean {
-    return this.finishedToolCalls >= this.#options.maxToolCalls;
+    return this.endedCalls >= this.#options.maxToolCalls;
   }
 
   /** `mark` is one of the openers or "" for a brace; `raw` has the white space before it. */
@@ -82,6 +91,8 @@ export class CallPassage {
       case "call":
       case "tail":
         return this.#inCall(position.reader);
+      case "broken":
+        return this.#inBroken();
       case "as-text":
         return this.#inCallAsText(position.reader, position.read);
       case "between":
@@ -98,10 +109,14 @@ export class CallPassage {
       case "call": {
         writer.appendArguments(position.reader.flush(reason === "stop" ? pending.text : ""));
         const isWhole = position.reader.argumentsAreWhole;
-        this.finishedToolCalls += isWhole ? 1 : 0;
-        writer.end(isWhole);
+        if (!isWhole && reason === "stop") writer.appendArguments(BREAK);
+        this.#endCall(isWhole);
         break;
       }
+      case "broken":
+        writer.appendArguments(pending.takeAll());
+        this.#endCall(false);
+        break;
       case "between":
         // A truncated part of a mark is not text; the model's own end makes it text.
         if (this.#groupIsShown || reason === "stop") visible.add(pending.takeAll());
@@ -122,6 +137,8 @@ export class CallPassage {
     const position = this.#position;
     this.#position = { at: "outside" };
     if (position.at === "held") this.#options.visible.add(position.raw);
+    if (position.at === "call") this.#options.writer.appendArguments(BREAK);
+    if (position.at === "call" || position.at === "broken") this.#endCall(false);
   }
 
   #inHeld(reader: CallReader, raw: string): PassageStep {
@@ -176,15 +193,37 @@ export class CallPassage {
     const { visible, writer } = this.#options;
     writer.appendArguments(progress.arguments);
     if (this.#position.at === "call" && reader.argumentsAreWhole) {
-      this.finishedToolCalls += 1;
-      writer.end(true);
+      this.#endCall(true);
       this.#position = { at: "tail", reader };
       if (this.wantsNoMore) return "done";
     }
     if (progress.state === "open") return "needs-more";
-    writer.end(false);
+    if (this.#position.at === "call") {
+      writer.appendArguments(BREAK);
+      this.#position = { at: "broken" };
+      return "again";
+    }
     visible.beginAnew();
     return this.#behindCall(progress.state === "closed");
+  }
+
+  #inBroken(): PassageStep {
+    const { reading, pending, visible, writer } = this.#options;
+    const found = earliest(pending.text, this.#endsOfBroken);
+    const held = found === undefined ? heldSuffixLength(pending.text, this.#endsOfBroken) : 0;
+    writer.appendArguments(pending.take(found?.at ?? pending.text.length - held));
+    const mark = found && markAt(pending.text, 0, this.#endsOfBroken);
+    if (mark === undefined || mark === "partly") return "needs-more";
+    if (mark.mark === reading.callClose) pending.take(mark.mark.length);
+    this.#endCall(false);
+    if (this.wantsNoMore) return "done";
+    visible.beginAnew();
+    return this.#behindCall(true);
+  }
+
+  #endCall(isWhole: boolean): void {
+    this.endedCalls += 1;
+    this.#options.writer.end(isWhole);
   }
 
   #behindCall(isClosed: boolean): PassageStep {

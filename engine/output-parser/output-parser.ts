@@ -25,7 +25,7 @@ export type OutputParserOptions = {
   /** The names of the callable tools. Without any, markup of calls is plain text. */
   readonly toolNames: readonly string[];
   readonly argumentTypes?: ArgumentTypes;
-  /** The number of complete calls after which output is ignored. Default: unlimited. */
+  /** The number of ended calls after which output is ignored. Default: unlimited. */
   readonly maxToolCalls?: number;
   /** The caller's stop strings; they apply to visible text only. */
   readonly stop: readonly string[];
@@ -66,8 +66,9 @@ const ANY_TYPE: ArgumentTypes = () => undefined;
 /**
  * Parses a model's output into block events, independent of the split into pieces. Only text that may still become a
  * mark or a stop string is held back. White space that the template writes beside a mark is markup. A reasoning mark
- * counts at the start of a visible text only. A malformed call, or one of an unknown tool, becomes text; if its
- * arguments were already sent, its block ends incomplete. After a fault of the parser all output becomes text.
+ * counts at the start of a visible text only. A malformed call, or one of an unknown tool, becomes text. One whose
+ * arguments were already sent is a broken call: its arguments go on with `BREAK` and the rest as written, up to the next
+ * mark of calls, and its block ends incomplete. After a fault of the parser all output becomes text.
  */
 export class OutputParser {
   readonly #reasoning: Reasoning | undefined;
@@ -101,8 +102,9 @@ export class OutputParser {
     return this.#visible.matchedStop;
   }
 
-  get finishedToolCalls(): number {
-    return this.#calls?.passage.finishedToolCalls ?? 0;
+  /** The number of calls whose blocks have ended, whole or not. */
+  get endedCalls(): number {
+    return this.#calls?.passage.endedCalls ?? 0;
   }
 
   get wantsNoMore(): boolean {

@@ -2,6 +2,7 @@ import type { JsonType } from "./argument-types.ts";
 import { ArgumentWriter } from "./argument-writer.ts";
 import {
   type CallableTools,
+  type CallProgress,
   CallReader,
   heldSuffixLength,
   MAX_NAME,
@@ -128,7 +129,8 @@ export class TaggedCallReader extends CallReader {
     return once !== undefined && this.#tags.behind(once) === 0 ? once.length : before?.length;
   }
 
-  protected written(): string {
+  protected written(state: CallProgress["state"]): string {
+    if (state === "malformed") this.#writer.letGo();
     return this.#writer.take();
   }
 

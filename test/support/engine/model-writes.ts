@@ -37,7 +37,7 @@ function* written(request: GenerateRequest, pieces: readonly string[]): Generato
 function reasonOf(parser: OutputParser, cut: boolean): FinishReason {
   if (parser.matchedStop !== undefined) return FinishReason.STOP_SEQUENCE;
   if (cut) return FinishReason.MAX_OUTPUT_TOKENS;
-  return parser.finishedToolCalls > 0 ? FinishReason.TOOL_CALLS : FinishReason.STOP;
+  return parser.endedCalls > 0 ? FinishReason.TOOL_CALLS : FinishReason.STOP;
 }
 
 function matched({ matchedStop }: OutputParser) {

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { type CaseBlock, readFamilyCases, withWords } from "../../../../deploy/docs/families-page.ts";
+import { asWritten, BREAK } from "../../../../deploy/runtime/contract/broken-arguments.ts";
 import { builtInProfiles } from "../../../../engine/profiles/profile.ts";
 import { argumentTypes } from "../../../../engine/tool-calls/argument-types.ts";
 import { sizeOf } from "../../../support/size.ts";
@@ -18,7 +19,9 @@ const STRIDE = sizeOf({ quick: 9, exhaustive: 1 });
 function seen({ kind, name = "", id, text, complete }: Block, wanted: CaseBlock | undefined): unknown {
   if (kind !== "call") return kind === "text" ? { text: text.trim() } : { reasoning: text.trim(), whole: complete };
   const ids = wanted && "id" in wanted && wanted.id !== undefined ? { id } : {};
-  return complete ? { call: name, args: JSON.parse(text), ...ids } : { call: name, raw: text.trim(), ...ids };
+  return complete
+    ? { call: name, args: JSON.parse(text), ...ids }
+    : { call: name, raw: asWritten(text).trim(), ...ids };
 }
 
 function trimmed(block: CaseBlock): unknown {
@@ -50,8 +53,10 @@ describe.each(FAMILIES)("output of the family $family", (family) => {
         end: cut ? "cut" : "stop",
       } as const;
       for (const pieces of [[text], ...splitsOf(text, 3, STRIDE)]) {
-        const found = parsePieces(pieces, options).blocks.map((block, i) => seen(block, wanted[i]));
-        expect(found).toEqual(wanted.map(trimmed));
+        const { blocks } = parsePieces(pieces, options);
+        expect(blocks.map((block, i) => seen(block, wanted[i]))).toEqual(wanted.map(trimmed));
+        for (const { kind, complete, text: shown } of blocks)
+          if (kind === "call") expect(shown.includes(BREAK)).toBe(!complete && !cut);
       }
       if (gives) expect(wanted.map(trimmed)).not.toEqual(withWords(wants, family, profile).map(trimmed));
     },

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { BREAK } from "../../../../deploy/runtime/contract/broken-arguments.ts";
 import { optionsOf } from "./families.ts";
 import { foldBlocks, labels, type ParseOptions, parsePieces, parserOf, splitsOf } from "./parse-output.ts";
 
@@ -29,7 +30,7 @@ const SAMPLES: Readonly<Record<string, readonly Sample[]>> = {
     [
       "text between parameters ends the call",
       "<tool_call><function=search><parameter=q>a</parameter><parameter=n>1</parameter>oops",
-      ["search…", '{"q": "a", "n": "1</parameter>oops'],
+      ["search…", `{"q": "a", "n": "1</parameter>oops${BREAK}`],
     ],
     [
       "a long value of unknown type that is not JSON is sent as a string",
@@ -44,7 +45,7 @@ const SAMPLES: Readonly<Record<string, readonly Sample[]>> = {
     [
       "a long list that breaks off ends the call",
       `<tool_call><function=search><parameter=tags>${LIST.slice(0, -6)}@</parameter></function></tool_call>`,
-      ["search…", `{"tags": ${LIST.slice(0, -6)}`, "text", "@</parameter></function></tool_call>"],
+      ["search…", `{"tags": ${LIST.slice(0, -6)}${BREAK}@</parameter>`],
     ],
     [
       "a call without any end, and another group after it",
@@ -93,19 +94,14 @@ const SAMPLES: Readonly<Record<string, readonly Sample[]>> = {
     [
       "a value in quotation marks where the arguments are truncated",
       '[TOOL_CALLS]search[ARGS]{"n": "1\\uzz"}',
-      ["search…", '{"n": "1\\u', "text", 'zz"}'],
+      ["search…", `{"n": "1\\u${BREAK}zz"}`],
     ],
   ],
   "minimax-m3": [
     [
       "a closing tag of another element",
       m3(m3Element("free", "]<]minimax[>[<a>1]<]minimax[>[</b>")),
-      [
-        "search…",
-        '{"free": ',
-        "text",
-        `]<]minimax[>[</b>]<]minimax[>[</free>]<]minimax[>[</invoke>\n]<]minimax[>[</tool_call>`,
-      ],
+      ["search…", `{"free": ${BREAK}]<]minimax[>[</b>]<]minimax[>[</free>`],
     ],
     [
       "elements without the end of their call, and another call after them",
@@ -182,15 +178,16 @@ describe("OutputParser reads", () => {
   });
 
   test.each([
-    ["parameters after it", '<｜DSML｜parameter name="n" string="false">1</｜DSML｜parameter></｜DSML｜invoke>', false],
+    ["parameters after it", '<｜DSML｜parameter name="n" string="false">1</｜DSML｜parameter>', false],
     ["the mark of the group after it", "\n</｜DSML｜tool_calls>", true],
     ["nothing after it", "", true],
   ])("an object in place of parameters, with %s", (_, behind, isWhole) => {
     const output = `<｜DSML｜invoke name="search">{"q": "one"}${behind}`;
     for (const pieces of splitsOf(output, 20)) {
-      const [call, ...rest] = parsePieces(pieces, optionsOf("deepseek-v4")).blocks;
-      expect([call?.text, call?.complete]).toEqual([`{"q": "one"${isWhole ? "}" : ""}`, isWhole]);
-      expect(rest.map(({ text }) => text).join("")).toBe(isWhole ? "" : behind);
+      const { blocks } = parsePieces(pieces, optionsOf("deepseek-v4"));
+      expect(labels(blocks)).toEqual(
+        isWhole ? ["search", '{"q": "one"}'] : ["search…", `{"q": "one"${BREAK}${behind}`],
+      );
     }
   });
 

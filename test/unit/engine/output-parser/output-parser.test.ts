@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { BREAK } from "../../../../deploy/runtime/contract/broken-arguments.ts";
 import { markersOf } from "./families.ts";
 import { foldBlocks, labels, logprob, type ParseOptions, parsePieces, parserOf, splitsOf } from "./parse-output.ts";
 
@@ -22,10 +23,10 @@ function testSamples(samples: readonly Sample[]): void {
   test.each(named)("parses $name, however the text is split", ({ output, wanted, options, stop }) => {
     const splits = output.length > 10_000 ? [[output], output.match(/[\s\S]{1,999}/g) ?? []] : splitsOf(output, 200);
     for (const pieces of splits) {
-      const { blocks, matchedStop, finishedToolCalls } = parsePieces(pieces, options);
+      const { blocks, matchedStop, endedCalls } = parsePieces(pieces, options);
       expect(short(labels(blocks)), short(pieces)).toBe(short(wanted));
       expect(matchedStop).toBe(stop);
-      expect(finishedToolCalls).toBe(blocks.filter(({ kind, complete }) => kind === "call" && complete).length);
+      expect(endedCalls).toBe(blocks.filter(({ kind }) => kind === "call").length);
     }
   });
 }
@@ -136,9 +137,36 @@ testSamples([
   ["arguments that are no object", call("run", "[1]"), ["text", call("run", "[1]")]],
   ["an opening mark before a call", `<tool_call>\n${call("run", "{}")}`, ["text", "<tool_call>", "run", "{}"]],
   [
-    "arguments that turn out broken end their block",
-    `${call("run", '{"a": 1,}')}!`,
-    ["run…", '{"a": 1,', "text", "}}\n</tool_call>!"],
+    "broken arguments with the rest of their call, and the text behind it",
+    `${call("run", '{"a": 2 days"}')}!`,
+    ["run…", `{"a": 2 ${BREAK}days"}}\n`, "text", "!"],
+  ],
+  [
+    "a whole call, a broken one, and a whole one",
+    `${call("run", '{"a": 1}')}\n${call("run", '{"a": "say "hi""}')}\n${call("search", "{}")}`,
+    ["run", '{"a": 1}', "run…", `{"a": "say "${BREAK}hi""}}\n`, "search", "{}"],
+  ],
+  [
+    "a broken call without its end, and another call",
+    `<tool_call>{"name": "run", "arguments": {"a": x, ${call("search", "{}")}`,
+    ["run…", `{"a": ${BREAK}x, `, "search", "{}"],
+  ],
+  [
+    "a call that the model ends in its arguments",
+    'Ok\n<tool_call>\n{"name": "run", "arguments": {"a": "rm -rf /tmp/x',
+    ["text", "Ok", "run…", `{"a": "rm -rf /tmp/x${BREAK}`],
+  ],
+  [
+    "a call that a limit cuts in its arguments",
+    'Ok\n<tool_call>\n{"name": "run", "arguments": {"a": "rm -rf /tmp/x',
+    ["text", "Ok", "run…", '{"a": "rm -rf /tmp/x'],
+    CUT,
+  ],
+  [
+    "a broken call as the last one",
+    `${call("run", '{"a": }')}${call("run", "{}")}`,
+    ["run…", `{"a": ${BREAK}}}\n`],
+    { maxToolCalls: 1 },
   ],
   [
     "control characters and backslashes that escape nothing in arguments are escaped",
@@ -172,7 +200,7 @@ test("streams the name first and the arguments as they arrive", () => {
     { kind: { $case: "blockDelta", value: { index: 0, text: "}", logprobs: [] } } },
     { kind: { $case: "blockEnded", value: { index: 0, complete: true } } },
   ]);
-  expect(parser.finishedToolCalls).toBe(1);
+  expect(parser.endedCalls).toBe(1);
 });
 
 test("reports that it wants no more, and sends nothing after that", () => {

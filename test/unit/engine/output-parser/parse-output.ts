@@ -15,7 +15,7 @@ export type Block = {
   logprobs: string[];
 };
 
-export type Parsed = { blocks: Block[]; matchedStop: string | undefined; finishedToolCalls: number };
+export type Parsed = { blocks: Block[]; matchedStop: string | undefined; endedCalls: number };
 
 export type ParseOptions = Partial<OutputParserOptions> & { end?: "stop" | "cut" };
 
@@ -56,8 +56,8 @@ export function parsePieces(pieces: readonly string[], options: ParseOptions = {
   const parser = parserOf(options);
   const events = pieces.flatMap((piece) => [...parser.push(piece)]);
   events.push(...parser.end(options.end ?? "stop"));
-  const { matchedStop, finishedToolCalls } = parser;
-  return { blocks: foldBlocks(events), matchedStop, finishedToolCalls };
+  const { matchedStop, endedCalls } = parser;
+  return { blocks: foldBlocks(events), matchedStop, endedCalls };
 }
 
 /** Returns the kind, or the name of a call, and the text of each block; an ellipsis marks an incomplete block. */

@@ -130,7 +130,7 @@ export const FinishReason = {
   MAX_OUTPUT_TOKENS: 3,
   /** CONTEXT_WINDOW - FINISH_REASON_CONTEXT_WINDOW: prompt and answer fill the context window. */
   CONTEXT_WINDOW: 4,
-  /** TOOL_CALLS - FINISH_REASON_TOOL_CALLS: the model ended the answer, which has at least one complete tool call. */
+  /** TOOL_CALLS - FINISH_REASON_TOOL_CALLS: the model ended the answer, which has at least one tool call, whole or broken. */
   TOOL_CALLS: 5,
   /** CONTENT_FILTER - FINISH_REASON_CONTENT_FILTER: the engine's own filter cut the answer. */
   CONTENT_FILTER: 6,
@@ -578,7 +578,13 @@ export interface BlockEnded {
   readonly index: number;
   /**
    * Complete is false if generation stopped inside the block, and for a tool call whose arguments are not one whole
-   * JSON object.
+   * JSON object. Such a call must not be run. It is
+   * - cut by a limit, if the answer ends for a limit or a filter: its arguments are the beginning of a JSON object;
+   * - broken by the model, if the answer ends otherwise, for FINISH_REASON_TOOL_CALLS as a rule: where its arguments
+   *   stop being the beginning of a JSON object they hold the text `,\u"{]"{]`, which readers of truncated JSON refuse
+   *   and which no JSON text contains, and then what the model wrote up to the next mark of calls. Only a model that no
+   *   grammar holds breaks calls. Sent back in a conversation, its arguments may keep that text or not;
+   * - broken off, if the call of the service fails: nothing of the answer is final.
    */
   readonly complete: boolean;
 }
