@@ -9,7 +9,7 @@ import type {
 import { engineLost } from "../errors.ts";
 import type { Head } from "./format.ts";
 
-/** One finished block of an answer. `argumentsJson` is the model's own text, truncated where `complete` is false. */
+/** One finished block of an answer. `argumentsJson` is the model's own text, cut or broken where `complete` is false. */
 export type CompletedBlock = {
   readonly index: number;
   /** False if generation stopped inside the block. */

@@ -1,3 +1,5 @@
+import { asWritten } from "../../deploy/runtime/contract/broken-arguments.ts";
+
 export type JsonObject = { readonly [key: string]: unknown };
 
 /** Returns whether a value is a JSON object; not an array or null. */
@@ -47,10 +49,11 @@ function memberOf(value: unknown, key: string): unknown {
 
 /**
  * Returns the arguments of an earlier tool call for the prompt: the caller's text, byte for byte, even if it is not
- * JSON, as models make mistakes and the history must stay usable. An empty text becomes `{}`.
+ * JSON, as models make mistakes and the history must stay usable; those of a broken call as the model wrote them. An
+ * empty text becomes `{}`.
  */
 export function argumentsText(text: string): string {
-  return text === "" ? "{}" : text;
+  return asWritten(text) || "{}";
 }
 
 /** The most levels of arguments that are parsed: writing a value takes stack for each of its levels. */

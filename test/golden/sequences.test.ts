@@ -198,6 +198,7 @@ describe.each(CHECKED_FORMATS)("the checker of $format.name", (checked) => {
 describe("golden streams", () => {
   const folders = [
     "engine-lost",
+    "engine-lost-in-call",
     ...readdirSync(join(import.meta.dirname, "transcripts")).map((s) => `transcripts/${s}`),
   ];
 

@@ -79,10 +79,14 @@ describe("calls of custom tools", () => {
 describe("an engine lost in mid-stream", () => {
   const lost = engineLost("upstream_reset");
 
-  test.each(FORMATS)("ends $format.name in its error frame", async ({ format, body }) => {
-    const encoder = format.encoder(HEAD, format.prepare({ ...body, stream: true }, CONTEXT).options);
-    const begun = transcriptEvents("reasoning_text_two_tools").slice(0, 9);
-    const text = begun.map((event) => encoder.next(event)).join("") + encoder.fail(lost);
-    await expect(text).toMatchFileSnapshot(join(import.meta.dirname, "engine-lost", `${format.name}.sse`));
-  });
+  test.each(FORMATS.flatMap((each) => [9, 12].map((events) => ({ ...each, events }))))(
+    "ends $format.name in its error frame, after $events events",
+    async ({ format, body, events }) => {
+      const encoder = format.encoder(HEAD, format.prepare({ ...body, stream: true }, CONTEXT).options);
+      const begun = transcriptEvents("reasoning_text_two_tools").slice(0, events);
+      const text = begun.map((event) => encoder.next(event)).join("") + encoder.fail(lost);
+      const folder = events === 9 ? "engine-lost" : "engine-lost-in-call";
+      await expect(text).toMatchFileSnapshot(join(import.meta.dirname, folder, `${format.name}.sse`));
+    },
+  );
 });

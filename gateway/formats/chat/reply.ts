@@ -56,7 +56,7 @@ function messageOf(head: Head, completion: Completion) {
   };
 }
 
-/** A truncated call is shown as far as it was generated, as in a stream. */
+/** A cut or broken call is shown as it was generated, as in a stream. */
 function toolCallOf(block: CompletedBlock, head: Head) {
   if (block.kind !== "toolCall") return [];
   const text = block.complete ? argumentsText(block.argumentsJson) : block.argumentsJson;

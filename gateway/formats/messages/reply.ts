@@ -1,3 +1,4 @@
+import { asWritten } from "../../../deploy/runtime/contract/broken-arguments.ts";
 import { type Finished, FinishReason, type Usage } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { parseArguments } from "../../json/json-text.ts";
 import { type CompletedBlock, type Completion, shownCallId } from "../completion.ts";
@@ -20,13 +21,18 @@ export type Asked = {
   readonly diagnosed: { readonly before: boolean } | undefined;
 };
 
-export function messageReply(head: Head, asked: Asked, completion: Completion): object {
+export function messageReply(head: Head, asked: Asked, { blocks, finished }: Completion): object {
+  const content = blocks.flatMap((block) => replyBlocks(block, head, asked));
+  const stop = stopOf(finished);
+  const calls = content.some(({ type }) => type === "tool_use");
   return Object.assign(messageHead(head, asked), diagnosticsOf(head, asked, "at_end"), {
-    content: completion.blocks.flatMap((block) => replyBlocks(block, head, asked)),
-    ...stopOf(completion.finished),
-    usage: usageWithTier(completion.finished.usage),
+    content,
+    ...(stop.stop_reason === "tool_use" && !calls ? END_OF_TURN : stop),
+    usage: usageWithTier(finished.usage),
   });
 }
+
+const END_OF_TURN: Stop = { stop_reason: "end_turn", stop_sequence: null };
 
 export function usageWithTier(usage: Usage | undefined) {
   return Object.assign(usageOf(usage), { service_tier: "standard" });
@@ -94,16 +100,13 @@ function replyBlocks(block: CompletedBlock, head: Head, asked: Asked): readonly 
       const signature = signatureOf(block.text, head, asked.display);
       return [{ type: "thinking", thinking: asked.display === "omitted" ? "" : block.text, signature }];
     }
-    case "toolCall":
-      // A truncated call has half an object at most; the stop reason marks it as not to be run.
-      return [
-        {
-          type: "tool_use",
-          id: shownCallId("toolu_", block.callId, head),
-          name: block.name,
-          input: parseArguments(block.argumentsJson) ?? {},
-        },
-      ];
+    case "toolCall": {
+      const { complete, callId, name, argumentsJson } = block;
+      const input = complete ? parseArguments(argumentsJson) : undefined;
+      // "Calls that are not whole" in formats/README.md: `input` has to be an object, and any object would be run.
+      if (input === undefined) return [{ type: "text", text: `${name} ${asWritten(argumentsJson)}`.trimEnd() }];
+      return [{ type: "tool_use", id: shownCallId("toolu_", callId, head), name, input }];
+    }
     default:
       return block satisfies never;
   }

@@ -1,3 +1,4 @@
+import { BREAK } from "../../../deploy/runtime/contract/broken-arguments.ts";
 import { type JsonObject, parseArguments } from "../../json/json-text.ts";
 
 /*
@@ -49,7 +50,8 @@ export class CustomInput {
   /** Returns the text that was held back; `complete`: whether the arguments are whole. */
   end(complete: boolean): string {
     const held = this.#held;
-    const isOther = this.#at === "other" || (this.#at === "beginning" && complete);
+    const isEnded = complete || held.includes(BREAK);
+    const isOther = this.#at === "other" || (this.#at === "beginning" && isEnded);
     this.#held = "";
     this.#at = "end";
     if (!isOther) return "";

@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
+import { BREAK } from "../../../deploy/runtime/contract/broken-arguments.ts";
 import { chat } from "../../../gateway/formats/chat/request.ts";
 import type { Format } from "../../../gateway/formats/format.ts";
 import { messages } from "../../../gateway/formats/messages/request.ts";
@@ -24,14 +25,14 @@ export type CheckedFormat = { readonly format: Format; readonly variants: readon
 
 type Call = { readonly id: unknown; text: string };
 
-/** Calls to be run have whole arguments, unless the answer was truncated in its last block. */
+/** Calls to be run have whole arguments, unless the answer was truncated in its last block; broken ones show it. */
 function checkCalls(calls: readonly Call[], prefix: string, isLastTruncated: boolean): void {
   mustBeIds(
     calls.map(({ id }) => id),
     prefix,
   );
   for (const { text } of isLastTruncated ? calls.slice(0, -1) : calls)
-    must(isObjectText(text), "the arguments of a whole call are a JSON object");
+    must(isObjectText(text) || text.includes(BREAK), "the arguments of a whole call are a JSON object");
 }
 
 function numbersAt(json: unknown, ...keys: readonly string[]): readonly number[] {
@@ -279,7 +280,9 @@ export function checkResponses(frames: readonly Frame[], { reasoning, isSealed, 
   for (const [at, item] of output.entries()) {
     const mayBeCut = at === output.length - 1 && words.at(-1) !== "completed";
     must(/^(?:completed|incomplete)$/.test(String(valueAt(item, "status"))), "an item ends with a status");
-    must(mayBeCut || valueAt(item, "status") === "completed", "an item is completed unless the answer was cut");
+    const isBroken = String(valueAt(item, "arguments") ?? valueAt(item, "input")).includes(BREAK);
+    const status = isBroken ? "incomplete" : "completed";
+    must(mayBeCut || valueAt(item, "status") === status, "an item is completed unless it is cut or broken");
   }
   checkOutcome(final, words.at(-1));
   const texts = output.map((item) => (valueAt(item, "type") === "message" ? valueAt(item, "content", 0, "text") : ""));

@@ -1,14 +1,18 @@
+import { BREAK } from "../../../deploy/runtime/contract/broken-arguments.ts";
 import { type Event, FinishReason } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { blockEnd, delta, finished, reasoningStart, started, textStart, toolCallStart } from "./events.ts";
 
 const KINDS = ["text", "reasoning", "toolCall"] as const;
 
-type Block = { readonly kind: (typeof KINDS)[number]; readonly deltas: 0 | 1 | 2 };
+type Block = { readonly kind: (typeof KINDS)[number]; readonly deltas: 0 | 1 | 2; readonly broken?: true };
 
 /** The shape of an answer: one block after the other; the last one may be truncated. */
 export type Shape = { readonly blocks: readonly Block[]; readonly cut: boolean };
 
-const BLOCKS: readonly Block[] = KINDS.flatMap((kind) => ([0, 1, 2] as const).map((deltas) => ({ kind, deltas })));
+const BLOCKS: readonly Block[] = [
+  ...KINDS.flatMap((kind) => ([0, 1, 2] as const).map((deltas) => ({ kind, deltas }))),
+  { kind: "toolCall", deltas: 2, broken: true },
+];
 
 const PIECES: Readonly<Record<Block["kind"], readonly string[]>> = {
   text: ["One\n", '"two"'],
@@ -16,7 +20,10 @@ const PIECES: Readonly<Record<Block["kind"], readonly string[]>> = {
   toolCall: ['{"path":', '"a.ts"}'],
 };
 
-/** Yields every answer of up to `maxBlocks` blocks of every kind, with none to two deltas each, whole and truncated. */
+/**
+ * Yields every answer of up to `maxBlocks` blocks of every kind, with none to two deltas each, whole and truncated, and
+ * with calls that the model broke.
+ */
 export function* shapes(maxBlocks: number): Generator<Shape> {
   let level: (readonly Block[])[] = [[]];
   yield { blocks: [], cut: false };
@@ -47,10 +54,11 @@ export function eventsOf({ blocks, cut }: Shape, reason: FinishReason): Event[] 
   ];
 }
 
-function blockEvents({ kind, deltas }: Block, index: number, cut: boolean): Event[] {
+function blockEvents({ kind, deltas, broken }: Block, index: number, cut: boolean): Event[] {
   const start =
     kind === "toolCall" ? toolCallStart(index, "read") : kind === "text" ? textStart(index) : reasoningStart(index);
-  return [start, ...pieces(kind, deltas, cut).map((piece) => delta(index, piece)), blockEnd(index, !cut)];
+  const all = broken ? ['{"path":', `${BREAK}a.ts}`] : pieces(kind, deltas, cut);
+  return [start, ...all.map((piece) => delta(index, piece)), blockEnd(index, !cut && broken !== true)];
 }
 
 function pieces(kind: Block["kind"], deltas: number, cut: boolean): readonly string[] {

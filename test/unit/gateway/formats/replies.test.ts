@@ -146,10 +146,14 @@ test.each([
   expect(reply(messages, answer(...reasoning("Hm.")), fields).content).toEqual(content);
 });
 
-test.each([[[]], [["[1]"]], [['{"a":']], [["nonsense"]]])("messages: the arguments %j are an empty input", (pieces) => {
-  expect(reply(messages, answer(...call("c", "read", ...pieces))).content).toMatchObject([
-    { type: "tool_use", input: {} },
-  ]);
+test.each([
+  [[], { type: "tool_use", input: {} }],
+  [['{"a":', "1}"], { type: "tool_use", input: { a: 1 } }],
+  [["[1]"], { type: "text", text: "read [1]" }],
+  [['{"a":'], { type: "text", text: 'read {"a":' }],
+  [["nonsense"], { type: "text", text: "read nonsense" }],
+])("messages: a call with the arguments %j is %j", (pieces, block) => {
+  expect(reply(messages, answer(...call("c", "read", ...pieces))).content).toMatchObject([block]);
 });
 
 const SEALED = { include: ["reasoning.encrypted_content"] };
