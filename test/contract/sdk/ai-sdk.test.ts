@@ -1,7 +1,7 @@
 import { generateText, jsonSchema, type LanguageModel, streamText, type ToolSet } from "ai";
 import { describe, expect, test } from "vitest";
 import { lostMidway } from "../../support/engine/lost-midway.ts";
-import { TRANSCRIPTS, transcript } from "../../support/events/transcripts.ts";
+import { TRANSCRIPTS, TRANSCRIPTS_OF_WHOLE_CALLS, transcript } from "../../support/events/transcripts.ts";
 import { ERROR_FRAMES, serviceOfFile } from "../../support/gateway/scripted-service.ts";
 import { AI_MODELS, optionsOf } from "./clients.ts";
 
@@ -9,12 +9,12 @@ const service = serviceOfFile({ gateway: { formats: ERROR_FRAMES } });
 
 const summary = { openai: { reasoningSummary: "auto", store: false, forceReasoning: true } };
 
-/** The provider of a model, its further options, and whether it shows reasoning. */
+/** The provider of a model, its further options, whether it shows reasoning, and the answers it folds to the reply. */
 const PROVIDERS = [
-  ["case 73b: openai-compatible", AI_MODELS["openai-compatible"], {}, true],
-  ["case 73c: openai, chat", AI_MODELS["openai, chat"], {}, false],
-  ["case 130b: openai, responses", AI_MODELS["openai, responses"], summary, true],
-  ["case 103b: anthropic", AI_MODELS.anthropic, {}, true],
+  ["case 73b: openai-compatible", AI_MODELS["openai-compatible"], {}, true, TRANSCRIPTS],
+  ["case 73c: openai, chat", AI_MODELS["openai, chat"], {}, false, TRANSCRIPTS],
+  ["case 130b: openai, responses", AI_MODELS["openai, responses"], summary, true, TRANSCRIPTS],
+  ["case 103b: anthropic", AI_MODELS.anthropic, {}, true, TRANSCRIPTS_OF_WHOLE_CALLS],
 ] as const;
 
 const anyArguments: ToolSet[string] = { inputSchema: jsonSchema({ type: "object" }) };
@@ -35,22 +35,17 @@ type Answer = Pick<Awaited<ReturnType<typeof generateText>>, "text" | "reasoning
   readonly usage: { readonly inputTokens: number | undefined; readonly outputTokens: number | undefined };
 };
 
-/** Truncated arguments are text; a folded reply of Format B can only show them as an empty object. */
-function wholeInput(input: unknown): unknown {
-  return typeof input === "object" ? input : {};
-}
-
 function summaryOf({ text, reasoningText, finishReason, toolCalls, usage }: Answer) {
   return {
     text,
     reasoning: reasoningText ?? "",
     finishReason,
-    calls: toolCalls.map(({ toolName, input }) => ({ toolName, input: wholeInput(input) })),
+    calls: toolCalls.map(({ toolName, input }) => ({ toolName, input })),
     tokens: [usage.inputTokens, usage.outputTokens],
   };
 }
 
-describe.each(PROVIDERS)("%s", (_, modelOf, providerOptions, showsReasoning) => {
+describe.each(PROVIDERS)("%s", (_, modelOf, providerOptions, showsReasoning, transcripts) => {
   const model = () => modelOf(optionsOf(service));
 
   async function streamedAnswer() {
@@ -66,7 +61,7 @@ describe.each(PROVIDERS)("%s", (_, modelOf, providerOptions, showsReasoning) => 
     return { result, errors, parts };
   }
 
-  test.each(TRANSCRIPTS)("a stream of %s is the folded reply", async (name) => {
+  test.each(transcripts)("a stream of %s is the folded reply", async (name) => {
     service.play(transcript(name));
     const folded = summaryOf(await generateText(request(model(), providerOptions)));
     const { result, errors } = await streamedAnswer();

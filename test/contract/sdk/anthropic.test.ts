@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { lostMidway } from "../../support/engine/lost-midway.ts";
-import { TRANSCRIPTS, transcript } from "../../support/events/transcripts.ts";
+import { TRANSCRIPTS_OF_WHOLE_CALLS, transcript } from "../../support/events/transcripts.ts";
 import { ERROR_FRAMES, serviceOfFile } from "../../support/gateway/scripted-service.ts";
 import { ANTHROPIC, anthropicOf } from "./clients.ts";
 
@@ -11,7 +11,7 @@ const request = { model: "svc-qwen", max_tokens: 64, messages: [{ role: "user" a
 describe.each(ANTHROPIC)("%s", (_, Sdk) => {
   const client = () => anthropicOf(service, Sdk);
 
-  test.each(TRANSCRIPTS)("case 103a: its stream helper folds %s to the folded reply", async (name) => {
+  test.each(TRANSCRIPTS_OF_WHOLE_CALLS)("case 103a: its stream helper folds %s to the folded reply", async (name) => {
     service.play(transcript(name));
     const folded = await client().messages.create(request);
     const streamed = await client().messages.stream(request).finalMessage();
