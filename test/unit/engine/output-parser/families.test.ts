@@ -27,7 +27,7 @@ const called = ({ name, args }: SampleCall) => [name, args];
 const textOf = (blocks: readonly Block[]) =>
   blocks.flatMap(({ kind, text }) => (kind === "text" ? [text] : [])).join("");
 
-/** Checks the invariants of any output: what is sent of a call is JSON up to its end, or to the break. */
+/** Checks the invariants of any output: the arguments of a call are JSON up to their end, or to the break. */
 function check(blocks: readonly Block[], end: ParseOptions["end"] = "stop"): void {
   for (const { kind, text, complete } of blocks) {
     if (kind !== "call") continue;
