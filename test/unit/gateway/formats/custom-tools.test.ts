@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { BREAK } from "../../../../deploy/runtime/contract/broken-arguments.ts";
 import { engineLost } from "../../../../gateway/errors.ts";
 import { CompletionFold } from "../../../../gateway/formats/completion.ts";
 import { responses } from "../../../../gateway/formats/responses/request.ts";
@@ -132,6 +133,10 @@ describe("the text of a call", () => {
     ['{"inp', "", false],
     ['{"input":"a\\', "a", false],
     ['{"input":"a\\ud83d', "a", false],
+    // Broken by the model: no part of such a text is a program, and none is empty.
+    [`{"input":"run(1);${BREAK}x"}`, "run(1);,\\u", false],
+    [`{"inp${BREAK}ut":"a"}`, `{"inp${BREAK}ut":"a"}`, false],
+    [`${BREAK}run(1);`, `${BREAK}run(1);`, false],
   ])("of %j is %j, however it comes", (argumentsJson, expected, complete = true) => {
     const status = complete ? "completed" : "incomplete";
     const item = { type: "custom_tool_call", call_id: "call_c", name: "exec", status, input: expected };

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { BREAK } from "../../../../deploy/runtime/contract/broken-arguments.ts";
 import { scanBody } from "../../../../gateway/json/json-body.ts";
 import { argumentsText, jsonText, parseArguments } from "../../../../gateway/json/json-text.ts";
 import { parseJsonBody } from "../../../support/gateway/parse-json-body.ts";
@@ -202,5 +203,6 @@ describe("arguments", () => {
   test("are passed on unchanged, and no text as no arguments", () => {
     expect(argumentsText('not { "json" : 1 ')).toBe('not { "json" : 1 ');
     expect(argumentsText("")).toBe("{}");
+    expect(argumentsText(`{"a": 1 ${BREAK}b}`)).toBe('{"a": 1 b}');
   });
 });
