@@ -174,7 +174,8 @@ describe.each(FORMATS)("hostile schemas on $path", ({ path, param, tool, history
       playCall(args);
       const { status, text } = await post(tool(JSON.stringify({ type: "object", properties: { a } })));
       expect(status, text).toBe(200);
-      expect(text).toContain('"f"');
+      // The format with arguments as a value shows those that are too deep to be parsed as text.
+      expect(text).toContain(argumentsAreText || args.length < LEVELS ? '"f"' : '"f {');
     }
   });
 
@@ -183,8 +184,7 @@ describe.each(FORMATS)("hostile schemas on $path", ({ path, param, tool, history
     const schema = { properties: { a: { enum: [1], const: [[1]], uniqueItems: true } }, not: { const: 1 } };
     const { status, text } = await post(tool(JSON.stringify(schema)));
     expect(status).toBe(200);
-    // The format with arguments as a value omits what its callers could not parse.
-    expect(text).toContain(argumentsAreText ? "[".repeat(LEVELS) : '"input":{}');
+    expect(text).toContain("[".repeat(LEVELS));
   });
 
   test("every hostile shape of a schema is answered, or refused by the tool's field", async () => {

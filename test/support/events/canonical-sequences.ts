@@ -22,13 +22,15 @@ const PIECES: Readonly<Record<Block["kind"], readonly string[]>> = {
 
 /**
  * Yields every answer of up to `maxBlocks` blocks of every kind, with none to two deltas each, whole and truncated, and
- * with calls that the model broke.
+ * of up to two with calls that the model broke.
  */
 export function* shapes(maxBlocks: number): Generator<Shape> {
   let level: (readonly Block[])[] = [[]];
   yield { blocks: [], cut: false };
   for (let length = 1; length <= maxBlocks; length += 1) {
-    level = level.flatMap((blocks) => BLOCKS.map((block) => [...blocks, block]));
+    level = level
+      .flatMap((blocks) => BLOCKS.map((block) => [...blocks, block]))
+      .filter((blocks) => length <= 2 || blocks.every(({ broken }) => !broken));
     for (const blocks of level) {
       yield { blocks, cut: false };
       yield { blocks, cut: true };
