@@ -63,6 +63,8 @@ export class BlockTree {
   #group: number | undefined;
   /** The number of tokens per block; 0 before the first event. */
   blockTokens = 0;
+  /** The number of tokens behind a block that its hash covers. */
+  lookahead = 0;
   /** The number of blocks that can be reused without loading. */
   onDevice = 0;
   /** The blocks that changed since the last call of `changes`. */
@@ -111,6 +113,7 @@ export class BlockTree {
       this.#group = event.group;
       if (event.group !== undefined) this.#ends.delete(event.group);
       this.blockTokens = event.blockTokens;
+      this.lookahead = event.lookahead;
     }
     const group = event.group ?? this.#group;
     if (group !== undefined && group !== this.#group)
@@ -141,18 +144,19 @@ export class BlockTree {
   }
 
   #stored(event: StoredBlocks): void {
-    const { hashes, parent, tokens, blockTokens, extras, memory } = event;
+    const { hashes, parent, tokens, blockTokens, lookahead, extras, memory } = event;
     if (!isDense(event) || blockTokens < this.blockTokens) return;
-    if (blockTokens > this.blockTokens) {
-      // An index of the same group came first, in smaller blocks.
+    if (blockTokens > this.blockTokens || lookahead !== this.lookahead) {
+      // An index of the same group came first, in smaller blocks; or the engine was started with other options.
       this.clear();
       this.blockTokens = blockTokens;
+      this.lookahead = lookahead;
     }
     let before = parent === undefined ? undefined : (this.#named.get(parent)?.block ?? this.#found(event, parent));
     if (parent !== undefined && !before) return;
     for (const [index, name] of hashes.entries()) {
       const from = index * blockTokens;
-      const hash = chainHash(before?.hash ?? NO_BLOCK, tokens, from, from + blockTokens, extras[index]);
+      const hash = chainHash(before?.hash ?? NO_BLOCK, tokens, from, from + blockTokens + lookahead, extras[index]);
       const block = this.#blocks.get(hash) ?? this.#added(hash, before);
       if (!block) return;
       if (before) before.newest = block;
@@ -295,6 +299,6 @@ export class BlockTree {
 }
 
 /** Returns whether an event has all tokens of its blocks. */
-function isDense({ isFull, tokens, hashes, blockTokens }: StoredBlocks): boolean {
-  return isFull && blockTokens > 0 && tokens.length === hashes.length * blockTokens;
+function isDense({ isFull, tokens, hashes, blockTokens, lookahead }: StoredBlocks): boolean {
+  return isFull && blockTokens > 0 && tokens.length === hashes.length * blockTokens + lookahead;
 }

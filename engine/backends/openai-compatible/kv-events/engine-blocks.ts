@@ -3,6 +3,7 @@ import { type Block, BlockTree, type RankCache } from "./block-tree.ts";
 import type { KvEvent } from "./kv-event.ts";
 import type { KnownTies } from "./prompt-ties.ts";
 import { LOAD_SHARE } from "./rank-pick.ts";
+import { chainHashes } from "./token-chain.ts";
 
 /** The most tracked blocks, about 500 bytes each; blocks stored beyond them are not reported. */
 const MAX_BLOCKS = 262_144;
@@ -62,6 +63,12 @@ export class EngineBlocks implements KnownTies {
 
   get blockTokens(): number {
     return Math.max(...this.#trees.map(({ blockTokens }) => blockTokens));
+  }
+
+  /** Returns the engine's hashes of a prompt's whole blocks, in the node's own form; `salt` separates tenants. */
+  hashesOf(tokens: ArrayLike<number>, salt: string): readonly number[] {
+    const lookahead = Math.max(...this.#trees.map((tree) => tree.lookahead));
+    return chainHashes(tokens, this.blockTokens, salt, lookahead);
   }
 
   /** The tokens on the accelerators. */

@@ -13,7 +13,6 @@ import type { RankCache } from "./block-tree.ts";
 import { EngineBlocks } from "./engine-blocks.ts";
 import { EventFeed, type FeedAddress, loadZmq } from "./event-feed.ts";
 import { tiesOf } from "./prompt-ties.ts";
-import { chainHashes } from "./token-chain.ts";
 
 /** The longest wait for the events of the test request, in milliseconds. */
 const CONFIRM_MS = 10_000;
@@ -136,7 +135,7 @@ export class EngineCache {
     if (!blocks || !this.#isConfirmed) return undefined;
     const { blockTokens } = blocks;
     const tokens = Uint32Array.from(prompt);
-    const hashes = chainHashes(tokens, blockTokens, this.#isSalted ? salt : "");
+    const hashes = blocks.hashesOf(tokens, this.#isSalted ? salt : "");
     const ranks = blocks.cached(hashes);
     // Tokens do not identify an image.
     const isKnown = !messages.some(hasImage);
@@ -163,7 +162,7 @@ export class EngineCache {
     const { tokens, salt } = this.#confirming ?? {};
     const blocks = this.#blocks;
     if (!tokens || !blocks || blocks.blockTokens === 0) return false;
-    const lastOf = (extra: string) => chainHashes(tokens, blocks.blockTokens, extra).at(-1);
+    const lastOf = (extra: string) => blocks.hashesOf(tokens, extra).at(-1);
     this.#isSalted = blocks.holds(lastOf(salt ?? ""));
     return this.#isSalted || blocks.holds(lastOf(""));
   }

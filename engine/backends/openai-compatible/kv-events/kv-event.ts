@@ -27,9 +27,14 @@ export type StoredBlocks = EventGroup & {
   readonly hashes: readonly string[];
   /** The engine's hash of the block before the first one; undefined at the start of a prompt. */
   readonly parent: string | undefined;
-  /** The tokens of the blocks; none where the engine names blocks only, as some tiers below the accelerator do. */
+  /**
+   * The tokens of the blocks, then `lookahead` more; none where the engine names blocks only, as some tiers below the
+   * accelerator do.
+   */
   readonly tokens: readonly number[];
   readonly blockTokens: number;
+  /** The number of tokens behind a block that its hash covers, which the engine's draft model has read. */
+  readonly lookahead: number;
   /** The other inputs of each block's hash, such as the cache salt for a first block; "" for none. */
   readonly extras: readonly string[];
 };
@@ -44,7 +49,7 @@ const FULL_KINDS: ReadonlySet<string> = new Set(["full_attention", "mla_attentio
 /** The kinds of versions that do not name theirs. */
 const UNNAMED_KINDS: ReadonlySet<string> = new Set(["", "unknown"]);
 
-/** The field order of events encoded as lists: all of SGLang's, and those of older vLLM versions. */
+/** The field order of events encoded as lists: those of older versions of vLLM and SGLang. */
 const LISTED: Readonly<Record<string, readonly string[]>> = {
   BlockStored: [
     "block_hashes",
@@ -107,13 +112,16 @@ function* readEvent(event: unknown): Generator<KvEvent, void> {
 function* storedBlocks(fields: JsonFields, group: EventGroup): Generator<StoredBlocks, void> {
   const spec = asText(fields.kv_cache_spec_kind);
   const isFull = UNNAMED_KINDS.has(spec) ? (group.group ?? 0) === 0 : FULL_KINDS.has(spec);
-  const tokens = asList(fields.token_ids);
-  const extras = asList(fields.extra_keys);
+  const { tokens, lookahead } = tokensOf(fields);
+  const salt = asText(fields.cache_salt);
+  const isFirst = fields.parent_block_hash === null || fields.parent_block_hash === undefined;
+  // SGLang names the salt with each event: its later blocks have it by their parents.
+  const extras = salt !== "" && isFirst ? [[salt]] : asList(fields.extra_keys);
   const blockTokens = asCount(fields.block_size) ?? 0;
   let parent = fields.parent_block_hash;
   for (const { names, from, isLast } of partsOf(asList(fields.block_hashes))) {
     // Tokens beyond a multiple of the block size stay with the last blocks.
-    const upTo = isLast ? undefined : (from + names.length) * blockTokens;
+    const upTo = isLast ? undefined : (from + names.length) * blockTokens + lookahead;
     yield {
       kind: "stored",
       ...group,
@@ -122,6 +130,7 @@ function* storedBlocks(fields: JsonFields, group: EventGroup): Generator<StoredB
       parent: parent === null || parent === undefined ? undefined : hashText(parent),
       tokens: isFull ? tokens.slice(from * blockTokens, upTo).map(Number) : [],
       blockTokens,
+      lookahead,
       extras: names.map((_, index) =>
         asList(extras[from + index])
           .map(extraText)
@@ -130,6 +139,18 @@ function* storedBlocks(fields: JsonFields, group: EventGroup): Generator<StoredB
     };
     parent = names.at(-1);
   }
+}
+
+/**
+ * Returns the tokens of the blocks and those behind the last: vLLM lists the latter for each block, and SGLang, with a
+ * draft model, has each token as a pair with the next.
+ */
+function tokensOf(fields: JsonFields): Pick<StoredBlocks, "lookahead"> & { readonly tokens: readonly unknown[] } {
+  const tokens = asList(fields.token_ids);
+  const last = tokens.at(-1);
+  if (Array.isArray(last)) return { tokens: [...tokens.map((pair) => asList(pair)[0]), last[1]], lookahead: 1 };
+  const behind = last === undefined ? [] : asList(asList(fields.lookahead_token_ids).at(-1));
+  return { tokens: behind.length === 0 ? tokens : [...tokens, ...behind], lookahead: behind.length };
 }
 
 /** Splits the block names of an event; the parts in order are equivalent to the event. */

@@ -7,8 +7,8 @@ export const NO_BLOCK = 0;
 const SEEDS = [randomInt(2 ** 32), randomInt(2 ** 32)] as const;
 
 /**
- * Returns the hash of a block from the hash of the previous block, its tokens from `from` up to `to`, and other inputs:
- * 53 bits that identify everything up to the end of the block. It is not cryptographic: a prompt of 100,000 tokens is
+ * Returns the hash of a block from the hash of the previous block, the tokens from `from` up to `to`, which are its own
+ * and those behind it that its content depends on, and other inputs: 53 bits that identify everything up to there. It is not cryptographic: a prompt of 100,000 tokens is
  * hashed between two steps, and a collision misroutes one request.
  */
 export function chainHash(before: number, tokens: ArrayLike<number>, from: number, to: number, extra = ""): number {
@@ -26,12 +26,20 @@ export function chainHash(before: number, tokens: ArrayLike<number>, from: numbe
   return (first >>> 0) + (second & 0x1f_ffff) * 2 ** 32;
 }
 
-/** Returns the hashes of all whole blocks of a prompt. `extra` is the other input of the first block's hash. */
-export function chainHashes(tokens: ArrayLike<number>, blockTokens: number, extra: string): readonly number[] {
+/**
+ * Returns the hashes of all whole blocks of a prompt, of those only that `lookahead` tokens follow. `extra` is the other
+ * input of the first block's hash.
+ */
+export function chainHashes(
+  tokens: ArrayLike<number>,
+  blockTokens: number,
+  extra: string,
+  lookahead = 0,
+): readonly number[] {
   const hashes: number[] = [];
   let hash = NO_BLOCK;
-  for (let end = blockTokens; end <= tokens.length; end += blockTokens) {
-    hash = chainHash(hash, tokens, end - blockTokens, end, end === blockTokens ? extra : "");
+  for (let end = blockTokens; end + lookahead <= tokens.length; end += blockTokens) {
+    hash = chainHash(hash, tokens, end - blockTokens, end + lookahead, end === blockTokens ? extra : "");
     hashes.push(hash);
   }
   return hashes;

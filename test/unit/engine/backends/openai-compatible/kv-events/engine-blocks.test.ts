@@ -1,9 +1,12 @@
+import { encode } from "@msgpack/msgpack";
 import { beforeEach, expect, test } from "vitest";
+import { WorkTurns } from "../../../../../../deploy/runtime/time/work-turns.ts";
 import { EngineBlocks, type Tie } from "../../../../../../engine/backends/openai-compatible/kv-events/engine-blocks.ts";
-import type {
-  BlockMemory,
-  KvEvent,
-  StoredBlocks,
+import {
+  type BlockMemory,
+  type KvEvent,
+  readKvEvents,
+  type StoredBlocks,
 } from "../../../../../../engine/backends/openai-compatible/kv-events/kv-event.ts";
 import { tiesOf } from "../../../../../../engine/backends/openai-compatible/kv-events/prompt-ties.ts";
 import { chainHashes } from "../../../../../../engine/backends/openai-compatible/kv-events/token-chain.ts";
@@ -37,6 +40,7 @@ function stored(name: string, all: readonly number[], from: number): StoredBlock
     parent: from === 0 ? undefined : `${name}${from - 1}`,
     tokens: all.slice(from * BLOCK, count * BLOCK),
     blockTokens: BLOCK,
+    lookahead: 0,
     extras: names.map(() => ""),
   };
 }
@@ -60,6 +64,44 @@ test("a prefix is held once all its blocks are, in any order, and its tail grows
   tie("b", prompt, 24);
   tie("a", prompt, 18);
   expect([held.get("a")?.tailTokens, held.get("b")?.tailTokens]).toEqual([0, 16]);
+});
+
+test("blocks whose hashes cover the tokens behind them are shared only as far as those agree", () => {
+  const LOOKAHEAD = 2;
+  const behind = (name: string, all: readonly number[]): StoredBlocks => {
+    const whole = stored(name, all.slice(0, all.length - LOOKAHEAD), 0);
+    const upTo = whole.hashes.length * BLOCK + LOOKAHEAD;
+    return { ...whole, tokens: all.slice(0, upTo), lookahead: LOOKAHEAD };
+  };
+  const cached = (all: readonly number[]) => blocks.cached(blocks.hashesOf(all, ""))[0]?.tokens;
+  const prompt = tokens(40);
+  blocks.take(0, [behind("x", prompt)]);
+  // Nothing follows the last block yet that its hash could cover.
+  expect(cached(prompt)).toBe(36);
+  expect(cached([...prompt, 41, 42])).toBe(36);
+  const branch = [...prompt.slice(0, 16), ...tokens(12, 500)];
+  expect(cached(branch)).toBe(12);
+  blocks.take(0, [behind("y", branch)]);
+  expect(cached(branch)).toBe(24);
+  expect(cached(prompt)).toBe(36);
+  blocks.take(0, [removed(["y3", "y4", "y5"])]);
+  expect([cached(branch), cached(prompt)]).toEqual([12, 36]);
+  // Started again without a draft model.
+  blocks.take(0, [stored("z", prompt, 0)]);
+  expect([cached(prompt), cached(branch)]).toEqual([40, 16]);
+});
+
+test("blocks of a long prompt with tokens behind them are those of its parts", async () => {
+  const size = 2_000;
+  const prompt = tokens(size * BLOCK + 1);
+  const names = Array.from({ length: size }, (_, index) => index + 1);
+  const event = {
+    ...{ type: "BlockStored", block_hashes: names, parent_block_hash: null, block_size: BLOCK },
+    token_ids: prompt.slice(0, -1),
+    lookahead_token_ids: names.map((_, index) => [prompt[(index + 1) * BLOCK]]),
+  };
+  for await (const part of readKvEvents(encode([1, [event], 0]), new WorkTurns())) blocks.take(0, [part]);
+  expect(blocks.cached(blocks.hashesOf(prompt, ""))[0]?.tokens).toBe(size * BLOCK);
 });
 
 test("removing at the end shortens a tail, and removing before it drops everything after", () => {

@@ -5,7 +5,6 @@ import { WorkTurns } from "../../../../../../deploy/runtime/time/work-turns.ts";
 import { EngineBlocks } from "../../../../../../engine/backends/openai-compatible/kv-events/engine-blocks.ts";
 import { readKvEvents } from "../../../../../../engine/backends/openai-compatible/kv-events/kv-event.ts";
 import { tiesOf } from "../../../../../../engine/backends/openai-compatible/kv-events/prompt-ties.ts";
-import { chainHashes } from "../../../../../../engine/backends/openai-compatible/kv-events/token-chain.ts";
 import { HeldPrefixes } from "../../../../../../engine/prefixes/held-prefixes.ts";
 
 /*
@@ -83,12 +82,11 @@ async function publish(...events: readonly unknown[]): Promise<void> {
 function tie(digests: string, prompt: readonly number[]): void {
   const { blockTokens } = blocks;
   const marks = [...digests].map((digest, index) => ({ digest, messages: index + 1 }));
-  const hashes = chainHashes(prompt, blockTokens, "salt");
+  const hashes = blocks.hashesOf(prompt, "salt");
   blocks.tie(tiesOf({ model: "m", marks, tokens: prompt, hashes, blockTokens }, blocks));
 }
 
-const cachedOf = (prompt: readonly number[]) =>
-  blocks.cached(chainHashes(prompt, blocks.blockTokens, "salt"))[0]?.tokens;
+const cachedOf = (prompt: readonly number[]) => blocks.cached(blocks.hashesOf(prompt, "salt"))[0]?.tokens;
 const reported = (digest: string) => {
   const one = held.get(digest);
   return one && one.tokens + one.tailTokens;
@@ -152,7 +150,7 @@ test("lower memory that only names blocks and states keeps both in use", async (
     ...ends.map((name) => ({ ...placeholder, block_hashes: [name], group_idx: 3 })),
   );
   await publish(...[0, 1, 2].map((group) => removedOf(group, prompt, step)), removedOf(3, prompt, step, step - 768));
-  expect(blocks.cached(chainHashes(prompt, 768, "salt"))).toEqual([
+  expect(blocks.cached(blocks.hashesOf(prompt, "salt"))).toEqual([
     { tokens: step, lowerTokens: 2 * 768, heldTokens: 3 * 768 },
   ]);
 });

@@ -59,12 +59,37 @@ test("events as lists are decoded, with any number of fields", async () => {
       parent: bytes.toString("base64"),
       tokens: [1, 2],
       blockTokens: 2,
+      lookahead: 0,
       extras: [""],
     },
     { kind: "removed", group: undefined, memory: "device", hashes: [String(HASH)] },
     { kind: "removed", group: undefined, memory: "device", hashes: [String(HASH)] },
     { kind: "cleared" },
   ]);
+});
+
+test("SGLang's salt is the other input of a first block, and of none behind another", async () => {
+  const stored = { type: "BlockStored", token_ids: [1, 2], block_size: 1, cache_salt: "salt", medium: "GPU" };
+  const events = await read(
+    batch(
+      { ...stored, block_hashes: [5, 6], parent_block_hash: null },
+      { ...stored, block_hashes: [7, 8], parent_block_hash: 6 },
+      { ...stored, block_hashes: [9, 10], parent_block_hash: 0 },
+    ),
+  );
+  expect(events.map((event) => event.kind === "stored" && event.extras)).toEqual([
+    ["salt", ""],
+    ["", ""],
+    ["", ""],
+  ]);
+});
+
+test.each([
+  ["vLLM lists them for each block", { token_ids: [1, 2, 3, 4], lookahead_token_ids: [[3], [5]] }],
+  ["SGLang has pairs with the next token", { token_ids: [1, 2, 3, 4].map((token) => [token, token + 1]) }],
+])("the tokens behind blocks are those that a draft model has read: %s", async (_engine, tokens) => {
+  const stored = { type: "BlockStored", block_hashes: [5, 6], parent_block_hash: null, block_size: 2, ...tokens };
+  expect(await read(batch(stored))).toMatchObject([{ tokens: [1, 2, 3, 4, 5], lookahead: 1, blockTokens: 2 }]);
 });
 
 test("events name their group and memory, and those of shared memory and unknown ones are skipped", async () => {
