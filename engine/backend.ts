@@ -13,6 +13,8 @@ export type BackendDescription = {
   readonly engineKind: EngineKind;
   /** Empty if the engine reports no version. */
   readonly engineVersion: string;
+  /** The sampling parameters that the node sends where a request has none; absent where the engine has its own. */
+  readonly samplingDefaults?: Readonly<Record<string, unknown>> | undefined;
   readonly models: readonly ModelDescription[];
 };
 

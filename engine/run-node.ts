@@ -83,7 +83,8 @@ async function run<Config extends NodeConfig>(config: Config, createBackend: Cre
   backend.onNote = (note) => log.warn(note);
   server.serve();
   const ready = { address: hostPort(config.listen.host, port), metricsPort: metricsServer.port, models: config.models };
-  log.info({ ...ready, engine: backend.describe().engineVersion }, "serving");
+  const { engineVersion: engine, samplingDefaults } = backend.describe();
+  log.info({ ...ready, engine, samplingDefaults }, "serving");
   process.stdout.write(`ready ${JSON.stringify(ready)}\n`);
 
   await untilAborted(orders.stop);

@@ -140,8 +140,8 @@ test.each(FORMS)("beside %s with two ranks conversations go on in the rank that 
   }
 });
 
-test("one tenant's cached prompts are not reported for another tenant", async () => {
-  const rig = await kvRig({ form: "vllm", blocks: 160 });
+test.each(FORMS)("beside %s one tenant's cached prompts are not reported for another tenant", async (form) => {
+  const rig = await kvRig({ form, blocks: 160 });
   const messages = [SYSTEM, LONG];
   await asked(rig, requestOf(messages));
   await vi.waitFor(() => expect(known(rig.watched, messages)).toBeDefined());

@@ -27,9 +27,8 @@ import type { PrefillSpeed } from "../prefill-speed.ts";
 import { DIALECTS } from "./engines/dialects.ts";
 import type { Ask, EngineDialect } from "./engines/engine-dialect.ts";
 import { generate } from "./generation/generation.ts";
-import { asking, type GenerationParts, readMarkup } from "./generation/generation-parts.ts";
+import { asking, type GenerationParts, reading, readMarkup } from "./generation/generation-parts.ts";
 import { EngineHttp } from "./http/engine-http.ts";
-import { parseFields } from "./http/json-fields.ts";
 import { EngineCache } from "./kv-events/engine-cache.ts";
 import { kvSource } from "./kv-events/kv-source.ts";
 import { readModelMarks } from "./marks/model-marks.ts";
@@ -46,7 +45,6 @@ import { PromptLedger } from "./watch/prompt-ledger.ts";
 const HEALTH_INTERVAL_MS = 500;
 const HEALTH_TIMEOUT_MS = 5_000;
 const CLOSE_SESSION_TIMEOUT_MS = 5_000;
-const PAGE_TIMEOUT_MS = 10_000;
 
 const MAX_TAILS = 256;
 
@@ -110,7 +108,7 @@ export class OpenAiCompatibleBackend implements Backend {
     if (settings !== named && !profile.toolsAsText)
       this.#notes = [
         ...this.#notes,
-        "the engine's chat template has no tools, or the profile no calls: tools, calls and results are written as text, in a generic form",
+        "the profile has no calls that the node reads: tools, calls and results are written as text, in a generic form",
       ];
     const markup = await readMarkup(ask, settings);
     const parts: GenerationParts = {
@@ -134,7 +132,12 @@ export class OpenAiCompatibleBackend implements Backend {
     };
     this.#watch.start();
     const found = await probe(parts, signal);
-    const { turns, images: takesImages, defaults } = found;
+    const { turns, images: takesImages, defaults = {} } = found;
+    if (!found.defaults)
+      this.#notes = [
+        ...this.#notes,
+        "the model's sampling defaults are not known, as the node cannot read generation_config.json of the engine's model path: the engine's own apply where a request has none",
+      ];
     const tried = { ...settings, turns, images: takesImages, defaults };
     this.#running = await this.#withEvents({ parts: { ...parts, settings: tried }, found }, signal);
   }
@@ -160,6 +163,7 @@ export class OpenAiCompatibleBackend implements Backend {
     return {
       engineKind: this.#dialect.engineKind,
       engineVersion: this.#running?.parts.facts.version ?? "",
+      samplingDefaults: this.#running?.found.defaults,
       models: this.#options.models.map((id) => this.#describeModel(id)),
     };
   }
@@ -217,10 +221,7 @@ export class OpenAiCompatibleBackend implements Backend {
   async #openCache(signal: AbortSignal): Promise<EngineCache | undefined> {
     const { kvPublishers } = this.#dialect;
     if (!kvPublishers) return undefined;
-    const publishers = await kvPublishers(async (path) => {
-      const { status, text } = await this.#http.fetch({ path, timeoutMs: PAGE_TIMEOUT_MS }, signal);
-      return (status === 200 && parseFields(text)) || {};
-    });
+    const publishers = await kvPublishers(reading(this.#http, signal));
     const { hostname } = new URL(this.#options.baseUrl);
     const sources = publishers.map(({ config, rank }) => kvSource(config, hostname, rank));
     const found = sources.filter((source) => source !== undefined);

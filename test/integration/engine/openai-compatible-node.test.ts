@@ -229,19 +229,32 @@ test("a request gets heartbeats while the engine renders its prompt", async () =
 });
 
 test("an output limit beyond the window is lowered to what fits", async () => {
-  const rig = await rigOf("vllm", { contextWindow: 10_000, tokens: () => 4_000 });
+  let tokens = 0;
+  const rig = await rigOf("vllm", { contextWindow: 10_000, tokens: () => tokens });
+  tokens = 4_000;
   await ask(rig, { maxOutputTokens: 9_000 });
   expect(rig.engine.bodies.at(-1)?.sampling_params).toMatchObject({ max_tokens: 6_000 });
   await ask(rig, { maxOutputTokens: 100 });
   expect(rig.engine.bodies.at(-1)?.sampling_params).toMatchObject({ max_tokens: 100 });
 });
 
-test("the sampling parameters of vLLM's model apply where a request has none", async () => {
-  const rig = await rigOf("vllm");
+test.each(["vllm", "sglang"] as const)(
+  "%s: the model's sampling parameters apply where a request has none",
+  async (dialect) => {
+    const rig = await rigOf(dialect);
+    expect(rig.backend.describe().samplingDefaults).toMatchObject({ temperature: 0.6, topK: 20 });
+    await ask(rig);
+    expect(rig.engine.bodies.at(-1)?.sampling_params).toMatchObject({ temperature: 0.6, top_k: 20 });
+    await ask(rig, { sampling: { temperature: 0, topK: 0, stop: [], logitBias: {} } });
+    expect(rig.engine.bodies.at(-1)?.sampling_params).toMatchObject({ temperature: 0, top_k: -1 });
+  },
+);
+
+test("sampling parameters that the node cannot read are named at the start", async () => {
+  const rig = await rigOf("sglang", { modelPath: "org/model" }, { spellings: [] });
+  expect(rig.backend.startNotes()).toEqual([expect.stringContaining("sampling defaults are not known")]);
   await ask(rig);
-  expect(rig.engine.bodies.at(-1)?.sampling_params).toMatchObject({ temperature: 0.6, top_k: 20 });
-  await ask(rig, { sampling: { temperature: 0, topK: 0, stop: [], logitBias: {} } });
-  expect(rig.engine.bodies.at(-1)?.sampling_params).toMatchObject({ temperature: 0, top_k: -1 });
+  expect(rig.engine.bodies.at(-1)?.sampling_params).not.toHaveProperty("temperature");
 });
 
 test("a prompt that fills the window is refused before the engine is asked", async () => {

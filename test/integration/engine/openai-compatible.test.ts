@@ -264,9 +264,19 @@ describe.each(DIALECTS)("a node in front of %s", (dialect) => {
     expect(warnings).toEqual([]);
   });
 
-  test("writes tools and calls as text where the engine's template shows none", async () => {
-    const rig = await rigOf(dialect, { dropsTools: true }, { profile: loadProfile("mistral") });
-    expect(rig.backend.startNotes()).toContainEqual(expect.stringContaining("written as text, in a generic form"));
+  test("does not start where the profile has calls and the engine's template shows no tools", async () => {
+    const engine = await startDialectServer(dialect, { dropsTools: true });
+    const backend = backendOf(engine, dialect, { profile: loadProfile("mistral") });
+    atEnd(engine.stop, () => backend.close());
+    await expect(backend.start(FOREVER)).rejects.toMatchObject({
+      reason: "ENGINE_DOWN",
+      message: expect.stringContaining("shows the model no tools"),
+    });
+  });
+
+  test("writes tools and calls as text for a profile without calls of its own", async () => {
+    const rig = await rigOf(dialect, { dropsTools: true }, { profile: loadProfile("generic"), spellings: [] });
+    expect(rig.backend.startNotes()).toEqual([]);
     expect((await rig.client.describe()).models[0]?.capabilities).toContain(Capability.FORCED_TOOL_CHOICE);
     rig.engine.next(says({ calls: [{ name: "run", arguments: ['{"cmd":', ' "ls"}'] }] }));
     const { blocks } = await ask(rig, { tools: TOOLS });

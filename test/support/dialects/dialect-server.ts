@@ -1,4 +1,5 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { join } from "node:path";
 import { DIALECTS } from "../../../engine/backends/openai-compatible/engines/dialects.ts";
 import type { DialectName } from "../../../engine/backends/openai-compatible/engines/engine-dialect.ts";
 import { freePort } from "../free-port.ts";
@@ -65,9 +66,14 @@ export type DialectServerOptions = {
   readonly spellings?: readonly string[] | "untold";
   /** The publisher of KV events, or that of each rank. Default: none. */
   readonly publisher?: object | readonly object[];
+  /** The folder of the model's configuration, as SGLang reports it. Default: that of a model with parameters. */
+  readonly modelPath?: string;
   /** Returns the load page; undefined leaves the request unanswered. */
   readonly load?: () => string | undefined;
 };
+
+/** A folder with the configuration that a model comes with, whose parameters are those that the stand-in of vLLM renders. */
+const STAND_IN_MODEL = join(import.meta.dirname, "stand-in-model");
 
 /** Starts a stand-in at the process border: an HTTP server with the protocol and quirks of one engine. */
 export async function startDialectServer(
@@ -90,11 +96,7 @@ export async function startDialectServer(
     "/version": () => ({ version: "0.32.0" }),
     "/kv_event_sources": () =>
       Object.fromEntries(publishers.map((config, rank) => [rank, { enable_kv_cache_events: true, ...config }])),
-    "/server_info": () => ({
-      version: "0.5.23",
-      dp_size: Math.max(1, publishers.length),
-      kv_events_config: publishers[0] ? JSON.stringify(publishers[0]) : null,
-    }),
+    "/server_info": () => sglangInfo(publishers, options.modelPath ?? STAND_IN_MODEL),
     "/props": () => ({ build_info: "b1", default_generation_settings: { n_ctx: contextWindow } }),
     ...(paths.specialTokens === undefined || spellings === "untold"
       ? {}
@@ -106,11 +108,10 @@ export async function startDialectServer(
     rendered.push(body);
     await options.beforeRender?.();
     if (options.refuses?.(rolesOf(body))) return send(response, 400, REFUSED);
-    send(
-      response,
-      options.renderStatus ?? 200,
-      reply(pad(renderChat(options.dropsTools ? { ...body, tools: undefined } : body))),
-    );
+    // SGLang's `_process_messages` gives its template no tools where the choice is none; vLLM and llama-server do.
+    const dropsTools = options.dropsTools || (dialect === "sglang" && body.tool_choice === "none");
+    const shown = dropsTools ? { ...body, tools: undefined } : body;
+    send(response, options.renderStatus ?? 200, reply(pad(renderChat(shown))));
   };
   const calls: Readonly<Record<string, (response: ServerResponse, body: Body) => unknown>> = {
     "/v1/chat/completions/render": (response, body) =>
@@ -187,6 +188,24 @@ export async function startDialectServer(
         server.close(() => resolve());
         server.closeAllConnections();
       }),
+  };
+}
+
+/** SGLang's page: the ranks are groups of attention, as of most models that need several GPUs. */
+function sglangInfo(publishers: readonly object[], modelPath: string): object {
+  const { publisher, endpoint, replay_endpoint: replay } = fieldsOf(publishers[0]);
+  const [host, port] = String(endpoint).replace("tcp://", "").split(":");
+  return {
+    ...{ version: "0.5.23", model_path: modelPath, sampling_defaults: "model", preferred_sampling_params: null },
+    ...{ dp_size: 1, attn_dp_size: Math.max(1, publishers.length) },
+    kv_events_config: publishers[0] ? JSON.stringify(publishers[0]) : null,
+    kv_events: publishers[0]
+      ? {
+          ...{ publisher, endpoint_host: host, endpoint_port_base: Number(port), block_size: 16 },
+          dp_size: publishers.length,
+          ...(replay ? { replay_endpoint_port_base: Number(/\d+$/.exec(String(replay))?.[0]) } : {}),
+        }
+      : null,
   };
 }
 

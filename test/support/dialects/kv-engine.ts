@@ -9,7 +9,7 @@ const BLOCK_TOKENS = 16;
 const END_OF_REPLAY = Buffer.alloc(8, 0xff);
 
 export type KvEngineOptions = {
-  /** The engine whose event format is used: maps with salts, or lists without. */
+  /** The engine whose event format is used: both are maps, and name salts in fields of their own. */
   readonly form: "vllm" | "sglang";
   readonly blocks?: number;
   readonly replays?: boolean;
@@ -101,9 +101,8 @@ export async function startKvEngine({
     for await (const [caller, empty, from] of router) {
       if (!caller || !empty || !from) continue;
       for (const { number, payload } of kept)
-        if (number.compare(from) >= 0)
-          await router.send([caller, empty, ...(form === "vllm" ? ["kv"] : []), number, payload]);
-      await router.send([caller, empty, ...(form === "vllm" ? [""] : []), END_OF_REPLAY, ""]);
+        if (number.compare(from) >= 0) await router.send([caller, empty, "kv", number, payload]);
+      await router.send([caller, empty, "", END_OF_REPLAY, ""]);
     }
   })();
 
@@ -120,12 +119,9 @@ export async function startKvEngine({
     if (!isForGood) kept.push({ number, payload });
   };
 
-  const event = (type: string, fields: Readonly<Record<string, unknown>>) =>
-    form === "vllm" ? { type, ...fields } : [type, ...Object.values(fields)];
-
   const store = (tokens: readonly number[], salt: string): void => {
     const events: unknown[] = [];
-    let before = form === "vllm" ? salt : "";
+    let before = salt;
     let parent: bigint | null = null;
     for (let end = BLOCK_TOKENS; end <= tokens.length; end += BLOCK_TOKENS) {
       const block = tokens.slice(end - BLOCK_TOKENS, end);
@@ -141,21 +137,22 @@ export async function startKvEngine({
         block_size: BLOCK_TOKENS,
         lora_id: null,
       };
-      const more = { medium: "GPU", lora_name: null, extra_keys: [end === BLOCK_TOKENS ? [salt] : null], group_idx: 0 };
-      if (known === undefined) events.push(event("BlockStored", form === "vllm" ? { ...common, ...more } : common));
+      const vllm = { lora_name: null, extra_keys: [end === BLOCK_TOKENS ? [salt] : null], group_idx: 0 };
+      const more = form === "vllm" ? vllm : { cache_salt: salt };
+      if (known === undefined) events.push({ type: "BlockStored", ...common, medium: "GPU", ...more });
       before = key;
       parent = hash;
     }
     for (const [key, hash] of held) {
       if (held.size <= most) break;
       held.delete(key);
-      events.push(event("BlockRemoved", { block_hashes: [hash], medium: "GPU" }));
+      events.push({ type: "BlockRemoved", block_hashes: [hash], medium: "GPU" });
     }
     if (events.length > 0) void publish(events);
   };
 
   const find = (tokens: readonly number[], salt: string): number => {
-    let before = form === "vllm" ? salt : "";
+    let before = salt;
     for (let end = BLOCK_TOKENS; end <= tokens.length; end += BLOCK_TOKENS) {
       before = `${before} ${tokens.slice(end - BLOCK_TOKENS, end).join(",")}`;
       if (!held.has(before)) return end - BLOCK_TOKENS;

@@ -29,6 +29,9 @@ export type RenderedPrompt = {
 /** Posts JSON to a path of the engine, and resolves to the reply's fields. Throws `EngineError`. */
 export type Ask = (path: string, body: JsonValue) => Promise<JsonFields>;
 
+/** Resolves to the fields of a page of the engine, none if there is no such page. Throws `EngineError` ENGINE_DOWN. */
+export type ReadPage = (path: string) => Promise<JsonFields>;
+
 /**
  * The sampling parameters that a request may set; undefined for the engine's default. A new field of the contract does
  * not compile until `toSampling` fills it and each engine names it. Stop strings are matched by the node.
@@ -109,16 +112,16 @@ export interface EngineDialect {
   readonly grammarsNameTokens: boolean;
   /**
    * Resolves to the engine's configuration of the publisher of KV events, of each data-parallel rank; empty if it
-   * publishes none. Absent for an engine without such events. `read` resolves to a page, empty if there is none.
+   * publishes none. Absent for an engine without such events.
    */
-  kvPublishers?(read: (path: string) => Promise<JsonFields>): Promise<readonly KvPublisher[]>;
+  kvPublishers?(read: ReadPage): Promise<readonly KvPublisher[]>;
   /** Renders a conversation with the engine's template and tokenizer. Throws `EngineError`. */
   render(ask: Ask, prompt: ChatPrompt): Promise<RenderedPrompt>;
   /**
-   * Resolves to the sampling parameters of the model's own configuration, which a generation from tokens does not apply.
-   * Absent where the engine applies them.
+   * Resolves to the sampling parameters of the model's own configuration, which a generation from tokens does not apply;
+   * undefined if they are not known. Absent where the engine applies them.
    */
-  samplingDefaults?(ask: Ask, model: string): Promise<Partial<TokenSampling>>;
+  samplingDefaults?(ask: Ask, model: string, read: ReadPage): Promise<Partial<TokenSampling> | undefined>;
   /** Resolves to the tokens of a text, special tokens included, without any at its beginning. */
   tokenize(ask: Ask, model: string, text: string): Promise<readonly number[]>;
   /** Resolves to the text of tokens, special tokens included; an incomplete character is U+FFFD. */
@@ -172,15 +175,34 @@ export function finishOf(name: string): TokenChunk["finish"] {
   return name === "stop" || name === "length" || name === "abort" ? name : "error";
 }
 
-/** Returns the fields of a conversation that vLLM and SGLang name alike. */
-export function sharedChat({ model, messages, tools, ...prompt }: ChatPrompt): Record<string, JsonValue> {
+/**
+ * Returns the fields of a conversation that vLLM and SGLang name alike. With `toolChoice` the engine shows the tools to
+ * the model in the template's own form.
+ */
+export function sharedChat(
+  { model, messages, tools, ...prompt }: ChatPrompt,
+  toolChoice: "auto" | "none",
+): Record<string, JsonValue> {
   return {
     ...{ model, messages, tools },
-    // Any other choice needs a parser of calls at the engine; the template shows the tools all the same.
-    tool_choice: tools === undefined ? undefined : "none",
+    tool_choice: tools === undefined ? undefined : toolChoice,
     chat_template_kwargs: prompt.templateKwargs,
     reasoning_effort: prompt.reasoningEffort,
     continue_final_message: prompt.continues || undefined,
+  };
+}
+
+/** Reads the sampling parameters of a model's own configuration; no others. */
+export function readSampling(fields: JsonFields): Partial<TokenSampling> {
+  const numberOf = (name: string) => (typeof fields[name] === "number" ? fields[name] : undefined);
+  return {
+    temperature: numberOf("temperature"),
+    topP: numberOf("top_p"),
+    topK: numberOf("top_k"),
+    minP: numberOf("min_p"),
+    frequencyPenalty: numberOf("frequency_penalty"),
+    presencePenalty: numberOf("presence_penalty"),
+    repetitionPenalty: numberOf("repetition_penalty"),
   };
 }
 

@@ -1,3 +1,5 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
 import { EngineKind } from "../../../../proto/gen/svc/inference/v1/node_service.ts";
 import { readFault } from "../http/http-error.ts";
 import { asCount, asFields, asList, asText, type JsonFields, parseFields } from "../http/json-fields.ts";
@@ -5,6 +7,7 @@ import {
   type EngineDialect,
   eventTokens,
   finishOf,
+  readSampling,
   sharedChat,
   sharedSampling,
   type TokenChunk,
@@ -14,7 +17,7 @@ import {
 
 /**
  * SGLang: `/v1/tokenize` with messages, and the native `/generate` with `input_ids`
- * (https://docs.sglang.io/basic_usage/native_api.html). It was read, and held to a stand-in; no GPU has run it.
+ * (https://docs.sglang.io/basic_usage/native_api.html). No GPU has run it; its tests run it on a processor.
  */
 export const SGLANG: EngineDialect = {
   name: "sglang",
@@ -39,13 +42,28 @@ export const SGLANG: EngineDialect = {
   // Its xgrammar was not tried.
   grammarsNameTokens: false,
   async kvPublishers(read) {
-    const { kv_events_config: text, dp_size: ranks } = await read("/server_info");
-    const config = { endpoint: "tcp://*:5557", ...parseFields(asText(text)) };
-    return Array.from({ length: Math.max(1, asCount(ranks) ?? 1) }, (_, rank) => ({ config, rank }));
+    const info = await read("/server_info");
+    const { dp_size: replicas, attn_dp_size: groups } = info;
+    const page = asFields(info.kv_events);
+    // The page has no other endpoints than those of TCP, and not whether the engine listens there.
+    const config = { endpoint: "tcp://*:5557", ...parseFields(asText(info.kv_events_config)), ...describedOn(page) };
+    const ranks = asCount(page.dp_size) ?? (asCount(replicas) || 1) * (asCount(groups) || 1);
+    return Array.from({ length: ranks }, (_, rank) => ({ config, rank }));
   },
   async render(ask, prompt) {
-    const { tokens } = await ask("/v1/tokenize", sharedChat(prompt));
+    // With any other choice the template gets no tools, or the model is told that it may call none.
+    const { tokens } = await ask("/v1/tokenize", sharedChat(prompt, "auto"));
     return { tokens: tokensOf(tokens), features: undefined };
+  },
+  async samplingDefaults(_ask, _model, read) {
+    const info = await read("/server_info");
+    // The engine itself prefers them.
+    const preferred = asFields(info.preferred_sampling_params);
+    if (info.sampling_defaults === "openai") return readSampling(preferred);
+    const file = join(asText(info.model_path), "generation_config.json");
+    const text = await readFile(file, "utf8").catch(() => undefined);
+    const model = text === undefined ? undefined : parseFields(text);
+    return model || info.preferred_sampling_params ? readSampling({ ...model, ...preferred }) : undefined;
   },
   async tokenize(ask, model, text) {
     return tokensOf((await ask("/v1/tokenize", { model, prompt: text, add_special_tokens: false })).tokens);
@@ -95,6 +113,15 @@ export const SGLANG: EngineDialect = {
     };
   },
 };
+
+/** Returns the endpoints that an engine describes for subscribers, in the form of its configuration. */
+function describedOn(page: JsonFields): JsonFields {
+  const { publisher, endpoint_port_base: port, replay_endpoint_port_base: replay } = page;
+  if (publisher === undefined) return {};
+  const host = asText(page.endpoint_host).replace("0.0.0.0", "*");
+  const replays = replay !== undefined && { replay_endpoint: `tcp://${host}:${replay}` };
+  return { publisher, endpoint: `tcp://${host}:${port}`, ...replays };
+}
 
 function readChunk(event: JsonFields): TokenChunk {
   const meta = asFields(event.meta_info);

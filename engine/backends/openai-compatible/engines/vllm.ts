@@ -6,6 +6,7 @@ import {
   eventTokens,
   finishOf,
   readLogprob,
+  readSampling,
   sameAgain,
   sharedChat,
   sharedSampling,
@@ -45,7 +46,8 @@ export const VLLM: EngineDialect = {
   },
   async render(ask, prompt) {
     const { token_ids: tokens, features } = await ask("/v1/chat/completions/render", {
-      ...sharedChat(prompt),
+      // It shows the tools all the same; any other choice needs a parser of calls at the engine.
+      ...sharedChat(prompt, "none"),
       add_generation_prompt: prompt.continues ? false : undefined,
       // Without it, a prompt that fills the window is refused here.
       max_tokens: 1,
@@ -55,15 +57,7 @@ export const VLLM: EngineDialect = {
   async samplingDefaults(ask, model) {
     const messages = [{ role: "user", content: "Hello." }];
     const rendered = await ask("/v1/chat/completions/render", { model, messages, max_tokens: 1 });
-    const found = asFields(rendered.sampling_params);
-    const numberOf = (name: string) => (typeof found[name] === "number" ? found[name] : undefined);
-    return {
-      temperature: numberOf("temperature"),
-      topP: numberOf("top_p"),
-      topK: numberOf("top_k"),
-      minP: numberOf("min_p"),
-      repetitionPenalty: numberOf("repetition_penalty"),
-    };
+    return readSampling(asFields(rendered.sampling_params));
   },
   async tokenize(ask, model, text) {
     return tokensOf((await ask("/tokenize", { model, prompt: text, add_special_tokens: false })).tokens);

@@ -4,7 +4,7 @@ import type { GrammarReader } from "../../../gbnf/gbnf.ts";
 import type { OutputMarkers } from "../../../output-parser/markers.ts";
 import type { GrammarCache } from "../../grammar-cache.ts";
 import type { LoopTurns } from "../../loop-turns.ts";
-import type { Ask } from "../engines/engine-dialect.ts";
+import type { Ask, ReadPage } from "../engines/engine-dialect.ts";
 import type { EngineHttp } from "../http/engine-http.ts";
 import { faultOfReply, toEngineFault } from "../http/http-error.ts";
 import { parseFields } from "../http/json-fields.ts";
@@ -16,6 +16,8 @@ import type { EngineFacts } from "../watch/engine-facts.ts";
 import type { EngineWatch } from "../watch/engine-watch.ts";
 import type { LastTurns } from "../watch/last-turns.ts";
 import type { PromptLedger } from "../watch/prompt-ledger.ts";
+
+const PAGE_TIMEOUT_MS = 10_000;
 
 export type GenerationParts = {
   readonly nodeId: string;
@@ -51,6 +53,14 @@ export type ModelMarkup = {
   /** The engine's reader of grammars, with the marks that are one token each. */
   readonly reader: GrammarReader;
 };
+
+/** Returns what reads pages of the engine. */
+export function reading(http: EngineHttp, signal: AbortSignal): ReadPage {
+  return async (path) => {
+    const { status, text } = await http.fetch({ path, timeoutMs: PAGE_TIMEOUT_MS }, signal);
+    return (status === 200 && parseFields(text)) || {};
+  };
+}
 
 /** Reads the tokens of a family's marks from the engine. Throws `EngineError`. */
 export async function readMarkup(

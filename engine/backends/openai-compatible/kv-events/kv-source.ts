@@ -7,10 +7,10 @@ const ENDPOINT = /^(tcp:\/\/[^\s/]+:\d{1,5}|ipc:\/\/\S+)$/;
 /**
  * Returns where a rank publishes its KV events, by the engine's own configuration of the publisher; undefined if it does
  * not. vLLM and SGLang listen at an endpoint with a wildcard or of another process on the host, and connect to any other
- * one. `host` is that of the engine.
+ * one; `bind` of SGLang has it listen there, too. `host` is that of the engine.
  */
 export function kvSource(
-  { publisher, endpoint, replay_endpoint: replay }: JsonFields,
+  { publisher, endpoint, replay_endpoint: replay, bind }: JsonFields,
   host: string,
   rank = 0,
 ): FeedAddress | undefined {
@@ -19,7 +19,7 @@ export function kvSource(
   const reachable = (address: string) => ofRank(address, rank).replace(/^tcp:\/\/(\*|\[?::\]?)(?=:)/, `tcp://${host}`);
   return {
     endpoint: reachable(configured),
-    listen: configured.startsWith("tcp://") && !configured.includes("*") && !configured.includes("::"),
+    listen: bind !== true && configured.startsWith("tcp://") && !/\*|::/.test(configured),
     replayEndpoint: ENDPOINT.test(asText(replay)) ? reachable(asText(replay)) : undefined,
   };
 }

@@ -27,13 +27,14 @@ import { EngineError, type ErrorReason } from "../../../errors.ts";
 import { formOf } from "../../../tool-calls/forms.ts";
 import type { Ask, RenderedPrompt, TokenSampling } from "../engines/engine-dialect.ts";
 import { generate } from "../generation/generation.ts";
-import { asking, type GenerationParts } from "../generation/generation-parts.ts";
+import { asking, type GenerationParts, reading } from "../generation/generation-parts.ts";
 import { type RequestSettings, toChatPrompt } from "../request/request.ts";
 
 export type ProbeResult = {
   readonly capabilities: readonly Capability[];
   readonly turns: TurnRules;
-  readonly defaults: Partial<TokenSampling>;
+  /** The sampling parameters of the model's own configuration that the node has to send; undefined if not known. */
+  readonly defaults: Partial<TokenSampling> | undefined;
   /** Whether the engine accepts images; false if not probed. */
   readonly images: boolean;
 };
@@ -66,19 +67,19 @@ const REFUSALS: ReadonlySet<ErrorReason> = new Set(["INVALID_REQUEST", "INVALID_
  * the engine needs.
  */
 export async function probe(parts: GenerationParts, signal: AbortSignal): Promise<ProbeResult> {
-  const { profile, dialect, sharedCache } = parts.settings;
+  const { profile, dialect, servedModel, sharedCache } = parts.settings;
   const messages = [says(Role.USER, textPart(`Say ${WORD}.`))];
   await render(parts, messages, signal).catch((error: unknown) => {
     throw explained(error, "it does not render a conversation to tokens", parts.settings);
   });
   const ask = asking(parts.http, parts.countTimeoutMs, signal);
-  const defaults = (await dialect.samplingDefaults?.(ask, parts.settings.servedModel)) ?? {};
+  const defaults = await dialect.samplingDefaults?.(ask, servedModel, reading(parts.http, signal));
   const holdsGrammars = await probeGrammar(parts, messages, signal);
   const turns = await turnRulesOfCounts((trial) => sizeOf(parts, trial, signal), profile);
   const alwaysThinks = profile.thinking !== undefined && profile.thinking.off === undefined;
   return {
     turns,
-    defaults,
+    defaults: dialect.samplingDefaults ? defaults : {},
     images: dialect.takesImages && parts.settings.images && (await probeImage(parts, signal)),
     capabilities: [
       ...WITH_TOOLS.slice(0, holdsGrammars ? undefined : 2),
@@ -94,7 +95,10 @@ export async function probe(parts: GenerationParts, signal: AbortSignal): Promis
   };
 }
 
-/** Resolves to whether the engine's template shows tools to the model, and the node reads calls of the profile. */
+/**
+ * Resolves to whether the model gets tools in its own form: the node reads calls of the profile, and the engine's template
+ * shows the tools. Throws `EngineError` ENGINE_DOWN if it does not: calls in another form than the trained one fail often.
+ */
 export async function showsTools(ask: Ask, settings: RequestSettings): Promise<boolean> {
   const { dialect, profile } = settings;
   if (profile.toolsAsText || !profile.toolCall || !formOf(profile.toolCall).markup(profile.toolCall)) return false;
@@ -108,7 +112,12 @@ export async function showsTools(ask: Ask, settings: RequestSettings): Promise<b
   };
   const without = await size([]);
   const shown = await size([TRIAL_TOOL]);
-  return typeof without === "number" && typeof shown === "number" ? shown > without : shown !== "refused";
+  // The probe names the fault of an engine that renders nothing.
+  if (typeof without !== "number" || shown === "unknown" || (shown !== "refused" && shown > without)) return true;
+  throw new EngineError(
+    "ENGINE_DOWN",
+    `The engine did not pass the start-up probe: its chat template shows the model no tools, and the profile (${profile.family}) has calls of its own. Start it with the model's own chat template; for a model without calls take the profile generic.`,
+  );
 }
 
 export function probeRequest(messages: readonly Message[], wishes: Partial<GenerateRequest> = {}): GenerateRequest {

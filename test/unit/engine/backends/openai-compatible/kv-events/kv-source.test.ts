@@ -52,6 +52,40 @@ test.each([
       source("tcp://10.0.0.7:5558", false, "tcp://127.0.0.1:5658"),
     ],
   ],
+  [
+    "the ranks of SGLang with groups of attention, at the endpoints that it describes",
+    "sglang",
+    {
+      "/server_info": {
+        ...{ dp_size: 1, attn_dp_size: 4, kv_events_config: '{"publisher":"zmq","endpoint":"tcp://*:1","topic":"kv"}' },
+        kv_events: {
+          ...{ publisher: "zmq", endpoint_host: "0.0.0.0", endpoint_port_base: 5557, topic: "kv", block_size: 64 },
+          ...{ dp_size: 2, replay_endpoint_port_base: 5657 },
+        },
+      },
+    },
+    [
+      source("tcp://10.0.0.7:5557", false, "tcp://10.0.0.7:5657"),
+      source("tcp://10.0.0.7:5558", false, "tcp://10.0.0.7:5658"),
+    ],
+  ],
+  [
+    "the ranks of SGLang with groups of attention, where it describes none",
+    "sglang",
+    { "/server_info": { dp_size: 1, attn_dp_size: 2, kv_events_config: '{"publisher":"zmq"}', kv_events: null } },
+    [source("tcp://10.0.0.7:5557", false), source("tcp://10.0.0.7:5558", false)],
+  ],
+  [
+    "an SGLang that listens at an address of its own",
+    "sglang",
+    {
+      "/server_info": {
+        kv_events_config: '{"publisher":"zmq","endpoint":"tcp://127.0.0.1:5557","bind":true}',
+        kv_events: { publisher: "zmq", endpoint_host: "127.0.0.1", endpoint_port_base: 5557, dp_size: 1 },
+      },
+    },
+    [source("tcp://127.0.0.1:5557", false)],
+  ],
   ["an SGLang without events", "sglang", { "/server_info": { dp_size: 1, kv_events_config: null } }, [undefined]],
   [
     "an endpoint of another kind",
