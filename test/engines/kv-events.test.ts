@@ -1,9 +1,9 @@
-import { existsSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { durationMs } from "../../deploy/runtime/time/clock.ts";
 import { loadProfile } from "../../engine/profiles/profile.ts";
+import type { GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type Message, Role } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { backendOf } from "../support/dialects/dialect-rig.ts";
 import { NodeClient } from "../support/engine/node-client.ts";
@@ -12,40 +12,47 @@ import { freePort } from "../support/free-port.ts";
 import { RealEngine } from "../support/processes/real-engine.ts";
 import { generateRequest, textMessage } from "../support/requests/generate-request.ts";
 import { digestOf, digestsOf } from "../support/requests/prefix-digests.ts";
-import { QUIET } from "./engines.ts";
+import { ENGINES, sglangArgs } from "./engines.ts";
 
-/*
- * Against a real vLLM: an environment with it (`vllm/bin/python`) and the demonstration weights in its form (`demo`),
- * below the folder that SVC_TEST_ENGINES names.
- */
-const folder = process.env.SVC_TEST_ENGINES ?? "";
-const python = join(folder, "vllm/bin/python");
+/* Against real engines whose events of the prefix cache are on (`test/engines/run`). */
 const PATIENCE_MS = 900_000;
 const BLOCK_TOKENS = 32;
 
-/** Starts vLLM with its KV events on, at the next ports for each further rank. */
-async function startVllm(ranks: number) {
+type Publishing = "vllm" | "sglang";
+
+/** The arguments of an engine whose events of each rank are at the next ports. */
+const ARGUMENTS = {
+  vllm: (port: number, ranks: number, publisher: object) => [
+    ...(laneOf("vllm")?.command.args(port) ?? []),
+    ...["--kv-events-config", JSON.stringify({ enable_kv_cache_events: true, ...publisher })],
+    ...["--data-parallel-size", String(ranks)],
+  ],
+  sglang: (port: number, ranks: number, publisher: object) =>
+    sglangArgs(port, "--kv-events-config", JSON.stringify(publisher), "--dp-size", String(ranks)),
+};
+
+const laneOf = (dialect: Publishing) => ENGINES.find((lane) => lane.dialect === dialect && lane.installed);
+const INSTALLED = (["vllm", "sglang"] as const).filter(laneOf);
+
+async function startPublishing(dialect: Publishing, ranks: number) {
+  const lane = laneOf(dialect);
+  if (!lane) throw new Error(`${dialect} is not installed`);
   const [events, replay] = [await freePort(ranks), await freePort(ranks)];
-  const endpoint = `tcp://127.0.0.1:${events}`;
-  const replayEndpoint = `tcp://127.0.0.1:${replay}`;
-  const config = { enable_kv_cache_events: true, publisher: "zmq", endpoint, replay_endpoint: replayEndpoint };
-  const args = (port: number) => [
-    ...["-m", "vllm.entrypoints.openai.api_server", "--model", join(folder, "demo"), "--dtype", "float32"],
-    ...["--host", "127.0.0.1", "--port", String(port), "--max-model-len", "4096", "--block-size", String(BLOCK_TOKENS)],
-    ...["--enable-scale-out", "--enable-prompt-tokens-details", "--enforce-eager", "--enable-tokenizer-info-endpoint"],
-    ...["--kv-events-config", JSON.stringify(config), "--data-parallel-size", String(ranks)],
-  ];
-  const env = { ...QUIET, VLLM_CPU_KVCACHE_SPACE: "1", VLLM_CPU_OMP_THREADS_BIND: "nobind" };
-  return RealEngine.start({ program: python, args, env, logFile: join(tmpdir(), "svc-vllm-kv-events.log") });
+  const endpoints = { endpoint: `tcp://127.0.0.1:${events}`, replay_endpoint: `tcp://127.0.0.1:${replay}` };
+  const args = (port: number) => ARGUMENTS[dialect](port, ranks, { publisher: "zmq", ...endpoints });
+  return RealEngine.start({ ...lane.command, args, logFile: join(tmpdir(), `svc-${dialect}-kv-events.log`) });
 }
 
-/** A node beside a real vLLM with some data-parallel ranks. */
-async function startRig(ranks: number) {
-  const engine = await startVllm(ranks);
+/** A node beside a real engine with some data-parallel ranks. */
+async function startRig(dialect: Publishing, ranks: number) {
+  const engine = await startPublishing(dialect, ranks);
   onTestFinished(() => engine.stop());
   const profile = loadProfile("hermes-thinking");
   const times = { startTimeoutMs: PATIENCE_MS, silenceTimeoutMs: PATIENCE_MS, countTimeoutMs: PATIENCE_MS };
-  const backend = backendOf(engine, "vllm", { ...times, stepTimeoutMs: 120_000, loadIntervalMs: 500, profile });
+  const backend = backendOf(engine, dialect, {
+    ...{ ...times, stepTimeoutMs: 120_000, loadIntervalMs: 500, profile },
+    spellings: dialect === "vllm" ? undefined : [],
+  });
   onTestFinished(() => backend.close());
   await backend.start(AbortSignal.timeout(PATIENCE_MS));
   expect(backend.startNotes()).toEqual([]);
@@ -55,8 +62,9 @@ async function startRig(ranks: number) {
   onTestFinished(() => client.close());
   const watched = client.watchPrefixes("svc-qwen");
   const reported = (messages: readonly Message[]) => watched.held.get(digestOf(messages).toString("hex"));
-  const generate = async (messages: readonly Message[], maxOutputTokens = 80) => {
-    const reading = client.generate(generateRequest({ messages, maxOutputTokens, prefixDigests: digestsOf(messages) }));
+  const generate = async (messages: readonly Message[], fields: Partial<GenerateRequest> = {}) => {
+    const own = { messages, maxOutputTokens: 80, prefixDigests: digestsOf(messages), ...fields };
+    const reading = client.generate(generateRequest(own));
     expect((await reading.ended).code).toBe(0);
     const pieces = reading.events.map(({ kind }) => (kind?.$case === "blockDelta" ? kind.value.text : ""));
     const last = reading.events.at(-1)?.kind;
@@ -69,9 +77,12 @@ async function startRig(ranks: number) {
 
 const SYSTEM = textMessage(Role.SYSTEM, "You are terse and kind, and you never ask back. ".repeat(12));
 
-describe.skipIf(!existsSync(python))("a node beside a real vLLM", { timeout: 2 * PATIENCE_MS }, () => {
-  test("announces what vLLM then finds in its cache", async () => {
-    const { backend, node, watched, reported, generate, engine } = await startRig(1);
+// `test/engines/run` has said which are not installed.
+test.skipIf(INSTALLED.length > 0)("no engine with events is installed", () => {});
+
+describe.each(INSTALLED)("a node beside a real %s", { timeout: 2 * PATIENCE_MS }, (dialect) => {
+  test("announces what the engine then finds in its cache", async () => {
+    const { backend, node, watched, reported, generate, engine } = await startRig(dialect, 1);
     const first = [SYSTEM, textMessage(Role.USER, "Count from 1 to 12. ".repeat(8))];
     const { text } = await generate(first);
     await vi.waitFor(() => expect(reported(first)).toBeDefined(), { timeout: 20_000 });
@@ -84,6 +95,10 @@ describe.skipIf(!existsSync(python))("a node beside a real vLLM", { timeout: 2 *
     const { cached: head } = await generate([SYSTEM, textMessage(Role.USER, "Something else.")]);
     expect(head).toBeGreaterThan(BLOCK_TOKENS);
     expect(reported([SYSTEM])?.tokens).toBe(head);
+    // Another tenant's equal prompt is another prefix.
+    const others = { tenant: "other", prefixDigests: digestsOf([...first, SYSTEM]) };
+    expect((await generate(first, others)).cached).toBe(0);
+    expect((await generate(first, others)).cached).toBeGreaterThan(BLOCK_TOKENS);
     // Findings agree with the announcements, and prompts that many send at once are read in their order.
     const crowd = Array.from({ length: 4 }, (_, index) => [
       SYSTEM,
@@ -102,18 +117,18 @@ describe.skipIf(!existsSync(python))("a node beside a real vLLM", { timeout: 2 *
   });
 
   test("picks the rank that holds a conversation, of two", async () => {
-    const { reported, generate } = await startRig(2);
+    const { reported, generate } = await startRig(dialect, 2);
     const talks = ["First", "Second", "Third", "Fourth"].map((name) => [
       textMessage(Role.SYSTEM, `${name} among equals, and terse. `.repeat(16)),
       textMessage(Role.USER, "What is to be done about it, and by whom? ".repeat(8)),
     ]);
-    await Promise.all(talks.map((talk) => generate(talk, 8)));
+    await Promise.all(talks.map((talk) => generate(talk, { maxOutputTokens: 8 })));
     for (const talk of [...talks, ...talks.toReversed()]) {
       await vi.waitFor(() => expect(reported(talk)).toBeDefined(), { timeout: 20_000 });
       const { tokens } = reported(talk) ?? { tokens: 0 };
       const { cached } = await generate(
         [...talk, textMessage(Role.ASSISTANT, "That."), textMessage(Role.USER, "And then?")],
-        8,
+        { maxOutputTokens: 8 },
       );
       expect(cached).toBeGreaterThanOrEqual(tokens);
     }

@@ -50,8 +50,8 @@ export class Rig {
     const backend = backendOf(this.engine, dialect, {
       ...{ ...times, stepTimeoutMs: PATIENCE_MS, loadIntervalMs: 200, slots, sharedCache: true },
       ...{ models: [model], profile: loadProfile("hermes-thinking"), weights: WEIGHTS },
-      // llama-server does not report them.
-      spellings: dialect === "llama-server" ? MARKS : undefined,
+      // The others do not report them.
+      spellings: dialect === "vllm" ? undefined : MARKS,
     });
     await backend.start(new AbortController().signal);
     return backend;

@@ -57,7 +57,7 @@ function counting(asked: Asked): Reply {
 
 const COLUMNS: Readonly<Record<DialectName, OfferColumn>> = {
   vllm: "vLLM",
-  sglang: "SGLang (stand-in only)",
+  sglang: "SGLang",
   "llama-server": "llama-server",
 };
 

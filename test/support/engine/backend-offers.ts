@@ -15,9 +15,9 @@ import { Capability } from "../../../proto/gen/svc/inference/v1/node_service.ts"
 import { answerOf } from "../events/answer-of.ts";
 
 /** The columns of the table in engine/README.md. */
-export type OfferColumn = "llama.cpp in process" | "vLLM" | "llama-server" | "SGLang (stand-in only)";
+export type OfferColumn = "llama.cpp in process" | "vLLM" | "llama-server" | "SGLang";
 
-const DIALECT_OF = { vLLM: "vllm", "llama-server": "llama-server", "SGLang (stand-in only)": "sglang" } as const;
+const DIALECT_OF = { vLLM: "vllm", "llama-server": "llama-server", SGLang: "sglang" } as const;
 
 const ROWS_OF_CAPABILITIES: Readonly<Record<string, Capability>> = {
   "tool calls": Capability.TOOLS,

@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, openSync, readFileSync } from "node:fs";
+import { basename } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import { freePort } from "../free-port.ts";
 
@@ -46,6 +47,11 @@ export class RealEngine {
 
   get baseUrl(): string {
     return `http://127.0.0.1:${this.#port}`;
+  }
+
+  /** Returns all that the engine has written. */
+  output(): string {
+    return readFileSync(this.#command.logFile, "utf8");
   }
 
   /** Kills all processes of the engine. It is restarted on the same port. */
@@ -97,8 +103,9 @@ export class RealEngine {
       }
       if (!this.#cameUp && hasEnded(this.#child)) break;
     }
-    const output = readFileSync(this.#command.logFile, "utf8").slice(-SHOWN_OUTPUT);
-    throw new Error(`${this.#command.program} did not come up:\n${output}`);
+    const how = hasEnded(this.#child) ? "it ended" : `it was not healthy within ${UP_WITHIN_MS / 1_000} s`;
+    const { logFile } = this.#command;
+    throw new Error(`${basename(logFile, ".log")} did not come up: ${how}\n${this.output().slice(-SHOWN_OUTPUT)}`);
   }
 }
 

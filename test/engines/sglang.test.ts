@@ -1,0 +1,83 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { DIALECTS } from "../../engine/backends/openai-compatible/engines/dialects.ts";
+import { asking } from "../../engine/backends/openai-compatible/generation/generation-parts.ts";
+import { EngineHttp } from "../../engine/backends/openai-compatible/http/engine-http.ts";
+import type { OpenAiCompatibleBackend } from "../../engine/backends/openai-compatible/openai-compatible-backend.ts";
+import { loadProfile } from "../../engine/profiles/profile.ts";
+import { backendOf } from "../support/dialects/dialect-rig.ts";
+import { assistant, call, text, toolResult, user } from "../support/engine/canonical.ts";
+import { EngineTap } from "../support/processes/engine-tap.ts";
+import { generateRequest, toolOf } from "../support/requests/generate-request.ts";
+import { testsBeside } from "./engine-suite.ts";
+import { MODEL_SAMPLING } from "./engines.ts";
+import { MODEL, type Rig } from "./rig.ts";
+
+const RUN = toolOf("run_command", { type: "object", properties: { command: { type: "string" } } });
+
+/** Registers tests of what a node sends to SGLang, and of what SGLang makes of it. */
+function sentTo(rig: Rig): void {
+  describe("what SGLang gets", () => {
+    let tap: EngineTap;
+    let backend: OpenAiCompatibleBackend;
+    beforeAll(async () => {
+      tap = await EngineTap.start(rig.engine.baseUrl);
+      const profile = loadProfile("hermes-thinking");
+      backend = backendOf(tap, "sglang", { models: [MODEL], profile, countTimeoutMs: 60_000, spellings: [] });
+      await backend.start(new AbortController().signal);
+    }, 120_000);
+    afterAll(async () => {
+      await backend.close();
+      await tap.stop();
+    });
+
+    const sent = async (fields: Parameters<typeof generateRequest>[0]) => {
+      const request = generateRequest({ model: MODEL, maxOutputTokens: 8, ...fields });
+      const steps = backend.generate(request, new AbortController().signal);
+      while (!(await steps.next()).done);
+      const body = JSON.parse(tap.bodiesOf("/generate").at(-1) ?? "");
+      const ask = asking(new EngineHttp(rig.engine.baseUrl, undefined), 60_000, new AbortController().signal);
+      return { body, prompt: await DIALECTS.sglang.detokenize(ask, "demo", body.input_ids) };
+    };
+
+    test("is a prompt with the tools, the calls and the results in the form of the model's template", async () => {
+      const messages = [user("Run npm test"), assistant(call("run_command", '{"command":"npm test"}'))];
+      const { prompt } = await sent({ messages: [...messages, toolResult("3 passed")], tools: [RUN] });
+      expect(prompt).toMatch(/<tools>\n.*"name": "run_command".*\n<\/tools>/);
+      expect(prompt).toContain(
+        '<tool_call>\n{"name": "run_command", "arguments": {"command": "npm test"}}\n</tool_call>',
+      );
+      expect(prompt).toContain("<tool_response>\n3 passed\n</tool_response>");
+      expect(backend.startNotes()).toEqual([]);
+    });
+
+    test("has the sampling parameters of the model's configuration where a request has none", async () => {
+      const { body } = await sent({ messages: [user("Count from 1 to 12.")] });
+      expect(body.sampling_params).toMatchObject(MODEL_SAMPLING);
+      // As SGLang says of its own chat endpoint.
+      expect(rig.engine.output()).toContain(`model generation config: ${pythonOf(MODEL_SAMPLING)}`);
+      const own = { temperature: 0, topK: 0, stop: [], logitBias: {} };
+      const { body: asked } = await sent({ messages: [user("Count."), assistant(text("1"))], sampling: own });
+      expect(asked.sampling_params).toMatchObject({ ...MODEL_SAMPLING, temperature: 0, top_k: -1 });
+    });
+
+    test("separates tenants, and finds what each has cached", async () => {
+      const messages = [user("Tell me about the sea and about the ships that sail on it. ".repeat(8))];
+      const cached = async (tenant: string) => {
+        const reading = rig.begin({ messages, tenant, maxOutputTokens: 4 });
+        expect((await reading.ended).code).toBe(0);
+        const last = reading.events.at(-1)?.kind;
+        return last?.$case === "finished" ? last.value.usage?.cachedInputTokens : undefined;
+      };
+      expect(await cached("one")).toBe(0);
+      expect(await cached("other")).toBe(0);
+      expect(await cached("one")).toBeGreaterThan(64);
+    });
+  });
+}
+
+/** Returns a record of numbers in the notation of Python, its keys in the order in which SGLang reads them. */
+function pythonOf({ repetition_penalty: penalty, temperature, top_k: k, top_p: p }: typeof MODEL_SAMPLING): string {
+  return `{'repetition_penalty': ${penalty}, 'temperature': ${temperature}, 'top_k': ${k}, 'top_p': ${p}}`;
+}
+
+await testsBeside("sglang", sentTo);

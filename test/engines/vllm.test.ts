@@ -1,0 +1,3 @@
+import { testsBeside } from "./engine-suite.ts";
+
+await testsBeside("vllm");
