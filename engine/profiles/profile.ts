@@ -73,7 +73,7 @@ export const profileSchema = z
       .boolean()
       .default(false)
       .describe(
-        "Whether the template has no tools, so that the node writes them into the system message, and calls and results into the texts of the turns; calls have the form `json` then, and an answer has one at most. Every backend does so where it finds that a template shows no tools, or has no form of calls that it reads.",
+        "Whether the template has no tools, so that the node writes them into the system message, and calls and results into the texts of the turns; calls have the form `json` then, and an answer has one at most. The `llama` backend does so where a template shows no tools; every backend does where it reads no calls of the family.",
       ),
     images: z
       .boolean()

@@ -94,7 +94,7 @@ export function sglangArgs(port: number, ...more: readonly string[]): readonly s
 }
 
 /** What the model's own configuration says of sampling, as that of most models does. */
-export const MODEL_SAMPLING = { temperature: 0.7, top_p: 0.9, top_k: 20, repetition_penalty: 1.05 };
+export const MODEL_SAMPLING = { temperature: 0.7, top_k: 20, top_p: 0.9 };
 
 /** Returns a folder with the exported model, whose configuration has `MODEL_SAMPLING`. */
 function sampledModel(): string {

@@ -75,9 +75,11 @@ function sentTo(rig: Rig): void {
   });
 }
 
-/** Returns a record of numbers in the notation of Python, its keys in the order in which SGLang reads them. */
-function pythonOf({ repetition_penalty: penalty, temperature, top_k: k, top_p: p }: typeof MODEL_SAMPLING): string {
-  return `{'repetition_penalty': ${penalty}, 'temperature': ${temperature}, 'top_k': ${k}, 'top_p': ${p}}`;
+/** Returns a record of numbers in the notation of Python. */
+function pythonOf(numbers: Readonly<Record<string, number>>): string {
+  return `{${Object.entries(numbers)
+    .map(([name, value]) => `'${name}': ${value}`)
+    .join(", ")}}`;
 }
 
 await testsBeside("sglang", sentTo);

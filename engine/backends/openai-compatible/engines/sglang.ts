@@ -51,7 +51,7 @@ export const SGLANG: EngineDialect = {
     return Array.from({ length: ranks }, (_, rank) => ({ config, rank }));
   },
   async render(ask, prompt) {
-    // With any other choice the template gets no tools, or the model is told that it may call none.
+    // With any other choice the template gets no tools, or the prompt says that it may call none.
     const { tokens } = await ask("/v1/tokenize", sharedChat(prompt, "auto"));
     return { tokens: tokensOf(tokens), features: undefined };
   },
