@@ -65,8 +65,8 @@ async function tests() {
   const lanes = LANES[set].map((name) => `--project=${name}`);
   const vitest = join(ROOT, "node_modules/vitest/vitest.mjs");
   // Files of the slow lanes wait for processes, health checks and drains for a fifth of their time, those with sockets
-  // for half of it.
-  const workers = { rest: availableParallelism() + 1, shipped: 2 * availableParallelism() }[set];
+  // for half of it. Engines take all processors themselves.
+  const workers = { rest: availableParallelism() + 1, shipped: 2 * availableParallelism(), engines: 1 }[set];
   const most = workers === undefined ? [] : [`--maxWorkers=${workers}`];
   const args = [vitest, "run", "--config", "test/vitest.config.ts", ...lanes, ...most, ...more];
   const { child, ended } = start(process.execPath, args, ["ignore", "inherit", "inherit", "ipc"]);
