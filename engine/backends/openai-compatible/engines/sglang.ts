@@ -1,5 +1,5 @@
 import { readFile } from "node:fs/promises";
-import { join } from "node:path";
+import { isAbsolute, join } from "node:path";
 import { EngineKind } from "../../../../proto/gen/svc/inference/v1/node_service.ts";
 import { readFault } from "../http/http-error.ts";
 import { asCount, asFields, asList, asText, type JsonFields, parseFields } from "../http/json-fields.ts";
@@ -60,9 +60,9 @@ export const SGLANG: EngineDialect = {
     // The engine itself prefers them.
     const preferred = asFields(info.preferred_sampling_params);
     if (info.sampling_defaults === "openai") return readSampling(preferred);
-    const file = join(asText(info.model_path), "generation_config.json");
-    const text = await readFile(file, "utf8").catch(() => undefined);
-    const model = text === undefined ? undefined : parseFields(text);
+    const folder = asText(info.model_path);
+    const file = join(folder, "generation_config.json");
+    const model = isAbsolute(folder) ? parseFields(await readFile(file, "utf8").catch(() => "")) : undefined;
     return model || info.preferred_sampling_params ? readSampling({ ...model, ...preferred }) : undefined;
   },
   async tokenize(ask, model, text) {
