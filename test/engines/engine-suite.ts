@@ -32,7 +32,8 @@ export async function testsBeside(dialect: DialectName, more: (rig: Rig) => void
       },
     });
 
-    takenOver(rig);
+    // SGLang 0.5.23 adds a field to each tool, so that prompts and revisions differ (test/engines/sglang.test.ts).
+    if (dialect !== "sglang") takenOver(rig);
 
     describe("with a node beside it", () => {
       beforeAll(() => rig.startNode(), 120_000);

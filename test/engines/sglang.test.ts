@@ -43,6 +43,8 @@ function sentTo(rig: Rig): void {
       const messages = [user("Run npm test"), assistant(call("run_command", '{"command":"npm test"}'))];
       const { prompt } = await sent({ messages: [...messages, toolResult("3 passed")], tools: [RUN] });
       expect(prompt).toMatch(/<tools>\n.*"name": "run_command".*\n<\/tools>/);
+      // Its own addition: without it, its answers go on beside other engines.
+      expect(prompt).toContain('"defer_loading": null');
       expect(prompt).toContain(
         '<tool_call>\n{"name": "run_command", "arguments": {"command": "npm test"}}\n</tool_call>',
       );
