@@ -39,8 +39,7 @@ export const SGLANG: EngineDialect = {
   takesImages: false,
   countsBlockCopies: false,
   grammarReader: "xgrammar",
-  // Its xgrammar was not tried.
-  grammarsNameTokens: false,
+  grammarsNameTokens: true,
   async kvPublishers(read) {
     const info = await read("/server_info");
     const { dp_size: replicas, attn_dp_size: groups } = info;
