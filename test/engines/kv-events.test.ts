@@ -27,11 +27,8 @@ const ARGUMENTS = {
     ...["--kv-events-config", JSON.stringify({ enable_kv_cache_events: true, ...publisher })],
     ...["--data-parallel-size", String(ranks)],
   ],
-  // Ranks of attention, as models have them that need several GPUs.
-  sglang: (port: number, ranks: number, publisher: object) => {
-    const widths = ["--tp-size", String(ranks), "--attn-dp-size", String(ranks)];
-    return sglangArgs(port, "--kv-events-config", JSON.stringify(publisher), ...widths);
-  },
+  sglang: (port: number, ranks: number, publisher: object) =>
+    sglangArgs(port, "--kv-events-config", JSON.stringify(publisher), "--dp-size", String(ranks)),
 };
 
 const laneOf = (dialect: Publishing) => ENGINES.find((lane) => lane.dialect === dialect && lane.installed);

@@ -1,14 +1,17 @@
 """Starts SGLang as it was published, on the processor, with PyTorch in the place of its kernels.
 
 usage: sglang-server.py FOLDER [OPTION OF SGLANG]...
+       sglang-server.py FOLDER --describe [OPTION OF SGLANG]...
 
-FOLDER is where the package is installed. Packages of kernels that need a GPU, and those that a model of text does not
+FOLDER is where the package is installed. The second form prints the page /server_info of such a server, without starting
+it. Packages of kernels that need a GPU, and those that a model of text does not
 use, become empty modules: SGLang imports them, and takes its own implementations in PyTorch. Every process of SGLang runs
 this file first.
 """
 
 import importlib.abc
 import importlib.machinery
+import json
 import sys
 import types
 from unittest.mock import MagicMock
@@ -46,8 +49,20 @@ sys.meta_path.append(EmptyModules())
 # SGLang imports it where it is there, as in the environment whose PyTorch it shares here.
 sys.modules["vllm"] = None
 
+def describe(server_args):
+    from sglang.srt.utils.common import build_server_info
+
+    server_args.resolve_once()
+    print(json.dumps(build_server_info(server_args, {}), default=str))
+
+
 if __name__ == "__main__":
-    from sglang.srt.entrypoints.http_server import launch_server
     from sglang.srt.server_args import prepare_server_args
 
-    launch_server(prepare_server_args(sys.argv[2:]))
+    options = sys.argv[2:]
+    if options[:1] == ["--describe"]:
+        describe(prepare_server_args(options[1:]))
+    else:
+        from sglang.srt.entrypoints.http_server import launch_server
+
+        launch_server(prepare_server_args(options))

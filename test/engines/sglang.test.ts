@@ -1,7 +1,11 @@
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { DIALECTS } from "../../engine/backends/openai-compatible/engines/dialects.ts";
 import { asking } from "../../engine/backends/openai-compatible/generation/generation-parts.ts";
 import { EngineHttp } from "../../engine/backends/openai-compatible/http/engine-http.ts";
+import type { JsonFields } from "../../engine/backends/openai-compatible/http/json-fields.ts";
+import { kvSource } from "../../engine/backends/openai-compatible/kv-events/kv-source.ts";
 import type { OpenAiCompatibleBackend } from "../../engine/backends/openai-compatible/openai-compatible-backend.ts";
 import { loadProfile } from "../../engine/profiles/profile.ts";
 import { backendOf } from "../support/dialects/dialect-rig.ts";
@@ -9,7 +13,7 @@ import { assistant, call, text, toolResult, user } from "../support/engine/canon
 import { EngineTap } from "../support/processes/engine-tap.ts";
 import { generateRequest, toolOf } from "../support/requests/generate-request.ts";
 import { testsBeside } from "./engine-suite.ts";
-import { MODEL_SAMPLING } from "./engines.ts";
+import { MODEL_SAMPLING, sglangArgs } from "./engines.ts";
 import { MODEL, type Rig } from "./rig.ts";
 
 const RUN = toolOf("run_command", { type: "object", properties: { command: { type: "string" } } });
@@ -61,6 +65,26 @@ function sentTo(rig: Rig): void {
       const { body: asked } = await sent({ messages: [user("Count."), assistant(text("1"))], sampling: own });
       expect(asked.sampling_params).toMatchObject({ ...MODEL_SAMPLING, temperature: 0, top_k: -1 });
     });
+
+    test("names its ranks: as many as it has replicas and groups of attention", async () => {
+      const publisher = { publisher: "zmq", endpoint: "tcp://*:5557", replay_endpoint: "tcp://*:5657" };
+      const [script = "", installed = "", ...options] = sglangArgs(0, "--kv-events-config", JSON.stringify(publisher));
+      const described = [script, installed, "--describe", ...options, "--tp-size", "4", "--attn-dp-size", "4"];
+      const env = { ...process.env, ...rig.lane.command.env };
+      const { stdout } = await promisify(execFile)(rig.lane.command.program, described, { env });
+      const info: JsonFields = JSON.parse(stdout.trim().split("\n").at(-1) ?? "");
+      expect(info).toMatchObject({ dp_size: 1, attn_dp_size: 4 });
+      for (const page of [info, { ...info, kv_events: null }]) {
+        const publishers = (await DIALECTS.sglang.kvPublishers?.(async () => page)) ?? [];
+        const sources = publishers.map(({ config, rank }) => kvSource(config, "127.0.0.1", rank));
+        expect(sources.map((source) => source?.endpoint)).toEqual(
+          [5557, 5558, 5559, 5560].map((port) => `tcp://127.0.0.1:${port}`),
+        );
+        expect(sources.map((source) => source?.replayEndpoint)).toEqual(
+          [5657, 5658, 5659, 5660].map((port) => `tcp://127.0.0.1:${port}`),
+        );
+      }
+    }, 300_000);
 
     test("separates tenants, and finds what each has cached", async () => {
       const messages = [user("Tell me about the sea and about the ships that sail on it. ".repeat(8))];

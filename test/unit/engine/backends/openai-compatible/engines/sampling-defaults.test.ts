@@ -1,12 +1,13 @@
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { SGLANG } from "../../../../../../engine/backends/openai-compatible/engines/sglang.ts";
+import type { JsonFields } from "../../../../../../engine/backends/openai-compatible/http/json-fields.ts";
 
 /** A folder whose generation_config.json has temperature 0.6 and top_k 20. */
 const MODEL = join(import.meta.dirname, "../../../../../support/dialects/stand-in-model");
 const PREFERRED = { temperature: 0.3, presence_penalty: 1.5 };
 
-test.each([
+test.each<[string, JsonFields, object]>([
   ["the model's configuration", { model_path: MODEL, sampling_defaults: "model" }, { temperature: 0.6, topK: 20 }],
   [
     "the operator's before the model's",
