@@ -87,7 +87,7 @@ function sentTo(rig: Rig): void {
     }, 300_000);
 
     test("separates tenants, and finds what each has cached", async () => {
-      const messages = [user("Tell me about the sea and about the ships that sail on it. ".repeat(8))];
+      const messages = [user("The sea, and the ships that sail on it, and all that they carry. ".repeat(8))];
       const cached = async (tenant: string) => {
         const reading = rig.begin({ messages, tenant, maxOutputTokens: 4 });
         expect((await reading.ended).code).toBe(0);
