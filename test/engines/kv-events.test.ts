@@ -81,7 +81,7 @@ async function startRig(dialect: Publishing, ranks: number) {
 const SYSTEM = textMessage(Role.SYSTEM, "You are terse and kind, and you never ask back. ".repeat(12));
 
 // `test/engines/run` has said which are not installed.
-test.skipIf(INSTALLED.length > 0)("no engine with events is installed", () => {});
+if (INSTALLED.length === 0) test.skip("no engine with events is installed", () => {});
 
 describe.each(INSTALLED)("a node beside a real %s", { timeout: 2 * PATIENCE_MS }, (dialect) => {
   test("announces what the engine then finds in its cache", async () => {
