@@ -103,6 +103,7 @@ describe.each(INSTALLED)("a node beside a real %s", { timeout: 2 * PATIENCE_MS }
     // Another tenant's equal prompt is another prefix.
     const others = { tenant: "other", prefixDigests: digestsOf(first.toReversed()) };
     expect((await generate(first, others)).cached).toBe(0);
+    await vi.waitFor(() => expect(reported(first.toReversed())).toBeDefined(), { timeout: 20_000 });
     expect((await generate(first, others)).cached).toBeGreaterThan(BLOCK_TOKENS);
     // Findings agree with the announcements, and prompts that many send at once are read in their order.
     const crowd = Array.from({ length: 4 }, (_, index) => [
