@@ -150,6 +150,9 @@ export class VisibleText {
   #end = 0;
   /** Whether only white space has come since the start or `beginAnew`, so that a reasoning mark would count here. */
   isFresh = true;
+  /** Whether a mark that follows stands in a line of words. */
+  isInLine = false;
+  #last = "";
   matchedStop: string | undefined;
 
   constructor(writer: BlockWriter, pending: PendingText, stop: readonly string[]) {
@@ -162,15 +165,25 @@ export class VisibleText {
     return this.#fences.open;
   }
 
+  /** Whether a mark that follows is quoted. */
+  get isQuoted(): boolean {
+    return this.#last === '"' || this.#last === "'" || this.#last === "`";
+  }
+
   /** Allows a reasoning mark again, as at the start, and closes a code fence. */
   beginAnew(): void {
     this.isFresh = true;
+    this.isInLine = false;
+    this.#last = "";
     this.#fences.reset();
   }
 
   add(text: string): void {
     if (text.trim() !== "") this.isFresh = false;
     this.#fences.push(text);
+    const line = text.slice(text.lastIndexOf("\n") + 1);
+    this.isInLine = line.trim() !== "" || (this.isInLine && line.length === text.length);
+    this.#last = text.at(-1) ?? this.#last;
     this.#end = this.#pending.offset;
     const start = this.#end - text.length - this.#stops.heldLength;
     const { text: certain, matched } = this.#stops.push(text);

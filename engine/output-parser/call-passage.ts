@@ -39,6 +39,8 @@ type CallPassageOptions = {
 type Position =
   /** A call that is still held back; `raw` is its whole text, with the separator. */
   | { readonly at: "held"; readonly reader: CallReader; readonly raw: string }
+  /** Behind the end of a held call, where the text decides whether a call was made or mentioned. */
+  | { readonly at: "mention"; readonly reader: CallReader; readonly raw: string }
   | { readonly at: "call"; readonly reader: CallReader }
   /** Behind the point at which the model broke a begun call: the rest, up to a mark, goes into its arguments. */
   | { readonly at: "broken" }
@@ -57,6 +59,9 @@ const MAX_HELD_CALL = 64 * 1024;
 
 const MAX_SPACE_BETWEEN = 1024;
 
+/** UTF-16 units of a call that may be a mention; a longer one is a call. */
+const MAX_MENTION = 4096;
+
 export class CallPassage {
   readonly #options: CallPassageOptions;
   readonly #endsOfBroken: readonly string[];
@@ -64,12 +69,17 @@ export class CallPassage {
   /** The number of calls whose blocks have ended, whole or not. */
   endedCalls = 0;
   #groupIsShown = false;
+  /** Whether the last call is text. */
+  #isShown = false;
+  /** Whether the call that is held may be a mention of one; its arguments so far. */
+  #isDoubtful = false;
+  #arguments = "";
 
   constructor(options: CallPassageOptions) {
-    const { openers, next, close, otherCloses = [], callClose, strays = [] } = options.reading;
+    const { openers, next, close, closers, callClose, strays = [] } = options.reading;
     this.#options = options;
     // A comma or a bracket alone is no mark in text that may be anything.
-    const marks = [callClose, close, ...otherCloses, ...strays, next, ...openers];
+    const marks = [callClose, close, ...closers, ...strays, next, ...openers];
     this.#endsOfBroken = marks.filter((mark) => mark.length > 1);
   }
 
@@ -77,9 +87,24 @@ export class CallPassage {
     return this.endedCalls >= this.#options.maxToolCalls;
   }
 
+  /** Whether a mark in visible text belongs to it: as a quotation, or as that of a call that is text. */
+  isText(mark: string): boolean {
+    const { reading, visible } = this.#options;
+    return (visible.isQuoted || this.#isShown) && (reading.looseClosers?.includes(mark) ?? false);
+  }
+
   /** `mark` is one of the openers or "" for a brace; `raw` has the white space before it. */
   begin(mark: string, raw: string): void {
+    const { inLine, anywhere } = this.#options.reading.doubtful;
+    const isInLine = this.#options.visible.isInLine && !raw.includes("\n");
     this.#groupIsShown = false;
+    this.#hold(mark, raw, anywhere.includes(mark) || (isInLine && inLine.includes(mark)));
+  }
+
+  #hold(mark: string, raw: string, isDoubtful: boolean): void {
+    this.#isDoubtful = isDoubtful;
+    this.#isShown = false;
+    this.#arguments = "";
     this.#position = { at: "held", reader: this.#options.reading.newReader(mark), raw };
   }
 
@@ -88,6 +113,8 @@ export class CallPassage {
     switch (position.at) {
       case "held":
         return this.#inHeld(position.reader, position.raw);
+      case "mention":
+        return this.#behindMention(position.reader, position.raw);
       case "call":
       case "tail":
         return this.#inCall(position.reader);
@@ -123,9 +150,25 @@ export class CallPassage {
         visible.flush();
         writer.end(true);
         break;
+      case "mention":
+        this.#start(position.reader);
+        this.end(reason);
+        break;
       case "held":
+        if (reason === "stop" && position.reader.startedName !== undefined) {
+          this.#arguments += position.reader.flush(pending.text);
+          if (position.reader.argumentsAreWhole) {
+            this.#start(position.reader);
+            this.end(reason);
+            break;
+          }
+        }
+        visible.add(this.#withoutStray(position) + pending.takeAll());
+        visible.flush();
+        writer.end(reason === "stop", true);
+        break;
       case "as-text":
-        visible.add((position.at === "held" ? this.#withoutStray(position) : "") + pending.takeAll());
+        visible.add(pending.takeAll());
         visible.flush();
         writer.end(reason === "stop", true);
         break;
@@ -136,23 +179,29 @@ export class CallPassage {
   giveUp(): void {
     const position = this.#position;
     this.#position = { at: "outside" };
-    if (position.at === "held") this.#options.visible.add(position.raw);
+    if (position.at === "held" || position.at === "mention") this.#options.visible.add(position.raw);
     if (position.at === "call") this.#options.writer.appendArguments(BREAK);
     if (position.at === "call" || position.at === "broken") this.#endCall(false);
   }
 
   #inHeld(reader: CallReader, raw: string): PassageStep {
-    const { callIds, pending, visible, writer } = this.#options;
+    const { pending, visible } = this.#options;
     const progress = reader.push(pending.text.slice(0, MAX_HELD_CALL - raw.length));
     const all = raw + pending.take(progress.consumed);
     this.#position = { at: "held", reader, raw: all };
     if (reader.startedName !== undefined) {
-      visible.flush();
-      writer.end(true);
-      writer.startCall(callIds.next(reader.startedName, reader.callId), reader.startedName);
-      this.#position = { at: "call", reader };
-      const step = this.#follow(reader, progress);
-      return step === "needs-more" ? "again" : step;
+      this.#arguments += progress.arguments;
+      if (this.#isDoubtful && progress.state === "closed") {
+        this.#position = { at: "mention", reader, raw: all };
+        return "again";
+      }
+      const isMention = this.#isDoubtful && (progress.state === "malformed" || all.length < MAX_MENTION);
+      if (!isMention) return this.#begun(reader, progress.state);
+    }
+    if (progress.state === "closed" && !reader.isPastLead) {
+      // A group without a call. The template's white space before it goes on being text.
+      visible.add(all.slice(0, all.length - all.trimStart().length));
+      return this.#behindCall(true);
     }
     const isOver = progress.state !== "open" || all.length + pending.text.length >= MAX_HELD_CALL;
     if (!isOver && !reader.nameIsUnknown) return "needs-more";
@@ -163,12 +212,43 @@ export class CallPassage {
       return "text";
     }
     this.#groupIsShown = true;
+    this.#isShown = true;
     const kept = this.#separatorAt(all, isOver);
     pending.putBack(all.slice(all.length - kept));
     visible.add(all.slice(0, all.length - kept));
     if (isOver) return this.#behindCall(progress.state === "closed");
     this.#position = { at: "as-text", reader, read: kept };
     return "again";
+  }
+
+  #begun(reader: CallReader, state: CallProgress["state"]): PassageStep {
+    this.#start(reader);
+    const step = this.#follow(reader, { consumed: 0, arguments: "", state });
+    return step === "needs-more" ? "again" : step;
+  }
+
+  #start(reader: CallReader): void {
+    const { callIds, visible, writer } = this.#options;
+    const name = reader.startedName ?? "";
+    visible.flush();
+    writer.end(true);
+    writer.startCall(callIds.next(name, reader.callId), name);
+    writer.appendArguments(this.#arguments);
+    this.#position = { at: "call", reader };
+  }
+
+  /** A call that words of its line follow is mentioned, and text. */
+  #behindMention(reader: CallReader, raw: string): PassageStep {
+    const { reading, pending, visible } = this.#options;
+    const at = pending.text.search(/[^ \t]/);
+    if (at < 0) return "needs-more";
+    const found = markAt(pending.text, at, ["\n", "\r", reading.next, ...reading.closers, ...reading.openers]);
+    if (found === "partly") return "needs-more";
+    if (found !== undefined) return this.#begun(reader, "closed");
+    this.#position = { at: "outside" };
+    this.#isShown = true;
+    visible.add(raw);
+    return "text";
   }
 
   #withoutStray({ reader, raw }: { readonly reader: CallReader; readonly raw: string }): string {
@@ -204,7 +284,7 @@ export class CallPassage {
       return "again";
     }
     visible.beginAnew();
-    return this.#behindCall(progress.state === "closed");
+    return this.#behindCall(progress.state === "closed" || reader.argumentsAreWhole);
   }
 
   #inBroken(): PassageStep {
@@ -227,9 +307,9 @@ export class CallPassage {
   }
 
   #behindCall(isClosed: boolean): PassageStep {
-    const { next, close, callClose } = this.#options.reading;
+    const { next, close, closers } = this.#options.reading;
     const isGrouped = next !== "" || close !== "";
-    const mayContinue = isGrouped || (callClose !== "" && !this.#groupIsShown);
+    const mayContinue = isGrouped || (closers.length > 0 && !this.#groupIsShown);
     this.#position = isClosed && mayContinue ? { at: "between", isLast: !isGrouped } : { at: "outside" };
     if (isClosed && mayContinue) return "again";
     return isClosed ? this.#outside() : "text";
@@ -242,23 +322,22 @@ export class CallPassage {
 
   #between(isLast: boolean): PassageStep {
     const { reading, pending, visible } = this.#options;
-    const { next, close, otherCloses = [] } = reading;
+    const { next, close, closers } = reading;
     const lead = skipSpace(pending.text, 0);
-    const repeated = this.#groupIsShown ? "" : reading.callClose;
-    const marks = [close, isLast ? "" : next, ...otherCloses, repeated];
+    const marks = [close, isLast ? "" : next, ...(this.#groupIsShown ? [] : closers)];
     const found = lead > MAX_SPACE_BETWEEN ? undefined : markAt(pending.text, lead, marks);
     if (found === "partly") return "needs-more";
     if (found === undefined) return this.#outside();
     const markup = pending.take(lead + found.mark.length);
     if (found.mark === next) {
-      this.#position = { at: "held", reader: reading.newReader(next), raw: markup };
+      this.#hold(next, markup, false);
       return "again";
     }
     if (this.#groupIsShown) {
       visible.add(markup);
       return this.#outside();
     }
-    this.#position = { at: "between", isLast: isLast || found.mark !== reading.callClose };
+    this.#position = { at: "between", isLast: isLast || found.mark === close };
     return "again";
   }
 

@@ -135,8 +135,8 @@ export class FencedCalls {
   }
 
   #look(text: string): number | undefined {
-    const { openers, next, close, otherCloses = [], callClose, newReader } = this.#reading;
-    const marks = [next, close, ...otherCloses, callClose, ...openers];
+    const { openers, next, close, closers, newReader } = this.#reading;
+    const marks = [next, close, ...closers, ...openers];
     for (;;) {
       if (this.#reader !== undefined) {
         const { consumed, state } = this.#reader.push(text.slice(this.#read));

@@ -1,5 +1,5 @@
-import { heldSuffixLength } from "../tool-calls/call-reader.ts";
 import { formOf, type ToolCallMarkers } from "../tool-calls/forms.ts";
+import { MarkSet } from "../tool-calls/mark-set.ts";
 import { type CallReading, type WrittenMarks, writtenMarks } from "../tool-calls/tool-call-form.ts";
 import type { ReasoningMarkers } from "./markers.ts";
 
@@ -9,15 +9,17 @@ type NextMark = {
   readonly text: number;
   /** In UTF-16 units with the separator before it; 0 for none and for a brace, which the call reader consumes. */
   readonly length: number;
+  /** The mark of a call or around texts. */
   readonly mark: string;
 };
 
 export type VisibleMarks = {
   readonly call: CallReading | undefined;
   readonly reasoning: ReasoningMarkers | undefined;
-  readonly around: readonly string[];
-  readonly thoughts: readonly string[];
-  readonly held: readonly string[];
+  readonly openers: MarkSet;
+  readonly around: MarkSet;
+  readonly thoughts: MarkSet;
+  readonly held: MarkSet;
 };
 
 /** `around` are dropped in visible text, and so is the end of reasoning that may begin anywhere. */
@@ -30,7 +32,14 @@ export function visibleMarks(
   const thoughts = reasoning?.anywhere ? [reasoning.open] : [];
   const calls = [...openers, ...openers.map((opener) => separator + opener)];
   const dropped = reasoning?.anywhere ? [...around, reasoning.close] : around;
-  return { call, reasoning, around: dropped, thoughts, held: [...new Set([...calls, ...dropped, ...thoughts])] };
+  return {
+    call,
+    reasoning,
+    openers: new MarkSet(openers),
+    around: new MarkSet(dropped),
+    thoughts: new MarkSet(thoughts),
+    held: new MarkSet(calls, dropped, thoughts),
+  };
 }
 
 /** A reasoning mark and the brace of a call without marks count only after white space (`isFresh`). */
@@ -48,9 +57,9 @@ export function nextMark(pending: string, marks: VisibleMarks, isFresh: boolean)
     }
     if (call?.opensAtBrace && pending.charAt(lead) === "{") return { kind: "call", text: lead, length: 0, mark: "" };
   }
-  const around = earliest(pending, marks.around);
-  const thought = earliest(pending, marks.thoughts);
-  const found = call && earliest(pending, call.openers);
+  const around = marks.around.find(pending);
+  const thought = marks.thoughts.find(pending);
+  const found = marks.openers.find(pending);
   const others = Math.min(around?.at ?? pending.length, thought?.at ?? pending.length);
   if (call !== undefined && found !== undefined && found.at <= others) {
     const separator = pending.slice(0, found.at).endsWith(call.separator) ? call.separator.length : 0;
@@ -58,8 +67,9 @@ export function nextMark(pending: string, marks: VisibleMarks, isFresh: boolean)
   }
   if (thought !== undefined && thought.at === others)
     return { kind: "reasoning", text: thought.at, length: thought.mark.length, mark: "" };
-  if (around !== undefined) return { kind: "text-mark", text: around.at, length: around.mark.length, mark: "" };
-  held = Math.max(held, heldSuffixLength(pending, marks.held));
+  if (around !== undefined)
+    return { kind: "text-mark", text: around.at, length: around.mark.length, mark: around.mark };
+  held = Math.max(held, marks.held.held(pending));
   return { kind: "none", text: pending.length - held, length: 0, mark: "" };
 }
 

@@ -92,7 +92,8 @@ export class OutputParser {
     const calls = toolCall && reading && { toolCall, reading, toolNames: options.toolNames };
     const reasoning = markers && { markers, ends: reasoningEnds(markers, calls, text?.open ?? "") };
     this.#reasoning = reasoning;
-    const closers = (reading?.strays ?? []).filter((mark) => !reading?.openers.includes(mark));
+    const { strays = [], looseClosers = [], openers = [] } = reading ?? {};
+    const closers = [...strays, ...looseClosers].filter((mark) => !openers.includes(mark));
     this.#visibleMarks = visibleMarks(reading, markers, [...(text ? marksOfText(text) : []), ...closers]);
     const first: State = options.startsInReasoning && reasoning ? { at: "opened", reasoning } : TEXT;
     this.#state = options.lead ? { at: "skip", rest: options.lead, next: first } : first;
@@ -232,7 +233,7 @@ export class OutputParser {
       this.#beginCalls(this.#calls, next.mark, next.length, this.#visible.fence, undefined);
       return true;
     }
-    this.#pending.take(next.length);
+    const taken = this.#pending.take(next.length);
     if (next.kind === "reasoning" && reasoning) {
       this.#visible.flush();
       this.#writer.end(true);
@@ -240,7 +241,10 @@ export class OutputParser {
       this.#state = { at: "skip", rest: reasoning.markers.afterOpen, next: { at: "opened", reasoning } };
     } else if (next.kind === "reasoning-end" && reasoning) {
       this.#state = { at: "skip", rest: reasoning.markers.afterClose, next: TEXT };
-    } else if (next.kind === "text-mark") this.#visible.flush();
+    } else if (next.kind === "text-mark") {
+      if (this.#calls?.passage.isText(next.mark)) this.#visible.add(taken);
+      else this.#visible.flush();
+    }
     return next.kind !== "none";
   }
 

@@ -44,7 +44,7 @@ class BareKeyCallReader extends CallReader {
   protected readonly isStarted = true;
 
   constructor(marks: BareKeyCallMarks, tools: CallableTools) {
-    super(tools, "");
+    super(tools);
     this.#marks = marks;
   }
 

@@ -1,5 +1,6 @@
 import type { ArgumentPath, ArgumentTypes, JsonType } from "./argument-types.ts";
 import { isSpace } from "./json-scanner.ts";
+import type { MarkSet } from "./mark-set.ts";
 
 /** The length of the longest suffix of `text` that is a proper prefix of one of `wanted`, in UTF-16 units. */
 export function heldSuffixLength(text: string, wanted: readonly string[]): number {
@@ -26,23 +27,38 @@ export type CallProgress = {
 /** A step of a reader, up to `at`: it takes another one (`open`), needs more text (`stop`), or the call is over. */
 export type Step = { readonly at: number; readonly state: CallProgress["state"] | "stop" };
 
-export type CallableTools = { readonly names: ReadonlySet<string>; readonly argumentTypes: ArgumentTypes };
+export type CallableTools = {
+  readonly names: ReadonlySet<string>;
+  readonly argumentTypes: ArgumentTypes;
+  /** Whether the node wrote the calls of the history as text, so that a model may repeat broken marks of callers. */
+  readonly calledAsText?: boolean;
+};
+
+/** The marks between the one that begins a group and its first call. */
+export type CallLead = {
+  /** The mark of a call. */
+  readonly next: MarkSet;
+  /** Marks that begin a group, which models write again. */
+  readonly outer: MarkSet;
+  /** Marks that end a group, which has no call then. */
+  readonly close: MarkSet;
+};
 
 /** Reads one call in the form of its family, from the character after its opening mark to its closing mark. */
 export abstract class CallReader {
   readonly #tools: CallableTools;
-  readonly #lead: string;
+  readonly #lead: CallLead | undefined;
   /** Whether more than the mark that begins a group has been read. */
   isPastLead: boolean;
   /** The id in the model's output; undefined if it wrote none, or before the name is known. */
   callId: string | undefined;
   protected name: string | undefined;
 
-  /** `lead` is a further mark, after white space, before the call, as before the first of a group; "" for none. */
-  constructor(tools: CallableTools, lead: string) {
+  /** `lead`: the marks that come first, after white space, as before the first call of a group. */
+  constructor(tools: CallableTools, lead?: CallLead) {
     this.#tools = tools;
     this.#lead = lead;
-    this.isPastLead = lead === "";
+    this.isPastLead = lead === undefined;
   }
 
   get startedName(): string | undefined {
@@ -61,11 +77,9 @@ export abstract class CallReader {
 
   push(text: string): CallProgress {
     let step: Step = { at: 0, state: "open" };
-    if (!this.isPastLead) {
-      step = this.passed(text, skipSpace(text, 0), [this.#lead]);
-      this.isPastLead = step.state === "open";
+    while (step.state === "open") {
+      step = this.#lead && !this.isPastLead ? this.#readLead(text, step.at, this.#lead) : this.step(text, step.at);
     }
-    while (step.state === "open") step = this.step(text, step.at);
     const state = step.state === "stop" ? "open" : step.state;
     const written = this.written(state);
     return { consumed: step.at, arguments: this.startedName === undefined ? "" : written, state };
@@ -77,6 +91,30 @@ export abstract class CallReader {
 
   /** Takes what of the arguments can be sent now, after steps that ended with `state`. */
   protected abstract written(state: CallProgress["state"]): string;
+
+  #readLead(text: string, from: number, { next, outer, close }: CallLead): Step {
+    const at = skipSpace(text, from);
+    const found = markAt(text, at, [...next.marks, ...outer.marks, ...close.marks]);
+    if (found === "partly") return { at: from, state: "stop" };
+    if (found === undefined) {
+      const step = this.withoutMark(text, at);
+      this.isPastLead = step.state === "open";
+      return step.state === "open" ? step : { at: from, state: step.state };
+    }
+    const behind = at + found.mark.length;
+    if (close.has(found.mark)) return { at: behind, state: "closed" };
+    this.isPastLead = next.has(found.mark);
+    return { at: behind, state: "open" };
+  }
+
+  /** Reads what a form takes in the place of the mark of a call. */
+  protected withoutMark(_text: string, at: number): Step {
+    return { at, state: "malformed" };
+  }
+
+  protected isTool(name: string): boolean {
+    return this.#tools.names.has(name);
+  }
 
   protected passed(text: string, at: number, marks: readonly string[]): Step {
     const found = markAt(text, at, marks);
@@ -113,7 +151,7 @@ export function markAt(
   for (const mark of marks) {
     if (mark.length <= longest.length) continue;
     if (text.startsWith(mark, from)) longest = mark;
-    else if (mark.startsWith(text.slice(from, from + mark.length))) partly = true;
+    else if (text.length - from < mark.length && mark.startsWith(text.slice(from))) partly = true;
   }
   if (partly) return "partly";
   return longest === "" ? undefined : { mark: longest };

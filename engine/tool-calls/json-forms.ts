@@ -1,8 +1,10 @@
 import * as z from "zod";
 import { literal, markup, sequence } from "../gbnf/gbnf.ts";
 import { ArgumentMender } from "./argument-mender.ts";
-import { type CallableTools, type CallProgress, CallReader, type Step } from "./call-reader.ts";
+import { type CallableTools, type CallLead, type CallProgress, CallReader, type Step } from "./call-reader.ts";
 import { isSpace, JsonScanner, readStringUnit } from "./json-scanner.ts";
+import { MarkSet } from "./mark-set.ts";
+import { allOf, MarkSpellings } from "./mark-spellings.ts";
 import { type CallMarkup, mark, openersOf, opening, text, toolCallForm, UNGROUPED } from "./tool-call-form.ts";
 
 const ARGUMENTS_KEY = "arguments";
@@ -50,7 +52,7 @@ class JsonCallReader extends CallReader {
   #isDoubtful = false;
   #waiting = "";
 
-  constructor(tools: CallableTools, lead = "", options: JsonCallOptions = {}) {
+  constructor(tools: CallableTools, lead?: CallLead, options: JsonCallOptions = {}) {
     super(tools, lead);
     this.#options = options;
   }
@@ -212,8 +214,9 @@ export const json = toolCallForm({
   usable: (markers, { isKnown }) => (isKnown(markers.open) && isKnown(markers.close) ? markers : undefined),
 
   reading({ open, close, separator }, tools) {
-    const newReader = () => new JsonCallReader(tools, "", { close });
-    return { ...UNGROUPED, openers: [open], callClose: close.trim(), separator, newReader };
+    const closers = allOf(new MarkSpellings([open, close]).strayClosers([close])).marks;
+    const newReader = () => new JsonCallReader(tools, undefined, { close });
+    return { ...UNGROUPED, openers: [open], callClose: close.trim(), closers, separator, newReader };
   },
 
   markup({ open, afterOpen, beforeClose, close, separator }) {
@@ -240,12 +243,15 @@ export const jsonList = toolCallForm({
 
   reading(markers, tools) {
     const open = markers.open.trim();
+    const close = `]${markers.close.trim()}`;
+    const lead: CallLead = { next: new MarkSet(["["]), outer: new MarkSet(), close: new MarkSet() };
     return {
       ...UNGROUPED,
       openers: [open],
       next: ",",
-      close: `]${markers.close.trim()}`,
-      newReader: (found) => new JsonCallReader(tools, found === open ? "[" : ""),
+      close,
+      closers: [close],
+      newReader: (found) => new JsonCallReader(tools, found === open ? lead : undefined),
     };
   },
 
@@ -285,7 +291,7 @@ export const bareJson = toolCallForm({
       openers: openersOf(prefix),
       opensAtBrace: true,
       next: separator.trim(),
-      newReader: () => new JsonCallReader(tools, "", options),
+      newReader: () => new JsonCallReader(tools, undefined, options),
     };
   },
 

@@ -1,8 +1,17 @@
 import * as z from "zod";
 import { charsOf, EMPTY, type Gbnf, literal, markup, repeat, sequence } from "../gbnf/gbnf.ts";
 import { ArgumentMender } from "./argument-mender.ts";
-import { type CallableTools, type CallProgress, CallReader, MAX_NAME, type Step, skipSpace } from "./call-reader.ts";
+import {
+  type CallableTools,
+  type CallLead,
+  type CallProgress,
+  CallReader,
+  MAX_NAME,
+  type Step,
+  skipSpace,
+} from "./call-reader.ts";
 import { JsonScanner } from "./json-scanner.ts";
+import { MarkSpellings } from "./mark-spellings.ts";
 import { flag, groupedCalls, mark, opening, others, text, toolCallForm } from "./tool-call-form.ts";
 
 type SectionCallMarks = {
@@ -27,7 +36,7 @@ class SectionCallReader extends CallReader {
   #position: "name" | "before-arguments" | "arguments" | "after" = "name";
   #written = "";
 
-  constructor(marks: SectionCallMarks, tools: CallableTools, lead: string) {
+  constructor(marks: SectionCallMarks, tools: CallableTools, lead: CallLead | undefined) {
     super(tools, lead);
     this.#marks = marks;
   }
@@ -109,8 +118,6 @@ export const sections = toolCallForm({
       form: z.literal("sections"),
       open: text.describe("The mark before all calls; empty if none is written."),
       close: text.describe("The mark after all calls; empty if none is written."),
-      otherOpens: others("The marks that models write instead of `open` by mistake"),
-      otherCloses: others("The marks that models write instead of `close` by mistake"),
       callOpen: mark.describe("The mark before a call."),
       otherCallOpens: others("Further marks that begin a call"),
       namePrefix: text.describe("The text before the name, which a model may omit; empty if none is written."),
@@ -133,17 +140,17 @@ export const sections = toolCallForm({
   reading(markers, tools) {
     const [callOpen, nameEnd, callClose] = [markers.callOpen.trim(), markers.nameEnd.trim(), markers.callClose.trim()];
     const marks = { ...markers, callOpen, nameEnd, callClose };
-    const newReader = (lead: string) => new SectionCallReader(marks, tools, lead);
-    return groupedCalls({ ...markers, separator: "", dropsStrays: true }, newReader);
+    const spellings = new MarkSpellings([markers.open, markers.close, callOpen, callClose]);
+    const newReader = (lead: CallLead | undefined) => new SectionCallReader(marks, tools, lead);
+    return groupedCalls({ ...markers, separator: "" }, { spellings, dropsStrays: true, newReader });
   },
 
-  markup({ open, otherOpens, otherCallOpens, callOpen, namePrefix, nameTail, nameEnd, callClose, nameIsId, close }) {
+  markup({ open, otherCallOpens, callOpen, namePrefix, nameTail, nameEnd, callClose, nameIsId, close }) {
     const index = nameIsId ? sequence(literal(":"), repeat(charsOf("09"), 1, 4)) : EMPTY;
     const begins = (name: string) => (nameIsId ? `functions.${name}` : namePrefix + name);
     const rest = (_: string, args: Gbnf) => sequence(index, markup(nameTail + nameEnd), args, markup(callClose));
     return {
       ...(open === "" ? opening(callOpen, "") : opening(open, callOpen, callOpen)),
-      otherOpens,
       begins,
       rest,
       otherCalls: otherCallOpens.map((mark) => ({

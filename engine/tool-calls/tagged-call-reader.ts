@@ -2,47 +2,33 @@ import type { JsonType } from "./argument-types.ts";
 import { ArgumentWriter } from "./argument-writer.ts";
 import {
   type CallableTools,
+  type CallLead,
   type CallProgress,
   CallReader,
-  heldSuffixLength,
   MAX_NAME,
   markAt,
   type Step,
   skipSpace,
 } from "./call-reader.ts";
-import { CallDepth, ElementValue } from "./element-value.ts";
-import { isSpace } from "./json-scanner.ts";
+import { ElementValue } from "./element-value.ts";
+import type { MarkSet } from "./mark-set.ts";
+import { allOf, isOf, type Mark } from "./mark-spellings.ts";
+import { ValueEnd, type ValueMarks } from "./value-end.ts";
 
 export type KeyEnd = { readonly mark: string; readonly value: "by-schema" | "text" | "json" };
 
 /** The marks of a call whose arguments are tags with plain text, without surrounding white space. */
-export type TaggedCallMarks = {
-  readonly opens: readonly string[];
+export type TaggedCallMarks = ValueMarks & {
   /** The mark that ends the name; "" if the next tag does. */
   readonly nameEnd: string;
-  readonly headEnd?: string;
-  readonly parameterOpen: string;
+  readonly headEnd: string;
   readonly keyEnds: readonly KeyEnd[];
-  readonly valueOpen?: string;
-  readonly valueLead?: string;
-  readonly valueTail?: string;
-  readonly valueClose: (key: string) => string;
-  readonly callClose: string;
-  readonly outerClose?: string;
+  readonly keyClose: Mark;
+  readonly valueLead: string;
   /** Whether keys escape `"` and `&` as `&quot;` and `&amp;`. */
-  readonly escapesKeys?: boolean;
-  readonly nests?: boolean;
-};
-
-/** What the forms without such marks leave out. */
-const NONE = {
-  headEnd: "",
-  valueOpen: "",
-  valueLead: "",
-  valueTail: "",
-  outerClose: "",
-  escapesKeys: false,
-  nests: false,
+  readonly escapesKeys: boolean;
+  /** The text before every tag, if values may consist of tags; "" if not. */
+  readonly tagMark: string;
 };
 
 type Position =
@@ -57,46 +43,59 @@ type Position =
   | "value"
   | "elements";
 
-/** UTF-16 units after a closing mark inside a value within which another mark must follow for it to count. */
-const MAX_SPACE_BEHIND_VALUE = 64;
-
 /** Names that models use for a single argument around all others, unless the tool has an argument of that name. */
 const WRAPPERS: readonly string[] = ["arguments", "input"];
 
 const MAX_HEAD = 64;
+const MAX_SPACE_BEFORE_ELEMENT = 64;
+
+/** The longest value whose opening tag may be left out, in UTF-16 units: it is held back until its closing tag. */
+const MAX_UNOPENED_VALUE = 16 * 1024;
 
 /** An unknown attribute after a key. */
 const ATTRIBUTE = /"\s+[\w-]+="[^"]*$/;
+
+/** A name in the place of a mark before it, with a fence around the arguments or none. */
+const BARE_NAME = /[\w.:-]+\s*(?:`{1,3}[a-z]*\s*)?/y;
+const FENCE = "```";
 
 const TEXT_ONLY: ReadonlySet<JsonType> = new Set(["string"]);
 const ANY_BUT_TEXT: ReadonlySet<JsonType> = new Set(["number", "boolean", "null", "object", "array"]);
 
 /**
- * Reads `NAME nameEnd`, parameters and `callClose`. Unambiguous mistakes are accepted: missing closing marks, one
- * parameter that holds all arguments, a JSON object in place of parameters, and a self-closing tag without arguments.
+ * Reads `NAME nameEnd`, parameters and `callClose`. Unambiguous mistakes are accepted: marks in other spellings,
+ * missing ones, one parameter that holds all arguments, a JSON object in place of parameters, and a self-closing tag
+ * without arguments.
  */
 export class TaggedCallReader extends CallReader {
-  readonly #marks: Required<TaggedCallMarks>;
+  readonly #marks: TaggedCallMarks;
+  /** Whether the mark before the call lacks the family's sign. */
+  readonly #isPlain: boolean;
   readonly #emptyEnd: string;
+  readonly #opens: MarkSet;
+  readonly #parameterOpens: MarkSet;
+  /** Closing marks between parameters that close nothing. */
+  readonly #strays: MarkSet;
   readonly #writer = new ArgumentWriter();
   #position: Position = "name";
   protected isStarted = false;
   #objectIsRead = false;
+  #isFenced = false;
   #missing = new Set<string>();
   #key: { readonly name: string; readonly end: KeyEnd["value"] } = { name: "", end: "by-schema" };
+  #keyIsPlain = false;
   #lead = "";
-  #valueClose = "";
+  #end: ValueEnd | undefined;
   #elements: ElementValue | undefined;
-  #depth: CallDepth;
-  /** Counts the parameters that are open inside a value. */
-  #tags: CallDepth;
 
-  constructor(marks: TaggedCallMarks, tools: CallableTools, lead: string) {
+  constructor(marks: TaggedCallMarks, tools: CallableTools, lead?: CallLead, isPlain = false) {
     super(tools, lead);
-    this.#marks = { ...NONE, ...marks };
+    this.#marks = marks;
+    this.#isPlain = isPlain;
     this.#emptyEnd = marks.nameEnd.endsWith(">") ? `${marks.nameEnd.slice(0, -1)}/>` : "";
-    this.#depth = this.#newDepth();
-    this.#tags = this.#depth;
+    this.#opens = allOf(marks.callOpen, marks.outerOpen);
+    this.#parameterOpens = allOf(marks.parameterOpen);
+    this.#strays = allOf(marks.keyClose, marks.valueClose(""));
   }
 
   get argumentsAreWhole(): boolean {
@@ -104,34 +103,17 @@ export class TaggedCallReader extends CallReader {
   }
 
   flush(rest: string): string {
-    const { at, isWhole } = this.#callEnd(rest);
-    const isValue = this.#position === "value";
-    const end = this.#closedAt(rest.slice(0, at)) ?? at;
-    const valueIsWhole = isValue && isWhole && this.#endValue(rest, 0, end).state !== "malformed";
-    if (valueIsWhole || (this.#objectIsRead && !this.#writer.isWhole)) this.#writer.end();
-    else {
-      if (isValue) this.#flushValue(rest);
-      this.#writer.letGo();
-    }
+    const end = this.#position === "value" ? this.#end?.atEnd(rest) : undefined;
+    const taken = end && this.#take(rest, 0, end.to);
+    const isEnded = taken !== undefined && taken.state !== "malformed" && end?.isEnded && this.#writer.endValue();
+    if ((isEnded && end?.isWhole) || (this.#objectIsRead && !this.#writer.isWhole)) this.#writer.end();
+    else this.#writer.letGo();
     return this.#writer.take();
-  }
-
-  #flushValue(rest: string): void {
-    const end = this.#closedAt(rest);
-    if (end === undefined) this.#take(rest, 0, rest.length - this.#heldOf(rest));
-    else this.#endValue(rest, 0, end);
-  }
-
-  /** Where the closing mark at the end of a text begins, the first one if it is written twice; undefined without one. */
-  #closedAt(text: string): number | undefined {
-    const before = withoutEnd(text, this.#valueClose);
-    const once = before === undefined ? undefined : withoutEnd(before, this.#valueClose);
-    return once !== undefined && this.#tags.behind(once) === 0 ? once.length : before?.length;
   }
 
   protected written(state: CallProgress["state"]): string {
     if (state === "malformed") this.#writer.letGo();
-    return this.#writer.take();
+    return this.startedName === undefined ? "" : this.#writer.take();
   }
 
   protected step(text: string, at: number): Step {
@@ -159,24 +141,44 @@ export class TaggedCallReader extends CallReader {
     }
   }
 
+  /** The name of a tool and a JSON object in the place of the mark of a call. */
+  protected override withoutMark(text: string, at: number): Step {
+    BARE_NAME.lastIndex = at;
+    const written = BARE_NAME.exec(text)?.[0] ?? "";
+    const end = at + written.length;
+    const name = /^[\w.:-]+/.exec(written)?.[0] ?? "";
+    if (end === text.length && written.length < MAX_NAME) return { at, state: "stop" };
+    if (!this.isTool(name) || text.charAt(end) !== "{") return { at, state: "malformed" };
+    this.#setName(name);
+    this.#isFenced = written.includes(FENCE);
+    return this.#go("object", end);
+  }
+
   #go(position: Position, at: number): Step {
     this.#position = position;
     return { at, state: "open" };
   }
 
+  #setName(name: string): void {
+    this.name = name;
+    this.#missing = new Set(this.declared);
+  }
+
   #readName(text: string, at: number): Step {
-    const { opens, nameEnd, headEnd, parameterOpen, callClose, escapesKeys } = this.#marks;
-    const ends = nameEnd === "" ? [parameterOpen, callClose] : [nameEnd, this.#emptyEnd].filter((mark) => mark !== "");
-    const end = Math.min(...ends.map((mark) => indexOrEnd(text, mark, at)));
-    const longest = Math.max(...ends.map((mark) => mark.length));
+    const { nameEnd, headEnd, callClose, escapesKeys } = this.#marks;
+    const marks =
+      nameEnd === ""
+        ? [...this.#parameterOpens.marks, ...allOf(callClose).marks, ...this.#strays.marks]
+        : [nameEnd, this.#emptyEnd].filter((mark) => mark !== "");
+    const end = Math.min(...marks.map((mark) => indexOrEnd(text, mark, at)));
+    const longest = Math.max(...marks.map((mark) => mark.length));
     const written = text.slice(at, end);
     // A mentioned mark must not hide a call after it.
-    if (opens.some((mark) => written.includes(mark))) return { at, state: "malformed" };
+    if (this.#opens.find(written) !== undefined) return { at, state: "malformed" };
     if (end === text.length && end - at < MAX_NAME + longest) return { at, state: "stop" };
     const name = written.trim();
     if (end - at >= MAX_NAME || name === "") return { at, state: "malformed" };
-    this.name = escapesKeys ? unescaped(name) : name;
-    this.#missing = new Set(this.declared);
+    this.#setName(escapesKeys ? unescaped(name) : name);
     if (this.#emptyEnd !== "" && text.startsWith(this.#emptyEnd, end))
       return this.#endCall(end + this.#emptyEnd.length);
     return this.#go(headEnd === "" ? "parameters" : "head", end + nameEnd.length);
@@ -192,17 +194,24 @@ export class TaggedCallReader extends CallReader {
 
   #readTag(text: string, at: number): Step {
     if (text.charAt(at) === "{" && !this.isStarted) return this.#go("object", at);
-    return this.#readEnd(text, at, [this.#marks.parameterOpen]);
+    const step = this.#readMark(text, at, this.#parameterOpens.marks);
+    return step.state === "malformed" && !this.isStarted ? this.#readUnopened(text, at) : step;
   }
 
-  #readEnd(text: string, at: number, keyMarks: readonly string[]): Step {
-    const { callClose, outerClose } = this.#marks;
-    const opens = this.isStarted ? this.#marks.opens : [];
-    const found = markAt(text, at, [...opens, ...keyMarks, callClose, outerClose]);
+  #readMark(text: string, at: number, keyMarks: readonly string[]): Step {
+    const { parameterOpen, callClose, outerClose } = this.#marks;
+    const opens = this.isStarted ? this.#opens.marks : [];
+    const closes = [...allOf(callClose, outerClose).marks, ...this.#strays.marks];
+    const found = markAt(text, at, [...opens, ...keyMarks, ...closes]);
     if (found === undefined) return { at, state: "malformed" };
     if (found === "partly") return { at, state: "stop" };
-    if (keyMarks.includes(found.mark)) return this.#go("key", at + found.mark.length);
-    return this.#endCall(found.mark === callClose ? at + callClose.length : at);
+    const behind = at + found.mark.length;
+    if (keyMarks.includes(found.mark)) {
+      this.#keyIsPlain = parameterOpen.plain.includes(found.mark);
+      return this.#go("key", behind);
+    }
+    if (isOf(found.mark, callClose)) return this.#endCall(behind);
+    return this.#strays.has(found.mark) ? { at: behind, state: "open" } : this.#endCall(at);
   }
 
   #endCall(at: number): Step {
@@ -212,12 +221,42 @@ export class TaggedCallReader extends CallReader {
   }
 
   #readObject(text: string, from: number): Step {
-    this.isStarted = true;
-    const { consumed, state } = this.#writer.appendObject(text.slice(from));
-    const at = from + consumed;
-    if (state !== "complete") return { at, state: state === "invalid" ? "malformed" : "stop" };
-    this.#objectIsRead = true;
-    return this.#readEnd(text, skipSpace(text, at), []);
+    if (!this.#objectIsRead) {
+      this.isStarted = true;
+      const { consumed, state } = this.#writer.appendObject(text.slice(from));
+      const at = from + consumed;
+      if (state !== "complete") return { at, state: state === "invalid" ? "malformed" : "stop" };
+      this.#objectIsRead = true;
+      return { at, state: "open" };
+    }
+    const at = skipSpace(text, from);
+    const fence = this.#isFenced ? markAt(text, at, [FENCE]) : undefined;
+    if (fence === "partly") return { at, state: "stop" };
+    if (fence !== undefined) this.#isFenced = false;
+    return fence === undefined ? this.#readMark(text, at, []) : { at: at + FENCE.length, state: "open" };
+  }
+
+  /** The value of a first parameter whose opening tag is left out, as its closing tag has its key. */
+  #readUnopened(text: string, from: number): Step {
+    const { tagMark } = this.#marks;
+    const malformed: Step = { at: from, state: "malformed" };
+    if (tagMark === "") return malformed;
+    const at = text.startsWith(tagMark, from) ? from + tagMark.length : from;
+    const end = text.indexOf(tagMark, at);
+    if (end < 0) return text.length - at < MAX_UNOPENED_VALUE ? { at: from, state: "stop" } : malformed;
+    const close = `${tagMark}</`;
+    const rest = text.slice(end, end + close.length + MAX_NAME);
+    const nameEnd = rest.indexOf(">", close.length);
+    if (!rest.startsWith(close) || nameEnd < 0)
+      return close.startsWith(rest) || (rest.startsWith(close) && rest.length < MAX_NAME)
+        ? { at: from, state: "stop" }
+        : malformed;
+    const name = rest.slice(close.length, nameEnd);
+    if (!this.#missing.has(name)) return malformed;
+    this.#key = { name, end: "by-schema" };
+    this.#startWriting(this.#typesOf(name, "by-schema"));
+    this.#writer.append(text.slice(at, end));
+    return this.#writer.endValue() ? this.#go("parameters", end + nameEnd + 1) : malformed;
   }
 
   #readKey(text: string, at: number): Step {
@@ -233,28 +272,48 @@ export class TaggedCallReader extends CallReader {
     text: string,
     at: number,
   ): { readonly name: string; readonly value: KeyEnd["value"]; readonly end: number } | "partly" | undefined {
-    const { keyEnds, escapesKeys, nests } = this.#marks;
-    const ends = keyEnds.map((each) => ({ ...each, at: indexOrEnd(text, each.mark, at) }));
+    const { keyEnds, escapesKeys, tagMark } = this.#marks;
+    const most = MAX_NAME + Math.max(...keyEnds.map(({ mark }) => mark.length));
+    const near = text.slice(0, at + most);
+    const ends = keyEnds.map((each) => ({ ...each, at: indexOrEnd(near, each.mark, at) }));
     const first = ends.reduce((a, b) => (b.at < a.at ? b : a));
-    const longest = Math.max(...keyEnds.map(({ mark }) => mark.length));
-    if (first.at === text.length && first.at - at < MAX_NAME + longest) return "partly";
-    const written = text.slice(at, first.at).trim();
+    if (first.at === text.length && text.length - at < most) return "partly";
+    const written = near.slice(at, first.at).trim();
     const name = escapesKeys ? unescaped(written) : written.replace(ATTRIBUTE, "");
-    const isKey = name !== "" && !(nests && name.startsWith("/"));
+    const isKey = name !== "" && !(tagMark !== "" && name.startsWith("/"));
     if (first.at - at >= MAX_NAME || !isKey) return undefined;
     return { name, value: first.value, end: first.at + first.mark.length };
   }
 
+  /** Reads the mark before a value; a value begins without it, too, but for a mark of the call. */
   #openValue(text: string, at: number): Step {
-    const { valueOpen } = this.#marks;
-    const passed = this.passed(text, at, [valueOpen]);
-    return passed.state === "open" ? this.#startValue(passed.at) : passed;
+    const { valueOpen, callClose } = this.#marks;
+    const others = [...this.#parameterOpens.marks, ...this.#opens.marks, ...allOf(callClose).marks];
+    const found = markAt(text, at, [valueOpen, ...others]);
+    if (found === "partly" || at === text.length) return { at, state: "stop" };
+    if (found === undefined) return this.#startValue(at);
+    return found.mark === valueOpen ? this.#startValue(at + valueOpen.length) : { at, state: "malformed" };
   }
 
   #startValue(at: number): Step {
     const { name, end } = this.#key;
-    const { nests, valueClose, valueLead } = this.#marks;
+    const { tagMark, valueLead } = this.#marks;
     const types = end === "json" ? ANY_BUT_TEXT : this.#typesOf(name, end);
+    this.#startWriting(types);
+    this.#lead = valueLead;
+    this.#end = new ValueEnd({
+      marks: this.#marks,
+      key: name,
+      isPlain: this.#isPlain || this.#keyIsPlain,
+      isMissing: (key) => this.#missing.has(key),
+      keyAt: (text, from) => this.#keyAt(text, from),
+    });
+    const isText = tagMark === "" || (types?.size === 1 && types.has("string"));
+    return this.#go(isText ? "value-lead" : "value-start", at);
+  }
+
+  #startWriting(types: ReadonlySet<JsonType> | undefined): void {
+    const { name } = this.#key;
     const { declared } = this;
     const isFirst = !this.isStarted;
     if (isFirst && WRAPPERS.includes(name) && declared.size > 0 && !declared.has(name)) {
@@ -262,18 +321,12 @@ export class TaggedCallReader extends CallReader {
     } else this.#writer.startValue(name, types);
     this.#missing.delete(name);
     this.isStarted = true;
-    this.#depth = this.#newDepth();
-    this.#lead = valueLead;
-    this.#valueClose = valueClose(name);
-    this.#tags = new CallDepth(this.#marks.valueOpen || this.#marks.parameterOpen, this.#valueClose);
-    const isText = !nests || (types?.size === 1 && types.has("string"));
-    return this.#go(isText ? "value-lead" : "value-start", at);
   }
 
   #beginValue(text: string, at: number): Step {
-    const { parameterOpen } = this.#marks;
+    const [parameterOpen = ""] = this.#marks.parameterOpen.signed;
     const start = skipSpace(text, at);
-    const found = start - at > MAX_SPACE_BEHIND_VALUE ? undefined : markAt(text, start, [parameterOpen]);
+    const found = start - at > MAX_SPACE_BEFORE_ELEMENT ? undefined : markAt(text, start, [parameterOpen]);
     if (found === "partly") return { at, state: "stop" };
     if (found === undefined) return this.#go("value-lead", at);
     this.#elements = new ElementValue(parameterOpen, this.#key.name, (path) => this.typesAt(path));
@@ -305,116 +358,20 @@ export class TaggedCallReader extends CallReader {
     return { at: isLead ? at + 1 : at, state: "open" };
   }
 
-  /** Finds the closing mark that counts: another mark of the call follows it. */
   #readValue(text: string, from: number): Step {
-    const valueClose = this.#valueClose;
-    const next = this.#nextParameter(text, from);
-    let close = indexOrEnd(text, valueClose, from);
-    let isEnd = this.#endsValue(text, from, close);
-    while (isEnd === "no") {
-      close = indexOrEnd(text, valueClose, close + 1);
-      isEnd = this.#endsValue(text, from, close);
-    }
-    if (next.isWhole && next.at < close) return this.#endValue(text, from, next.at);
-    if (isEnd === "yes") {
-      const ended = this.#endValue(text, from, close);
-      return ended.state === "malformed" ? ended : { ...ended, at: this.#behindClose(text, close) };
-    }
-    if (close < text.length) return this.#take(text, from, close - this.#tailBefore(text, from, close));
-    const ends = [next.at, this.#callEnd(text, from).at].map((at) => at - this.#tailBefore(text, from, at));
-    return this.#take(text, from, Math.min(text.length - this.#heldOf(text.slice(from)), ...ends));
-  }
-
-  #endValue(text: string, from: number, at: number): Step {
-    const taken = this.#take(text, from, at - this.#tailBefore(text, from, at));
-    if (taken.state === "malformed") return taken;
-    return this.#writer.endValue() ? this.#go("parameters", at) : { at: taken.at, state: "malformed" };
-  }
-
-  #heldOf(text: string): number {
-    return heldSuffixLength(text, [this.#valueClose, this.#marks.valueTail + this.#valueClose]);
-  }
-
-  #tailBefore(text: string, from: number, at: number): number {
-    const { valueTail } = this.#marks;
-    return text.slice(from, at).endsWith(valueTail) ? valueTail.length : 0;
-  }
-
-  /** Where a missing parameter begins, so that the closing mark was omitted; the end of the text if none does. */
-  #nextParameter(text: string, from: number): { readonly at: number; readonly isWhole: boolean } {
-    const { parameterOpen } = this.#marks;
-    if (this.#missing.size === 0) return { at: text.length, isWhole: false };
-    for (let at = text.indexOf(parameterOpen, from); at >= 0; at = text.indexOf(parameterOpen, at + 1)) {
-      const start = at + parameterOpen.length;
-      const key = this.#keyAt(text, start);
-      const isClosed = text
-        .slice(start, key === "partly" || key === undefined ? text.length : key.end)
-        .includes(this.#valueClose);
-      if (key === "partly" && !isClosed) return { at, isWhole: false };
-      const isOuter = key !== "partly" && key !== undefined && !isClosed && this.#missing.has(key.name);
-      if (isOuter && this.#depth.behind(text.slice(from, at)) === 0) return { at, isWhole: true };
-    }
-    return { at: text.length - heldSuffixLength(text.slice(from), [parameterOpen]), isWhole: false };
-  }
-
-  /** The call's closing marks at the end of the text, or their prefixes, and whether one is complete. */
-  #callEnd(text: string, from = 0): { readonly at: number; readonly isWhole: boolean } {
-    const marks = [this.#marks.outerClose, this.#marks.callClose].filter((mark) => mark !== "");
-    let at = text.length - heldSuffixLength(text.slice(from), marks);
-    let isWhole = false;
-    for (const mark of marks) {
-      const end = spaceBefore(text, from, at);
-      if (!text.slice(from, end).endsWith(mark)) continue;
-      at = end - mark.length;
-      isWhole = true;
-    }
-    return { at, isWhole };
+    if (this.#end === undefined) return { at: from, state: "malformed" };
+    const { to, next, isOver } = this.#end.look(text, from);
+    const taken = this.#take(text, from, to);
+    if (taken.state === "malformed" || !isOver)
+      return taken.state === "malformed" ? taken : { ...taken, state: "open" };
+    if (next === undefined) return taken;
+    return this.#writer.endValue() ? this.#go("parameters", next) : { at: taken.at, state: "malformed" };
   }
 
   #take(text: string, from: number, to: number): Step {
-    this.#depth.push(text.slice(from, to));
-    this.#tags.push(text.slice(from, to));
+    this.#end?.push(text.slice(from, to));
     const at = from + this.#writer.append(text.slice(from, to));
     return { at, state: at < to ? "malformed" : "stop" };
-  }
-
-  #endsValue(text: string, from: number, close: number): "yes" | "no" | "unknown" {
-    if (close === text.length) return "unknown";
-    const isOutside = this.#tags.behind(text.slice(from, close)) === 0;
-    const next = spaceBehind(text, isOutside ? this.#behindClose(text, close) : close + this.#valueClose.length);
-    const { opens, parameterOpen, callClose, outerClose } = this.#marks;
-    const found = markAt(text, next, [...opens, parameterOpen, callClose, outerClose, this.#valueClose]);
-    if (found === undefined || found === "partly") return found === undefined ? "no" : "unknown";
-    if (found.mark === this.#valueClose) return "no";
-    return this.#depth.behind(text.slice(from, close)) === 0 ? "yes" : this.#endsOuterValue(text, next, found.mark);
-  }
-
-  /** Returns the position after a closing mark, and after a second one, as some models write it twice. */
-  #behindClose(text: string, close: number): number {
-    const behind = close + this.#valueClose.length;
-    const second = spaceBehind(text, behind);
-    return text.startsWith(this.#valueClose, second) ? second + this.#valueClose.length : behind;
-  }
-
-  /** Whether a closing mark followed by `mark` ends a value that contains the mark of a call. */
-  #endsOuterValue(text: string, from: number, mark: string): "yes" | "no" | "unknown" {
-    const { opens, parameterOpen, callClose, outerClose } = this.#marks;
-    if (mark === parameterOpen) {
-      const key = this.#keyAt(text, from + mark.length);
-      if (key === "partly") return "unknown";
-      return key !== undefined && this.#missing.has(key.name) ? "yes" : "no";
-    }
-    for (let at = from; ; ) {
-      const found = markAt(text, skipSpace(text, at), [...opens, callClose, outerClose]);
-      if (found === undefined) return "no";
-      if (found === "partly") return "unknown";
-      if (opens.includes(found.mark)) return "yes";
-      at = skipSpace(text, at) + found.mark.length;
-    }
-  }
-
-  #newDepth(): CallDepth {
-    return new CallDepth(this.#marks.opens[0] ?? this.#marks.callClose, this.#marks.callClose);
   }
 }
 
@@ -422,24 +379,6 @@ export class TaggedCallReader extends CallReader {
 function unescaped(key: string): string {
   const [name = ""] = key.split('"');
   return name.replaceAll("&quot;", '"').replaceAll("&amp;", "&");
-}
-
-/** Returns the text before a mark at its end, followed by white space at most; undefined without the mark. */
-function withoutEnd(text: string, mark: string): string | undefined {
-  const trimmed = text.trimEnd();
-  return trimmed.endsWith(mark) ? trimmed.slice(0, -mark.length) : undefined;
-}
-
-function spaceBehind(text: string, from: number): number {
-  let end = from;
-  while (end - from < MAX_SPACE_BEHIND_VALUE && isSpace(text.charAt(end))) end += 1;
-  return end;
-}
-
-function spaceBefore(text: string, from: number, at: number): number {
-  let start = at;
-  while (start > from && at - start < MAX_SPACE_BEHIND_VALUE && isSpace(text.charAt(start - 1))) start -= 1;
-  return start;
 }
 
 function indexOrEnd(text: string, mark: string, from: number): number {

@@ -1,12 +1,13 @@
 import * as z from "zod";
 import { charsOf, EMPTY, markup, repeat, sequence } from "../gbnf/gbnf.ts";
+import type { CallLead } from "./call-reader.ts";
+import { allOf, type Mark, MarkSpellings } from "./mark-spellings.ts";
 import { type KeyEnd, type TaggedCallMarks, TaggedCallReader } from "./tagged-call-reader.ts";
 import {
   flag,
   groupedCalls,
   mark,
   opening,
-  others,
   spaceBefore,
   spaceBehind,
   text,
@@ -25,6 +26,22 @@ const endsByType = z.strictObject({
 
 const MAX_INDEX_DIGITS = 4;
 
+const NO_MARK: Mark = { signed: [], plain: [] };
+
+/** What forms without such marks leave out. */
+const NONE = {
+  nameEnd: "",
+  headEnd: "",
+  outerOpen: NO_MARK,
+  outerClose: NO_MARK,
+  keyClose: NO_MARK,
+  valueOpen: "",
+  valueLead: "",
+  valueTail: "",
+  escapesKeys: false,
+  tagMark: "",
+} as const;
+
 /** The marks around calls, of which several stand between one outer pair. */
 const callGroup = {
   open: mark.describe("The mark before all calls."),
@@ -41,7 +58,6 @@ export const namedTags = toolCallForm({
     .strictObject({
       form: z.literal("named-tags"),
       ...callGroup,
-      otherOpens: others("The marks that models write instead of `open` by mistake"),
       callIndexOpen: text.describe(
         "The text between `callNameEnd` and the number of the call, which counts from 1; empty if none is written.",
       ),
@@ -70,30 +86,37 @@ export const namedTags = toolCallForm({
     [markers.open, markers.callOpen, markers.parameterOpen].every(isKnown) ? markers : undefined,
 
   reading(markers, tools) {
+    const { open, close, callOpen, callClose, parameterOpen, parameterClose } = markers;
+    const spellings = new MarkSpellings([open, close, callOpen, callClose, parameterOpen, parameterClose]);
+    const valueClose = spellings.of(parameterClose);
     const marks: TaggedCallMarks = {
-      opens: [markers.callOpen, markers.open, ...markers.otherOpens].map((mark) => mark.trim()),
+      ...NONE,
+      callOpen: spellings.of(callOpen),
+      outerOpen: spellings.of(open),
       nameEnd: markers.callNameEnd.trim(),
       headEnd: markers.callHeadEnd.trim(),
-      parameterOpen: markers.parameterOpen.trim(),
+      parameterOpen: spellings.of(parameterOpen),
       keyEnds: keyEndsOf(markers),
       valueLead: spaceBehind(markers.parameterNameEnd),
-      valueTail: spaceBefore(markers.parameterClose),
-      valueClose: () => markers.parameterClose.trim(),
-      callClose: markers.callClose.trim(),
-      outerClose: markers.close.trim(),
+      valueTail: spaceBefore(parameterClose),
+      // Models close a parameter by its key, too.
+      valueClose: (key) => (key === "" ? valueClose : { ...valueClose, plain: [...valueClose.plain, `</${key}>`] }),
+      callClose: spellings.of(callClose),
+      outerClose: spellings.of(close),
       escapesKeys: markers.escapedKeys,
     };
-    return groupedCalls(markers, (lead) => new TaggedCallReader(marks, tools, lead));
+    const newReader = (lead: CallLead | undefined, isPlain: boolean) =>
+      new TaggedCallReader(marks, tools, lead, isPlain);
+    return groupedCalls(markers, { spellings, dropsStrays: false, newReader });
   },
 
   markup(markers) {
-    const { open, close, separator, otherOpens, callOpen, callNameEnd, callClose, oneCall } = markers;
+    const { open, close, separator, callOpen, callNameEnd, callClose, oneCall } = markers;
     const { callIndexOpen, callIndexClose, callHeadEnd } = markers;
     const { parameterOpen, parameterNameEnd, parameterClose, typedNameEnds, escapedKeys } = markers;
     const index = callIndexOpen === "" ? EMPTY : repeat(charsOf("09"), 1, MAX_INDEX_DIGITS);
     return {
       ...opening(open, callOpen, callOpen),
-      otherOpens,
       begins: (name) => name,
       rest: (_, args) =>
         sequence(
@@ -157,19 +180,24 @@ export const elementTags = toolCallForm({
     [markers.open, markers.callOpen, markers.tagMark].every(isKnown) ? markers : undefined,
 
   reading(markers, tools) {
-    const { tagMark, callOpen, callNameEnd, callClose, close } = markers;
+    const { open, close, callOpen, callClose, tagMark } = markers;
+    const spellings = new MarkSpellings([open, close, callOpen, callClose]);
     const marks: TaggedCallMarks = {
+      ...NONE,
+      callOpen: spellings.of(callOpen),
       // A parameter may have the tag of the outer mark, but not that of a call with its space.
-      opens: [callOpen.trim()],
-      nameEnd: callNameEnd.trim(),
-      parameterOpen: `${tagMark}<`,
+      outerOpen: NO_MARK,
+      nameEnd: markers.callNameEnd.trim(),
+      parameterOpen: { signed: [`${tagMark}<`], plain: [] },
       keyEnds: [{ mark: ">", value: "by-schema" }],
-      valueClose: (key) => `${tagMark}</${key}>`,
-      callClose: callClose.trim(),
-      outerClose: close.trim(),
-      nests: true,
+      valueClose: (key) => (key === "" ? NO_MARK : spellings.of(`${tagMark}</${key}>`)),
+      callClose: spellings.of(callClose),
+      outerClose: spellings.of(close),
+      tagMark,
     };
-    return groupedCalls(markers, (lead) => new TaggedCallReader(marks, tools, lead));
+    const newReader = (lead: CallLead | undefined, isPlain: boolean) =>
+      new TaggedCallReader(marks, tools, lead, isPlain);
+    return groupedCalls(markers, { spellings, dropsStrays: false, newReader });
   },
 
   // A grammar writes objects and lists as JSON, which the reader accepts as well as elements.
@@ -212,20 +240,24 @@ export const keyValueTags = toolCallForm({
     [markers.open, markers.keyOpen, markers.valueOpen].every(isKnown) ? markers : undefined,
 
   reading(markers, tools) {
+    const { open, close, keyOpen, keyClose, valueOpen, valueClose } = markers;
+    const spellings = new MarkSpellings([open, close, keyOpen, keyClose, valueOpen, valueClose]);
     const marks: TaggedCallMarks = {
-      opens: [markers.open.trim()],
-      nameEnd: "",
-      parameterOpen: markers.keyOpen.trim(),
-      keyEnds: [{ mark: markers.keyClose.trim(), value: "by-schema" }],
-      valueOpen: markers.valueOpen.trim(),
-      valueLead: spaceBehind(markers.valueOpen),
-      valueTail: spaceBefore(markers.valueClose),
-      valueClose: () => markers.valueClose.trim(),
-      callClose: markers.close.trim(),
+      ...NONE,
+      callOpen: spellings.of(open),
+      parameterOpen: spellings.of(keyOpen),
+      keyEnds: [{ mark: keyClose.trim(), value: "by-schema" }],
+      keyClose: spellings.of(keyClose),
+      valueOpen: valueOpen.trim(),
+      valueLead: spaceBehind(valueOpen),
+      valueTail: spaceBefore(valueClose),
+      valueClose: () => spellings.of(valueClose),
+      callClose: spellings.of(close),
     };
-    const newReader = () => new TaggedCallReader(marks, tools, "");
-    const { callClose } = marks;
-    return { ...UNGROUPED, openers: [markers.open.trim()], callClose, separator: markers.separator, newReader };
+    const newReader = () => new TaggedCallReader(marks, tools);
+    const closers = allOf(spellings.strayClosers([close, keyClose, valueClose])).marks;
+    const { separator } = markers;
+    return { ...UNGROUPED, openers: [open.trim()], callClose: close.trim(), closers, separator, newReader };
   },
 
   markup({ open, close, separator, keyOpen, keyClose, valueOpen, valueClose }) {

@@ -1,25 +1,39 @@
 import * as z from "zod";
 import type { Gbnf } from "../gbnf/gbnf.ts";
-import type { CallableTools, CallReader } from "./call-reader.ts";
+import type { CallableTools, CallLead, CallReader } from "./call-reader.ts";
+import { allOf, type MarkSpellings } from "./mark-spellings.ts";
 
 export type CallReading = {
   readonly openers: readonly string[];
+  /** The openers that begin a call without the mark around all calls, or without the family's sign. */
+  readonly doubtful: { readonly inLine: readonly string[]; readonly anywhere: readonly string[] };
   /** Whether a brace at the start of the text also begins a call. */
   readonly opensAtBrace: boolean;
   readonly next: string;
   readonly close: string;
-  readonly otherCloses?: readonly string[];
   /** The mark after a single call; "" for none. */
   readonly callClose: string;
+  /** The closing marks that are dropped behind a call, `close` among them; none if a call has no such marks. */
+  readonly closers: readonly string[];
   /** Marks that models have tokens for: one without a call is dropped, never text. */
   readonly strays?: readonly string[];
+  /** Closing marks that no text has but by mistake: they are dropped, unless they are quoted or their call is text. */
+  readonly looseClosers?: readonly string[];
   readonly separator: string;
   /** `mark`: one of `openers`, `next`, or "" for a brace, which the reader consumes. */
   readonly newReader: (mark: string) => CallReader;
 };
 
 /** Calls of which each stands alone, between marks of its own. */
-export const UNGROUPED = { opensAtBrace: false, next: "", close: "", callClose: "", separator: "" } as const;
+export const UNGROUPED = {
+  doubtful: { inLine: [], anywhere: [] },
+  opensAtBrace: false,
+  next: "",
+  close: "",
+  callClose: "",
+  closers: [],
+  separator: "",
+} as const;
 
 export type ParameterTags = {
   readonly open: string;
@@ -111,33 +125,41 @@ export function opening(open: string, behind: string, other = ""): Opening {
 type GroupMarks = {
   readonly open: string;
   readonly close: string;
-  readonly otherOpens?: readonly string[];
-  readonly otherCloses?: readonly string[];
-  readonly dropsStrays?: boolean;
   readonly callOpen: string;
   readonly callClose: string;
   readonly otherCallOpens?: readonly string[];
   readonly separator: string;
 };
 
+type GroupForm = {
+  readonly spellings: MarkSpellings;
+  readonly dropsStrays: boolean;
+  readonly newReader: (lead: CallLead | undefined, isPlain: boolean) => CallReader;
+};
+
 /** Models omit the outer opening mark, so the mark of a call counts as well. */
 export function groupedCalls(
-  { separator, otherOpens = [], otherCloses = [], otherCallOpens = [], dropsStrays = false, ...marks }: GroupMarks,
-  newReader: (lead: string) => CallReader,
+  { separator, otherCallOpens = [], ...marks }: GroupMarks,
+  { spellings, dropsStrays, newReader }: GroupForm,
 ): CallReading {
-  const open = marks.open.trim();
-  const outer = openersOf(open, ...otherOpens);
-  const next = marks.callOpen.trim();
+  const outer = spellings.outer(marks.open);
+  const next = spellings.of(marks.callOpen);
+  const close = spellings.of(marks.close);
+  const closers = spellings.strayClosers([marks.close, marks.callClose]);
+  const outers = allOf(outer);
+  const lead: CallLead = { next: allOf(next), outer: outers, close: allOf(closers) };
   return {
     ...UNGROUPED,
-    openers: [...outer, next, ...openersOf(...otherCallOpens)],
-    next: open === "" ? "" : next,
+    openers: [...outer.signed, ...next.signed, ...openersOf(...otherCallOpens), ...outer.plain, ...next.plain],
+    doubtful: { inLine: marks.open === "" ? [] : next.signed, anywhere: next.plain },
+    next: marks.open === "" ? "" : marks.callOpen.trim(),
     close: marks.close.trim(),
     callClose: marks.callClose.trim(),
-    otherCloses,
-    strays: dropsStrays ? [...outer, ...openersOf(marks.close, ...otherCloses)] : [],
+    closers: allOf(closers).marks,
+    strays: dropsStrays ? [...outer.signed, ...close.signed] : [],
+    looseClosers: spellings.hasSign ? closers.signed : [],
     separator,
-    newReader: (mark) => newReader(outer.includes(mark) ? next : ""),
+    newReader: (mark) => newReader(outers.has(mark) ? lead : undefined, next.plain.includes(mark)),
   };
 }
 

@@ -1,6 +1,7 @@
 import { marksOfText, type OutputMarkers } from "../../../../engine/output-parser/markers.ts";
 import { loadProfile } from "../../../../engine/profiles/profile.ts";
 import { argumentTypes } from "../../../../engine/tool-calls/argument-types.ts";
+import { formOf } from "../../../../engine/tool-calls/forms.ts";
 import type { ParseOptions } from "./parse-output.ts";
 
 export type SampleCall = { readonly name: string; readonly args: Readonly<Record<string, unknown>> };
@@ -207,12 +208,13 @@ export function optionsOf(profile: string): ParseOptions {
 /** Returns a text without the marks around texts and groups of calls, which are dropped if they stand alone. */
 export function withoutStrays(profile: string, text: string): string {
   const { toolCall, reasoning, text: around } = markersOf(profile);
-  const groups =
-    toolCall?.form === "sections"
-      ? [toolCall.open, toolCall.close, ...toolCall.otherOpens, ...toolCall.otherCloses]
-      : [];
-  const calls = toolCall?.form === "bare-keys" ? [toolCall.close] : [];
+  const reading = toolCall && formOf(toolCall).reading(toolCall, { names: new Set(), argumentTypes: () => undefined });
   const thoughts = reasoning?.anywhere ? [reasoning.close] : [];
-  const marks = [...groups, ...calls, ...thoughts, ...(around ? marksOfText(around) : [])];
+  const marks = [
+    ...(reading?.strays ?? []),
+    ...(reading?.looseClosers ?? []),
+    ...thoughts,
+    ...(around ? marksOfText(around) : []),
+  ];
   return marks.filter((mark) => mark !== "").reduce((rest, mark) => rest.replaceAll(mark, ""), text);
 }
