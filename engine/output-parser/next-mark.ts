@@ -1,3 +1,4 @@
+import { heldSuffixLength } from "../tool-calls/call-reader.ts";
 import { formOf, type ToolCallMarkers } from "../tool-calls/forms.ts";
 import { MarkSet } from "../tool-calls/mark-set.ts";
 import { type CallReading, type WrittenMarks, writtenMarks } from "../tool-calls/tool-call-form.ts";
@@ -18,8 +19,8 @@ export type VisibleMarks = {
   readonly reasoning: ReasoningMarkers | undefined;
   readonly openers: MarkSet;
   readonly around: MarkSet;
+  readonly looseClosers: MarkSet;
   readonly thoughts: MarkSet;
-  readonly held: MarkSet;
 };
 
 /** `around` are dropped in visible text, and so is the end of reasoning that may begin anywhere. */
@@ -28,19 +29,17 @@ export function visibleMarks(
   reasoning: ReasoningMarkers | undefined,
   around: readonly string[],
 ): VisibleMarks {
-  const { openers = [], separator = "" } = call ?? {};
-  const thoughts = reasoning?.anywhere ? [reasoning.open] : [];
-  const calls = [...openers, ...openers.map((opener) => separator + opener)];
-  const dropped = reasoning?.anywhere ? [...around, reasoning.close] : around;
   return {
     call,
     reasoning,
-    openers: new MarkSet(openers),
-    around: new MarkSet(dropped),
-    thoughts: new MarkSet(thoughts),
-    held: new MarkSet(calls, dropped, thoughts),
+    openers: MarkSet.of(call?.openers ?? NONE),
+    around: new MarkSet(around, reasoning?.anywhere ? [reasoning.close] : []),
+    looseClosers: MarkSet.of(call?.looseClosers ?? NONE),
+    thoughts: new MarkSet(reasoning?.anywhere ? [reasoning.open] : []),
   };
 }
+
+const NONE: readonly string[] = [];
 
 /** A reasoning mark and the brace of a call without marks count only after white space (`isFresh`). */
 export function nextMark(pending: string, marks: VisibleMarks, isFresh: boolean): NextMark {
@@ -57,7 +56,9 @@ export function nextMark(pending: string, marks: VisibleMarks, isFresh: boolean)
     }
     if (call?.opensAtBrace && pending.charAt(lead) === "{") return { kind: "call", text: lead, length: 0, mark: "" };
   }
-  const around = marks.around.find(pending);
+  const mark = marks.around.find(pending);
+  const closer = marks.looseClosers.find(pending);
+  const around = mark === undefined || (closer !== undefined && closer.at < mark.at) ? closer : mark;
   const thought = marks.thoughts.find(pending);
   const found = marks.openers.find(pending);
   const others = Math.min(around?.at ?? pending.length, thought?.at ?? pending.length);
@@ -69,8 +70,17 @@ export function nextMark(pending: string, marks: VisibleMarks, isFresh: boolean)
     return { kind: "reasoning", text: thought.at, length: thought.mark.length, mark: "" };
   if (around !== undefined)
     return { kind: "text-mark", text: around.at, length: around.mark.length, mark: around.mark };
-  held = Math.max(held, marks.held.held(pending));
+  held = Math.max(held, marks.around.held(pending), marks.looseClosers.held(pending), marks.thoughts.held(pending));
+  held = Math.max(held, heldOpener(pending, marks.openers, call?.separator ?? ""));
   return { kind: "none", text: pending.length - held, length: 0, mark: "" };
+}
+
+/** The length of what may become the mark of a call, with the separator before it. */
+function heldOpener(text: string, openers: MarkSet, separator: string): number {
+  const held = openers.held(text);
+  if (separator === "") return held;
+  if (held > 0) return text.slice(0, text.length - held).endsWith(separator) ? held + separator.length : held;
+  return text.endsWith(separator) ? separator.length : heldSuffixLength(text, [separator]);
 }
 
 export function earliest(

@@ -92,8 +92,7 @@ export class OutputParser {
     const calls = toolCall && reading && { toolCall, reading, toolNames: options.toolNames };
     const reasoning = markers && { markers, ends: reasoningEnds(markers, calls, text?.open ?? "") };
     this.#reasoning = reasoning;
-    const { strays = [], looseClosers = [], openers = [] } = reading ?? {};
-    const closers = [...strays, ...looseClosers].filter((mark) => !openers.includes(mark));
+    const closers = (reading?.strays ?? []).filter((mark) => !reading?.openers.includes(mark));
     this.#visibleMarks = visibleMarks(reading, markers, [...(text ? marksOfText(text) : []), ...closers]);
     const first: State = options.startsInReasoning && reasoning ? { at: "opened", reasoning } : TEXT;
     this.#state = options.lead ? { at: "skip", rest: options.lead, next: first } : first;

@@ -1,4 +1,4 @@
-import { MarkSet } from "./mark-set.ts";
+import type { MarkSet } from "./mark-set.ts";
 
 /** Counts what is open at the end of a value that arrives in pieces: marks inside it are part of the value. */
 export class CallDepth {
@@ -7,9 +7,10 @@ export class CallDepth {
   #depth = 0;
   #rest = "";
 
-  constructor(opens: readonly string[], closes: readonly string[]) {
-    this.#opens = new MarkSet(opens);
-    this.#marks = new MarkSet(opens, closes);
+  /** `marks`: the opening marks, which are `opens`, and the closing ones. */
+  constructor(opens: MarkSet, marks: MarkSet) {
+    this.#opens = opens;
+    this.#marks = marks;
   }
 
   push(text: string): void {

@@ -5,7 +5,16 @@ import { type CallableTools, type CallLead, type CallProgress, CallReader, type 
 import { isSpace, JsonScanner, readStringUnit } from "./json-scanner.ts";
 import { MarkSet } from "./mark-set.ts";
 import { allOf, MarkSpellings } from "./mark-spellings.ts";
-import { type CallMarkup, mark, openersOf, opening, text, toolCallForm, UNGROUPED } from "./tool-call-form.ts";
+import {
+  type CallMarkup,
+  mark,
+  openersOf,
+  opening,
+  readOnce,
+  text,
+  toolCallForm,
+  UNGROUPED,
+} from "./tool-call-form.ts";
 
 const ARGUMENTS_KEY = "arguments";
 /** The keys that models write for the arguments, whatever their template uses. */
@@ -213,11 +222,11 @@ export const json = toolCallForm({
 
   usable: (markers, { isKnown }) => (isKnown(markers.open) && isKnown(markers.close) ? markers : undefined),
 
-  reading({ open, close, separator }, tools) {
+  reading: readOnce(({ open, close, separator }) => {
     const closers = allOf(new MarkSpellings([open, close]).strayClosers([close])).marks;
-    const newReader = () => new JsonCallReader(tools, undefined, { close });
-    return { ...UNGROUPED, openers: [open], callClose: close.trim(), closers, separator, newReader };
-  },
+    const reading = { ...UNGROUPED, openers: [open], callClose: close.trim(), closers, separator };
+    return (tools) => ({ ...reading, newReader: () => new JsonCallReader(tools, undefined, { close }) });
+  }),
 
   markup({ open, afterOpen, beforeClose, close, separator }) {
     return {

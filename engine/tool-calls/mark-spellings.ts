@@ -57,7 +57,11 @@ export class MarkSpellings {
     const mark = written.trim();
     const parts = partsOf(mark);
     if (parts === undefined) return this.#mark(mark, mark === "" ? [] : this.#singular(mark), []);
-    return this.#mark(mark, this.#signed(parts), this.hasSign ? [tagOf({ ...parts, lead: "", sign: "" })] : []);
+    const plain = { ...parts, lead: "", sign: "" };
+    // A closing mark without its last bracket, or with two slashes.
+    const rests = parts.slash !== "" && parts.rest === ">" ? ["\n", "/>"] : [];
+    const others = rests.flatMap((rest) => [...this.#signed({ ...parts, rest }), tagOf({ ...plain, rest })]);
+    return this.#mark(mark, this.#signed(parts), [...(this.hasSign ? [tagOf(plain)] : []), ...others]);
   }
 
   /** The spellings of the mark before all calls, also under another name, or without its last bracket in its line. */

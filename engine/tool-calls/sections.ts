@@ -12,7 +12,7 @@ import {
 } from "./call-reader.ts";
 import { JsonScanner } from "./json-scanner.ts";
 import { MarkSpellings } from "./mark-spellings.ts";
-import { flag, groupedCalls, mark, opening, others, text, toolCallForm } from "./tool-call-form.ts";
+import { flag, groupedCalls, mark, opening, others, readOnce, text, toolCallForm } from "./tool-call-form.ts";
 
 type SectionCallMarks = {
   readonly callOpen: string;
@@ -137,13 +137,13 @@ export const sections = toolCallForm({
   usable: (markers, { isKnown }) =>
     [markers.open, ...markers.callOpen.split(" "), markers.nameEnd].every(isKnown) ? markers : undefined,
 
-  reading(markers, tools) {
+  reading: readOnce((markers) => {
     const [callOpen, nameEnd, callClose] = [markers.callOpen.trim(), markers.nameEnd.trim(), markers.callClose.trim()];
     const marks = { ...markers, callOpen, nameEnd, callClose };
     const spellings = new MarkSpellings([markers.open, markers.close, callOpen, callClose]);
-    const newReader = (lead: CallLead | undefined) => new SectionCallReader(marks, tools, lead);
-    return groupedCalls({ ...markers, separator: "" }, { spellings, dropsStrays: true, newReader });
-  },
+    const { reading, leadOf } = groupedCalls({ ...markers, separator: "" }, spellings, true);
+    return (tools) => ({ ...reading, newReader: (mark) => new SectionCallReader(marks, tools, leadOf(mark)) });
+  }),
 
   markup({ open, otherCallOpens, callOpen, namePrefix, nameTail, nameEnd, callClose, nameIsId, close }) {
     const index = nameIsId ? sequence(literal(":"), repeat(charsOf("09"), 1, 4)) : EMPTY;

@@ -11,9 +11,9 @@ import {
   skipSpace,
 } from "./call-reader.ts";
 import { ElementValue } from "./element-value.ts";
-import type { MarkSet } from "./mark-set.ts";
+import { MarkSet } from "./mark-set.ts";
 import { allOf, isOf, type Mark } from "./mark-spellings.ts";
-import { ValueEnd, type ValueMarks } from "./value-end.ts";
+import { ValueEnd, type ValueMarks, ValueSets } from "./value-end.ts";
 
 export type KeyEnd = { readonly mark: string; readonly value: "by-schema" | "text" | "json" };
 
@@ -62,20 +62,63 @@ const FENCE = "```";
 const TEXT_ONLY: ReadonlySet<JsonType> = new Set(["string"]);
 const ANY_BUT_TEXT: ReadonlySet<JsonType> = new Set(["number", "boolean", "null", "object", "array"]);
 
+const MAX_KEYS = 256;
+
+/** The marks of a family's calls, ready to be looked for. */
+export class TaggedCallSets {
+  readonly marks: TaggedCallMarks;
+  readonly emptyEnd: string;
+  readonly nameEnds: MarkSet;
+  readonly opens: MarkSet;
+  readonly parameterOpens: MarkSet;
+  /** Closing marks between parameters that close nothing. */
+  readonly strays: MarkSet;
+  /** What may stand between parameters, and behind an object in their place. */
+  readonly firstTags: MarkSet;
+  readonly tags: MarkSet;
+  readonly endTags: MarkSet;
+  /** A mark before a value, and those that cannot stand there. */
+  readonly valueOpens: MarkSet;
+  readonly #ofKeys = new Map<string, ValueSets>();
+
+  constructor(marks: TaggedCallMarks) {
+    const { nameEnd, callOpen, outerOpen, parameterOpen, keyClose, valueOpen, callClose, outerClose } = marks;
+    const strays = allOf(keyClose, marks.valueClose(""));
+    const emptyEnd = nameEnd.endsWith(">") ? `${nameEnd.slice(0, -1)}/>` : "";
+    const closes = [...allOf(callClose, outerClose).marks, ...strays.marks];
+    this.marks = marks;
+    this.emptyEnd = emptyEnd;
+    this.opens = allOf(callOpen, outerOpen);
+    this.parameterOpens = allOf(parameterOpen);
+    this.strays = strays;
+    this.nameEnds =
+      nameEnd === ""
+        ? allOf(parameterOpen, callClose, { signed: strays.marks, plain: [] })
+        : new MarkSet([nameEnd, emptyEnd]);
+    this.firstTags = new MarkSet(this.parameterOpens.marks, closes);
+    this.tags = new MarkSet(this.firstTags.marks, this.opens.marks);
+    this.endTags = new MarkSet(closes, this.opens.marks);
+    this.valueOpens = new MarkSet([valueOpen], this.parameterOpens.marks, this.opens.marks, allOf(callClose).marks);
+  }
+
+  ofKey(key: string): ValueSets {
+    const sets = this.#ofKeys.get(key) ?? new ValueSets(this.marks, key);
+    if (this.#ofKeys.size >= MAX_KEYS) this.#ofKeys.clear();
+    this.#ofKeys.set(key, sets);
+    return sets;
+  }
+}
+
 /**
  * Reads `NAME nameEnd`, parameters and `callClose`. Unambiguous mistakes are accepted: marks in other spellings,
  * missing ones, one parameter that holds all arguments, a JSON object in place of parameters, and a self-closing tag
  * without arguments.
  */
 export class TaggedCallReader extends CallReader {
+  readonly #sets: TaggedCallSets;
   readonly #marks: TaggedCallMarks;
   /** Whether the mark before the call lacks the family's sign. */
   readonly #isPlain: boolean;
-  readonly #emptyEnd: string;
-  readonly #opens: MarkSet;
-  readonly #parameterOpens: MarkSet;
-  /** Closing marks between parameters that close nothing. */
-  readonly #strays: MarkSet;
   readonly #writer = new ArgumentWriter();
   #position: Position = "name";
   protected isStarted = false;
@@ -88,14 +131,11 @@ export class TaggedCallReader extends CallReader {
   #end: ValueEnd | undefined;
   #elements: ElementValue | undefined;
 
-  constructor(marks: TaggedCallMarks, tools: CallableTools, lead?: CallLead, isPlain = false) {
+  constructor(sets: TaggedCallSets, tools: CallableTools, lead?: CallLead, isPlain = false) {
     super(tools, lead);
-    this.#marks = marks;
+    this.#sets = sets;
+    this.#marks = sets.marks;
     this.#isPlain = isPlain;
-    this.#emptyEnd = marks.nameEnd.endsWith(">") ? `${marks.nameEnd.slice(0, -1)}/>` : "";
-    this.#opens = allOf(marks.callOpen, marks.outerOpen);
-    this.#parameterOpens = allOf(marks.parameterOpen);
-    this.#strays = allOf(marks.keyClose, marks.valueClose(""));
   }
 
   get argumentsAreWhole(): boolean {
@@ -165,22 +205,18 @@ export class TaggedCallReader extends CallReader {
   }
 
   #readName(text: string, at: number): Step {
-    const { nameEnd, headEnd, callClose, escapesKeys } = this.#marks;
-    const marks =
-      nameEnd === ""
-        ? [...this.#parameterOpens.marks, ...allOf(callClose).marks, ...this.#strays.marks]
-        : [nameEnd, this.#emptyEnd].filter((mark) => mark !== "");
-    const end = Math.min(...marks.map((mark) => indexOrEnd(text, mark, at)));
-    const longest = Math.max(...marks.map((mark) => mark.length));
+    const { nameEnd, headEnd, escapesKeys } = this.#marks;
+    const { nameEnds, emptyEnd, opens } = this.#sets;
+    const most = MAX_NAME + (nameEnds.marks[0]?.length ?? 0);
+    const end = nameEnds.find(text.slice(0, at + most), at)?.at ?? Math.min(text.length, at + most);
     const written = text.slice(at, end);
     // A mentioned mark must not hide a call after it.
-    if (this.#opens.find(written) !== undefined) return { at, state: "malformed" };
-    if (end === text.length && end - at < MAX_NAME + longest) return { at, state: "stop" };
+    if (opens.find(written) !== undefined) return { at, state: "malformed" };
+    if (end === text.length && end - at < most) return { at, state: "stop" };
     const name = written.trim();
     if (end - at >= MAX_NAME || name === "") return { at, state: "malformed" };
     this.#setName(escapesKeys ? unescaped(name) : name);
-    if (this.#emptyEnd !== "" && text.startsWith(this.#emptyEnd, end))
-      return this.#endCall(end + this.#emptyEnd.length);
+    if (emptyEnd !== "" && text.startsWith(emptyEnd, end)) return this.#endCall(end + emptyEnd.length);
     return this.#go(headEnd === "" ? "parameters" : "head", end + nameEnd.length);
   }
 
@@ -194,24 +230,22 @@ export class TaggedCallReader extends CallReader {
 
   #readTag(text: string, at: number): Step {
     if (text.charAt(at) === "{" && !this.isStarted) return this.#go("object", at);
-    const step = this.#readMark(text, at, this.#parameterOpens.marks);
+    const step = this.#readMark(text, at, this.isStarted ? this.#sets.tags : this.#sets.firstTags);
     return step.state === "malformed" && !this.isStarted ? this.#readUnopened(text, at) : step;
   }
 
-  #readMark(text: string, at: number, keyMarks: readonly string[]): Step {
-    const { parameterOpen, callClose, outerClose } = this.#marks;
-    const opens = this.isStarted ? this.#opens.marks : [];
-    const closes = [...allOf(callClose, outerClose).marks, ...this.#strays.marks];
-    const found = markAt(text, at, [...opens, ...keyMarks, ...closes]);
+  #readMark(text: string, at: number, marks: MarkSet): Step {
+    const { parameterOpens, strays } = this.#sets;
+    const found = marks.at(text, at);
     if (found === undefined) return { at, state: "malformed" };
     if (found === "partly") return { at, state: "stop" };
     const behind = at + found.mark.length;
-    if (keyMarks.includes(found.mark)) {
-      this.#keyIsPlain = parameterOpen.plain.includes(found.mark);
+    if (parameterOpens.has(found.mark)) {
+      this.#keyIsPlain = this.#marks.parameterOpen.plain.includes(found.mark);
       return this.#go("key", behind);
     }
-    if (isOf(found.mark, callClose)) return this.#endCall(behind);
-    return this.#strays.has(found.mark) ? { at: behind, state: "open" } : this.#endCall(at);
+    if (isOf(found.mark, this.#marks.callClose)) return this.#endCall(behind);
+    return strays.has(found.mark) ? { at: behind, state: "open" } : this.#endCall(at);
   }
 
   #endCall(at: number): Step {
@@ -233,7 +267,9 @@ export class TaggedCallReader extends CallReader {
     const fence = this.#isFenced ? markAt(text, at, [FENCE]) : undefined;
     if (fence === "partly") return { at, state: "stop" };
     if (fence !== undefined) this.#isFenced = false;
-    return fence === undefined ? this.#readMark(text, at, []) : { at: at + FENCE.length, state: "open" };
+    return fence === undefined
+      ? this.#readMark(text, at, this.#sets.endTags)
+      : { at: at + FENCE.length, state: "open" };
   }
 
   /** The value of a first parameter whose opening tag is left out, as its closing tag has its key. */
@@ -287,9 +323,8 @@ export class TaggedCallReader extends CallReader {
 
   /** Reads the mark before a value; a value begins without it, too, but for a mark of the call. */
   #openValue(text: string, at: number): Step {
-    const { valueOpen, callClose } = this.#marks;
-    const others = [...this.#parameterOpens.marks, ...this.#opens.marks, ...allOf(callClose).marks];
-    const found = markAt(text, at, [valueOpen, ...others]);
+    const { valueOpen } = this.#marks;
+    const found = this.#sets.valueOpens.at(text, at);
     if (found === "partly" || at === text.length) return { at, state: "stop" };
     if (found === undefined) return this.#startValue(at);
     return found.mark === valueOpen ? this.#startValue(at + valueOpen.length) : { at, state: "malformed" };
@@ -302,8 +337,7 @@ export class TaggedCallReader extends CallReader {
     this.#startWriting(types);
     this.#lead = valueLead;
     this.#end = new ValueEnd({
-      marks: this.#marks,
-      key: name,
+      sets: this.#sets.ofKey(name),
       isPlain: this.#isPlain || this.#keyIsPlain,
       isMissing: (key) => this.#missing.has(key),
       keyAt: (text, from) => this.#keyAt(text, from),

@@ -1,13 +1,15 @@
 import * as z from "zod";
 import { charsOf, EMPTY, markup, repeat, sequence } from "../gbnf/gbnf.ts";
-import type { CallLead } from "./call-reader.ts";
+import type { CallableTools } from "./call-reader.ts";
 import { allOf, type Mark, MarkSpellings } from "./mark-spellings.ts";
-import { type KeyEnd, type TaggedCallMarks, TaggedCallReader } from "./tagged-call-reader.ts";
+import { type KeyEnd, type TaggedCallMarks, TaggedCallReader, TaggedCallSets } from "./tagged-call-reader.ts";
 import {
   flag,
+  type Group,
   groupedCalls,
   mark,
   opening,
+  readOnce,
   spaceBefore,
   spaceBehind,
   text,
@@ -85,7 +87,7 @@ export const namedTags = toolCallForm({
   usable: (markers, { isKnown }) =>
     [markers.open, markers.callOpen, markers.parameterOpen].every(isKnown) ? markers : undefined,
 
-  reading(markers, tools) {
+  reading: readOnce((markers) => {
     const { open, close, callOpen, callClose, parameterOpen, parameterClose } = markers;
     const spellings = new MarkSpellings([open, close, callOpen, callClose, parameterOpen, parameterClose]);
     const valueClose = spellings.of(parameterClose);
@@ -102,13 +104,11 @@ export const namedTags = toolCallForm({
       // Models close a parameter by its key, too.
       valueClose: (key) => (key === "" ? valueClose : { ...valueClose, plain: [...valueClose.plain, `</${key}>`] }),
       callClose: spellings.of(callClose),
-      outerClose: spellings.of(close),
+      outerClose: spellings.outer(close),
       escapesKeys: markers.escapedKeys,
     };
-    const newReader = (lead: CallLead | undefined, isPlain: boolean) =>
-      new TaggedCallReader(marks, tools, lead, isPlain);
-    return groupedCalls(markers, { spellings, dropsStrays: false, newReader });
-  },
+    return taggedReading(marks, groupedCalls(markers, spellings, false));
+  }),
 
   markup(markers) {
     const { open, close, separator, callOpen, callNameEnd, callClose, oneCall } = markers;
@@ -142,6 +142,14 @@ export const namedTags = toolCallForm({
     };
   },
 });
+
+function taggedReading(marks: TaggedCallMarks, { reading, leadOf, isPlain }: Group) {
+  const sets = new TaggedCallSets(marks);
+  return (tools: CallableTools) => ({
+    ...reading,
+    newReader: (mark: string) => new TaggedCallReader(sets, tools, leadOf(mark), isPlain(mark)),
+  });
+}
 
 type NameEnds = {
   readonly parameterNameEnd: string;
@@ -179,7 +187,7 @@ export const elementTags = toolCallForm({
   usable: (markers, { isKnown }) =>
     [markers.open, markers.callOpen, markers.tagMark].every(isKnown) ? markers : undefined,
 
-  reading(markers, tools) {
+  reading: readOnce((markers) => {
     const { open, close, callOpen, callClose, tagMark } = markers;
     const spellings = new MarkSpellings([open, close, callOpen, callClose]);
     const marks: TaggedCallMarks = {
@@ -192,13 +200,11 @@ export const elementTags = toolCallForm({
       keyEnds: [{ mark: ">", value: "by-schema" }],
       valueClose: (key) => (key === "" ? NO_MARK : spellings.of(`${tagMark}</${key}>`)),
       callClose: spellings.of(callClose),
-      outerClose: spellings.of(close),
+      outerClose: spellings.outer(close),
       tagMark,
     };
-    const newReader = (lead: CallLead | undefined, isPlain: boolean) =>
-      new TaggedCallReader(marks, tools, lead, isPlain);
-    return groupedCalls(markers, { spellings, dropsStrays: false, newReader });
-  },
+    return taggedReading(marks, groupedCalls(markers, spellings, false));
+  }),
 
   // A grammar writes objects and lists as JSON, which the reader accepts as well as elements.
   markup({ open, close, callOpen, callNameEnd, callClose, tagMark }) {
@@ -239,7 +245,7 @@ export const keyValueTags = toolCallForm({
   usable: (markers, { isKnown }) =>
     [markers.open, markers.keyOpen, markers.valueOpen].every(isKnown) ? markers : undefined,
 
-  reading(markers, tools) {
+  reading: readOnce((markers) => {
     const { open, close, keyOpen, keyClose, valueOpen, valueClose } = markers;
     const spellings = new MarkSpellings([open, close, keyOpen, keyClose, valueOpen, valueClose]);
     const marks: TaggedCallMarks = {
@@ -254,11 +260,12 @@ export const keyValueTags = toolCallForm({
       valueClose: () => spellings.of(valueClose),
       callClose: spellings.of(close),
     };
-    const newReader = () => new TaggedCallReader(marks, tools);
+    const sets = new TaggedCallSets(marks);
     const closers = allOf(spellings.strayClosers([close, keyClose, valueClose])).marks;
     const { separator } = markers;
-    return { ...UNGROUPED, openers: [open.trim()], callClose: close.trim(), closers, separator, newReader };
-  },
+    const reading = { ...UNGROUPED, openers: [open.trim()], callClose: close.trim(), closers, separator };
+    return (tools) => ({ ...reading, newReader: () => new TaggedCallReader(sets, tools) });
+  }),
 
   markup({ open, close, separator, keyOpen, keyClose, valueOpen, valueClose }) {
     return {

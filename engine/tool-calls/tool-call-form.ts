@@ -131,35 +131,56 @@ type GroupMarks = {
   readonly separator: string;
 };
 
-type GroupForm = {
-  readonly spellings: MarkSpellings;
-  readonly dropsStrays: boolean;
-  readonly newReader: (lead: CallLead | undefined, isPlain: boolean) => CallReader;
+export type Group = {
+  readonly reading: Omit<CallReading, "newReader">;
+  /** The marks that come behind an opener before its call; undefined where none does. */
+  readonly leadOf: (opener: string) => CallLead | undefined;
+  /** Whether an opener lacks the family's sign. */
+  readonly isPlain: (opener: string) => boolean;
 };
 
-/** Models omit the outer opening mark, so the mark of a call counts as well. */
+/**
+ * Calls of which several stand between one outer pair of marks. Models omit the outer opening mark, so the mark of a
+ * call counts as well. With `dropsStrays` the outer marks are dropped where no call stands.
+ */
 export function groupedCalls(
   { separator, otherCallOpens = [], ...marks }: GroupMarks,
-  { spellings, dropsStrays, newReader }: GroupForm,
-): CallReading {
+  spellings: MarkSpellings,
+  dropsStrays: boolean,
+): Group {
   const outer = spellings.outer(marks.open);
   const next = spellings.of(marks.callOpen);
-  const close = spellings.of(marks.close);
   const closers = spellings.strayClosers([marks.close, marks.callClose]);
   const outers = allOf(outer);
   const lead: CallLead = { next: allOf(next), outer: outers, close: allOf(closers) };
-  return {
+  const reading = {
     ...UNGROUPED,
     openers: [...outer.signed, ...next.signed, ...openersOf(...otherCallOpens), ...outer.plain, ...next.plain],
     doubtful: { inLine: marks.open === "" ? [] : next.signed, anywhere: next.plain },
     next: marks.open === "" ? "" : marks.callOpen.trim(),
     close: marks.close.trim(),
     callClose: marks.callClose.trim(),
-    closers: allOf(closers).marks,
-    strays: dropsStrays ? [...outer.signed, ...close.signed] : [],
+    closers: lead.close.marks,
+    strays: dropsStrays ? [...outer.signed, ...spellings.of(marks.close).signed] : [],
     looseClosers: spellings.hasSign ? closers.signed : [],
     separator,
-    newReader: (mark) => newReader(outers.has(mark) ? lead : undefined, next.plain.includes(mark)),
+  };
+  return {
+    reading,
+    leadOf: (opener) => (outers.has(opener) ? lead : undefined),
+    isPlain: (opener) => next.plain.includes(opener),
+  };
+}
+
+/** Makes of a profile's marks, once, what the reading of every answer needs. */
+export function readOnce<Markers extends object>(
+  prepare: (markers: Markers) => (tools: CallableTools) => CallReading,
+): (markers: Markers, tools: CallableTools) => CallReading {
+  const prepared = new WeakMap<Markers, (tools: CallableTools) => CallReading>();
+  return (markers, tools) => {
+    const reading = prepared.get(markers) ?? prepare(markers);
+    prepared.set(markers, reading);
+    return reading(tools);
   };
 }
 

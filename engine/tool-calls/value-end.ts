@@ -1,6 +1,6 @@
 import { CallDepth } from "./call-depth.ts";
 import { isSpace } from "./json-scanner.ts";
-import type { MarkSet } from "./mark-set.ts";
+import { MarkSet } from "./mark-set.ts";
 import { allOf, isOf, type Mark } from "./mark-spellings.ts";
 
 /** The marks that may end a value, or follow the one that does. */
@@ -18,9 +18,51 @@ export type ValueMarks = {
 
 type Key = { readonly name: string; readonly end: number };
 
-export type ValueEndOptions = {
+type Depths = Readonly<Record<"calls" | "tags" | "plain", CallDepth>>;
+
+/** What is looked for in the value of a key. */
+export class ValueSets {
+  readonly valueClose: MarkSet;
+  readonly ends: MarkSet;
+  readonly followers: MarkSet;
+  readonly closers: MarkSet;
+  readonly signed: ReadonlySet<string>;
+  readonly opens: MarkSet;
   readonly marks: ValueMarks;
-  readonly key: string;
+  readonly #depths: Readonly<Record<"calls" | "tags" | "plain", readonly [opens: MarkSet, marks: MarkSet]>>;
+
+  constructor(marks: ValueMarks, key: string) {
+    const { callOpen, outerOpen, parameterOpen, valueOpen, callClose, outerClose } = marks;
+    const valueClose = marks.valueClose(key);
+    const all = [callOpen, outerOpen, parameterOpen, valueClose, callClose, outerClose];
+    this.marks = marks;
+    this.valueClose = allOf(valueClose);
+    this.ends = allOf(valueClose, callClose, outerClose, { signed: parameterOpen.signed, plain: [] });
+    this.followers = allOf(...all);
+    this.closers = allOf(callClose, outerClose, valueClose);
+    this.opens = allOf(callOpen, outerOpen);
+    this.signed = new Set(all.flatMap(({ signed }) => signed));
+    const tag = valueOpen === "" ? parameterOpen.signed : [valueOpen];
+    const opened = [`<${key}>`, ...callOpen.plain, ...parameterOpen.plain];
+    this.#depths = {
+      calls: depthOf(callOpen.signed, callClose.signed),
+      tags: depthOf(tag, valueClose.signed),
+      plain: depthOf(opened, [...valueClose.plain, ...callClose.plain]),
+    };
+  }
+
+  /** Counters of calls, of parameters, and of both by marks without the family's sign. */
+  newDepths(): Depths {
+    const { calls, tags, plain } = this.#depths;
+    return { calls: new CallDepth(...calls), tags: new CallDepth(...tags), plain: new CallDepth(...plain) };
+  }
+}
+
+const depthOf = (opens: readonly string[], closes: readonly string[]) =>
+  [new MarkSet(opens), new MarkSet(opens, closes)] as const;
+
+export type ValueEndOptions = {
+  readonly sets: ValueSets;
   /** Whether the mark before the value, or that of its call, lacks the family's sign, so that its end may as well. */
   readonly isPlain: boolean;
   readonly isMissing: (key: string) => boolean;
@@ -43,70 +85,62 @@ const MAX_SPACE = 64;
  */
 export class ValueEnd {
   readonly #options: ValueEndOptions;
-  readonly #valueClose: MarkSet;
-  readonly #ends: MarkSet;
-  readonly #followers: MarkSet;
-  readonly #signed: ReadonlySet<string>;
-  readonly #calls: CallDepth;
-  readonly #tags: CallDepth;
-  /** Counts what the value opens by marks without the family's sign. */
-  readonly #plain: CallDepth;
+  readonly #sets: ValueSets;
+  readonly #depths: Depths;
 
   constructor(options: ValueEndOptions) {
-    const { marks, key, isPlain } = options;
-    const { callOpen, outerOpen, parameterOpen, valueOpen, callClose, outerClose } = marks;
-    const valueClose = marks.valueClose(key);
-    const all = [callOpen, outerOpen, parameterOpen, valueClose, callClose, outerClose];
     this.#options = options;
-    this.#valueClose = allOf(valueClose);
-    this.#ends = allOf(valueClose, callClose, outerClose, { signed: parameterOpen.signed, plain: [] });
-    this.#followers = allOf(...all);
-    this.#signed = new Set(all.flatMap(({ signed, plain }) => (isPlain ? [...signed, ...plain] : signed)));
-    this.#calls = new CallDepth(callOpen.signed, callClose.signed);
-    this.#tags = new CallDepth(valueOpen === "" ? parameterOpen.signed : [valueOpen], valueClose.signed);
-    const opened = [`<${key}>`, ...callOpen.plain, ...parameterOpen.plain];
-    this.#plain = new CallDepth(opened, [...valueClose.plain, ...callClose.plain]);
+    this.#sets = options.sets;
+    this.#depths = options.sets.newDepths();
   }
 
   /** Counts a text that belongs to the value. */
   push(text: string): void {
-    this.#calls.push(text);
-    this.#tags.push(text);
-    this.#plain.push(text);
+    const { calls, tags, plain } = this.#depths;
+    calls.push(text);
+    tags.push(text);
+    plain.push(text);
   }
 
   /** `isOver` is false if `to` was decided without the text behind it. */
   look(text: string, from: number): Look {
-    const found = this.#ends.find(text, from);
+    const found = this.#sets.ends.find(text, from);
     if (found === undefined) {
-      const held = this.#ends.held(text.slice(from));
+      const held = this.#sets.ends.held(text.slice(from));
       return { to: this.#withoutTail(text, from, text.length - held), isOver: true };
     }
     const verdict = this.#verdict(text, from, found);
     if (verdict === "no") return { to: found.at + found.mark.length, isOver: false };
     const to = this.#withoutTail(text, from, found.at);
     if (verdict === "unknown") return { to, isOver: true };
-    return { to, next: this.#valueClose.has(found.mark) ? this.#behindClose(text, found) : found.at, isOver: true };
+    return {
+      to,
+      next: this.#sets.valueClose.has(found.mark) ? this.#behindClose(text, found) : found.at,
+      isOver: true,
+    };
   }
 
   /** Where the value ends if the output does behind `text`, and whether its call is whole then. */
   atEnd(text: string): { readonly to: number; readonly isEnded: boolean; readonly isWhole: boolean } {
-    for (let found = this.#ends.find(text); found; found = this.#ends.find(text, found.at + found.mark.length)) {
-      const isInside = !this.#signed.has(found.mark) && this.#plain.behind(text.slice(0, found.at)) > 0;
+    for (
+      let found = this.#sets.ends.find(text);
+      found;
+      found = this.#sets.ends.find(text, found.at + found.mark.length)
+    ) {
+      const isInside = !this.#isSigned(found.mark) && this.#depths.plain.behind(text.slice(0, found.at)) > 0;
       const rest = isInside ? undefined : this.#closersOnly(text, found.at);
       if (rest !== undefined) return { to: this.#withoutTail(text, 0, found.at), isEnded: true, isWhole: rest.isWhole };
     }
-    return { to: this.#withoutTail(text, 0, text.length - this.#ends.held(text)), isEnded: false, isWhole: false };
+    return { to: this.#withoutTail(text, 0, text.length - this.#sets.ends.held(text)), isEnded: false, isWhole: false };
   }
 
   /** Undefined if anything but closing marks follows, the last of which may be incomplete. */
   #closersOnly(text: string, from: number): { readonly isWhole: boolean } | undefined {
-    const { callClose, outerClose } = this.#options.marks;
-    const closers = allOf(callClose, outerClose, { signed: this.#valueClose.marks, plain: [] });
+    const { callClose, outerClose } = this.#sets.marks;
     let isWhole = false;
     for (let at = from; ; ) {
       at = behindSpace(text, at);
-      const found = closers.at(text, at);
+      const found = this.#sets.closers.at(text, at);
       if (at === text.length || found === "partly") return { isWhole };
       if (found === undefined) return undefined;
       isWhole ||= isOf(found.mark, callClose, outerClose);
@@ -115,70 +149,69 @@ export class ValueEnd {
   }
 
   #verdict(text: string, from: number, { at, mark }: { readonly at: number; readonly mark: string }): Verdict {
-    const { parameterOpen, callClose, outerClose } = this.#options.marks;
+    const { parameterOpen, outerClose } = this.#sets.marks;
     const before = text.slice(from, at);
     if (parameterOpen.signed.includes(mark)) return this.#beginsParameter(text, at + mark.length, before);
-    const isSigned = this.#signed.has(mark);
-    if (!isSigned && this.#plain.behind(before) > 0) return "no";
-    if (!this.#valueClose.has(mark)) {
+    const isSigned = this.#isSigned(mark);
+    if (!isSigned && this.#depths.plain.behind(before) > 0) return "no";
+    if (!this.#sets.valueClose.has(mark)) {
       // The value's own closing mark is left out.
-      const isOutside = this.#calls.behind(before) === 0;
+      const isOutside = this.#depths.calls.behind(before) === 0;
       return isOutside ? this.#leadsOn(text, at + mark.length, isOf(mark, outerClose) ? "nothing" : "calls") : "no";
     }
     if (!isSigned) return this.#leadsOn(text, at + mark.length, "parameters");
-    const isOutside = this.#tags.behind(before) === 0;
+    const isOutside = this.#depths.tags.behind(before) === 0;
     const behind = isOutside ? this.#behindClose(text, { at, mark }) : at + mark.length;
     const next = behindSpace(text, behind);
-    const found = this.#followers.at(text, next);
+    const found = this.#sets.followers.at(text, next);
     if (found === undefined || found === "partly") return found === undefined ? "no" : "unknown";
-    if (this.#valueClose.has(found.mark)) return "no";
-    if (this.#calls.behind(before) === 0) return "yes";
-    return this.#endsOuterValue(text, next, found.mark, allOf(callClose, outerClose));
+    if (this.#sets.valueClose.has(found.mark)) return "no";
+    if (this.#depths.calls.behind(before) === 0) return "yes";
+    return this.#endsOuterValue(text, next, found.mark);
   }
 
   /** A parameter that the value does not contain begins: the value's closing mark was omitted. */
   #beginsParameter(text: string, at: number, before: string): Verdict {
     const key = this.#options.keyAt(text, at);
-    const close = this.#valueClose.find(text, at);
+    const close = this.#sets.valueClose.find(text, at);
     if (key === undefined || (close !== undefined && (key === "partly" || close.at < key.end))) return "no";
     if (key === "partly") return "unknown";
-    return this.#options.isMissing(key.name) && this.#calls.behind(before) === 0 ? "yes" : "no";
+    return this.#options.isMissing(key.name) && this.#depths.calls.behind(before) === 0 ? "yes" : "no";
   }
 
   /** Whether only closing marks stand between a mark and one that the value cannot contain. */
   #leadsOn(text: string, from: number, to: "parameters" | "calls" | "nothing"): Verdict {
-    const { callOpen, outerOpen, parameterOpen } = this.#options.marks;
+    const { parameterOpen } = this.#sets.marks;
     for (let at = from; ; ) {
       at = behindSpace(text, at);
-      const found = this.#followers.at(text, at);
+      const found = this.#sets.followers.at(text, at);
       if (at === text.length || found === "partly") return "unknown";
       if (found === undefined || to === "nothing") return "no";
       const { mark } = found;
-      const isCall = isOf(mark, callOpen, outerOpen);
+      const isCall = this.#sets.opens.has(mark);
       const isParameter = isOf(mark, parameterOpen);
-      const isValueClose = this.#valueClose.has(mark);
+      const isValueClose = this.#sets.valueClose.has(mark);
       if (to === "calls" && (isParameter || isValueClose)) return "no";
-      if (isValueClose && this.#signed.has(mark)) return "no";
-      if (isCall || (!isValueClose && this.#signed.has(mark))) return "yes";
+      if (isValueClose && this.#isSigned(mark)) return "no";
+      if (isCall || (!isValueClose && this.#isSigned(mark))) return "yes";
       if (isParameter) return this.#beginsParameter(text, at + mark.length, "");
       at += mark.length;
     }
   }
 
   /** Whether a closing mark followed by `mark` ends a value that contains the mark of a call. */
-  #endsOuterValue(text: string, from: number, mark: string, closers: MarkSet): Verdict {
-    const { callOpen, outerOpen, parameterOpen } = this.#options.marks;
-    if (isOf(mark, parameterOpen)) {
+  #endsOuterValue(text: string, from: number, mark: string): Verdict {
+    const { opens, closers, valueClose } = this.#sets;
+    if (isOf(mark, this.#sets.marks.parameterOpen)) {
       const key = this.#options.keyAt(text, from + mark.length);
       if (key === "partly") return "unknown";
       return key !== undefined && this.#options.isMissing(key.name) ? "yes" : "no";
     }
-    const opens = allOf(callOpen, outerOpen);
     for (let at = from; ; ) {
       at = behindSpace(text, at);
       const found = opens.at(text, at) ?? closers.at(text, at);
-      if (found === undefined) return "no";
       if (found === "partly") return "unknown";
+      if (found === undefined || valueClose.has(found.mark)) return "no";
       if (opens.has(found.mark)) return "yes";
       at += found.mark.length;
     }
@@ -188,12 +221,16 @@ export class ValueEnd {
   #behindClose(text: string, { at, mark }: { readonly at: number; readonly mark: string }): number {
     const behind = at + mark.length;
     const second = behindSpace(text, behind);
-    const found = this.#valueClose.at(text, second);
+    const found = this.#sets.valueClose.at(text, second);
     return found === undefined || found === "partly" ? behind : second + found.mark.length;
   }
 
+  #isSigned(mark: string): boolean {
+    return this.#options.isPlain || this.#sets.signed.has(mark);
+  }
+
   #withoutTail(text: string, from: number, at: number): number {
-    const { valueTail } = this.#options.marks;
+    const { valueTail } = this.#sets.marks;
     return text.slice(from, at).endsWith(valueTail) ? at - valueTail.length : at;
   }
 }

@@ -94,8 +94,8 @@ describe.each(WRITTEN)("a mandatory call, as $profile writes it", ({ profile, wr
     const { openers } = toolCallGrammar({ markers, tools: TOOLS, otherMarks }, new GrammarRules());
     const reading = formOf(markers).reading(markers, { names: new Set(), argumentTypes: () => undefined });
     const begun = openers.flatMap(({ mark, isKept }) => (isKept ? [] : [mark]));
+    // The parser detects other spellings, too.
     const readAt = reading?.openers ?? [];
-    expect(readAt.filter((opener) => !begun.some((mark) => opener.startsWith(mark)))).toEqual([]);
     expect(begun.filter((mark) => !readAt.some((opener) => opener.startsWith(mark)))).toEqual([]);
     expect(otherMarks.filter((other) => begun.some((mark) => other.startsWith(mark)))).toEqual([]);
     expect(openers.some(({ isKept }) => isKept)).toBe(reading?.opensAtBrace);

@@ -1,0 +1,57 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { parse } from "yaml";
+import { argumentTypes } from "../../../../engine/tool-calls/argument-types.ts";
+import { markersOf } from "./families.ts";
+import { type Block, parsePieces, splitsOf } from "./parse-output.ts";
+
+type Reported = {
+  readonly report: string;
+  readonly what: string;
+  readonly profile: string;
+  readonly output: string;
+  /** Whether the prompt ended inside the reasoning. */
+  readonly thinking?: boolean;
+  readonly cut?: boolean;
+  readonly wants: readonly unknown[];
+};
+
+type Table = {
+  readonly tools: Readonly<Record<string, object>>;
+  readonly words: Readonly<Record<string, string>>;
+  readonly outputs: readonly Reported[];
+};
+
+const FILE = join(import.meta.dirname, "reported-outputs.yaml");
+const { tools, words, outputs }: Table = parse(readFileSync(FILE, "utf8"));
+
+const TOOLS = Object.entries(tools).map(([name, schema]) => ({
+  name,
+  parametersJsonSchema: JSON.stringify({ type: "object", ...schema }),
+}));
+
+const RANDOM_SPLITS = 40;
+
+const written = (text: string) => text.replaceAll(/\{\{(\w+)\}\}/g, (all, word: string) => words[word] ?? all);
+
+function seen({ kind, name, text, complete }: Block): unknown {
+  if (kind !== "call") return { [kind]: text.trim() };
+  return complete ? { call: name, args: JSON.parse(text) } : { call: name, raw: text };
+}
+
+test.each(outputs)("$report: $what ($profile)", ({ profile, output, thinking = false, cut = false, wants }) => {
+  const text = written(output);
+  const wanted: unknown = JSON.parse(JSON.stringify(wants), (_, value) =>
+    typeof value === "string" ? written(value) : value,
+  );
+  const options = {
+    markers: markersOf(profile),
+    toolNames: TOOLS.map(({ name }) => name),
+    argumentTypes: argumentTypes(TOOLS),
+    startsInReasoning: thinking,
+    end: cut ? "cut" : "stop",
+  } as const;
+  for (const pieces of [[text], ...splitsOf(text, RANDOM_SPLITS)])
+    expect(parsePieces(pieces, options).blocks.map(seen), JSON.stringify(pieces)).toEqual(wanted);
+});
