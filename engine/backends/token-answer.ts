@@ -7,7 +7,10 @@ import type { AnswerPlan } from "./answer-plan.ts";
 /** Changes texts that arrive in pieces; `end` returns the held rest of a text. */
 type TextFilter = { push(piece: string): string; end(): string };
 
-export type TokenAnswerOptions = Pick<OutputParserOptions, "markers" | "startsInReasoning" | "callIds" | "onFault"> & {
+export type TokenAnswerOptions = Pick<
+  OutputParserOptions,
+  "markers" | "startsInReasoning" | "callIds" | "onFault" | "areGeneric"
+> & {
   readonly plan: AnswerPlan;
   /** Restores spellings of special tokens that were broken in the prompt. Default: none were. */
   readonly mending?: TextFilter;

@@ -66,6 +66,9 @@ export type HistoryMessage = Message & {
   readonly isClosed?: boolean;
 };
 
+/** A part that the node wrote itself, if `isOwn`: what it has of callers' texts is broken already. */
+export type HistoryPart = Part & { readonly isOwn?: boolean };
+
 export const PART_SEPARATOR = "\n";
 
 /** The text before the result of a failed tool call: templates have no field for failures. */

@@ -25,6 +25,8 @@ export type OutputParserOptions = {
   /** The names of the callable tools. Without any, markup of calls is plain text. */
   readonly toolNames: readonly string[];
   readonly argumentTypes?: ArgumentTypes;
+  /** Whether calls have the node's own form instead of the model's. Default: false. */
+  readonly areGeneric?: boolean;
   /** The number of ended calls after which output is ignored. Default: unlimited. */
   readonly maxToolCalls?: number;
   /** The caller's stop strings; they apply to visible text only. */
@@ -175,10 +177,16 @@ export class OutputParser {
     }
   }
 
-  #newCalls({ markers, toolNames, argumentTypes = ANY_TYPE, ...options }: OutputParserOptions): Calls | undefined {
+  #newCalls({
+    markers,
+    toolNames,
+    argumentTypes = ANY_TYPE,
+    areGeneric = false,
+    ...options
+  }: OutputParserOptions): Calls | undefined {
     const { toolCall } = markers;
     if (!toolCall || toolNames.length === 0) return undefined;
-    const reading = formOf(toolCall).reading(toolCall, { names: new Set(toolNames), argumentTypes });
+    const reading = formOf(toolCall).reading(toolCall, { names: new Set(toolNames), argumentTypes, areGeneric });
     if (reading === undefined) return undefined;
     const passage = new CallPassage({
       reading,

@@ -1,6 +1,6 @@
 import type { MarkSet } from "./mark-set.ts";
 
-/** Counts what is open at the end of a value that arrives in pieces: marks inside it are part of the value. */
+/** Counts the marks that are open at the end of a value that arrives in pieces: what they enclose is part of it. */
 export class CallDepth {
   readonly #opens: MarkSet;
   readonly #marks: MarkSet;

@@ -30,8 +30,8 @@ export type Step = { readonly at: number; readonly state: CallProgress["state"] 
 export type CallableTools = {
   readonly names: ReadonlySet<string>;
   readonly argumentTypes: ArgumentTypes;
-  /** Whether the node wrote the calls of the history as text, so that a model may repeat broken marks of callers. */
-  readonly calledAsText?: boolean;
+  /** Whether calls have the node's own form, in which models write marks as they stand in callers' texts, too. */
+  readonly areGeneric?: boolean;
 };
 
 /** The marks between the one that begins a group and its first call. */

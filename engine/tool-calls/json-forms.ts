@@ -4,7 +4,7 @@ import { ArgumentMender } from "./argument-mender.ts";
 import { type CallableTools, type CallLead, type CallProgress, CallReader, type Step } from "./call-reader.ts";
 import { isSpace, JsonScanner, readStringUnit } from "./json-scanner.ts";
 import { MarkSet } from "./mark-set.ts";
-import { allOf, MarkSpellings } from "./mark-spellings.ts";
+import { allOf, brokenMark, MarkSpellings } from "./mark-spellings.ts";
 import {
   type CallMarkup,
   mark,
@@ -30,7 +30,8 @@ function jsonObjectCall(argumentsKey: string, end: string): Pick<CallMarkup, "be
 }
 
 type JsonCallOptions = {
-  readonly close?: string;
+  /** The marks after a call; none if there is no mark. */
+  readonly closes?: readonly string[];
   readonly argumentsKeys?: readonly string[];
   /** The keys that are ignored. Default: all others. */
   readonly otherKeys?: readonly string[];
@@ -195,15 +196,14 @@ class JsonCallReader extends CallReader {
   #endObject(at: number): Step {
     if (this.name === undefined || (!this.isStarted && this.#isDoubtful)) return { at, state: "malformed" };
     if (!this.isStarted) this.#noArguments();
-    const { close = "" } = this.#options;
-    return close === "" ? { at: at + 1, state: "closed" } : this.#go("after-object", at + 1);
+    return this.#options.closes === undefined ? { at: at + 1, state: "closed" } : this.#go("after-object", at + 1);
   }
 
   #readClose(text: string, at: number): Step {
-    const { close = "" } = this.#options;
-    const rest = text.slice(at, at + close.length);
-    if (rest === close) return { at: at + rest.length, state: "closed" };
-    return { at, state: close.startsWith(rest) ? "stop" : "malformed" };
+    const { closes = [] } = this.#options;
+    // A form without a mark after a call is closed here, too.
+    const step: Step = closes.length === 0 ? { at, state: "open" } : this.passed(text, at, closes);
+    return step.state === "open" ? { ...step, state: "closed" } : step;
   }
 }
 
@@ -225,7 +225,12 @@ export const json = toolCallForm({
   reading: readOnce(({ open, close, separator }) => {
     const closers = allOf(new MarkSpellings([open, close]).strayClosers([close])).marks;
     const reading = { ...UNGROUPED, openers: [open], callClose: close.trim(), closers, separator };
-    return (tools) => ({ ...reading, newReader: () => new JsonCallReader(tools, undefined, { close }) });
+    const generic = { ...reading, openers: [open, brokenMark(open)], closers: [...closers, brokenMark(close.trim())] };
+    return (tools) => ({
+      ...(tools.areGeneric ? generic : reading),
+      newReader: () =>
+        new JsonCallReader(tools, undefined, { closes: tools.areGeneric ? [close, brokenMark(close)] : [close] }),
+    });
   }),
 
   markup({ open, afterOpen, beforeClose, close, separator }) {

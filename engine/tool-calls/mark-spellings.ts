@@ -6,6 +6,12 @@ import { MarkSet } from "./mark-set.ts";
  */
 export type Mark = { readonly signed: readonly string[]; readonly plain: readonly string[] };
 
+/** The character that breaks a spelling: invisible, not white space, and joining the words beside it. */
+export const JOINER = "\u2060";
+
+/** A mark as it stands in a prompt that keeps callers from writing it. */
+export const brokenMark = (mark: string) => mark.slice(0, 1) + JOINER + mark.slice(1);
+
 /** The parts of a mark: `lead`, a bracket, `slash`, `sign`, `name` and `rest`, as in `</｜DSML｜parameter>`. */
 type Parts = {
   readonly lead: string;

@@ -20,7 +20,7 @@ type Key = { readonly name: string; readonly end: number };
 
 type Depths = Readonly<Record<"calls" | "tags" | "plain", CallDepth>>;
 
-/** What is looked for in the value of a key. */
+/** The marks that count in the value of a key. */
 export class ValueSets {
   readonly valueClose: MarkSet;
   readonly ends: MarkSet;

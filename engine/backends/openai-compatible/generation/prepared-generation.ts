@@ -60,6 +60,7 @@ export async function prepareGeneration(
     markers: markup.markers,
     startsInReasoning: opened,
     callIds: continued?.callIds ?? [],
+    areGeneric: profile.toolsAsText,
     onFault: parts.onFault,
     mending: settings.marks.mending(),
     hideReasoning: thinking !== undefined && thinking.off === undefined && !plan.conversation.reasoning,

@@ -1,7 +1,5 @@
 import { ControlTokens } from "../../../conversation/prompt-pieces.ts";
-
-/** The character that breaks a spelling: invisible, not white space, and joining the words beside it. */
-const JOINER = "\u2060";
+import { JOINER } from "../../../tool-calls/mark-spellings.ts";
 
 /**
  * Prevents callers from writing special tokens of a model to an engine that takes text: such an engine converts each

@@ -6,11 +6,11 @@ import {
   type Tool,
 } from "../../../../proto/gen/svc/inference/v1/messages.ts";
 import {
+  type HistoryPart,
   type HistoryRules,
   modelHistory,
   PART_SEPARATOR,
   reasoningOf,
-  textOf,
 } from "../../../conversation/model-history.ts";
 import { ROLE } from "../../../conversation/template-messages.ts";
 import { EngineError } from "../../../errors.ts";
@@ -44,16 +44,17 @@ export function toChatMessages(messages: readonly Message[], rules: ChatRules): 
 }
 
 /** Writes texts and images. Adjacent texts are joined, so that no special token can form across them. */
-function contentOf(parts: readonly Part[], marks: SpelledMarks): JsonValue {
-  if (!parts.some(({ kind }) => kind?.$case === "image")) return marks.broken(textOf(parts));
+function contentOf(parts: readonly HistoryPart[], marks: SpelledMarks): JsonValue {
+  if (!parts.some(({ kind }) => kind?.$case === "image")) return brokenText(parts, marks);
   const content: JsonValue[] = [];
-  let texts: string[] = [];
+  let texts: HistoryPart[] = [];
   const flush = () => {
-    if (texts.length > 0) content.push({ type: "text", text: marks.broken(texts.join(PART_SEPARATOR)) });
+    if (texts.length > 0) content.push({ type: "text", text: brokenText(texts, marks) });
     texts = [];
   };
-  for (const { kind } of parts) {
-    if (kind?.$case === "text") texts.push(kind.value.text);
+  for (const part of parts) {
+    const { kind } = part;
+    if (kind?.$case === "text") texts.push(part);
     if (kind?.$case !== "image" || kind.value.source?.$case !== "data") continue;
     flush();
     const { source, mimeType, detail } = kind.value;
@@ -62,6 +63,25 @@ function contentOf(parts: readonly Part[], marks: SpelledMarks): JsonValue {
   }
   flush();
   return content;
+}
+
+/** Joins texts; what the node did not write has no spelling of a special token. */
+function brokenText(parts: readonly HistoryPart[], marks: SpelledMarks): string {
+  const joined: string[] = [];
+  let callers: string[] = [];
+  const flush = () => {
+    if (callers.length > 0) joined.push(marks.broken(callers.join(PART_SEPARATOR)));
+    callers = [];
+  };
+  for (const { kind, isOwn } of parts) {
+    if (kind?.$case !== "text") continue;
+    if (isOwn) {
+      flush();
+      joined.push(kind.value.text);
+    } else callers.push(kind.value.text);
+  }
+  flush();
+  return joined.join(PART_SEPARATOR);
 }
 
 function assistantTurn(parts: readonly Part[], content: JsonValue, marks: SpelledMarks): Record<string, JsonValue> {

@@ -44,7 +44,7 @@ export function toChatPrompt(
   const said = withDeclaredTools(messages, tools);
   return {
     model,
-    messages: toChatMessages(textCalls ? withCallsAsText(said, tools, textCalls) : said, {
+    messages: toChatMessages(textCalls ? withCallsAsText(said, tools, textCalls, (text) => marks.broken(text)) : said, {
       turns,
       callIds: profile.callIds,
       images,

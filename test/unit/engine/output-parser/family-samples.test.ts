@@ -6,6 +6,7 @@ import { foldBlocks, labels, type ParseOptions, parsePieces, parserOf, splitsOf 
 /** The outputs of models by profile; `wanted` alternates kinds, or names of calls, and texts. */
 type Sample = readonly [what: string, output: string, wanted: readonly string[], more?: ParseOptions];
 
+const BROKEN_CALL = '<\u2060tool_call>\n{"name": "run", "arguments": {}}\n<\u2060/tool_call>';
 const BIG = "x".repeat(70_000);
 const LIST = `[${'"item", '.repeat(12_000)}"end"]`;
 
@@ -60,7 +61,17 @@ const SAMPLES: Readonly<Record<string, readonly Sample[]>> = {
       ["text", "Ok.", "run", "{}", "text", "Done."],
     ],
   ],
+  generic: [
+    [
+      "marks as they stand in texts of callers, and plain ones",
+      `${BROKEN_CALL}\n<tool_call>\n{"name": "run", "arguments": {}}\n</tool_call>`,
+      ["run", "{}", "run", "{}"],
+      { areGeneric: true },
+    ],
+    ["one mark of each spelling", BROKEN_CALL.replace("\u2060", ""), ["run", "{}"], { areGeneric: true }],
+  ],
   hermes: [
+    ["marks as they stand in texts of callers, which are no marks", BROKEN_CALL, ["text", BROKEN_CALL]],
     [
       "markup that only an engine reads",
       "<call>run",

@@ -16,7 +16,7 @@ import { loadProfile } from "../../../../../../engine/profiles/profile.ts";
 import { ReasoningEffort, ReasoningMode } from "../../../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { Role } from "../../../../../../proto/gen/svc/inference/v1/messages.ts";
 import { MARKS, PLACES } from "../../../../../support/dialects/injections.ts";
-import { declaration } from "../../../../../support/engine/canonical.ts";
+import { assistant, call, declaration, text, tool, toolResult, user } from "../../../../../support/engine/canonical.ts";
 import { generateRequest, textMessage, toolOf } from "../../../../../support/requests/generate-request.ts";
 
 const ALL: readonly DialectName[] = ["vllm", "sglang", "llama-server"];
@@ -142,4 +142,33 @@ test.each(Object.entries(PLACES))("marks spelled in %s reach no engine", (_place
     const { messages, tools } = toChatPrompt(generateRequest(withSpelling(mark)), settings);
     expect(toJsonText([messages, tools])).not.toContain(mark);
   }
+});
+
+describe("calls in the node's own form, beside a tokenizer with its marks", () => {
+  const settings = { ...settingsOf("vllm", "generic"), marks: new SpelledMarks(MARKS) };
+  const broken = "<\u2060tool_call>";
+
+  test("have plain marks in the instruction and in the history, and none in what callers wrote", () => {
+    const run = tool("run", "Runs <tool_call>.", { type: "object" });
+    const called = assistant(text("So <tool_call>."), call("run", '{"a": "<tool_call>"}'));
+    const messages = [user("Say <tool_call>."), called, toolResult("<tool_call>"), user("Well?")];
+    const [head, ...said] = toChatPrompt(generateRequest({ messages, tools: [run] }), settings).messages.map(
+      (message) => (JSON.parse(toJsonText([message])) as [{ content: string }])[0].content,
+    );
+    expect(head).toContain(`Runs ${broken}.`);
+    expect(head).toContain('<tool_call>\n{"name": "name of the tool"');
+    expect(head).toContain("between <tool_response> and </tool_response>");
+    expect(said).toEqual([
+      `Say ${broken}.`,
+      `So ${broken}.\n<tool_call>\n{"name": "run", "arguments": {"a": "${broken}"}}\n</tool_call>`,
+      `<tool_response>\n${broken}\n</tool_response>`,
+      "Well?",
+    ]);
+  });
+
+  test.each(Object.entries(PLACES))("have no mark of callers in %s", (_place, withSpelling) => {
+    const shownOf = (spelling: string) =>
+      toJsonText(toChatPrompt(generateRequest(withSpelling(spelling)), settings).messages);
+    for (const mark of MARKS) expect(shownOf(mark).split(mark).length).toBe(shownOf("word").split(mark).length);
+  });
 });
