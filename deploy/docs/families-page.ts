@@ -85,8 +85,9 @@ export function familiesPage(): string {
   return page("Families of models", "`engine/profiles/` and `test/unit/engine/output-parser/family-cases/`", [
     [
       "A profile for each family reads what models write. The cases are facts out of the tests of vLLM's and SGLang's parsers, with names and values of our own;",
-      "each runs whole, character by character and in two pieces split anywhere. *Alike*: the result is theirs, but for white space at the ends of texts.",
-      "*Differing*: it is not, for one of the reasons below; `test/unit/engine/output-parser/family-cases/` names each case, its reason and its source.",
+      "each runs whole, by characters and in two pieces split anywhere. *Alike*: the result is theirs, but for white space around texts.",
+      "*Differing*: it is not, for a reason below; each case names it, and its source.",
+      "`reported-outputs.yaml` has misspelled calls of public reports.",
     ].join("\n"),
     table(["family", "profiles", "cases", "alike", "differing"], families.map(familyRow)),
     "## What differs on purpose",

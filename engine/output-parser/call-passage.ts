@@ -159,7 +159,8 @@ export class CallPassage {
           this.#arguments += position.reader.flush(pending.text);
           if (position.reader.argumentsAreWhole) {
             this.#start(position.reader);
-            this.end(reason);
+            this.finishedToolCalls += 1;
+            writer.end(true);
             break;
           }
         }

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
 import { argumentTypes } from "../../../../engine/tool-calls/argument-types.ts";
+import { seededRandom } from "../../../support/seeded-random.ts";
 import { markersOf } from "./families.ts";
 import { type Block, parsePieces, splitsOf } from "./parse-output.ts";
 
@@ -33,6 +34,14 @@ const TOOLS = Object.entries(tools).map(([name, schema]) => ({
 
 const RANDOM_SPLITS = 40;
 
+/** The number of texts of marks in any order, and of fragments in each. */
+const MIXTURES = { texts: 60, fragments: 12 };
+
+const options = {
+  toolNames: TOOLS.map(({ name }) => name),
+  argumentTypes: argumentTypes(TOOLS),
+};
+
 const written = (text: string) => text.replaceAll(/\{\{(\w+)\}\}/g, (all, word: string) => words[word] ?? all);
 
 function seen({ kind, name, text, complete }: Block): unknown {
@@ -45,13 +54,31 @@ test.each(outputs)("$report: $what ($profile)", ({ profile, output, thinking = f
   const wanted: unknown = JSON.parse(JSON.stringify(wants), (_, value) =>
     typeof value === "string" ? written(value) : value,
   );
-  const options = {
+  const given = {
+    ...options,
     markers: markersOf(profile),
-    toolNames: TOOLS.map(({ name }) => name),
-    argumentTypes: argumentTypes(TOOLS),
     startsInReasoning: thinking,
     end: cut ? "cut" : "stop",
   } as const;
   for (const pieces of [[text], ...splitsOf(text, RANDOM_SPLITS)])
-    expect(parsePieces(pieces, options).blocks.map(seen), JSON.stringify(pieces)).toEqual(wanted);
+    expect(parsePieces(pieces, given).blocks.map(seen), JSON.stringify(pieces)).toEqual(wanted);
 });
+
+test.each([...new Set(outputs.map(({ profile }) => profile))])(
+  "marks in any order give the same blocks, however the output is split (%s)",
+  (profile) => {
+    const own = outputs.filter((each) => each.profile === profile).map(({ output }) => written(output));
+    const fragments = [...new Set(own.flatMap((text) => text.split(/(?=[<\]])|(?<=>)/)))];
+    const random = seededRandom(fragments.length);
+    const any = () => fragments[Math.floor(random() * fragments.length)] ?? "";
+    const given = { ...options, markers: markersOf(profile) };
+    for (let round = 0; round < MIXTURES.texts; round += 1) {
+      const text = Array.from({ length: MIXTURES.fragments }, any).join("");
+      const { blocks } = parsePieces([text], given);
+      for (const { kind, complete, text: args } of blocks)
+        if (kind === "call" && complete) expect(JSON.parse(args), text).toBeTypeOf("object");
+      for (const pieces of splitsOf(text, 2, text.length))
+        expect(parsePieces(pieces, given).blocks, text).toEqual(blocks);
+    }
+  },
+);
