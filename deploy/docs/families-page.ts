@@ -86,7 +86,7 @@ export function familiesPage(): string {
     [
       "A profile for each family reads what models write. The cases are facts out of the tests of vLLM's and SGLang's parsers, with names and values of our own;",
       "each runs whole, by characters and in two pieces split anywhere. *Alike*: the result is theirs, but for white space around texts.",
-      "*Differing*: it is not, for a reason below; each case names it, and its source.",
+      "*Differing*: it is not, for a reason below; each names it, and its source.",
       "`reported-outputs.yaml` has misspelled calls of public reports.",
     ].join("\n"),
     table(["family", "profiles", "cases", "alike", "differing"], families.map(familyRow)),

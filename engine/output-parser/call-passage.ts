@@ -159,8 +159,7 @@ export class CallPassage {
           this.#arguments += position.reader.flush(pending.text);
           if (position.reader.argumentsAreWhole) {
             this.#start(position.reader);
-            this.finishedToolCalls += 1;
-            writer.end(true);
+            this.#endCall(true);
             break;
           }
         }
