@@ -76,11 +76,10 @@ export class CallPassage {
   #arguments = "";
 
   constructor(options: CallPassageOptions) {
-    const { openers, next, close, closers, callClose, strays = [] } = options.reading;
+    const { openers, next, close, callClose } = options.reading;
     this.#options = options;
     // A comma or a bracket alone is no mark in text that may be anything.
-    const marks = [callClose, close, ...closers, ...strays, next, ...openers];
-    this.#endsOfBroken = marks.filter((mark) => mark.length > 1);
+    this.#endsOfBroken = [callClose, close, next, ...openers].filter((mark) => mark.length > 1);
   }
 
   get wantsNoMore(): boolean {

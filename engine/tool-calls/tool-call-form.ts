@@ -53,7 +53,6 @@ export type ParameterTags = {
 export type CallMarkup = {
   readonly open: string;
   readonly behindOpen: string;
-  readonly otherOpens?: readonly string[];
   /** A further mark that begins calls, for models that omit `open`; "" for none. */
   readonly otherOpen: string;
   readonly behindOtherOpen: string;

@@ -146,15 +146,15 @@ function firstCharOf(call: Gbnf): string {
  * only those that the template writes may come: no model begins another spelling of them.
  */
 function openersOf(markup: CallMarkup, others: readonly string[], group: Gbnf): readonly TextEnd[] {
-  const { open, behindOpen, otherOpens = [], otherOpen, behindOtherOpen } = markup;
+  const { open, behindOpen, otherOpen, behindOtherOpen } = markup;
   const as = (mark: string, behind: string) => ({
     mark: mark.trimStart(),
     behind: sequence(written(behind), group),
   });
-  const ownMarks = [as(open, behindOpen), as(otherOpen, behindOtherOpen)].filter(({ mark }) => mark !== "");
+  const marks = [as(open, behindOpen), as(otherOpen, behindOtherOpen)].filter(({ mark }) => mark !== "");
   const word = ownWord(markup, others);
-  if (word === undefined) return [...ownMarks, ...otherOpens.map((mark) => as(mark, behindOpen))];
-  const ways = ownMarks.map(({ mark, behind }) => sequence(written(mark.slice(word.length)), behind));
+  if (word === undefined) return marks;
+  const ways = marks.map(({ mark, behind }) => sequence(written(mark.slice(word.length)), behind));
   return [{ mark: word, behind: choice(...ways) }];
 }
 
@@ -193,8 +193,8 @@ function ownWord(markup: CallMarkup, others: readonly string[]): string | undefi
 }
 
 function marksOf(markup: CallMarkup | undefined): readonly string[] {
-  const { open = "", otherOpens = [], otherOpen = "", otherCalls = [] } = markup ?? {};
-  const marks = [open, ...otherOpens, otherOpen, ...otherCalls.map(({ mark }) => mark)].map((mark) => mark.trim());
+  const { open = "", otherOpen = "", otherCalls = [] } = markup ?? {};
+  const marks = [open, otherOpen, ...otherCalls.map(({ mark }) => mark)].map((mark) => mark.trim());
   return [...new Set(marks)].filter((mark) => mark !== "");
 }
 
