@@ -16,6 +16,7 @@ function scriptedContext(batchSize = 4) {
       seen.push(`${id} at ${position}: ${ids.join(" ")}`);
       return sampled.map(() => 10 * id);
     },
+    setThreads: () => {},
     decodeBatch: () =>
       new Promise<void>((resolve) => {
         computed.push(resolve);
