@@ -18,6 +18,16 @@ const PICK: Tool = {
   strict: true,
 };
 
+/** Tools of two fields that are not strict, as agents have them, and prompts that ask for them. */
+const LOOSE = [
+  toolOf("get_weather", { type: "object", properties: { city: string, days: { type: "integer" } } }),
+  toolOf("add_reminder", { type: "object", properties: { text: string, minutes: { type: "integer" } } }),
+];
+const WISHES = ["Weather in Paris for 2 days?", "Remind me to call Ann in 20 minutes.", "Will it rain in Rome?"];
+const BEGUN = 200;
+const AT_ONCE = 16;
+const HOT = { temperature: 1, stop: [], logitBias: {} };
+
 const ASK = "Run npm test";
 const choice = (mode: ToolChoiceMode, name = ""): ToolChoice => ({
   mode,
@@ -47,6 +57,34 @@ export function toolsBeside(rig: Rig): void {
       const toolChoice = choice(ToolChoiceMode.NONE);
       const { blocks } = await rig.ask({ messages: [user(ASK)], tools: [RUN], toolChoice });
       expect(blocks.filter(({ kind }) => kind === "toolCall")).toEqual([]);
+    });
+
+    test("that are not strict are called whole, two hundred times at temperature 1", async () => {
+      let begun = 0;
+      for (let asked = 0; begun < BEGUN; asked += AT_ONCE) {
+        expect(asked).toBeLessThan(10 * BEGUN);
+        const prompts = Array.from({ length: AT_ONCE }, (_, at) => WISHES[(asked + at) % WISHES.length] ?? ASK);
+        const answers = await Promise.all(
+          prompts.map((prompt) => rig.ask({ messages: [user(prompt)], tools: LOOSE, sampling: HOT })),
+        );
+        for (const { blocks, finished } of answers) {
+          const isCut = finished?.reason === FinishReason.MAX_OUTPUT_TOKENS;
+          for (const [at, { kind, name, complete, text }] of blocks.entries()) {
+            if (kind !== "toolCall" || (isCut && at === blocks.length - 1)) continue;
+            begun += 1;
+            expect(LOOSE.map((tool) => tool.name)).toContain(name);
+            expect({ complete, value: JSON.parse(text) }).toEqual({ complete: true, value: expect.any(Object) });
+          }
+        }
+      }
+    });
+
+    test("that may not be called leave no mark of a call in the answer, at temperature 1", async () => {
+      const toolChoice = choice(ToolChoiceMode.NONE);
+      const asked = Array.from({ length: AT_ONCE }, (_, at) => WISHES[at % WISHES.length] ?? ASK);
+      const fields = { tools: LOOSE, toolChoice, sampling: HOT };
+      const answers = await Promise.all(asked.map((prompt) => rig.ask({ ...fields, messages: [user(prompt)] })));
+      for (const { blocks } of answers) expect(blocks.map((block) => block.text).join("")).not.toContain("<tool_call>");
     });
 
     test("are called by name and held to their schema where they are strict", async () => {
