@@ -2,6 +2,8 @@ import { ownCases } from "../../support/schemas/own-cases.ts";
 import { type BenchResult, percentile, type Row } from "../report.ts";
 import type { BenchSettings } from "../settings.ts";
 import { besideLlama, besideVllm, judgeAnswers } from "./answers.ts";
+import { callTokens } from "./call-tokens.ts";
+import { callsBench } from "./calls-bench.ts";
 import { type Judged, judge, type Outcome, PUBLISHED, type ReadGrammar, type SchemaCase } from "./judge.ts";
 import { publicSets } from "./public-sets.ts";
 import { llamaReader, xgrammarReader } from "./readers.ts";
@@ -21,10 +23,10 @@ const OUTCOMES: Readonly<Record<Outcome, string>> = {
 /**
  * Judges the grammars of JSON Schemas by the public procedure, with llama.cpp's own parser: the project's cases, and
  * the public collections in the folder of `--data`. With `--vllm`, the project's cases also by xgrammar, and by answers
- * of that vLLM and of the llama backend. It asserts nothing.
+ * of that vLLM and of the llama backend. Then it measures the grammars of calls. It asserts nothing.
  */
-export async function schemasBench({ quick, data, vllm }: BenchSettings): Promise<BenchResult> {
-  const read = await llamaReader();
+export async function schemasBench({ quick, data, vllm, model, repetitions }: BenchSettings): Promise<BenchResult> {
+  const { read, parse } = await llamaReader();
   const step = quick ? QUICK_STEP : 1;
   const own = { name: "own cases", cases: ownCases(OWN_CASES) };
   const rows: Row[] = [];
@@ -64,6 +66,8 @@ export async function schemasBench({ quick, data, vllm }: BenchSettings): Promis
     notes: [
       "Right: every value of the schema came out as it should. Figures of others are as published in March 2025.",
       ...notes,
+      ...(await callsBench(repetitions, parse)),
+      ...(await callTokens(repetitions, model)),
     ],
   };
 }
@@ -77,10 +81,16 @@ async function besideEngine(cases: readonly SchemaCase[], vllm: string): Promise
     notes.push(...reasonsOf(who, judged));
   };
   const compileMs: number[] = [];
-  const { read, close } = xgrammarReader(compileMs);
+  const xgrammar = xgrammarReader(150_000);
+  if (xgrammar === undefined) throw new Error("Beside a vLLM the bench of schemas needs its environment.");
+  const read: ReadGrammar = async (grammar, texts) => {
+    const { ms, allowed } = await xgrammar.compile(grammar, texts);
+    compileMs.push(ms);
+    return allowed;
+  };
   const judged: Judged[] = [];
   for (const each of cases) judged.push(await judge(each, { undeclared: "declared" }, read, { name: "xgrammar" }));
-  close();
+  xgrammar.close();
   add("xgrammar, strict", judged);
   notes.push(`xgrammar with 150,000 tokens, compiling a grammar: ${percentilesOf(compileMs)}.`);
   for (const [who, start] of [
