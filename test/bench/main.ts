@@ -108,7 +108,7 @@ async function main(): Promise<number> {
     )
     .option("--page <file>", "the page that the stand writes")
     .option("--data <folder>", "public data that a bench reads: for `schemas` a folder with checkouts")
-    .option("--model <file>", "the model file of `llama`; default: the demonstration model")
+    .option("--model <file>", "the model file of `llama`, and one more of `schemas`; default: the demonstration model")
     .option("--llama-server <file>", "the binary of llama-server, which `llama` measures as well")
     .option("--vllm <url>", "a vLLM with the demonstration weights, whose answers `schemas` judges as well")
     .option(

@@ -14,7 +14,7 @@ export type BenchSettings = {
   readonly page?: string;
   /** The folder with public data. Default: none; only the project's own data is measured. */
   readonly data?: string;
-  /** The model file of `llama`. Default: the demonstration model. */
+  /** The model file of `llama`, and one more of `schemas`. Default: the demonstration model. */
   readonly model?: string;
   /** The binary of llama-server. Default: none; a node is compared with llama.cpp's own call only. */
   readonly llamaServer?: string;

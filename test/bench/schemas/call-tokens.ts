@@ -11,6 +11,9 @@ const CITY = { type: "object", properties: { city: { type: "string", maxLength: 
 const WEATHER = toolOf("get_weather", CITY);
 const CALLED = { mode: ToolChoiceMode.REQUIRED, name: "", disableParallelCalls: false, allowedNames: [] };
 const COUNT = "Count from 1 to 40.";
+/** A sentence of about as many tokens in the vocabularies of the two models. */
+const FILLER = "You are a helpful assistant. ";
+const FILLER_TOKENS = 6;
 const DISABLED = { mode: ReasoningMode.DISABLED, effort: 0 } as const;
 
 type Answer = { readonly name: string; readonly fields: Partial<GenerateRequest>; readonly question: string };
@@ -40,7 +43,7 @@ async function ratiosOf(backend: LlamaBackend, repetitions: number): Promise<str
   const { promptTokens } = await measure(backend, TEXT, "");
   const bare = await measure(backend, BARE, "");
   // As long as the prompt with tools: attention to more tokens takes longer.
-  const filler = "a ".repeat(Math.max(0, promptTokens - bare.promptTokens));
+  const filler = FILLER.repeat(Math.max(0, Math.round((promptTokens - bare.promptTokens) / FILLER_TOKENS)));
   const rounds = await interleave(ANSWERS, repetitions, (answer) =>
     measure(backend, answer, answer.fields.tools ? "" : filler),
   );

@@ -96,7 +96,7 @@ function written(input: GrammarInput): string {
   return text;
 }
 
-/** The measurements of each kind of list, by what was measured. */
+/** The measurements of each kind of list, by measure. */
 class Measured {
   readonly #kinds = new Map<string, Map<string, number[]>>();
 
