@@ -120,6 +120,7 @@ export class OpenAiCompatibleBackend implements Backend {
       markup,
       revision: await this.#revision(facts, settings, markup.markers, ask),
       grammars: new GrammarCache(async (text) => text, this.#options.work, this.#clock),
+      holdsForms: true,
       tails: new LRUCache({ max: MAX_TAILS }),
       turns: new LoopTurns(),
       silenceMs: this.#options.silenceTimeoutMs,
@@ -132,14 +133,19 @@ export class OpenAiCompatibleBackend implements Backend {
     };
     this.#watch.start();
     const found = await probe(parts, signal);
-    const { turns, images: takesImages, defaults = {} } = found;
+    const { turns, images: takesImages, defaults = {}, holdsForms } = found;
+    if (!holdsForms)
+      this.#notes = [
+        ...this.#notes,
+        "the engine takes no grammar of calls: those that are not strict may be malformed",
+      ];
     if (!found.defaults)
       this.#notes = [
         ...this.#notes,
         "the model's sampling defaults are not known, as the node cannot read generation_config.json of the engine's model path: the engine's own apply where a request has none",
       ];
     const tried = { ...settings, turns, images: takesImages, defaults };
-    this.#running = await this.#withEvents({ parts: { ...parts, settings: tried }, found }, signal);
+    this.#running = await this.#withEvents({ parts: { ...parts, settings: tried, holdsForms }, found }, signal);
   }
 
   async #revision({ weights }: EngineFacts, settings: RequestSettings, markers: OutputMarkers, ask: Ask) {

@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
 import { ModelState } from "../../../proto/gen/svc/inference/v1/node_service.ts";
 import { ask, atEnd, backendOf, FOREVER, rigOf, says, textChunk } from "../../support/dialects/dialect-rig.ts";
-import { startDialectServer } from "../../support/dialects/dialect-server.ts";
+import { type Asked, obedient, startDialectServer } from "../../support/dialects/dialect-server.ts";
 import { answerOf } from "../../support/events/answer-of.ts";
 import { gate } from "../../support/gate.ts";
-import { generateRequest } from "../../support/requests/generate-request.ts";
+import { generateRequest, toolOf } from "../../support/requests/generate-request.ts";
 import { VirtualClock } from "../../support/virtual-clock.ts";
 
 const LONG_STEPS = { maxStepAgeMs: 3_600_000 };
@@ -72,6 +72,21 @@ test("a node leaves service when its engine owes a step and answers nothing, and
   expect(await state()).toBe(ModelState.FAILED);
   isFrozen = false;
   await expect.poll(state, { timeout: 20_000 }).toBe(ModelState.READY);
+});
+
+test("an engine that takes no grammar of free text gets none for calls that nothing demands", async () => {
+  const grammars: string[] = [];
+  const model = (asked: Asked) => {
+    grammars.push(asked.grammar);
+    const refused = { kind: "status", status: 400, body: { error: { message: "no such grammar" } } } as const;
+    return asked.grammar.includes("TagDispatch") ? refused : obedient(asked);
+  };
+  const rig = await rigOf("vllm", { model });
+  expect(grammars.filter((grammar) => grammar.includes("TagDispatch"))).toHaveLength(1);
+  expect(rig.backend.startNotes().join()).toContain("no grammar of calls");
+  grammars.length = 0;
+  expect((await rig.client.generate(generateRequest({ tools: [toolOf("run", {})] })).ended).code).toBe(0);
+  expect(grammars).toEqual([""]);
 });
 
 test("SGLang protects a conversation's prefix for the requested time, and its session is then closed", async () => {

@@ -28,6 +28,8 @@ export type GenerationParts = {
   readonly revision: string;
   readonly markup: ModelMarkup;
   readonly grammars: GrammarCache<string>;
+  /** Whether the engine takes the grammar of calls that no schema demands: free text up to a mark. */
+  readonly holdsForms: boolean;
   /** The texts of the ends of prompts, by their tokens. */
   readonly tails: LRUCache<string, string>;
   /** Schedules the writing of large requests on the event loop. */

@@ -69,7 +69,10 @@ export async function prepareGeneration(
   if (tokens.length > limit.maxOutputTokens) throw notOfThisAnswer();
   const { given, text } = await wholeCharacters(tokens, (ids) => dialect.detokenize(ask, servedModel, ids));
   const isolation = JSON.stringify([request.tenant, request.cache?.isolationSalt ?? ""]);
-  const input = { ...plan.fixed, markers: markup.markers, reader: markup.reader };
+  const { mustCall, constraint, tools: callable } = plan.fixed;
+  const isHeld = parts.holdsForms || mustCall || constraint !== undefined || callable.some(({ strict }) => strict);
+  const held = isHeld ? plan.fixed : { ...plan.fixed, tools: [], mustNotCall: false };
+  const input = { ...held, markers: markup.markers, reader: markup.reader };
   const reasoning = opened ? "opened" : plan.conversation.reasoning ? "may-open" : "none";
   const grammarOrder = { ...order, isolation };
   const grammar = await parts.grammars.get({ ...input, reasoning, behind: text }, grammarOrder);

@@ -37,6 +37,8 @@ export type ProbeResult = {
   readonly defaults: Partial<TokenSampling> | undefined;
   /** Whether the engine accepts images; false if not probed. */
   readonly images: boolean;
+  /** Whether the engine takes the grammar of a call that the model may make. */
+  readonly holdsForms: boolean;
 };
 
 /** A red square of 64 pixels, as some engines reject images smaller than their patch size. */
@@ -80,6 +82,7 @@ export async function probe(parts: GenerationParts, signal: AbortSignal): Promis
   return {
     turns,
     defaults: dialect.samplingDefaults ? defaults : {},
+    holdsForms: holdsGrammars && (await probeForm(parts, messages, signal)),
     images: dialect.takesImages && parts.settings.images && (await probeImage(parts, signal)),
     capabilities: [
       ...WITH_TOOLS.slice(0, holdsGrammars ? undefined : 2),
@@ -161,6 +164,18 @@ async function probeGrammar(
     );
     const texts = events.map(({ kind }) => (kind?.$case === "blockDelta" ? kind.value.text : ""));
     return texts.join("").endsWith(JSON.stringify(WORD));
+  } catch (error) {
+    if (isRefusal(error)) return false;
+    throw explained(error, "it does not generate from tokens", parts.settings);
+  }
+}
+
+/** Resolves to whether the engine takes the grammar of a call that the model may make, in text that is free otherwise. */
+async function probeForm(parts: GenerationParts, messages: readonly Message[], signal: AbortSignal): Promise<boolean> {
+  try {
+    const wishes = { reasoning: NO_REASONING, tools: [TRIAL_TOOL], maxOutputTokens: 1 };
+    await askEngine(parts, probeRequest(messages, wishes), signal);
+    return true;
   } catch (error) {
     if (isRefusal(error)) return false;
     throw explained(error, "it does not generate from tokens", parts.settings);
