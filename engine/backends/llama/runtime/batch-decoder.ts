@@ -248,10 +248,10 @@ export class BatchDecoder {
       native.initBatch(tokensOf(batch));
       indexes = batch.map((part) => added(native, part));
       const beganMs = performance.now();
-      const began = process.cpuUsage();
+      const began = this.#fit && process.cpuUsage();
       await native.decodeBatch();
       const ms = performance.now() - beganMs;
-      this.#fitThreads(ms, began);
+      if (began) this.#fitThreads(ms, began);
       const chunks = batch.filter(({ tokens }) => tokens.length > 1);
       this.onBatch({
         chunks: chunks.map(({ sequence, tokens }) => ({ before: sequence.nextTokenIndex, tokens: tokens.length })),
