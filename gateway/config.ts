@@ -187,6 +187,12 @@ const gatewayKeys = z.strictObject({
         .describe(
           "End of a stream of chat or messages that lost its engine or gateway: its connection is closed, after which agents retry, or the format's error frame is sent.",
         ),
+      leftOutTools: z
+        .enum(["restore", "omit"])
+        .default("restore")
+        .describe(
+          "Tools that a request leaves out of its conversation, as agents do to compact it: put back, but forbidden, so that engines find their cache, or omitted. They are kept in memory for 10 minutes, at most 32 MiB.",
+        ),
       messages: z
         .strictObject({
           systemRole: z

@@ -200,6 +200,7 @@ function newTranslator({ config, clusters, sealing, clock, log }: GatewayDeps): 
       systemRole: config.formats.messages.systemRole,
       unsupportedTools: config.formats.responses.unsupportedTools,
     },
+    restoresTools: config.formats.leftOutTools === "restore",
     clock,
     onFault: (fault) => log.error({ fault }, "a body could not be translated because of a bug"),
   });

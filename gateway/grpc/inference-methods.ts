@@ -19,7 +19,7 @@ import { type TranslationDeps, translateReceived } from "../http/body/request-bo
 import { randomId } from "../http/record/trace-context.ts";
 import { routingHints } from "../http/request-context.ts";
 import { RPCS } from "../routes.ts";
-import type { Translated } from "../translation/translate.ts";
+import type { Translation } from "../translation/translator.ts";
 import type { Flow } from "../upstream/call/generate-call.ts";
 import { RequestBuffer } from "../upstream/call/request-buffer.ts";
 import { asBuffer } from "../upstream/wire/generate-wire.ts";
@@ -70,7 +70,7 @@ export async function countTokens(
 
 type CheckedCall = {
   readonly model: string;
-  readonly translated: Translated;
+  readonly translated: Translation;
   readonly answer: PaidRequest["answer"];
 };
 
@@ -104,13 +104,13 @@ async function streamedAnswer(
   call: GenerateStream,
   deps: InferenceDeps,
 ): Promise<void> {
-  const { bytes, facts, places } = translated;
+  const { bytes, facts, kept, places } = translated;
   const { record, limited } = rpc;
   if (!facts || !limited) throw new Error("a generation was translated as something else");
   await reserveTokens(limited, translated, deps.limits);
   const principal = principalOf(rpc);
   const paid: PaidRequest = {
-    ...{ format: RPCS.generate.format, model, places, facts, record, answer },
+    ...{ format: RPCS.generate.format, model, places, facts, kept, record, answer },
     request: new RequestBuffer(bytes, principal.tenant, () => rpc.body?.release()),
     hints: routingHints(principal, rpc.headers, translated.priority),
   };

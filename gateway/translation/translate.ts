@@ -108,11 +108,28 @@ export function translate(body: unknown, order: TranslationOrder, surroundings: 
     continuation: undefined,
     prefixDigests: Buffer.alloc(0),
   };
-  const prefixKey = routingDigest(caller.routingKey, "prefix", model);
+  const prefixKey = prefixKeyOf(caller.routingKey, model);
   const inputTokens = estimateInputTokens(bodyBytes, canonical.messages);
   const { maxOutputTokens } = allowed;
   const encoded = encodeRequest(request, prefixKey, promptBounds(model));
-  return { model, stream, options, places, ...encoded, inputTokens, maxOutputTokens, priority, unopened };
+  const facts = { ...encoded.facts, lacksReasoning: unopened > 0 };
+  return {
+    model,
+    stream,
+    options,
+    places,
+    bytes: encoded.bytes,
+    facts,
+    inputTokens,
+    maxOutputTokens,
+    priority,
+    unopened,
+  };
+}
+
+/** Returns the key of the digests of a caller's prompts for a model, 32 bytes. */
+export function prefixKeyOf(routingKey: Uint8Array, model: string): Uint8Array {
+  return routingDigest(routingKey, "prefix", model);
 }
 
 function countOf({ model, request, ...places }: PreparedCount, { caller, bodyBytes }: TranslationOrder): Translated {

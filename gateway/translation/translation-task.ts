@@ -6,7 +6,8 @@ import type { FormatSettings } from "../formats/format.ts";
 import { parseBody, scanBody } from "../json/json-body.ts";
 import { type Opening, Sealing } from "../sealing/sealing.ts";
 import type { SealingKeys } from "../sealing/sealing-key.ts";
-import type { PromptFacts } from "../upstream/encoded-request.ts";
+import { type PromptFacts, shapeBehind } from "../upstream/encoded-request.ts";
+import type { PromptShape } from "../upstream/load-balancing/boundary-hashes.ts";
 import type { PromptBound } from "../upstream/prompt-bound.ts";
 import { type Translated, type TranslationOrder, translate } from "./translate.ts";
 
@@ -24,15 +25,23 @@ export type TranslationTask = {
   readonly catalog: Catalog;
 };
 
+/** An encoded prompt, to be digested behind tools that it left out. */
+export type ShapeTask = {
+  readonly bytes: Uint8Array;
+  readonly tools: Uint8Array;
+  readonly prefixKey: Uint8Array;
+};
+
 /** Boundaries of a prompt in a form that is cheap to transfer: there may be tens of thousands. */
-type PackedFacts = Omit<PromptFacts, "shape"> & {
+type PackedShape = Omit<PromptShape, "boundaries"> & {
   readonly hashes: readonly string[];
   readonly bytes: Float64Array;
   readonly marked: Uint8Array;
-  readonly lastTurn: number | undefined;
   /** Of the first boundary. */
   readonly tools: string | undefined;
 };
+
+type PackedFacts = Omit<PromptFacts, "shape"> & { readonly shape: PackedShape };
 
 export type TranslationReply = ThreadReply & {
   /** The texts that the caller sent back, by outcome. */
@@ -46,6 +55,19 @@ export type TranslationReply = ThreadReply & {
     | { readonly fault: CrashReport };
 };
 
+export type ShapeReply = ThreadReply & {
+  readonly end: { readonly shape: PackedShape } | { readonly fault: CrashReport };
+};
+
+/** Digests a prompt behind tools. It never throws. */
+export function shapeReplyTo({ bytes, tools, prefixKey }: ShapeTask): ShapeReply {
+  try {
+    return { end: { shape: packed(shapeBehind(viewOf(tools), viewOf(bytes), prefixKey)) } };
+  } catch (error) {
+    return { end: { fault: crashReport(error) } };
+  }
+}
+
 /** Parses and translates a body. It never throws. */
 export function replyTo(task: TranslationTask): TranslationReply {
   const { sealingKeys, modelsWithImages, promptBounds, settings, catalog, order } = task;
@@ -56,13 +78,18 @@ export function replyTo(task: TranslationTask): TranslationReply {
   const end = endOf(() => {
     const surroundings = { sealing, acceptsImages, promptBounds: boundsOf, settings, catalog };
     const { facts, ...translated } = translate(parsed(task), order, surroundings);
-    return { translated: { ...translated, facts: facts && packed(facts) } };
+    return { translated: { ...translated, facts: facts && { ...facts, shape: packed(facts.shape) } } };
   });
   return { openings: sealing.openings, unknownKeys, end };
 }
 
-function parsed({ body: { buffer, byteOffset, byteLength }, singleKeys }: TranslationTask): object {
-  const bytes = Buffer.from(buffer, byteOffset, byteLength);
+/** Returns bytes that came from another thread, which are no buffer there, as one. */
+function viewOf({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
+  return Buffer.from(buffer, byteOffset, byteLength);
+}
+
+function parsed({ body, singleKeys }: TranslationTask): object {
+  const bytes = viewOf(body);
   return singleKeys ? parseBody(scanBody(bytes, singleKeys)) : bytes;
 }
 
@@ -76,13 +103,12 @@ function endOf(work: () => TranslationReply["end"]): TranslationReply["end"] {
   }
 }
 
-function packed({ shape: { boundaries, lastTurn }, ...facts }: PromptFacts): PackedFacts {
+function packed({ boundaries, ...shape }: PromptShape): PackedShape {
   return {
-    ...facts,
+    ...shape,
     hashes: boundaries.map(({ hash }) => hash),
     bytes: Float64Array.from(boundaries, ({ bytes }) => bytes),
     marked: Uint8Array.from(boundaries, ({ marked }) => Number(marked)),
-    lastTurn,
     tools: boundaries[0]?.tools,
   };
 }
@@ -91,13 +117,14 @@ function packed({ shape: { boundaries, lastTurn }, ...facts }: PromptFacts): Pac
 export function resultOf(end: Exclude<TranslationReply["end"], { readonly fault: CrashReport }>): Translated {
   if ("error" in end) throw new ApiError(end.error.code, end.error.wording, end.error.options);
   const { facts, ...translated } = end.translated;
-  return { ...translated, facts: facts && unpacked(facts) };
+  return { ...translated, facts: facts && { ...facts, shape: unpacked(facts.shape) } };
 }
 
-function unpacked({ hashes, bytes, marked, lastTurn, tools, ...facts }: PackedFacts): PromptFacts {
+/** Returns a shape that came from a thread. */
+export function unpacked({ hashes, bytes, marked, tools, ...shape }: PackedShape): PromptShape {
   const boundaries = hashes.map((hash, at) => ({
     ...{ hash, bytes: bytes[at] ?? 0, marked: marked[at] === 1 },
     ...(at === 0 && tools !== undefined && { tools }),
   }));
-  return { ...facts, shape: { boundaries, lastTurn } };
+  return { ...shape, boundaries };
 }

@@ -1,10 +1,20 @@
 import { type CrashReport, crashReport } from "../../deploy/runtime/process/end-on-crash.ts";
-import { canRun, WorkThreads } from "../../deploy/runtime/threads/work-threads.ts";
+import { canRun, WorkNotDone, WorkThreads } from "../../deploy/runtime/threads/work-threads.ts";
 import type { MonotonicClock } from "../../deploy/runtime/time/clock.ts";
 import { ApiError, toApiError } from "../errors.ts";
 import { parseBody, scanBody } from "../json/json-body.ts";
-import { type Surroundings, type Translated, type TranslationOrder, translate } from "./translate.ts";
-import { resultOf, type TranslationReply, type TranslationTask } from "./translation-task.ts";
+import { shapeBehind } from "../upstream/encoded-request.ts";
+import type { PromptShape } from "../upstream/load-balancing/boundary-hashes.ts";
+import { type LastPrompt, LeftOutTools, restored } from "./left-out-tools.ts";
+import { prefixKeyOf, type Surroundings, type Translated, type TranslationOrder, translate } from "./translate.ts";
+import {
+  resultOf,
+  type ShapeReply,
+  type ShapeTask,
+  type TranslationReply,
+  type TranslationTask,
+  unpacked,
+} from "./translation-task.ts";
 
 /** Bytes translated on the main thread: about 5 ms, a quarter of the longest block by one request. */
 const ON_THE_SPOT_BYTES = 256 * 1024;
@@ -34,6 +44,8 @@ export type ReceivedBody = {
 };
 
 export type TranslatorOptions = Surroundings & {
+  /** Whether requests get back the tools that they leave out of their conversation. */
+  readonly restoresTools: boolean;
   readonly clock: MonotonicClock;
   readonly onFault: (fault: CrashReport) => void;
   /** Default: the program beside this file. */
@@ -52,26 +64,47 @@ export function parsedHere({ bytes, singleKeys }: ReceivedBody, hasThreads: bool
   return hasThreads && isCostly ? undefined : parseBody(scanned);
 }
 
+type Threads = WorkThreads<TranslationTask | ShapeTask, TranslationReply | ShapeReply>;
+
+/** A translated body, with its record among those that a later request may continue. */
+export type Translation = Translated & { readonly kept?: LastPrompt | undefined };
+
 /**
  * Translates bodies for engines: small ones at once, large and unusual ones on threads, where they delay only their own
  * tenant. If threads are unavailable, which happens only with sources on old Node, all bodies are translated at once.
  */
 export class Translator {
   readonly #options: TranslatorOptions;
-  readonly #threads: WorkThreads<TranslationTask, TranslationReply> | undefined;
+  readonly #threads: Threads | undefined;
+  readonly #leftOut: LeftOutTools | undefined;
 
   constructor(options: TranslatorOptions) {
     this.#options = options;
     const { clock, program = PROGRAM } = options;
     const threads = { clock, program, threads: THREADS, maxHeapMiB: MAX_HEAP_MIB, restMs: REST_MS };
     this.#threads = canRun(program) ? new WorkThreads(threads) : undefined;
+    this.#leftOut = options.restoresTools ? new LeftOutTools(clock) : undefined;
   }
 
   /**
    * Checks and translates a body, undefined if there is none. Throws `ApiError`, and `WorkNotDone` if a thread has no
    * result. `signal` is aborted when the caller has left. The memory of a large body is transferred to the thread.
    */
-  async translate(body: ReceivedBody | undefined, order: TranslationOrder, signal: AbortSignal): Promise<Translated> {
+  async translate(body: ReceivedBody | undefined, order: TranslationOrder, signal: AbortSignal): Promise<Translation> {
+    const translated = await this.#translate(body, order, signal);
+    const { bytes, facts } = translated;
+    if (!this.#leftOut || !facts || facts.beyond) return translated;
+    const request = { bytes, facts };
+    if (facts.shape.boundaries[0]?.tools) return { ...translated, kept: this.#leftOut.keep(request) };
+    for (const leftOut of this.#leftOut.of(facts)) {
+      const shape = await this.#shapeBehind(leftOut.tools, bytes, order.caller, facts.model, signal);
+      const whole = shape && restored(request, leftOut, shape, this.#windowOf(facts.model));
+      if (whole) return { ...translated, ...whole };
+    }
+    return translated;
+  }
+
+  async #translate(body: ReceivedBody | undefined, order: TranslationOrder, signal: AbortSignal): Promise<Translated> {
     try {
       const parsed = body && parsedHere(body, this.#threads !== undefined);
       if (!body || !this.#threads || parsed) return translate(parsed, order, this.#options);
@@ -86,8 +119,37 @@ export class Translator {
     await this.#threads?.close();
   }
 
+  /** Resolves to undefined where a thread has no result. */
+  async #shapeBehind(
+    tools: Uint8Array,
+    bytes: Uint8Array,
+    { tenant, routingKey }: TranslationOrder["caller"],
+    model: string,
+    signal: AbortSignal,
+  ): Promise<PromptShape | undefined> {
+    const prefixKey = prefixKeyOf(routingKey, model);
+    if (!this.#threads || bytes.byteLength <= ON_THE_SPOT_BYTES) return shapeBehind(tools, bytes, prefixKey);
+    const terms = { limitMs: LIMIT_MS, large: bytes.byteLength > LARGE_BYTES };
+    try {
+      const { end } = await this.#threads.run({ bytes, tools, prefixKey }, { tenant, signal }, terms);
+      if ("shape" in end) return unpacked(end.shape);
+      if ("fault" in end) this.#options.onFault(end.fault);
+      return undefined;
+    } catch (error) {
+      if (error instanceof WorkNotDone && error.why !== "left") return undefined;
+      throw error;
+    }
+  }
+
+  #windowOf(model: string): number {
+    const { promptBounds, catalog } = this.#options;
+    const windows = promptBounds(model).map(({ contextWindow }) => contextWindow);
+    if (windows.length > 0) return Math.min(...windows);
+    return catalog.models.find(({ id }) => id === model)?.contextWindow ?? 0;
+  }
+
   async #onThread(
-    threads: WorkThreads<TranslationTask, TranslationReply>,
+    threads: Threads,
     { bytes, singleKeys }: ReceivedBody,
     order: TranslationOrder,
     signal: AbortSignal,
@@ -108,7 +170,9 @@ export class Translator {
     const { buffer } = bytes;
     const transfer = buffer instanceof ArrayBuffer && buffer.byteLength === bytes.byteLength ? [buffer] : [];
     const terms = { limitMs: LIMIT_MS, transfer, large: order.bodyBytes > LARGE_BYTES };
-    const { openings, unknownKeys, end } = await threads.run(task, { tenant, signal }, terms);
+    const reply = await threads.run(task, { tenant, signal }, terms);
+    if (!("openings" in reply)) throw new Error("a translation is answered with one");
+    const { openings, unknownKeys, end } = reply;
     sealing.opened(openings, unknownKeys);
     if (!("fault" in end)) return resultOf(end);
     onFault(end.fault);

@@ -1,9 +1,11 @@
-import { BinaryWriter } from "@bufbuild/protobuf/wire";
+import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { durationMs } from "../../deploy/runtime/time/clock.ts";
 import { type Continuation, GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import { Tool, ToolChoiceMode } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { type Boundary, DIGEST_BYTES, type PromptShape, promptShape } from "./load-balancing/boundary-hashes.ts";
 import { type Beyond, beyondBounds, type PromptBound, userTextBytes } from "./prompt-bound.ts";
 
+const TOOLS_TAG = (4 << 3) | 2;
 const RESUMABLE_TAG = 14 << 3;
 /** The size of that field in bytes: one each for tag and value. */
 const RESUMABLE_BYTES = 2;
@@ -34,6 +36,8 @@ export type PromptFacts = {
   readonly cacheKey: string;
   /** The milliseconds for which the prompt should stay in a cache; undefined when the request does not set it. */
   readonly ttlMs: number | undefined;
+  /** Whether reasoning that the caller sent back did not open, and is missing from the prompt. Default: false. */
+  readonly lacksReasoning?: boolean;
   /** Why no endpoint could take the prompt when it was encoded; undefined where one may. */
   readonly beyond: Beyond | undefined;
 };
@@ -79,6 +83,42 @@ function digestsOf(boundaries: readonly Boundary[]): Buffer {
   for (const [index, { hash }] of boundaries.entries())
     if (index < HEAD_DIGESTS || index >= HEAD_DIGESTS + skipped) at += sent.write(hash, at, "base64url");
   return sent;
+}
+
+/**
+ * Returns the shape of an encoded prompt without tools in its head, behind `tools`, which are a message of the contract
+ * with these only.
+ */
+export function shapeBehind(tools: Uint8Array, bytes: Uint8Array, prefixKey: Uint8Array): PromptShape {
+  const { messages, tools: deferred } = GenerateRequest.decode(bytes);
+  return promptShape({ messages, tools: [...GenerateRequest.decode(tools).tools, ...deferred] }, prefixKey);
+}
+
+/** Returns the tools of a request that stand in the head of its prompt, as a message of the contract with these only. */
+export function headTools(bytes: Uint8Array): Uint8Array {
+  const reader = new BinaryReader(bytes);
+  const tools: Tool[] = [];
+  while (reader.pos < reader.len) {
+    const tag = reader.uint32();
+    // The messages, which may be tens of megabytes, are passed over.
+    if (tag === TOOLS_TAG) tools.push(Tool.decode(reader.bytes()));
+    else reader.skip(tag & 7);
+  }
+  const inHead = tools.filter(({ deferred }) => !deferred);
+  return GenerateRequest.encode({ ...GenerateRequest.fromPartial({}), tools: inHead }).finish();
+}
+
+const FORBIDDEN = GenerateRequest.encode(
+  GenerateRequest.fromPartial({ toolChoice: { mode: ToolChoiceMode.NONE } }),
+).finish();
+
+/** Puts tools in front of an encoded prompt, which may not be called; `shape` is that of the prompt behind them. */
+export function withTools({ bytes, facts }: EncodedRequest, tools: Uint8Array, shape: PromptShape): EncodedRequest {
+  const prefixDigests = digestsOf(shape.boundaries);
+  const digests = GenerateRequest.encode(GenerateRequest.fromPartial({ prefixDigests })).finish();
+  const resumable = bytes.byteLength - RESUMABLE_BYTES;
+  const parts = [bytes.subarray(0, resumable), tools, FORBIDDEN, digests, bytes.subarray(resumable)];
+  return { bytes: Buffer.concat(parts), facts: { ...facts, shape } };
 }
 
 /** The request to the engine beside the answer: nothing, the tokens of it, or the continuation of one. */

@@ -30,6 +30,7 @@ function translator(program: URL, { clock = new VirtualClock() } = {}): Translat
   const one = new Translator({
     ...{ sealing: new Sealing(), settings: FORMAT_SETTINGS, catalog: DEFAULT_CATALOG, clock, program },
     ...{ acceptsImages: () => false, promptBounds: () => [] },
+    restoresTools: true,
     onFault: (fault) => faults.push(fault),
   });
   opened.push(one);

@@ -95,7 +95,7 @@ function cacheDiagnostics(miss: CacheMiss | undefined): CacheDiagnostics {
   if (miss?.reason === "new") return { type: "comparison_response_not_found" };
   if (!miss?.changedPart) return { type: "unavailable" };
   const change = miss.changedPart === "tools" ? "tools_changed" : "input_changed";
-  const reason = miss.reason === "compaction" ? "context_compacted" : change;
+  const reason = miss.reason === "rewritten" ? "context_compacted" : change;
   return { type: "cache_miss", reason, cache_missed_tokens: miss.lostTokens };
 }
 

@@ -29,6 +29,8 @@ export type PaidRequest = {
   readonly request: RequestBuffer;
   readonly facts: PromptFacts;
   readonly hints: RoutingHints;
+  /** Receives the tokens of prompt and answer. Default: they are not kept. */
+  readonly kept?: { tokens: number } | undefined;
   readonly record: RequestRecord;
   /** Its signal is aborted when the caller has left or the service stops. */
   readonly answer: RunningAnswer;
@@ -51,11 +53,11 @@ export async function dispatchAnswer(
   { router, running, stats, clock }: DispatchDeps,
   streamed: boolean,
 ): Promise<void> {
-  const { request, facts, hints, record, answer } = paid;
+  const { request, facts, hints, kept, record, answer } = paid;
   const { grant } = record.facts;
   const followed: EventSink = {
     events(events, flow) {
-      recordEvents(events, record);
+      recordEvents(events, record, kept);
       onHead?.();
       sink.events(events, flow);
     },
@@ -83,7 +85,7 @@ export async function dispatchAnswer(
   }
 }
 
-function recordEvents(events: readonly Event[], record: RequestRecord): void {
+function recordEvents(events: readonly Event[], record: RequestRecord, kept: PaidRequest["kept"]): void {
   const { grant } = record.facts;
   for (const { kind } of events) {
     if (kind?.$case === "blockDelta") {
@@ -92,7 +94,12 @@ function recordEvents(events: readonly Event[], record: RequestRecord): void {
     } else if (kind?.$case === "started") {
       grant?.started(kind.value);
       record.started();
-    } else if (kind?.$case === "finished") record.finished(kind.value);
+      if (kept) kept.tokens = kind.value.inputTokens;
+    } else if (kind?.$case === "finished") {
+      const { usage } = kind.value;
+      record.finished(kind.value);
+      if (kept && usage) kept.tokens = usage.inputTokens + usage.outputTokens;
+    }
   }
 }
 

@@ -66,7 +66,7 @@ async function check(
   const principal = principalOf(request);
   const answer = running.begin(reply.raw, principal.keyId);
   const translated = await translateBody(request, answer.signal, translation);
-  const { model, stream = false, options, places, bytes, facts, priority, unopened } = translated;
+  const { model, stream = false, options, places, bytes, facts, kept, priority, unopened } = translated;
   if (!options || !facts) throw new Error("a generation was translated as something else");
   record.prepared(model, stream, unopened);
   translation.models.require(principal, model);
@@ -84,7 +84,7 @@ async function check(
   return {
     request: new RequestBuffer(bytes, principal.tenant, () => request.inflightBody?.release()),
     hints: routingHints(principal, request.headers, priority),
-    ...{ format, model, stream, options, places, facts, head, record, reply, answer },
+    ...{ format, model, stream, options, places, facts, kept, head, record, reply, answer },
   };
 }
 

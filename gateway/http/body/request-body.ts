@@ -7,8 +7,7 @@ import type { Principal } from "../../keys/principal.ts";
 import type { Detail } from "../../outcome.ts";
 import type { InflightBody, NoRoom } from "../../overload/body-budget.ts";
 import type { LackingResource, OverloadManager } from "../../overload/overload-manager.ts";
-import type { Translated } from "../../translation/translate.ts";
-import type { ReceivedBody, Translator } from "../../translation/translator.ts";
+import type { ReceivedBody, Translation, Translator } from "../../translation/translator.ts";
 import { bodyTooLarge } from "../access/request-head.ts";
 import type { ModelDirectory } from "../model-directory.ts";
 import type { RequestRecord } from "../record/request-record.ts";
@@ -116,7 +115,7 @@ export async function translateBody(
   request: FastifyRequest,
   signal: AbortSignal,
   deps: TranslationDeps,
-): Promise<Translated> {
+): Promise<Translation> {
   const received = request.body as ReceivedBody | undefined; // from the body parser above
   request.body = undefined;
   const operation = routeOf(request)?.operation;
@@ -142,7 +141,7 @@ export async function translateReceived(
   { operation, record, principal, headers }: BodyOrder,
   signal: AbortSignal,
   { translator, models, overload, random }: TranslationDeps,
-): Promise<Translated> {
+): Promise<Translation> {
   const bodyBytes = received?.bytes.length ?? 0;
   const lacking = overload.lacksFor(bodyBytes);
   if (lacking) throw inTrouble(LACKING[lacking], random);

@@ -17,7 +17,7 @@ export type Boundary = {
   readonly bytes: number;
   /** Whether the caller marked the boundary as the end of a prefix that will be repeated. */
   readonly marked: boolean;
-  /** At the first boundary: a digest of the order and the lengths of the tools; absent without tools. */
+  /** At the first boundary: a digest of the order and the lengths of its tools; absent without any. */
   readonly tools?: string | undefined;
 };
 
@@ -27,6 +27,8 @@ export type PromptShape = {
   readonly boundaries: readonly Boundary[];
   /** The last boundary that an earlier request ended at; undefined for a first turn. */
   readonly lastTurn: number | undefined;
+  /** A digest of the first message alone, which a conversation keeps with other tools, or none; absent without one. */
+  readonly opening?: string | undefined;
 };
 
 /**
@@ -51,7 +53,8 @@ export function promptShape(
       if (tool.cacheBreakpoint) marked = true;
     }
   }
-  const toolsOutline = tools.length === 0 ? undefined : hash("sha256", section.outline, "base64url");
+  const hasTools = tools.length > undeclared.size;
+  const toolsOutline = hasTools ? hash("sha256", section.outline, "base64url") : undefined;
   let headLength = 0;
   for (const message of messages) {
     if (message.role !== Role.SYSTEM) break;
@@ -60,6 +63,8 @@ export function promptShape(
   }
   let last: Boundary = { hash: section.digest(), bytes: section.bytes, marked, tools: toolsOutline };
   const boundaries = [last];
+  const first = messages[headLength];
+  const opening = first && digestAlone(first);
   let lastTurn: number | undefined;
   for (const message of messages.slice(headLength)) {
     if (message.role === Role.ASSISTANT) lastTurn = boundaries.length - 1;
@@ -68,7 +73,14 @@ export function promptShape(
     last = { hash: section.digest(), bytes: last.bytes + section.bytes, marked: isMarked };
     boundaries.push(last);
   }
-  return { boundaries, lastTurn };
+  return { boundaries, lastTurn, opening };
+}
+
+/** Returns the digest of a message without the prompt in front of it, and without the tools that it declares. */
+function digestAlone(message: Message): string {
+  section.begin("");
+  addMessage(message, new Map());
+  return section.digest();
 }
 
 export function promptBytes({ boundaries }: PromptShape): number {

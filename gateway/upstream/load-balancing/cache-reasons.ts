@@ -5,21 +5,26 @@ import type { PrefilledPart, PrefixIndex, SentPrompt } from "./prefix-index.ts";
 /**
  * Why fewer tokens of a prompt were cached than possible. `hit`: none were missing; `new`: the prompt begins a
  * conversation, which no endpoint can hold. `client_changed`: the client changed a message that was sent before;
- * `compaction`: it sent a much shorter history instead. `evicted`: the endpoint evicted it; `moved`: another endpoint
- * holds it, which was too busy or full; `belief_expired`: another endpoint held it, but was last used too long ago to
- * rely on; `node_restarted`: the endpoint that held it has left or restarted; `other_gateway`: the previous turn passed
- * through another gateway.
+ * `rewritten`: it sent another history behind the same system part, as its compactions do; `tools_left_out`: it left out
+ * the tools of its conversation; `reasoning_lost`: sealed reasoning that it sent back did not open, so that the prompt
+ * lacks it. `evicted`: the endpoint evicted it; `moved`: another endpoint holds it, which was too busy or full;
+ * `belief_expired`: another endpoint held it, but was last used too long ago to rely on; `node_restarted`: the endpoint
+ * that held it has left or restarted; `other_gateway`: the previous turn passed through another gateway;
+ * `begun_elsewhere`: there is no other gateway, so that it passed through this one before its start, or another service.
  */
 export type CacheReason =
   | "hit"
   | "new"
   | "client_changed"
-  | "compaction"
+  | "rewritten"
+  | "tools_left_out"
+  | "reasoning_lost"
   | "evicted"
   | "moved"
   | "belief_expired"
   | "node_restarted"
-  | "other_gateway";
+  | "other_gateway"
+  | "begun_elsewhere";
 
 /** The expected and the measured cached tokens of a request, and the reason for the difference. */
 export type CacheNote = {
@@ -40,6 +45,8 @@ export type ExplainedPrompt = {
   readonly shape: PromptShape;
   /** A digest of the caller, session or conversation that the request belongs to. */
   readonly affinityKey: string;
+  /** Whether reasoning that the caller sent back is missing from the prompt. Default: false. */
+  readonly lacksReasoning?: boolean | undefined;
   readonly address: string;
   /** The record of the prompt in the index; prefilled already for an engine that reports cached tokens at the end. */
   readonly sent?: SentPrompt | undefined;
@@ -120,9 +127,8 @@ export class CacheReasons {
   }
 
   #losses(prompt: ExplainedPrompt, seen: PrefilledPart | undefined, nowMs: number): readonly Loss[] {
-    const { shape } = prompt;
     const changed = this.#changed(prompt, seen);
-    const passed = changed ? undefined : passedBy(shape, seen?.index);
+    const passed = changed ? undefined : this.#passedBy(prompt, seen?.index);
     const losses = this.#lostToServers(prompt, seen, passed !== undefined, nowMs);
     if (changed) return [...losses, changed];
     // Without another cause for a loss in the part seen here, the other gateway accounts for that part as well.
@@ -130,16 +136,24 @@ export class CacheReasons {
   }
 
   /** Returns the part of the caller's last prompt that is missing from this one, if this is the first without it. */
-  #changed({ shape, affinityKey, address }: ExplainedPrompt, seen: PrefilledPart | undefined): Loss | undefined {
+  #changed(
+    { shape, affinityKey, address, lacksReasoning }: ExplainedPrompt,
+    seen: PrefilledPart | undefined,
+  ): Loss | undefined {
     const gateways = this.#index.endpoints.get(address)?.gateways ?? 0;
     const last = this.#earlier.last(affinityKey, shape, gateways === 1);
-    const changed = last && changeOf(last, shape);
+    const found = last && changeOf(last, shape);
+    const changed = found && {
+      ...found,
+      reason: lacksReasoning && found.changedPart === "messages" ? ("reasoning_lost" as const) : found.reason,
+    };
     const message = changed?.changedMessage ?? 0;
     if (!last || !changed || (seen?.index ?? -1) >= message) return undefined;
     const turn = shape.lastTurn ?? -1;
     if (message > turn) return changed;
     const isAnnounced = (boundary: Boundary | undefined) =>
-      !isEmpty(this.#index.announced.holders(boundary?.hash ?? ""));
+      // Of no bytes is the head of all prompts without tools and system part.
+      boundary !== undefined && boundary.bytes > 0 && !isEmpty(this.#index.announced.holders(boundary.hash));
     // An announced prefix unknown here passed through another gateway; a single gateway forgets the middle.
     if (isAnnounced(shape.boundaries[gateways > 1 ? message : turn])) return undefined;
     // Later turns through other gateways would have replaced the last prompt of this one.
@@ -175,6 +189,20 @@ export class CacheReasons {
     return [{ ...loss, reason: nowMs < prompt.expiresAtMs ? "moved" : "belief_expired" }];
   }
 
+  /** The part of the last turn that this gateway did not see, if any. */
+  #passedBy({ shape, address, lacksReasoning }: ExplainedPrompt, seenIndex = -1): Loss | undefined {
+    const { boundaries, lastTurn } = shape;
+    if (lastTurn === undefined || seenIndex >= lastTurn) return undefined;
+    const isAlone = this.#index.endpoints.get(address)?.gateways === 1;
+    // Of a known system part, the history behind it is another one.
+    const own = seenIndex >= 0 ? "rewritten" : "begun_elsewhere";
+    const reason = lacksReasoning ? "reasoning_lost" : isAlone ? own : "other_gateway";
+    return {
+      ...{ reason, upToBytes: boundaries[lastTurn]?.bytes ?? 0, fromBytes: boundaries[seenIndex]?.bytes ?? 0 },
+      ...(reason === "rewritten" && { changedPart: "messages" as const }),
+    };
+  }
+
   /** The longest part that another endpoint announces; undefined where this one announces as much. */
   #heldElsewhere(boundaries: readonly Boundary[], lastIndex: number, address: string): Loss | undefined {
     let upToBytes = boundaries[lastIndex]?.bytes ?? 0;
@@ -198,13 +226,6 @@ function isEmpty(list: Iterable<unknown>): boolean {
   return true;
 }
 
-/** The part of the last turn that this gateway did not see, if any. */
-function passedBy({ boundaries, lastTurn }: PromptShape, seenIndex = -1): Loss | undefined {
-  if (lastTurn === undefined || seenIndex >= lastTurn) return undefined;
-  const fromBytes = boundaries[seenIndex]?.bytes ?? 0;
-  return { reason: "other_gateway", upToBytes: boundaries[lastTurn]?.bytes ?? 0, fromBytes };
-}
-
 /** The last prompts of each affinity key, as digests. */
 class EarlierPrompts {
   readonly #prompts = new LRUCache<string, readonly (readonly Boundary[])[]>({
@@ -219,7 +240,7 @@ class EarlierPrompts {
     if (same > 0) return prompt;
     // A prompt that shares only the head is a summary, or another conversation of the same agent.
     if (prompt && same === 0)
-      return shape.lastTurn === undefined && changeOf(prompt, shape)?.reason !== "compaction" ? undefined : prompt;
+      return shape.lastTurn === undefined && changeOf(prompt, shape)?.reason !== "rewritten" ? undefined : prompt;
     const alike = prompts.find((one) => isOfSameSizes(one, shape));
     // A gateway that has seen all turns of a session can attribute the change to the client.
     return alike ?? (isAlone && shape.lastTurn !== undefined ? longest(prompts) : undefined);
@@ -266,9 +287,11 @@ function changeOf(earlier: readonly Boundary[], shape: PromptShape): Loss | unde
   const same = lastSame(earlier, shape.boundaries);
   const upToBytes = earlier.at(-1)?.bytes ?? 0;
   if (same === earlier.length - 1) return undefined;
-  const reason = promptBytes(shape) < upToBytes / 2 ? "compaction" : "client_changed";
-  const changedHead = earlier[0]?.tools === shape.boundaries[0]?.tools ? "system" : "tools";
-  const changedPart = same < 0 ? changedHead : "messages";
+  const [tools, had] = [shape.boundaries[0]?.tools, earlier[0]?.tools];
+  const changedPart = same >= 0 ? "messages" : tools === had ? "system" : "tools";
+  const isShorter = promptBytes(shape) < upToBytes / 2;
+  const leavesOut = changedPart === "tools" && tools === undefined;
+  const reason = leavesOut ? "tools_left_out" : isShorter ? "rewritten" : "client_changed";
   return { reason, upToBytes, fromBytes: earlier[same]?.bytes ?? 0, changedMessage: same + 1, changedPart };
 }
 

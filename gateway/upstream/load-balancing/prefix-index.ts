@@ -194,8 +194,9 @@ export class PrefixIndex {
       answerTokens: 0,
     };
     const tailFrom = boundaries.length - INDEXED.tail;
-    for (const [index, { hash, marked }] of boundaries.entries()) {
-      if (index < INDEXED.head || index >= tailFrom || marked)
+    for (const [index, { hash, bytes, marked }] of boundaries.entries()) {
+      // The empty head of all prompts without tools and system part says nothing of any.
+      if (bytes > 0 && (index < INDEXED.head || index >= tailFrom || marked))
         this.#sent.set(hash, withNewest(prompt, this.#sent.get(hash) ?? NOTHING));
     }
     return prompt;

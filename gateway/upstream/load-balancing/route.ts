@@ -25,6 +25,8 @@ export type Route = {
   readonly ttlMs: number | undefined;
   /** Whether a sub-agent sends it, of which one parent runs several at a time. Default: false. */
   readonly ofSubAgent?: boolean;
+  /** Whether reasoning that the caller sent back is missing from the prompt. Default: false. */
+  readonly lacksReasoning?: boolean | undefined;
 };
 
 export type Routed = Omit<Route, "affinityKey" | "ofSubAgent"> & {
@@ -49,17 +51,17 @@ const SESSION_HEADERS: readonly (readonly [string, ...string[]])[] = [
 /** The headers that only sub-agents have: of Claude Code, then of Codex. */
 const SUB_AGENT_HEADERS = ["x-claude-code-agent-id", "x-codex-parent-thread-id", "x-openai-subagent"] as const;
 
-export function routeOf({ shape, ttlMs, tenant, cacheKey }: Routed, hints: RoutingHints): Route {
+export function routeOf({ shape, ttlMs, lacksReasoning, tenant, cacheKey }: Routed, hints: RoutingHints): Route {
   const ofSubAgent = SUB_AGENT_HEADERS.some((name) => firstValue(hints.headers[name]) !== "");
-  return { shape, affinityKey: cacheKey || affinityKey(shape, tenant, hints), ttlMs, ofSubAgent };
+  return { shape, affinityKey: cacheKey || affinityKey(shape, tenant, hints), ttlMs, ofSubAgent, lacksReasoning };
 }
 
-/** Returns the key of a request without a cache key: from the session headers, else from the conversation's head. */
+/** Returns the key of a request without a cache key: from the session headers, else from the conversation's first message. */
 function affinityKey(shape: PromptShape, tenant: string, { headers, digest }: RoutingHints): string {
   for (const names of SESSION_HEADERS)
     if (firstValue(headers[names[0]]))
       return digest(tenant, ...names, ...names.map((name) => firstValue(headers[name])));
-  return digest(tenant, "conversation", headOf(shape));
+  return digest(tenant, "conversation", shape.opening ?? headOf(shape));
 }
 
 function firstValue(header: string | readonly string[] | undefined): string {

@@ -62,7 +62,7 @@ export class ReasonJudge {
     const evicted = everTokens - Math.max(cachedTokens, elsewhere);
     const moved = elsewhere - cachedTokens;
     const losses: Losses = { evicted, moved };
-    if (isChanged) losses[prompt.tokens < before.tokens / 2 ? "compaction" : "client_changed"] = changed;
+    if (isChanged) losses[prompt.tokens < before.tokens / 2 ? "rewritten" : "client_changed"] = changed;
     // A gateway that did not route the last turn can know neither its cache nor how much longer it was.
     if (before && before.gateway !== gateway) {
       losses.other_gateway = Math.max(evicted, moved, changed);

@@ -63,12 +63,15 @@ const REASONS = {
   hit: "nothing was lost",
   new: "nothing with this beginning came before",
   client_changed: "the client changed earlier text",
-  compaction: "the client shortened its conversation",
+  rewritten: "the client replaced its conversation",
+  tools_left_out: "the client left out its tools",
+  reasoning_lost: "reasoning of before did not open",
   evicted: "the node needed the memory",
   moved: "the load decided against the node that had it",
   belief_expired: "too long ago to be expected there",
   node_restarted: "the node has lost its cache",
   other_gateway: "another gateway had sent it elsewhere",
+  begun_elsewhere: "it began before this gateway",
 };
 
 const missTable = new Table(byId("misses").querySelector("table"), [

@@ -376,7 +376,7 @@ describe("why the cache was missed", () => {
     [miss("client_changed", "tools"), changed("tools_changed"), missed("tools_changed")],
     [miss("client_changed", "system"), changed("system_changed"), missed("input_changed")],
     [miss("client_changed", "messages"), changed("messages_changed"), missed("input_changed")],
-    [miss("compaction", "messages"), changed("messages_changed"), missed("context_compacted")],
+    [miss("rewritten", "messages"), changed("messages_changed"), missed("context_compacted")],
     [miss("evicted"), unknown("unavailable"), { type: "unavailable" }],
     [undefined, unknown("unavailable"), { type: "unavailable" }],
   ])("%j becomes the words of each format", (cacheMiss, diagnostics, prompt_cache_diagnostics) => {

@@ -21,7 +21,7 @@ function prompt(words: string): PromptShape {
   let bytes = 0;
   const boundaries = messages.map((word, index) => {
     bytes += word.endsWith("+") ? 2 * BYTES : BYTES;
-    const tools = index === 0 ? { tools: word.split("/")[0] ?? "" } : {};
+    const tools = index === 0 ? { tools: word.split("/")[0] || undefined } : {};
     return { hash: messages.slice(0, index + 1).join(" "), bytes, marked: false, ...tools };
   });
   const last = messages.findLastIndex((word) => word.startsWith("a"));
@@ -48,13 +48,13 @@ class Gateway {
   }
 
   /** Sends a prompt, for which the engine then reports so many messages as cached. */
-  ask(words: string, address: string, cachedMessages: number, affinityKey = "session") {
+  ask(words: string, address: string, cachedMessages: number, affinityKey = "session", lacksReasoning = false) {
     this.nowMs += 1_000;
     const { nowMs } = this;
     const shape = prompt(words);
     const { tokens = 0, tailTokens = 0 } = this.index.held(shape, nowMs, TOKENS / BYTES).byAddress.get(address) ?? {};
     const sent = this.index.sent(shape, address, { tokensPerByte: TOKENS / BYTES, ttlMs: 5 * MINUTE, nowMs });
-    const asked = { shape, affinityKey, address, expectedTokens: tokens + tailTokens };
+    const asked = { shape, affinityKey, lacksReasoning, address, expectedTokens: tokens + tailTokens };
     const inputTokens = TOKENS * shape.boundaries.length;
     const note = this.reasons.explain(asked, inputTokens, TOKENS * cachedMessages, nowMs);
     sent.state = "prefilled";
@@ -128,11 +128,11 @@ const REASONS: readonly (readonly [reason: string, story: string, given?: Given]
   ],
   [
     "the client, which changed a message or sent a summary instead of the history",
-    "A head u1 a1 u2 a2 u3: 0; A head u1 a1 x2 a2 u3 a3 u4: 3 client_changed changed=3 lost=3; A head u1 summary: 2 compaction changed=2",
+    "A head u1 a1 u2 a2 u3: 0; A head u1 a1 x2 a2 u3 a3 u4: 3 client_changed changed=3 lost=3; A head u1 summary: 2 rewritten changed=2",
   ],
   [
     "the client, even if it begins with a summary, or has other tools",
-    "A head u1 a1 u2 a2 u3: 0; A head summary: 1 compaction changed=1; A head summary a3 u4 a4 u5: 2; A tools summary a3 u4 a4 u5 a5 u6: 0 client_changed changed=0 lost=6",
+    "A head u1 a1 u2 a2 u3: 0; A head summary: 1 rewritten changed=1; A head summary a3 u4 a4 u5: 2; A tools summary a3 u4 a4 u5 a5 u6: 0 client_changed changed=0 lost=6",
   ],
   ...[["u1", 5] as const, ["u9", 21] as const].map(
     ([changed, at]) =>
@@ -145,7 +145,7 @@ const REASONS: readonly (readonly [reason: string, story: string, given?: Given]
     "the client, even if it returns to an abandoned branch after a long one, and changes it",
     `A head u1 a1 u2 a2 u3 a3 u4: 0; A head u1 ${BRANCH}: 2; A head u1 ${BRANCH} x y: 42; A head u1 a1 u2 other u3 a4 u5: 4 client_changed changed=4 lost=4; A head u1 ${BRANCH} x y z: 2 evicted lost=42`,
   ],
-  ...[[1, "compaction"] as const, [2, "other_gateway"] as const].map(
+  ...[[1, "rewritten"] as const, [2, "other_gateway"] as const].map(
     ([gateways, reason]) =>
       [
         `${reason}, if the client restarts with other tools and one of ${gateways} gateways has never seen the previous turn`,
@@ -153,6 +153,20 @@ const REASONS: readonly (readonly [reason: string, story: string, given?: Given]
         of(gateways),
       ] as const,
   ),
+  [
+    "the client, if it leaves out the tools of its conversation",
+    "A t/s u1 a1 u2: 0; A /s u1 a1 u2 a2 u3: 0 tools_left_out changed=0 lost=4",
+  ],
+  [
+    "the client's rewriting of its history, if a gateway that is alone knows only the system part",
+    "other@A head u1 a1 u2: 0; A head summary a3 u4: 1 rewritten lost=1",
+    of(1),
+  ],
+  [
+    "a beginning before this gateway's, if it is alone and has never seen the conversation",
+    "A head u1 a1 u2: 0 begun_elsewhere lost=2",
+    of(1),
+  ],
   [
     "not the client, if it begins another conversation or continues an earlier one",
     "A head u1 a1 u2: 0; A head u1 a1 u2 a2 u3: 4; A head u1 x1 u2: 2; B head u1 a1 u2 a2 u3 a3 u4: 0 moved lost=6; A head other question of the user: 1 hit lost=0",
@@ -181,6 +195,14 @@ const REASONS: readonly (readonly [reason: string, story: string, given?: Given]
 
 for (const [reason, story, given] of REASONS)
   test(`the single reason for a cache miss is ${reason}`, () => new Gateway(given).play(story));
+
+test("the single reason for a cache miss is lost reasoning, whether or not its turn was seen", () => {
+  const gateway = new Gateway(of(1));
+  const lacking = (words: string, session: string) => gateway.ask(words, "A", 1, session, true).reason;
+  gateway.ask("head u1 a1 u2", "A", 0, "one");
+  expect(lacking("head u1 x1 u2 a2 u3", "one")).toBe("reasoning_lost");
+  expect(lacking("other u1 a1 u2 a2 u3", "two")).toBe("reasoning_lost");
+});
 
 test.each([
   ["t1/s1 u1 x1 u2 a2 u3 a3 u4", "messages"],
