@@ -15,7 +15,8 @@ const BODIES = sizeOf({ quick: 12, promised: 30 });
 const BODY_BYTES = sizeOf({ quick: 8, promised: 33 }) * MB;
 /** The answers that stream at a time, each for a body of 8 MB. */
 const STREAMS = sizeOf({ quick: 16, promised: 24 });
-const MOST_BYTES = sizeOf({ quick: 400, promised: 1_000 }) * MB;
+/** The most memory beside that of an idle process, which is larger by 50 MB on Node 24. */
+const MOST_BYTES = sizeOf({ quick: 250, promised: 800 }) * MB;
 /** Memory that may remain when all bodies are freed: V8 tolerates 64 MB outside its heap until it collects next. */
 const LEFT_BYTES = 80 * MB;
 /** Otherwise the memory of the machine decides. */
@@ -82,8 +83,10 @@ describe.runIf(process.platform === "linux")("many big bodies at once", () => {
     expect(new Set(await others)).toEqual(new Set([200]));
     expect(await front.stat("svc_cluster_membership_healthy")).toBe(1);
     expect(await front.stat("svc_cluster_outlier_ejections_total")).toBe(0);
-    expect(memoryOf(front.process.child.pid, "VmHWM")).toBeLessThan(MOST_BYTES);
-    await becomes(async () => memoryOf(front.process.child.pid) < before + LEFT_BYTES, "the memory is given back");
+    expect(memoryOf(front.process.child.pid, "VmHWM")).toBeLessThan(before + MOST_BYTES);
+    // V8 collects while there is work.
+    const isFreed = async () => (await ask()) === 200 && memoryOf(front.process.child.pid) < before + LEFT_BYTES;
+    await becomes(isFreed, "the memory is given back");
   });
 
   test("are freed while their answers stream", async () => {
