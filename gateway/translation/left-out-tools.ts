@@ -15,8 +15,8 @@ const MAX_CONVERSATIONS = 20_000;
 const MAX_ALIKE = 8;
 /** The fewest tokens that must be left in the window for the answer, a summary. */
 const ANSWER_TOKENS = 2_048;
-/** The bytes of a token that is not counted yet; most have more. */
-const BYTES_PER_TOKEN = 2;
+/** The bytes of a token that is not counted yet: English has more, Chinese as many. */
+const BYTES_PER_TOKEN = 3;
 
 /** The last prompt of a conversation. */
 export type LastPrompt = {
@@ -84,8 +84,8 @@ function continues({ boundaries }: PromptShape, { at, end }: LastPrompt): boolea
 }
 
 /**
- * Returns a request with the tools that it left out, behind which its prompt has `shape`; undefined where it continues
- * none of the conversations, or where prompt and answer might exceed `window`, in tokens.
+ * Returns a request with the tools that it left out, behind which its prompt has `shape`; where prompt and answer might
+ * exceed `window`, in tokens, it stays without. Undefined where it continues none of the conversations.
  */
 export function restored(
   request: EncodedRequest,
@@ -93,9 +93,12 @@ export function restored(
   shape: PromptShape,
   window: number,
 ): EncodedRequest | undefined {
+  const continued = prompts.filter((prompt) => continues(shape, prompt));
+  if (continued.length === 0) return undefined;
   const bytes = promptBytes(shape);
-  const fits = ({ tokens, bytes: counted }: LastPrompt) =>
-    tokens > 0 && tokens + (bytes - counted) / BYTES_PER_TOKEN + ANSWER_TOKENS <= window;
-  const isContinued = prompts.some((prompt) => continues(shape, prompt) && fits(prompt));
-  return isContinued ? withTools(request, tools, shape) : undefined;
+  const fits = continued.some(
+    ({ tokens, bytes: counted }) =>
+      tokens > 0 && tokens + (bytes - counted) / BYTES_PER_TOKEN + ANSWER_TOKENS <= window,
+  );
+  return fits ? withTools(request, tools, shape) : { ...request, facts: { ...request.facts, lacksTools: true } };
 }

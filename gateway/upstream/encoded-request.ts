@@ -38,6 +38,8 @@ export type PromptFacts = {
   readonly ttlMs: number | undefined;
   /** Whether reasoning that the caller sent back did not open, and is missing from the prompt. Default: false. */
   readonly lacksReasoning?: boolean;
+  /** Whether the tools of the conversation that the prompt continues are missing from it. Default: false. */
+  readonly lacksTools?: boolean | undefined;
   /** Why no endpoint could take the prompt when it was encoded; undefined where one may. */
   readonly beyond: Beyond | undefined;
 };

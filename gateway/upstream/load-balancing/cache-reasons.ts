@@ -47,6 +47,8 @@ export type ExplainedPrompt = {
   readonly affinityKey: string;
   /** Whether reasoning that the caller sent back is missing from the prompt. Default: false. */
   readonly lacksReasoning?: boolean | undefined;
+  /** Whether the tools of the conversation that the prompt continues are missing from it. Default: false. */
+  readonly lacksTools?: boolean | undefined;
   readonly address: string;
   /** The record of the prompt in the index; prefilled already for an engine that reports cached tokens at the end. */
   readonly sent?: SentPrompt | undefined;
@@ -127,7 +129,7 @@ export class CacheReasons {
   }
 
   #losses(prompt: ExplainedPrompt, seen: PrefilledPart | undefined, nowMs: number): readonly Loss[] {
-    const changed = this.#changed(prompt, seen);
+    const changed = prompt.lacksTools ? withoutTools(prompt.shape) : this.#changed(prompt, seen);
     const passed = changed ? undefined : this.#passedBy(prompt, seen?.index);
     const losses = this.#lostToServers(prompt, seen, passed !== undefined, nowMs);
     if (changed) return [...losses, changed];
@@ -280,6 +282,12 @@ function lastSame(one: readonly Boundary[], other: readonly Boundary[]): number 
     else high = middle;
   }
   return low - 1;
+}
+
+/** Returns all that the prompt shares with its conversation, which had tools in front. */
+function withoutTools({ boundaries, lastTurn = 0 }: PromptShape): Loss {
+  const upToBytes = boundaries[lastTurn]?.bytes ?? 0;
+  return { reason: "tools_left_out", upToBytes, fromBytes: 0, changedMessage: 0, changedPart: "tools" };
 }
 
 /** Returns the part of an earlier prompt that is missing from a later one; undefined if none. */

@@ -27,6 +27,8 @@ export type Route = {
   readonly ofSubAgent?: boolean;
   /** Whether reasoning that the caller sent back is missing from the prompt. Default: false. */
   readonly lacksReasoning?: boolean | undefined;
+  /** Whether the tools of the conversation that the prompt continues are missing from it. Default: false. */
+  readonly lacksTools?: boolean | undefined;
 };
 
 export type Routed = Omit<Route, "affinityKey" | "ofSubAgent"> & {
@@ -51,9 +53,10 @@ const SESSION_HEADERS: readonly (readonly [string, ...string[]])[] = [
 /** The headers that only sub-agents have: of Claude Code, then of Codex. */
 const SUB_AGENT_HEADERS = ["x-claude-code-agent-id", "x-codex-parent-thread-id", "x-openai-subagent"] as const;
 
-export function routeOf({ shape, ttlMs, lacksReasoning, tenant, cacheKey }: Routed, hints: RoutingHints): Route {
+export function routeOf({ shape, ttlMs, lacksReasoning, lacksTools, ...caller }: Routed, hints: RoutingHints): Route {
   const ofSubAgent = SUB_AGENT_HEADERS.some((name) => firstValue(hints.headers[name]) !== "");
-  return { shape, affinityKey: cacheKey || affinityKey(shape, tenant, hints), ttlMs, ofSubAgent, lacksReasoning };
+  const key = caller.cacheKey || affinityKey(shape, caller.tenant, hints);
+  return { shape, affinityKey: key, ttlMs, ofSubAgent, lacksReasoning, lacksTools };
 }
 
 /** Returns the key of a request without a cache key: from the session headers, else from the conversation's first message. */

@@ -11,6 +11,8 @@ import { valueAt } from "../../support/http/value-at.ts";
 /* Requests that leave out the tools of the conversation they continue, as Codex does when it has it summarized. */
 
 const MODEL = "svc-qwen";
+/** In tokens. */
+const WINDOW = 100_000;
 const WORDS = "Read the file, and say what is wrong with it. ".repeat(60);
 const TOOL = { name: "read", description: "Reads a file. ".repeat(300) };
 const SCHEMA = { type: "object", properties: { path: { type: "string" } } };
@@ -36,7 +38,7 @@ let restoring: RunningGateway;
 let omitting: RunningGateway;
 
 beforeAll(async () => {
-  const simulator = fastSimulator();
+  const simulator = fastSimulator({ contextTokens: WINDOW });
   const generate = simulator.generate.bind(simulator);
   simulator.generate = (request, ...rest) => {
     asked.push(request);
@@ -100,6 +102,13 @@ test.each(PATHS)("%s: find nothing where the setting omits the tools, for a reas
 test("a large one is digested on a thread, and finds the same", async () => {
   const { before, after } = await compaction(restoring, "/v1/responses", "large ".repeat(60_000));
   expect(after.cached).toBeGreaterThanOrEqual(0.95 * before.tokens);
+});
+
+test("a prompt that might not fit the window with them stays without, for the same reason", async () => {
+  const filling = "fill ".repeat(0.77 * WINDOW);
+  const { after } = await compaction(restoring, "/v1/responses", filling);
+  expect(after.reason).toBe("tools_left_out");
+  expect(asked.at(-1)?.tools).toEqual([]);
 });
 
 test.each([

@@ -133,9 +133,8 @@ class PrefixPlacement implements Placement {
   #measured(inputTokens: number, cachedTokens: number | undefined, notes?: NoteSink): void {
     if (cachedTokens === undefined || this.#cachedTokens !== undefined) return;
     this.#cachedTokens = cachedTokens;
-    const { shape, affinityKey, lacksReasoning } = this.#route;
     const expectedTokens = this.#prediction.cachedTokens;
-    const prompt = { shape, affinityKey, lacksReasoning, address: this.#address, sent: this.#sent, expectedTokens };
+    const prompt = { ...this.#route, address: this.#address, sent: this.#sent, expectedTokens };
     const { reasons, clock } = this.#parts;
     notes?.cached(reasons.explain(prompt, inputTokens, cachedTokens, clock.nowMs()));
   }
