@@ -1,8 +1,9 @@
 import type { Token } from "node-llama-cpp";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { type Sample, Sampler } from "../../engine/backends/llama/generation/sampling.ts";
 import type { LlamaBackend } from "../../engine/backends/llama/llama-backend.ts";
 import { type LlamaRuntime, loadRuntime } from "../../engine/backends/llama/runtime/llama-runtime.ts";
-import { KEPT_COPIES, type Slot, Slots } from "../../engine/backends/llama/slots/slots.ts";
+import { type CopyCache, KEPT_COPIES, type Slot, Slots } from "../../engine/backends/llama/slots/slots.ts";
 import { Steps } from "../../engine/backends/llama/slots/steps.ts";
 import { HeldPrefixes } from "../../engine/prefixes/held-prefixes.ts";
 import type { SlotLine } from "../../engine/prefixes/slot-prefixes.ts";
@@ -11,6 +12,7 @@ import type { Message } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { assistant, system, text, user } from "../support/engine/canonical.ts";
 import {
   ask,
+  DEMO_MODEL,
   digested,
   missing,
   never,
@@ -20,6 +22,7 @@ import {
   request,
   startBackend,
 } from "../support/engine/demo-engine.ts";
+import { noPretrained, PRETRAINED_MODEL } from "../support/engine/pretrained.ts";
 import { digestOf } from "../support/requests/prefix-digests.ts";
 import { VirtualClock } from "../support/virtual-clock.ts";
 
@@ -32,6 +35,7 @@ describe.skipIf(missing !== "")("slots", () => {
   let clock: VirtualClock;
   let freed = 0;
   let slots: Slots;
+  let held: HeldPrefixes;
 
   beforeAll(async () => {
     runtime = await loadRuntime({ ...OPTIONS, modelPath: RANDOM_MODEL, slots: 2 }, never());
@@ -45,10 +49,11 @@ describe.skipIf(missing !== "")("slots", () => {
   const fresh = () => {
     clock = new VirtualClock();
     freed = 0;
-    const held = new HeldPrefixes(() => ({ used: 0, total: 0 }));
-    const { sequences } = runtime;
+    held = new HeldPrefixes(() => ({ used: 0, total: 0 }));
+    const { sequences, decoder } = runtime;
     slots = new Slots({
       sequences,
+      copy: (to, from) => decoder.copy(to, from),
       steps: new Steps(),
       held,
       clock,
@@ -60,70 +65,116 @@ describe.skipIf(missing !== "")("slots", () => {
     if (!slot) throw new Error("no slot is free");
     return slot;
   };
-  /** Takes a slot, evaluates the prompt in it and releases it; returns the cached tokens. */
-  const use = async (ids: readonly Token[], isolation = "a", keepMs = LONG_MS, affinityKey = "") => {
-    await clock.advance(1);
+  type Use = { readonly isolation?: string; readonly keepMs?: number; readonly affinityKey?: string; line?: SlotLine };
+  /** Takes a slot for the prompt and reads it there. Resolves to the slot, busy, and the cached tokens. */
+  const read = async (ids: readonly Token[], { isolation = "a", affinityKey = "", line }: Use = {}) => {
     const slot = take(ids, isolation, affinityKey);
-    const cached = await slot.adapt({ prompt: ids, isolation });
+    const cached = await slots.adapt(slot, { prompt: ids, isolation, affinityKey, line });
     await runtime.decoder.read(slot.sequence, ids.slice(cached));
-    slots.release(slot, keepMs);
     return { slot, cached };
   };
+  /** The same, and releases the slot. */
+  const use = async (ids: readonly Token[], how: Use = {}) => {
+    await clock.advance(1);
+    const used = await read(ids, how);
+    slots.release(used.slot, how.keepMs ?? LONG_MS);
+    return used;
+  };
 
-  describe("a common prefix is not worth another conversation's cache", () => {
-    const cases: readonly [name: string, next: readonly Token[], affinityKey: string, same: boolean][] = [
-      ["when it is shorter than 32 tokens", prompt(1).slice(0, 31), "", false],
-      ["unless it is half of the prompt", [...prompt(1), ...prompt(2)].slice(0, 80), "", true],
-      ["when it is less than half of the prompt", [...prompt(1), ...prompt(2), ...prompt(3)], "", false],
-      ["unless it is the conversation that the caller names", [...prompt(1), ...prompt(2), ...prompt(3)], "key", true],
-      ["which it is not when little is common", [...prompt(1).slice(0, 20), ...prompt(2)], "key", false],
+  describe("a conversation keeps its slot", () => {
+    const first = [...prompt(1), ...prompt(2), 3 as Token];
+    const sibling = [...first.slice(0, 70), ...prompt(4)];
+    const cases: readonly [name: string, next: readonly Token[], how: Use, same: boolean, cached: number][] = [
+      ["for its next turn", [...first, ...prompt(4)], {}, true, 81],
+      ["for its prompt once more", first, {}, true, 80],
+      ["beside another with the same beginning, which is copied", sibling, {}, false, 70],
+      ["beside another of the same session", sibling, { affinityKey: "key" }, false, 70],
+      ["beside one with too little in common for a copy", [...first.slice(0, 63), ...prompt(4)], {}, false, 0],
+      ["beside one of another tenant", sibling, { isolation: "b" }, false, 0],
     ];
-    test.each(cases)("%s", async (_name, next, affinityKey, same) => {
+    test.each(cases)("%s", async (_name, next, how, same, cached) => {
       fresh();
-      const first = await use(prompt(1, 2, 3), "a", LONG_MS, "key");
-      expect((await use(next, "a", LONG_MS, affinityKey)).slot === first.slot).toBe(same);
+      const before = await use(first, { affinityKey: "key" });
+      const after = await use(next, how);
+      expect([after.slot === before.slot, after.cached]).toEqual([same, cached]);
+      expect((await use([...next, 7 as Token], how)).cached).toBe(next.length);
+      if (!same) expect((await use([...first, 7 as Token])).cached).toBe(first.length);
+    });
+
+    test("although the next turn omits the answer, and another shares more", async () => {
+      fresh();
+      const places = [
+        { digest: "head", tokens: 40 },
+        { digest: "asked", tokens: 42 },
+      ];
+      const own = await use(prompt(1, 2, 3, 60, 61, 62), { line: { model: "m", places } });
+      await use(prompt(1, 2, 9));
+      expect((await use(prompt(1, 2, 3, 70, 71))).slot).toBe(own.slot);
     });
   });
 
-  describe("of conversations that share nearly as much of a prompt", () => {
-    /** Two conversations that begin alike; the first was used last. Resolves to their slots. */
-    const both = async (first: readonly Token[], second: readonly Token[], line?: SlotLine) => {
+  describe("a common beginning is copied", () => {
+    const head = [...prompt(1), ...prompt(2)];
+
+    test("while its owner goes on, from as far as that has read", async () => {
       fresh();
-      const busy = take(first);
-      await busy.adapt({ prompt: first, isolation: "a", line });
-      await runtime.decoder.read(busy.sequence, [...first]);
-      const { slot } = await use(second);
-      await clock.advance(1);
-      slots.release(busy, LONG_MS);
-      return [busy, slot];
-    };
-
-    test("the least recently used is taken, despite a few more common tokens of another", async () => {
-      const [, second] = await both(prompt(1, 2, 3, 4), prompt(1, 9));
-      expect((await use(prompt(1, 2, 3, 5))).slot).toBe(second);
+      const steps = { line: { model: "m", places: [{ digest: "head", tokens: 80 }] } };
+      const owner = await read([...head, 3 as Token], steps);
+      const copied = await read([...head, 4 as Token, 5 as Token]);
+      expect(copied.cached).toBe(80);
+      expect(copied.slot.sequence.contextTokens).toEqual([...head, 4, 5]);
+      // Both went through the same batch.
+      await Promise.all(
+        [owner, copied].map(({ slot }, at) => runtime.decoder.read(slot.sequence, prompt(6 + at).slice(0, 9))),
+      );
+      for (const { slot } of [owner, copied]) slots.release(slot, LONG_MS);
+      expect((await use([...head, 3, ...prompt(6).slice(0, 9), 8] as Token[])).cached).toBe(90);
+      expect((await use([...head, 4, 5, ...prompt(7).slice(0, 9), 8] as Token[])).cached).toBe(91);
     });
 
-    test("the one that the prompt continues is taken", async () => {
-      const [first] = await both(prompt(1, 2), prompt(1, 9));
-      expect((await use(prompt(1, 2, 3, 5))).slot).toBe(first);
+    test("before a cache is evicted, which may be its owner's", async () => {
+      fresh();
+      const owner = await use(head);
+      await use(prompt(5, 6, 7));
+      expect((await use([...head.slice(0, 70), ...prompt(8)])).cached).toBe(70);
+      await expect.poll(() => owner.slot.free && owner.slot.empty).toBe(true);
     });
 
-    test("the one whose prompt it continues is taken, although it omits the answer", async () => {
-      const line = {
+    test("unless its owner is gone by then", async () => {
+      fresh();
+      const owner = await use(head);
+      const demand = { prompt: [...head.slice(0, 70), ...prompt(8)], isolation: "a", affinityKey: "" };
+      const slot = take(demand.prompt);
+      await slots.discard(owner.slot);
+      expect([slot === owner.slot, await slots.adapt(slot, demand)]).toEqual([false, 0]);
+    });
+
+    test("and is announced until the last cache with it goes", async () => {
+      fresh();
+      const line = (...tokens: readonly number[]) => ({
         model: "m",
-        places: [
-          { digest: "head", tokens: 40 },
-          { digest: "asked", tokens: 42 },
-        ],
-      };
-      const [first] = await both(prompt(1, 2, 3, 60, 61, 62), prompt(1, 9), line);
-      expect((await use(prompt(1, 2, 3, 70, 71))).slot).toBe(first);
+        places: tokens.map((count, at) => ({ digest: at === 0 ? "head" : `end ${count}`, tokens: count })),
+      });
+      const owner = await use([...head, ...prompt(3)], { line: line(80, 110) });
+      const other = await read([...head, ...prompt(4)], { line: line(80, 115) });
+      expect([held.get("head")?.tokens, held.get("end 115")]).toEqual([80, undefined]);
+      slots.announce(other.slot);
+      expect(held.get("end 115")?.tokens).toBe(115);
+      await slots.discard(owner.slot);
+      expect([held.get("head")?.tokens, held.get("end 110")]).toEqual([80, undefined]);
+      await slots.discard(other.slot);
+      expect(held.size).toBe(0);
     });
 
-    test("one with much more in common is taken", async () => {
-      const long = [...prompt(1), ...prompt(2)];
-      const [first] = await both([...long, 7 as Token], prompt(1, 9));
-      expect((await use([...long, 8 as Token])).slot).toBe(first);
+    test("of an edited conversation, whose former cache is the first to go", async () => {
+      fresh();
+      const line = { model: "m", places: [40, 70, 81].map((tokens) => ({ digest: `${tokens}`, tokens })) };
+      const before = await use([...head, 3 as Token], { affinityKey: "key", line });
+      const other = await use(prompt(5, 6, 7));
+      const after = await use([...head.slice(0, 75), ...prompt(8)], { affinityKey: "key" });
+      expect([after.slot === before.slot, after.cached, slots.retentionMs]).toEqual([false, 75, undefined]);
+      await expect.poll(() => before.slot.free && before.slot.empty).toBe(true);
+      expect(other.slot.empty).toBe(false);
     });
   });
 
@@ -150,6 +201,7 @@ describe.skipIf(missing !== "")("slots", () => {
         await clock.advance(1);
         const slot = take(prompt(start));
         expect(slot.sequence.nextTokenIndex).toBe(0);
+        await slots.adapt(slot, { prompt: prompt(start), isolation: "a", affinityKey: "" });
         await runtime.decoder.read(slot.sequence, prompt(start));
         slots.release(slot, LONG_MS);
         await expect
@@ -177,10 +229,11 @@ describe.skipIf(missing !== "")("slots", () => {
       const second = await use(prompt(5, 6, 7));
       await clock.advance(1);
       const newcomer = take(prompt(10));
+      await slots.adapt(newcomer, { prompt: prompt(10), isolation: "a", affinityKey: "" });
       const another = take(prompt(11));
       expect([first.slot, second.slot]).not.toContain(newcomer);
       expect(another).toBe(second.slot);
-      expect(await another.adapt({ prompt: prompt(11), isolation: "a" })).toBe(0);
+      expect(await slots.adapt(another, { prompt: prompt(11), isolation: "a", affinityKey: "" })).toBe(0);
       await expect.poll(() => first.slot.free).toBe(true);
       expect(slots.take({ prompt: prompt(12), isolation: "a", affinityKey: "" })).toBeUndefined();
       slots.release(newcomer, LONG_MS);
@@ -190,15 +243,65 @@ describe.skipIf(missing !== "")("slots", () => {
 
   test("a cache is cleared when its lifetime ends, which each use restarts, and not before", async () => {
     fresh();
-    const { slot } = await use(prompt(1, 2, 3, 4), "a", 1000);
+    const { slot } = await use(prompt(1, 2, 3, 4), { keepMs: 1000 });
     await clock.advance(500);
-    expect((await use(prompt(1, 2, 3, 4), "a", 1000)).slot).toBe(slot);
+    expect((await use(prompt(1, 2, 3, 4), { keepMs: 1000 })).slot).toBe(slot);
     await clock.advance(999);
     expect([slot.empty, slot.sequence.nextTokenIndex]).toEqual([false, 43]);
     freed = 0;
     await clock.advance(1);
     await expect.poll(() => freed).toBe(1);
     expect([slot.empty, slot.busy, slot.sequence.nextTokenIndex]).toEqual([true, false, 0]);
+  });
+});
+
+const MODELS: readonly (readonly [name: string, path: string, unless: string])[] = [
+  ["demonstration", DEMO_MODEL, missing],
+  ["pretrained", PRETRAINED_MODEL, noPretrained],
+];
+const STORY = "A gateway sends each turn of a conversation to the node that holds its beginning. ".repeat(20);
+
+describe.each(MODELS)("with %s weights", (_name, modelPath, unless) => {
+  test.skipIf(unless !== "")("an answer behind a copied beginning is the one behind it where it was read", async () => {
+    const runtime = await loadRuntime({ ...OPTIONS, modelPath }, never());
+    const { sequences, model, decoder } = runtime;
+    const held = new HeldPrefixes(() => ({ used: 0, total: 0 }));
+    const clock = new VirtualClock();
+    const copy: CopyCache = (to, from) => decoder.copy(to, from);
+    const slots = new Slots({ sequences, copy, steps: new Steps(), held, clock, onFree: () => {} });
+    const head = model.tokenize(STORY).slice(0, 220);
+    const [owners, asked] = ["It holds all of it.", "What does the node hold?"].map((text) => model.tokenize(text));
+    const demand = (end: readonly Token[] = []) => ({ prompt: [...head, ...end], isolation: "", affinityKey: "" });
+
+    /** Takes a slot for a prompt with this end. Reads the beginning in batches of its own, which are then the same ones. */
+    const begin = async (end: readonly Token[] = []): Promise<{ slot: Slot; cached: number }> => {
+      const slot = slots.take(demand(end));
+      if (!slot) throw new Error("no slot is free");
+      const cached = await slots.adapt(slot, demand(end));
+      if (cached === 0) await decoder.read(slot.sequence, head);
+      return { slot, cached };
+    };
+    /** Writes tokens greedily behind the end, with the likeliest others at each. */
+    const write = async ({ sequence }: Slot, end: readonly Token[] = []) => {
+      const options = { evaluateOptions: { temperature: 0 }, alternatives: 5, seed: undefined, position: () => 0 };
+      const sampler = new Sampler(decoder, sequence, options);
+      const written: Sample[] = [];
+      for (let next = end; written.length < 24; next = written.slice(-1).map(({ token }) => token))
+        written.push(await sampler.next(next));
+      sampler.close();
+      return written;
+    };
+
+    const read = await begin(asked);
+    const expected = await write(read.slot, asked);
+    await slots.discard(read.slot);
+    const owner = await begin(owners);
+    await decoder.read(owner.slot.sequence, owners ?? []);
+    const copied = await begin(asked);
+    expect([read.cached, owner.cached, copied.cached]).toEqual([0, 0, head.length]);
+    expect(await write(copied.slot, asked)).toEqual(expected);
+    slots.close();
+    await runtime.close();
   });
 });
 

@@ -57,16 +57,18 @@ describe.skipIf(missing !== "")("the cache of llama.cpp, by the digests of reque
     expect((await ask(backend, digested(messages))).cached).toBeGreaterThanOrEqual(reported - 1);
   });
 
-  test("a prefix is not held while another request uses it, and is held again afterwards", async () => {
+  test("a prefix stays held while a request uses it, which others may copy, and its prompt once it is read", async () => {
     const messages = [RULES, user("Count from one to twenty, slowly, and then back again.")];
-    await ask(backend, digested(messages));
+    const { text: said } = await ask(backend, digested(messages));
     const before = heldOf(messages, 2);
-    const running = backend.generate(digested(messages), new AbortController().signal);
+    const next = [...messages, assistant(text(said)), user("And once more.")];
+    const running = backend.generate(digested(next), new AbortController().signal);
     await running.next();
-    expect(heldOf(messages, 2)).toBeUndefined();
-    for await (const _ of running);
     expect(heldOf(messages, 2)).toMatchObject({ tokens: before?.tokens });
-    expect(backend.prefixes.kv.used).toBeGreaterThan(before?.tokens ?? 0);
+    await running.next();
+    expect(heldOf(next, 4)?.tokens).toBeGreaterThan(before?.tokens ?? 0);
+    for await (const _ of running);
+    expect(heldOf(next, 4)?.tailTokens).toBeGreaterThan(0);
   });
 });
 

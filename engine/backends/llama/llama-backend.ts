@@ -205,6 +205,7 @@ export class LlamaBackend implements Backend {
     const steps = new Steps();
     const slots: Slots = new Slots({
       sequences: runtime.sequences,
+      copy: (to, from) => runtime.decoder.copy(to, from),
       steps,
       held: this.prefixes,
       clock: this.#clock,

@@ -51,6 +51,7 @@ export async function* generate(
     // Sent while the first token is computed.
     if (news) yield news;
     let step = await decoding.step();
+    lease.announce();
     while (!step.over) {
       if (step.events.length + step.tokens.length > 0) yield stepOf(step.events, step.tokens);
       step = await decoding.step();

@@ -50,6 +50,8 @@ type SequenceInternals = {
   _nextTokenIndex: number;
   readonly _contextTokens: Token[];
   _resolveSamplerConfig(options: SequenceEvaluateOptions): { readonly topK: number; readonly topP: number };
+  /** Copies the cache with its checkpoints, and cuts it to so many tokens. Resolves to whether it has them. */
+  _copyStateFromOtherSequence(other: LlamaContextSequence, tokens: number): Promise<boolean>;
 };
 
 type ModelInternals = {
@@ -111,12 +113,13 @@ function inOrder<Of extends { readonly sequence: LlamaContextSequence }>(parts: 
 }
 
 function assertKnown(sequence: LlamaContextSequence): void {
-  const { _sequenceId, _nextTokenIndex, _contextTokens, _resolveSamplerConfig } = internalsOf(sequence);
+  const internals = internalsOf(sequence);
   const isKnown =
-    typeof _sequenceId === "number" &&
-    typeof _nextTokenIndex === "number" &&
-    Array.isArray(_contextTokens) &&
-    typeof _resolveSamplerConfig === "function";
+    typeof internals._sequenceId === "number" &&
+    typeof internals._nextTokenIndex === "number" &&
+    Array.isArray(internals._contextTokens) &&
+    typeof internals._resolveSamplerConfig === "function" &&
+    typeof internals._copyStateFromOtherSequence === "function";
   if (!isKnown) throw otherVersion();
 }
 
@@ -211,6 +214,14 @@ export class BatchDecoder {
       // All steps of a round are requested before this runs, so that a batch needs no further tick of the event loop.
       process.nextTick(() => void this.#run());
     }) as Promise<Sample>;
+  }
+
+  /**
+   * Copies the whole cache of a sequence to an empty one, its memory at the next batch, before that is computed. Resolves to
+   * whether it is complete; else it is to be cleared.
+   */
+  copy(to: LlamaContextSequence, from: LlamaContextSequence): Promise<boolean> {
+    return internalsOf(to)._copyStateFromOtherSequence(from, from.nextTokenIndex);
   }
 
   async #run(): Promise<void> {

@@ -30,6 +30,8 @@ export class Slot {
   #tokens: readonly Token[] = [];
   #copies: readonly number[] = [];
   #isolation = "";
+  /** Tokens up to the end of the newest prompt's last message, behind which the next turn begins. */
+  #promptTokens = 0;
   line: SlotLine | undefined;
   affinityKey = "";
   lastUsedMs = 0;
@@ -53,9 +55,22 @@ export class Slot {
     return this.#tokens.length;
   }
 
-  /** Tokens up to the end of the newest prompt's last message, where the next turn begins; Infinity if unknown. */
-  get promptTokens(): number {
-    return this.line?.places.at(-1)?.tokens || Number.POSITIVE_INFINITY;
+  /** The evaluated tokens in the cache. */
+  get #held(): readonly Token[] {
+    return this.busy ? this.sequence.contextTokens : this.#tokens;
+  }
+
+  /** Whether the prompt holds the whole cache, or all of its newest prompt: so its next turn does, or a repeated one. */
+  isContinuedBy({ prompt, isolation }: SlotPrompt): boolean {
+    const length = this.commonPrefix(prompt, isolation);
+    return length > 0 && length >= Math.min(this.cachedTokens, this.#promptTokens);
+  }
+
+  /** Whether the prompt begins with the first message of this conversation, too. */
+  hasFirstMessageOf(demand: Demand): boolean {
+    const first = this.line?.places[1]?.tokens || Number.POSITIVE_INFINITY;
+    const isSame = demand.affinityKey !== "" && demand.affinityKey === this.affinityKey;
+    return isSame && this.reusable(demand) >= first;
   }
 
   take(affinityKey: string): void {
@@ -74,12 +89,12 @@ export class Slot {
 
   /** Models with recurrent layers can only continue from the end of the cache, or from a kept copy. */
   usable(tokens: number): number {
-    if (!this.sequence.needsCheckpoints || tokens === this.#tokens.length) return tokens;
+    if (!this.sequence.needsCheckpoints || tokens === this.sequence.nextTokenIndex) return tokens;
     return Math.max(0, ...this.#copies.filter((length) => length <= tokens));
   }
 
   #usable(prompt: readonly Token[], isolation: string, most: number): number {
-    return isolation === this.#isolation ? this.usable(Math.min(most, commonLength(prompt, this.#tokens))) : 0;
+    return isolation === this.#isolation ? this.usable(Math.min(most, commonLength(prompt, this.#held))) : 0;
   }
 
   /** The prompt tokens after which a copy is kept for the next turn; 0 if the cache can be cut anywhere. */
@@ -100,12 +115,21 @@ export class Slot {
     return held === 0 || held === this.reusable(wish);
   }
 
+  /** Replaces the cache by a copy of another slot's, which may be busy. Between two rounds only. */
+  async copyFrom(other: Slot, copy: CopyCache): Promise<void> {
+    await this.#empty();
+    this.#isolation = other.#isolation;
+    if (await copy(this.sequence, other.sequence)) this.#copies = other.#copies;
+    else await this.#empty();
+  }
+
   /** Cuts the cache to a proper prefix of the prompt. Resolves to its length, at most that of `reusable`. */
   async adapt(wish: SlotPrompt): Promise<number> {
     const { prompt, isolation, line } = wish;
     const held = this.sequence.nextTokenIndex;
     const length = this.reusable(wish);
     this.#isolation = isolation;
+    this.#promptTokens = line?.places.at(-1)?.tokens || prompt.length - 1;
     this.line = line;
     if (held === 0 || held === length) return held;
     const wanted = prompt.slice(0, length);
@@ -152,8 +176,14 @@ export class Slot {
 /** The longest delay of a Node timer, in milliseconds. Callers can request at most a day. */
 const MAX_TIMER_MS = 2_147_483_647;
 
-/** The shortest common prefix for which another conversation's cache is reused, in tokens. */
-const MIN_PREFIX_TOKENS = 32;
+/**
+ * The least tokens that a copy saves. llama.cpp copies the memory of a whole window, which costs about as much as reading
+ * one token for each 500 of the window (measured on a CPU).
+ */
+const MIN_COPY_TOKENS = 64;
+
+/** Copies the whole cache of a sequence to an empty one. Resolves to whether it is complete. */
+export type CopyCache = (to: LlamaContextSequence, from: LlamaContextSequence) => Promise<boolean>;
 
 export type Demand = SlotPrompt & {
   readonly affinityKey: string;
@@ -161,6 +191,7 @@ export type Demand = SlotPrompt & {
 
 type SlotsOptions = {
   readonly sequences: readonly LlamaContextSequence[];
+  readonly copy: CopyCache;
   readonly steps: Steps;
   readonly held: HeldPrefixes;
   readonly clock: Clock;
@@ -168,11 +199,13 @@ type SlotsOptions = {
 };
 
 /**
- * Assigns slots to requests and evicts caches. One slot more than may be in use is kept empty, so that a new
- * conversation starts at once.
+ * Assigns slots to requests and evicts caches. A slot holds one conversation. A new one gets an empty slot, and a copy of
+ * what it has in common with another. One slot more than may be in use is kept empty: a copy needs it before anything is
+ * evicted, and the decoder moves caches through it.
  */
 export class Slots {
   readonly #slots: readonly Slot[];
+  readonly #copy: CopyCache;
   readonly #steps: Steps;
   readonly #clock: Clock;
   readonly #onFree: () => void;
@@ -184,6 +217,7 @@ export class Slots {
   constructor(options: SlotsOptions) {
     this.#slots = options.sequences.map((sequence, place) => new Slot(sequence, place));
     this.#prefixes = new SlotPrefixes(options.held);
+    this.#copy = options.copy;
     this.#steps = options.steps;
     this.#clock = options.clock;
     this.#onFree = options.onFree;
@@ -209,28 +243,66 @@ export class Slots {
     return prompt.length - Math.max(0, ...this.#slots.map((slot) => slot.commonPrefix(prompt, isolation)));
   }
 
+  /** Takes a free slot, if any, whose cache is as it was until `adapt`. */
   take(demand: Demand): Slot | undefined {
     if (this.busy >= this.count) return undefined;
     const nowMs = this.#clock.nowMs();
-    const slot = chooseSlot(this.#slots, demand, nowMs);
+    const free = oldestFirst(this.#slots);
+    const slot = chooseSlot(free, demand) ?? firstToGo(free, nowMs);
     if (!slot) return undefined;
-    // Reusing a common prefix does not evict the other caches, however long they have been idle.
-    const isFirst = slot === firstToGo(oldestFirst(this.#slots), nowMs);
-    const isLost = slot.commonPrefix(demand.prompt, demand.isolation) < slot.cachedTokens / 2;
-    if (isFirst && isLost) this.#notePushedOut(slot, nowMs);
+    if (!slot.isContinuedBy(demand)) this.#notePushedOut(slot, nowMs);
     slot.take(demand.affinityKey);
-    // No request waits for a busy slot, so that its cache is not reusable.
-    this.#prefixes.holdsNothing(slot);
     this.#stopTimer(slot);
-    this.#makeRoom(nowMs);
     return slot;
+  }
+
+  /**
+   * Brings the cache of a taken slot to a proper prefix of the prompt: to what it has of it, or a copy of what another one
+   * has. Resolves to its length.
+   */
+  async adapt(slot: Slot, demand: Demand): Promise<number> {
+    // Without a change of the cache there is no need to wait for the end of a round.
+    const isFit = slot.fits(demand) && !this.#sourceFor(slot, demand);
+    const length = await (isFit ? slot.adapt(demand) : this.#steps.change(() => this.#adapt(slot, demand)));
+    this.announce(slot);
+    this.#makeRoom(this.#clock.nowMs());
+    return length;
+  }
+
+  async #adapt(slot: Slot, demand: Demand): Promise<number> {
+    const source = this.#sourceFor(slot, demand);
+    if (source) {
+      // A conversation that has been edited, or whose template leaves earlier reasoning out, goes on in its copy.
+      if (source.free && source.hasFirstMessageOf(demand)) source.expiresAtMs = this.#clock.nowMs();
+      await slot.copyFrom(source, this.#copy);
+    }
+    return slot.adapt(demand);
+  }
+
+  /** Returns the slot with the longest part of the prompt, if that is worth a copy. */
+  #sourceFor(slot: Slot, demand: Demand): Slot | undefined {
+    let source: Slot | undefined;
+    let least = slot.reusable(demand) + MIN_COPY_TOKENS;
+    for (const other of this.#slots) {
+      const length = other === slot ? 0 : other.reusable(demand);
+      if (length < least) continue;
+      source = other;
+      least = length + 1;
+    }
+    return source;
+  }
+
+  /** Announces what of the line of a slot its cache holds. */
+  announce(slot: Slot): void {
+    if (slot.line) this.#prefixes.holds(slot, usableLine(slot, slot.line), slot.sequence.nextTokenIndex);
+    else this.#prefixes.holdsNothing(slot);
   }
 
   /** Releases a slot. Its cache stays for `keepMs` milliseconds unless it is evicted. */
   release(slot: Slot, keepMs: number): void {
     const nowMs = this.#clock.nowMs();
     slot.release(nowMs, nowMs + keepMs);
-    if (slot.line) this.#prefixes.holds(slot, usableLine(slot, slot.line), slot.cachedTokens);
+    this.announce(slot);
     this.#stopTimer(slot);
     this.#timers.set(
       slot,
@@ -278,30 +350,11 @@ function usableLine(slot: Slot, { model, places }: SlotLine): SlotLine {
   return { model, places: places.map(({ digest, tokens }) => ({ digest, tokens: slot.usable(tokens) })) };
 }
 
-/**
- * Chooses a free slot; undefined if there is none. First the longest common prefix, if that is the whole cache, or at
- * least 32 tokens and half of the prompt (any length with the same affinity key); then an empty slot, an expired one,
- * the least recently used. Among prefixes at most 31 tokens shorter than the longest, the conversation that the prompt
- * continues is preferred: so few tokens are not worth evicting a newer one.
- */
-function chooseSlot(slots: readonly Slot[], demand: Demand, nowMs: number): Slot | undefined {
-  const free = oldestFirst(slots);
-  const { prompt, isolation, affinityKey } = demand;
-  const useful: { readonly slot: Slot; readonly length: number }[] = [];
-  let longest = 0;
-  for (const slot of free) {
-    const length = slot.commonPrefix(prompt, isolation);
-    const isSame = affinityKey !== "" && slot.affinityKey === affinityKey;
-    const isWorth = length >= MIN_PREFIX_TOKENS && (length >= prompt.length / 2 || isSame);
-    // Using the whole cache evicts nothing.
-    if (length === 0 || !(isWorth || length === slot.cachedTokens)) continue;
-    useful.push({ slot, length });
-    longest = Math.max(longest, length);
-  }
-  const best = useful.filter(({ length }) => length > longest - MIN_PREFIX_TOKENS);
-  const own = best.filter(({ slot, length }) => length >= Math.min(slot.cachedTokens, slot.promptTokens));
-  const chosen = own.toSorted((one, other) => other.length - one.length)[0] ?? best[0];
-  return chosen?.slot ?? free.find((slot) => slot.empty) ?? firstToGo(free, nowMs);
+/** Returns the free slot that the prompt continues, with the longest part of it, or else an empty one. */
+function chooseSlot(free: readonly Slot[], demand: Demand): Slot | undefined {
+  const lengthIn = (slot: Slot) => slot.commonPrefix(demand.prompt, demand.isolation);
+  const own = free.filter((slot) => slot.isContinuedBy(demand));
+  return own.toSorted((one, other) => lengthIn(other) - lengthIn(one))[0] ?? free.find(({ empty }) => empty);
 }
 
 /** Returns the free slots, least recently used first; ties go to the smallest cache. */
@@ -311,6 +364,7 @@ function oldestFirst(slots: readonly Slot[]): readonly Slot[] {
     .toSorted((a, b) => a.lastUsedMs - b.lastUsedMs || a.cachedTokens - b.cachedTokens);
 }
 
+/** Returns the slot whose cache is worth least: an expired one, else the least recently used. */
 function firstToGo(free: readonly Slot[], nowMs: number): Slot | undefined {
   return free.find(({ expiresAtMs }) => expiresAtMs <= nowMs) ?? free[0];
 }

@@ -1,5 +1,5 @@
 import { callerLeft, throwIfLeft } from "../../caller-left.ts";
-import type { Slot, SlotPrompt, Slots } from "./slots.ts";
+import type { Demand, Slot, Slots } from "./slots.ts";
 
 type Asked = { readonly place: number; readonly begin: () => void };
 
@@ -151,11 +151,13 @@ export class SlotLease {
     return this.#follow(() => this.#options.steps.run(this.slot.place, step));
   }
 
-  adapt(prompt: SlotPrompt): Promise<number> {
-    const { slot } = this;
-    const { steps } = this.#options;
-    // Without a change of the cache there is no need to wait for the end of a round.
-    return this.#follow(() => (slot.fits(prompt) ? slot.adapt(prompt) : steps.change(() => slot.adapt(prompt))));
+  adapt(demand: Demand): Promise<number> {
+    return this.#follow(() => this.#options.slots.adapt(this.slot, demand));
+  }
+
+  /** Announces the prefixes of the prompt, once it is read. */
+  announce(): void {
+    if (!this.#closing) this.#options.slots.announce(this.slot);
   }
 
   keepCopy(): Promise<void> {

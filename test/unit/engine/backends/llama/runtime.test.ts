@@ -33,6 +33,7 @@ function scriptedContext(batchSize = 4) {
       needsCheckpoints,
       _contextTokens: [] as Token[],
       _resolveSamplerConfig: () => ({}),
+      _copyStateFromOtherSequence: async () => true,
       contextSize: 1_000,
       get nextTokenIndex() {
         return inside._nextTokenIndex;
