@@ -178,6 +178,18 @@ describe.skipIf(missing !== "")("slots", () => {
     });
   });
 
+  test("a node is as full as its slots, however short their conversations are", async () => {
+    fresh();
+    expect(slots.inUse).toBe(0);
+    await use(prompt(1));
+    expect(slots.inUse).toBe(1);
+    await use(prompt(2), { keepMs: 10 });
+    await use(prompt(3), { keepMs: 10 });
+    expect(slots.inUse).toBe(2);
+    await clock.advance(20);
+    expect(slots.inUse).toBe(0);
+  });
+
   test("without a good prefix the least recently used cache is evicted, and its idle time recorded", async () => {
     fresh();
     const first = await use(prompt(1, 2, 3, 4));

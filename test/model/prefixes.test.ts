@@ -70,6 +70,11 @@ describe.skipIf(missing !== "")("the cache of llama.cpp, by the digests of reque
     for await (const _ of running);
     expect(heldOf(next, 4)?.tailTokens).toBeGreaterThan(0);
   });
+
+  test("the node is as full as its slots", async () => {
+    for (const content of ["One.", "Two.", "Three."]) await ask(backend, digested([RULES, user(content)]));
+    expect(backend.prefixes.kv).toEqual({ used: 2 * 4096, total: 2 * 4096 });
+  });
 });
 
 const seconds = (count: number): Duration => ({ seconds: count, nanos: 0 });

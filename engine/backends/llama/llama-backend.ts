@@ -156,7 +156,9 @@ export class LlamaBackend implements Backend {
     const running = this.#running;
     if (!running) return { used: 0, total: 0 };
     const { slots } = running.parts;
-    return { used: slots.tokensHeld, total: running.described.contextWindow * slots.count };
+    const { contextWindow } = running.described;
+    // A slot is evicted whole, however short its conversation is.
+    return { used: contextWindow * slots.inUse, total: contextWindow * slots.count };
   }
 
   #parts(): EngineParts {

@@ -231,6 +231,13 @@ export class Slots {
     return this.#slots.filter((slot) => slot.busy).length;
   }
 
+  /** The number of slots with a cache that may not go yet. */
+  get inUse(): number {
+    const nowMs = this.#clock.nowMs();
+    const used = this.#slots.filter(({ busy, empty, expiresAtMs }) => busy || (!empty && expiresAtMs > nowMs));
+    return Math.min(this.count, used.length);
+  }
+
   get tokensInUse(): number {
     return this.#slots.reduce((sum, { busy, sequence }) => sum + (busy ? sequence.nextTokenIndex : 0), 0);
   }

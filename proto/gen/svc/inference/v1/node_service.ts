@@ -389,7 +389,10 @@ export interface WatchPrefixesResponse {
   readonly held: readonly HeldPrefix[];
   /** The digests, 16 bytes each, of prefixes that are no longer held. */
   readonly dropped: Buffer;
-  /** The KV tokens that caches and running generations use, for all models of the node together. */
+  /**
+   * The KV tokens that caches and running generations use, for all models of the node together. An engine that evicts
+   * whole conversations counts the whole window of each.
+   */
   readonly kvTokensUsed: number;
   /** The KV tokens that there is room for; 0 if not known. */
   readonly kvTokensTotal: number;
