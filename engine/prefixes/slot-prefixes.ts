@@ -44,7 +44,7 @@ export class SlotPrefixes<Slot extends object> {
     for (const digest of before) if (!kept.has(digest)) this.#take(digest, slot);
   }
 
-  /** Records that this slot is not reusable: it is empty, or another request holds it. */
+  /** Records that nothing of this slot is known to be reusable. */
   holdsNothing(slot: Slot): void {
     const digests = this.#digests.get(slot) ?? [];
     this.#digests.delete(slot);

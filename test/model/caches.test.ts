@@ -7,7 +7,7 @@ import { type CopyCache, KEPT_COPIES, type Slot, Slots } from "../../engine/back
 import { Steps } from "../../engine/backends/llama/slots/steps.ts";
 import { HeldPrefixes } from "../../engine/prefixes/held-prefixes.ts";
 import type { SlotLine } from "../../engine/prefixes/slot-prefixes.ts";
-import type { GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import type { Event, GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Message } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { assistant, system, text, user } from "../support/engine/canonical.ts";
 import {
@@ -23,6 +23,7 @@ import {
   startBackend,
 } from "../support/engine/demo-engine.ts";
 import { noPretrained, PRETRAINED_MODEL } from "../support/engine/pretrained.ts";
+import { answerOf } from "../support/events/answer-of.ts";
 import { digestOf } from "../support/requests/prefix-digests.ts";
 import { VirtualClock } from "../support/virtual-clock.ts";
 
@@ -89,7 +90,8 @@ describe.skipIf(missing !== "")("slots", () => {
       ["for its prompt once more", first, {}, true, 80],
       ["beside another with the same beginning, which is copied", sibling, {}, false, 70],
       ["beside another of the same session", sibling, { affinityKey: "key" }, false, 70],
-      ["beside one with too little in common for a copy", [...first.slice(0, 63), ...prompt(4)], {}, false, 0],
+      ["beside one with too little in common for a copy", [...first.slice(0, 7), ...prompt(4)], {}, false, 0],
+      ["beside one with just enough", [...first.slice(0, 8), ...prompt(4)], {}, false, 8],
       ["beside one of another tenant", sibling, { isolation: "b" }, false, 0],
     ];
     test.each(cases)("%s", async (_name, next, how, same, cached) => {
@@ -396,6 +398,29 @@ describe.skipIf(missing !== "")("a cache that cannot be truncated", () => {
     // The copy of that turn replaces the last one; the one before it is kept, too.
     expect(await back(last - 1)).toBe((tokens[last - 2] ?? 0) - 1);
     expect(await back(last - 1 - KEPT_COPIES)).toBe(0);
+  });
+
+  test("a fork goes on in a copy beside its running owner, which keeps its own", async () => {
+    const cache = cacheOf("forked");
+    const first = [RULES, user("Who is it?")];
+    const tokens = (await ask(backend, request(first, { maxOutputTokens: 4, cache }))).finished.usage?.inputTokens ?? 0;
+    const wanted = request([...first, ANSWER, user("And where?")], { maxOutputTokens: TOKENS, cache });
+    const fork = request([...first, ANSWER, user("Then why?")], { maxOutputTokens: TOKENS, cache });
+    const [expected, forked] = [await cold(wanted), await cold(fork)];
+    const running = backend.generate(wanted, never());
+    const events: Event[] = [];
+    const step = async () => {
+      const { value, done } = await running.next();
+      if (!done) events.push(...value.events);
+      return !done;
+    };
+    while (!events.some(({ kind }) => kind?.$case === "blockDelta")) expect(await step()).toBe(true);
+    const answered = await ask(backend, fork);
+    expect([answered.text, answered.cached, backend.load().busySlots]).toEqual([forked, tokens - 1, 1]);
+    while (await step());
+    const { blocks, finished } = answerOf(events);
+    expect(blocks.map(({ text }) => text).join("")).toBe(expected);
+    expect(finished?.usage?.cachedInputTokens).toBe(tokens - 1);
   });
 
   test("positions from which no prompt can continue are not reported", async () => {

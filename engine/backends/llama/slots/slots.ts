@@ -66,11 +66,11 @@ export class Slot {
     return length > 0 && length >= Math.min(this.cachedTokens, this.#promptTokens);
   }
 
-  /** Whether the prompt begins with the first message of this conversation, too. */
-  hasFirstMessageOf(demand: Demand): boolean {
-    const first = this.line?.places[1]?.tokens || Number.POSITIVE_INFINITY;
+  /** Whether the prompt is of this conversation, by its key and first message. */
+  isNamedBy(demand: Demand): boolean {
+    const firstMessageEnd = this.line?.places[1]?.tokens || Number.POSITIVE_INFINITY;
     const isSame = demand.affinityKey !== "" && demand.affinityKey === this.affinityKey;
-    return isSame && this.reusable(demand) >= first;
+    return isSame && this.reusable(demand) >= firstMessageEnd;
   }
 
   take(affinityKey: string): void {
@@ -177,10 +177,10 @@ export class Slot {
 const MAX_TIMER_MS = 2_147_483_647;
 
 /**
- * The least tokens that a copy saves. llama.cpp copies the memory of a whole window, which costs about as much as reading
- * one token for each 500 of the window (measured on a CPU).
+ * A copy saves at least a token for each 256 of the window. llama.cpp copies the memory of a whole window, which took as long
+ * as reading a token for each 500 to 2,000 of it (measured on a CPU), and all streams wait meanwhile.
  */
-const MIN_COPY_TOKENS = 64;
+const COPIED_WINDOW = 256;
 
 /** Copies the whole cache of a sequence to an empty one. Resolves to whether it is complete. */
 export type CopyCache = (to: LlamaContextSequence, from: LlamaContextSequence) => Promise<boolean>;
@@ -280,7 +280,7 @@ export class Slots {
     const source = this.#sourceFor(slot, demand);
     if (source) {
       // A conversation that has been edited, or whose template leaves earlier reasoning out, goes on in its copy.
-      if (source.free && source.hasFirstMessageOf(demand)) source.expiresAtMs = this.#clock.nowMs();
+      if (source.free && source.isNamedBy(demand)) source.expiresAtMs = this.#clock.nowMs();
       await slot.copyFrom(source, this.#copy);
     }
     return slot.adapt(demand);
@@ -289,7 +289,7 @@ export class Slots {
   /** Returns the slot with the longest part of the prompt, if that is worth a copy. */
   #sourceFor(slot: Slot, demand: Demand): Slot | undefined {
     let source: Slot | undefined;
-    let least = slot.reusable(demand) + MIN_COPY_TOKENS;
+    let least = slot.reusable(demand) + slot.sequence.contextSize / COPIED_WINDOW;
     for (const other of this.#slots) {
       const length = other === slot ? 0 : other.reusable(demand);
       if (length < least) continue;
