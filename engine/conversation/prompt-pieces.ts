@@ -11,13 +11,13 @@ type Range = { readonly start: number; readonly end: number };
 
 type Occurrence = Range & { readonly token: ControlToken };
 
-const BUCKET_SIZES = [2, 1];
-
 /** Spellings that callers must not write: `<|im_end|>` in a user's text must never end the turn. */
 export class ControlTokens {
   readonly tokens: readonly ControlToken[];
-  readonly #byStart = new Map<number, ControlToken[]>();
-  readonly #firstUnits = new Uint8Array(0x1_0000);
+  /** By its spelling, a token with those that begin it, longest first. */
+  readonly #beginning = new Map<string, readonly ControlToken[]>();
+  /** Matches the longest spelling at a place; undefined without tokens. */
+  readonly #pattern: RegExp | undefined;
   readonly #heads = new Set<string>();
   readonly #tails = new Set<string>();
   readonly #all: string;
@@ -26,25 +26,36 @@ export class ControlTokens {
   constructor(tokens: Iterable<ControlToken>) {
     const kept = [...tokens].filter(({ text }) => text.trim() !== "");
     this.tokens = kept;
-    for (const token of kept) {
-      const { text } = token;
-      const key = startKey(text, 0, text.length);
-      const bucket = this.#byStart.get(key);
-      if (bucket) bucket.push(token);
-      else this.#byStart.set(key, [token]);
-      this.#firstUnits[text.charCodeAt(0)] = 1;
-      for (let length = 1; length < text.length; length++) {
+    const bySpelling = new Map(kept.map((token) => [token.text, token]));
+    for (const { text } of kept) {
+      const beginning: ControlToken[] = [];
+      for (let length = text.length; length > 0; length--) {
+        const token = bySpelling.get(text.slice(0, length));
+        if (token) beginning.push(token);
+        if (length === text.length) continue;
         this.#heads.add(text.slice(0, length));
         this.#tails.add(text.slice(-length));
       }
+      this.#beginning.set(text, beginning);
     }
+    this.#pattern = kept.length === 0 ? undefined : new RegExp(patternOf([...bySpelling.keys()]), "g");
     this.#longest = Math.max(0, ...kept.map(({ text }) => text.length));
     this.#all = kept.map(({ text }) => text).join("\n");
   }
 
-  /** Returns all occurrences of spellings, including overlapping ones, by start. */
+  /** Returns all occurrences of spellings, including overlapping ones, by start, the longest first. */
   occurrences(text: string): readonly Occurrence[] {
-    return this.#find(text, text.length);
+    const found: Occurrence[] = [];
+    const pattern = this.#pattern;
+    if (!pattern) return found;
+    pattern.lastIndex = 0;
+    for (let match = pattern.exec(text); match; match = pattern.exec(text)) {
+      const { index: start } = match;
+      for (const token of this.#beginning.get(match[0]) ?? [])
+        found.push({ start, end: start + token.text.length, token });
+      pattern.lastIndex = start + 1;
+    }
+    return found;
   }
 
   /** Returns whether no spelling can result from placing this text among others. */
@@ -54,25 +65,35 @@ export class ControlTokens {
     for (let length = 1; length <= reach; length++) {
       if (this.#heads.has(text.slice(-length)) || this.#tails.has(text.slice(0, length))) return false;
     }
-    return this.#find(text, 1).length === 0;
-  }
-
-  #find(text: string, most: number): readonly Occurrence[] {
-    const found: Occurrence[] = [];
-    for (let start = 0; start < text.length && found.length < most; start++) {
-      if (this.#firstUnits[text.charCodeAt(start)] !== 1) continue;
-      for (const size of BUCKET_SIZES) {
-        for (const token of this.#byStart.get(startKey(text, start, size)) ?? []) {
-          if (text.startsWith(token.text, start)) found.push({ start, end: start + token.text.length, token });
-        }
-      }
-    }
-    return found;
+    if (!this.#pattern) return true;
+    this.#pattern.lastIndex = 0;
+    return !this.#pattern.test(text);
   }
 }
 
-function startKey(text: string, at: number, size: number): number {
-  return size === 1 ? text.charCodeAt(at) : text.charCodeAt(at) * 0x1_0000 + text.charCodeAt(at + 1) + 0x1_0000;
+/**
+ * Returns an expression that matches the longest of some spellings. Common beginnings stand once: vocabularies have
+ * thousands of control tokens, and alternatives are tried one after the other.
+ */
+function patternOf(spellings: readonly string[]): string {
+  const byUnit = new Map<string, string[]>();
+  let ends = false;
+  for (const spelling of spellings) {
+    if (spelling === "") ends = true;
+    else {
+      const rests = byUnit.get(spelling.charAt(0)) ?? [];
+      byUnit.set(spelling.charAt(0), rests);
+      rests.push(spelling.slice(1));
+    }
+  }
+  if (byUnit.size === 0) return "";
+  const branches = [...byUnit].map(([unit, rests]) => escaped(unit) + patternOf(rests));
+  return `(?:${branches.join("|")})${ends ? "?" : ""}`;
+}
+
+/** Returns the expression for one UTF-16 unit. */
+function escaped(unit: string): string {
+  return `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
 }
 
 export type PromptPiece = {
@@ -115,7 +136,7 @@ export function toPromptPieces(
       literal.add(start);
     }
   }
-  const harmless = found.flatMap((one) => (forged.has(one) || one.token.stripsLeft ? [] : [one.start]));
+  const harmless = safeCuts(found, forged);
   for (const place of places) {
     const before = place <= text.length ? lastUpTo(harmless, place) : undefined;
     if (before !== undefined) cuts.add(before);
@@ -127,6 +148,18 @@ export function toPromptPieces(
     if (literal.has(start)) return [{ text: text.slice(start, end), control: false }];
     return shortened(text, { start, end }, harmless, options).map((piece) => ({ text: piece, control: true }));
   });
+}
+
+/** Returns the starts of the template's tokens. Of nested spellings the outer one is the token, and is not cut. */
+function safeCuts(found: readonly Occurrence[], forged: ReadonlySet<Occurrence>): readonly number[] {
+  const cuts: number[] = [];
+  let end = 0;
+  for (const one of found) {
+    if (forged.has(one) || one.start < end) continue;
+    end = one.end;
+    if (!one.token.stripsLeft) cuts.push(one.start);
+  }
+  return cuts;
 }
 
 export function lastUpTo(numbers: ArrayLike<number>, most: number): number | undefined {

@@ -98,3 +98,28 @@ test.each(WORDS)("a text has the same words in pieces, as %s splits them", (_tok
     expect(pieces.flatMap(wordsOf), JSON.stringify(text)).toEqual(wordsOf(text));
   }
 });
+
+describe("of nested spellings the outer one is the token", () => {
+  const nested = new ControlTokens(["〈|EOS|〉", "〈|", "|〉", "〈|EOS"].map((text) => ({ text, stripsLeft: false })));
+  const text = "aaaa 〈|EOS|〉 bbbb 〈|cccc|〉";
+
+  test("all are found, the longest first at each place", () => {
+    const found = nested.occurrences(text).map(({ start, end }) => text.slice(start, end));
+    expect(found).toEqual(["〈|EOS|〉", "〈|EOS", "〈|", "|〉", "〈|", "|〉"]);
+  });
+
+  test.each([
+    ["by length", { maxUnits: 13, cutsAtWords: false }, []],
+    ["by place", LONG, [9, 11]],
+  ] as const)("and is not cut, %s", (_name, options, places) => {
+    const pieces = toPromptPieces([ours(text)], nested, options, places).map((piece) => piece.text);
+    expect(pieces.join("")).toBe(text);
+    for (const piece of pieces.slice(1)) expect(piece).toMatch(/^(?:〈\||\|〉)/);
+    expect(pieces.some((piece) => piece.endsWith("〈|EOS"))).toBe(false);
+  });
+
+  test("a caller's is cut, and so is each one in it", () => {
+    const pieces = toPromptPieces([ours("x"), theirs("〈|EOS|〉")], nested, LONG).map((piece) => piece.text);
+    expect(pieces).toEqual(["x〈", "|EOS|", "〉"]);
+  });
+});
