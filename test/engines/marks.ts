@@ -41,7 +41,7 @@ export function marksBeside(rig: Rig): void {
       { ...fields, reasoning: undefined },
       { ...settings, servedModel, marks: new SpelledMarks(broken) },
     );
-    return (await settings.dialect.render(ask, prompt)).tokens;
+    return [...(await settings.dialect.render(ask, prompt)).tokens];
   };
   const textOf = async (tokens: readonly number[]): Promise<string> => {
     const { ask, servedModel } = await engine();
@@ -53,7 +53,7 @@ export function marksBeside(rig: Rig): void {
       const { ask, servedModel } = await engine();
       const ids = await Promise.all(MARKS.map((mark) => settings.dialect.tokenize(ask, servedModel, mark)));
       expect(ids.filter(({ length }) => length !== 1)).toEqual([]);
-      const control = (tokens: readonly number[]) => tokens.filter((token) => ids.flat().includes(token));
+      const control = (tokens: readonly number[]) => tokens.filter((token) => ids.some(([id]) => id === token));
       const harmless = await tokensOf(withSpelling(HARMLESS), []);
       const usual = control(harmless);
       // Templates leave some places out, such as earlier reasoning.

@@ -152,7 +152,7 @@ export class OpenAiCompatibleBackend implements Backend {
     const { servedModel: model, dialect } = settings;
     return modelRevision(this.#options.weights ?? weights, {
       markers,
-      vocabularyTokens: await dialect.tokenize(ask, model, VOCABULARY_TEXT),
+      vocabularyTokens: [...(await dialect.tokenize(ask, model, VOCABULARY_TEXT))],
       promptOf: async (conversation) => {
         const prompt = toChatPrompt(conversation, { ...settings, turns: ANY_ORDER });
         return dialect.detokenize(ask, model, (await dialect.render(ask, prompt)).tokens);

@@ -1,10 +1,10 @@
 import type { Sampling, TokenLogprob } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { EngineKind } from "../../../../proto/gen/svc/inference/v1/node_service.ts";
-import { EngineError } from "../../../errors.ts";
 import type { GrammarReader } from "../../../gbnf/gbnf.ts";
 import type { EngineFault } from "../http/http-error.ts";
 import { asCount, asFields, asList, asText, type JsonFields } from "../http/json-fields.ts";
 import { type JsonValue, RawJson } from "../http/raw-json.ts";
+import type { TokenList, TokenReply } from "../http/token-list.ts";
 
 export type DialectName = "vllm" | "sglang" | "llama-server";
 
@@ -21,13 +21,18 @@ export type ChatPrompt = {
 };
 
 export type RenderedPrompt = {
-  readonly tokens: readonly number[];
+  readonly tokens: Uint32Array;
   /** The engine's own form of the prompt's images, which goes back to it unchanged; undefined without images. */
   readonly features: JsonValue;
 };
 
-/** Posts JSON to a path of the engine, and resolves to the reply's fields. Throws `EngineError`. */
-export type Ask = (path: string, body: JsonValue) => Promise<JsonFields>;
+/** Posts JSON to a path of the engine. Throws `EngineError`. */
+export type Ask = {
+  /** Resolves to the reply's fields. */
+  (path: string, body: JsonValue): Promise<JsonFields>;
+  /** Resolves to the list of tokens that the reply has under `name`, and to its other fields. */
+  tokens(path: string, body: JsonValue, name: string): Promise<TokenReply>;
+};
 
 /** Resolves to the fields of a page of the engine, none if there is no such page. Throws `EngineError` ENGINE_DOWN. */
 export type ReadPage = (path: string) => Promise<JsonFields>;
@@ -48,7 +53,7 @@ export type KvPublisher = { readonly config: JsonFields; readonly rank: number }
 
 export type TokenRequest = TokenSampling & {
   readonly model: string;
-  readonly tokens: readonly number[];
+  readonly tokens: TokenList;
   readonly features: JsonValue;
   /** The most tokens of the answer, at least 1, within the context window. */
   readonly maxTokens: number;
@@ -123,30 +128,18 @@ export interface EngineDialect {
    */
   samplingDefaults?(ask: Ask, model: string, read: ReadPage): Promise<Partial<TokenSampling> | undefined>;
   /** Resolves to the tokens of a text, special tokens included, without any at its beginning. */
-  tokenize(ask: Ask, model: string, text: string): Promise<readonly number[]>;
+  tokenize(ask: Ask, model: string, text: string): Promise<Uint32Array>;
   /** Resolves to the text of tokens, special tokens included; an incomplete character is U+FFFD. */
-  detokenize(ask: Ask, model: string, tokens: readonly number[]): Promise<string>;
+  detokenize(ask: Ask, model: string, tokens: ArrayLike<number>): Promise<string>;
   /** Returns the body of a generation. Only known fields are written: engines ignore unknown ones. */
   generateBody(request: TokenRequest): Record<string, JsonValue>;
   generateHeaders?(request: TokenRequest): Readonly<Record<string, string>>;
   chunkReader(): (event: JsonFields) => TokenChunk;
 }
 
-/** Returns a list of tokens. Throws `EngineError` PROTOCOL_VIOLATION if it is empty or has other values. */
-export function tokensOf(list: unknown): readonly number[] {
-  const tokens = eventTokens(list);
-  if (tokens.length === 0) throw new EngineError("PROTOCOL_VIOLATION", "The engine returned no tokens.");
-  return tokens;
-}
-
 /** Returns a value of the engine's reply that goes back to the engine unchanged. */
 export function sameAgain(value: unknown): JsonValue {
   return value === undefined || value === null ? undefined : new RawJson(JSON.stringify(value));
-}
-
-/** Writes a list of tokens: hundreds of thousands of numbers are joined at once. */
-export function tokenList(tokens: readonly number[]): RawJson {
-  return new RawJson(`[${tokens.join(",")}]`);
 }
 
 /** Returns the tokens of an event; none if it has no list of tokens. */

@@ -1,6 +1,7 @@
 import { EngineKind } from "../../../../proto/gen/svc/inference/v1/node_service.ts";
 import { readFault } from "../http/http-error.ts";
 import { asCount, asFields, asList, asText, type JsonFields } from "../http/json-fields.ts";
+import { TokenList } from "../http/token-list.ts";
 import {
   type EngineDialect,
   eventTokens,
@@ -8,8 +9,6 @@ import {
   readLogprob,
   type SamplingNames,
   type TokenChunk,
-  tokenList,
-  tokensOf,
 } from "./engine-dialect.ts";
 
 const NAMES: SamplingNames = {
@@ -51,20 +50,20 @@ export const LLAMA_SERVER: EngineDialect = {
   grammarsNameTokens: true,
   async render(ask, { messages, tools, templateKwargs }) {
     const { prompt } = await ask("/apply-template", { messages, tools, chat_template_kwargs: templateKwargs });
-    const { tokens } = await ask("/tokenize", { content: asText(prompt), parse_special: true });
-    return { tokens: tokensOf(tokens), features: undefined };
+    const body = { content: asText(prompt), parse_special: true };
+    return { tokens: (await ask.tokens("/tokenize", body, "tokens")).tokens, features: undefined };
   },
   async tokenize(ask, _model, text) {
-    return tokensOf((await ask("/tokenize", { content: text, parse_special: true })).tokens);
+    return (await ask.tokens("/tokenize", { content: text, parse_special: true }, "tokens")).tokens;
   },
   async detokenize(ask, _model, tokens) {
-    return asText((await ask("/detokenize", { tokens: tokenList(tokens) })).content);
+    return asText((await ask("/detokenize", { tokens: new TokenList(tokens) })).content);
   },
   generateBody(request) {
     const { topLogprobs, logitBias } = request;
     const bias = Object.entries(logitBias).map(([token, value]) => [Number(token), value]);
     return {
-      prompt: tokenList(request.tokens),
+      prompt: request.tokens,
       n_predict: request.maxTokens,
       stream: true,
       return_tokens: true,

@@ -3,6 +3,7 @@ import { isAbsolute, join } from "node:path";
 import { EngineKind } from "../../../../proto/gen/svc/inference/v1/node_service.ts";
 import { readFault } from "../http/http-error.ts";
 import { asCount, asFields, asList, asText, type JsonFields, parseFields } from "../http/json-fields.ts";
+import { TokenList } from "../http/token-list.ts";
 import {
   type EngineDialect,
   eventTokens,
@@ -11,8 +12,6 @@ import {
   sharedChat,
   sharedSampling,
   type TokenChunk,
-  tokenList,
-  tokensOf,
 } from "./engine-dialect.ts";
 
 /**
@@ -51,8 +50,8 @@ export const SGLANG: EngineDialect = {
   },
   async render(ask, prompt) {
     // With any other choice the template gets no tools, or the prompt says that it may call none.
-    const { tokens } = await ask("/v1/tokenize", sharedChat(prompt, "auto"));
-    return { tokens: tokensOf(tokens), features: undefined };
+    const { tokens } = await ask.tokens("/v1/tokenize", sharedChat(prompt, "auto"), "tokens");
+    return { tokens, features: undefined };
   },
   async samplingDefaults(_ask, _model, read) {
     const info = await read("/server_info");
@@ -65,17 +64,18 @@ export const SGLANG: EngineDialect = {
     return model || info.preferred_sampling_params ? readSampling({ ...model, ...preferred }) : undefined;
   },
   async tokenize(ask, model, text) {
-    return tokensOf((await ask("/v1/tokenize", { model, prompt: text, add_special_tokens: false })).tokens);
+    const body = { model, prompt: text, add_special_tokens: false };
+    return (await ask.tokens("/v1/tokenize", body, "tokens")).tokens;
   },
   async detokenize(ask, model, tokens) {
-    const body = { model, tokens: tokenList(tokens), skip_special_tokens: false };
+    const body = { model, tokens: new TokenList(tokens), skip_special_tokens: false };
     return asText((await ask("/v1/detokenize", body)).text);
   },
   generateBody(request) {
     const { topLogprobs, grammar } = request;
     return {
       rid: request.requestId,
-      input_ids: tokenList(request.tokens),
+      input_ids: request.tokens,
       cache_salt: request.cacheSalt,
       session_id: request.sessionId,
       priority: request.priority,

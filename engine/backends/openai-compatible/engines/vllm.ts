@@ -1,6 +1,7 @@
 import { EngineKind } from "../../../../proto/gen/svc/inference/v1/node_service.ts";
 import { readFault } from "../http/http-error.ts";
 import { asCount, asFields, asList, asText, type JsonFields } from "../http/json-fields.ts";
+import { TokenList } from "../http/token-list.ts";
 import {
   type EngineDialect,
   eventTokens,
@@ -11,8 +12,6 @@ import {
   sharedChat,
   sharedSampling,
   type TokenChunk,
-  tokenList,
-  tokensOf,
 } from "./engine-dialect.ts";
 
 /**
@@ -45,14 +44,15 @@ export const VLLM: EngineDialect = {
     return byRank.map(([, config]) => ({ config: asFields(config), rank: 0 }));
   },
   async render(ask, prompt) {
-    const { token_ids: tokens, features } = await ask("/v1/chat/completions/render", {
+    const body = {
       // It shows the tools all the same; any other choice needs a parser of calls at the engine.
       ...sharedChat(prompt, "none"),
       add_generation_prompt: prompt.continues ? false : undefined,
       // Without it, a prompt that fills the window is refused here.
       max_tokens: 1,
-    });
-    return { tokens: tokensOf(tokens), features: sameAgain(features) };
+    };
+    const { tokens, fields } = await ask.tokens("/v1/chat/completions/render", body, "token_ids");
+    return { tokens, features: sameAgain(fields.features) };
   },
   async samplingDefaults(ask, model) {
     const messages = [{ role: "user", content: "Hello." }];
@@ -60,16 +60,17 @@ export const VLLM: EngineDialect = {
     return readSampling(asFields(rendered.sampling_params));
   },
   async tokenize(ask, model, text) {
-    return tokensOf((await ask("/tokenize", { model, prompt: text, add_special_tokens: false })).tokens);
+    const body = { model, prompt: text, add_special_tokens: false };
+    return (await ask.tokens("/tokenize", body, "tokens")).tokens;
   },
   async detokenize(ask, model, tokens) {
-    return asText((await ask("/detokenize", { model, tokens: tokenList(tokens) })).prompt);
+    return asText((await ask("/detokenize", { model, tokens: new TokenList(tokens) })).prompt);
   },
   generateBody(request) {
     const { grammar } = request;
     return {
       model: request.model,
-      token_ids: tokenList(request.tokens),
+      token_ids: request.tokens,
       features: request.features,
       request_id: request.requestId,
       cache_salt: request.cacheSalt,

@@ -8,7 +8,8 @@ import type { Ask, ReadPage } from "../engines/engine-dialect.ts";
 import type { EngineHttp } from "../http/engine-http.ts";
 import { faultOfReply, toEngineFault } from "../http/http-error.ts";
 import { parseFields } from "../http/json-fields.ts";
-import { toJsonBytes } from "../http/raw-json.ts";
+import { type JsonValue, toJsonBytes } from "../http/raw-json.ts";
+import { readTokens } from "../http/token-list.ts";
 import type { EngineCache } from "../kv-events/engine-cache.ts";
 import { spellingsOf } from "../marks/model-marks.ts";
 import type { RequestSettings } from "../request/request.ts";
@@ -77,8 +78,8 @@ export async function readMarkup(
   const closing = reasoning ? reasoning.beforeClose + reasoning.close + reasoning.afterClose : "";
   return {
     markers,
-    reasoningMark: reasoning ? await dialect.tokenize(ask, servedModel, reasoning.close) : [],
-    reasoningEnd: closing === "" ? [] : await dialect.tokenize(ask, servedModel, closing),
+    reasoningMark: reasoning ? [...(await dialect.tokenize(ask, servedModel, reasoning.close))] : [],
+    reasoningEnd: closing === "" ? [] : [...(await dialect.tokenize(ask, servedModel, closing))],
     spellings: spellingsOf(markers),
     reader: {
       name: dialect.grammarReader,
@@ -107,11 +108,17 @@ export function asking(
   signal: AbortSignal,
   turn: () => Promise<void> = async () => {},
 ): Ask {
-  return async (path, body) => {
-    const { status, text } = await http.fetch({ path, body: await toJsonBytes(body, turn), timeoutMs }, signal);
-    if (status !== 200) throw toEngineFault(faultOfReply(status, text));
-    const fields = parseFields(text);
+  const reply = async (path: string, body: JsonValue) => {
+    const found = await http.fetch({ path, body: await toJsonBytes(body, turn), timeoutMs }, signal);
+    if (found.status !== 200) throw toEngineFault(faultOfReply(found.status, found.text));
+    return found;
+  };
+  const ask = async (path: string, body: JsonValue) => {
+    const fields = parseFields((await reply(path, body)).text);
     if (!fields) throw new EngineError("PROTOCOL_VIOLATION", "The engine's reply is not JSON.");
     return fields;
   };
+  const tokens = async (path: string, body: JsonValue, name: string) =>
+    readTokens((await reply(path, body)).bytes, name, turn);
+  return Object.assign(ask, { tokens });
 }

@@ -11,11 +11,12 @@ import { prefixMarks } from "../../../prefixes/prefix-marks.ts";
 import { SignsOfLife } from "../../signs-of-life.ts";
 import { finished, progress, started, stepOf, timings } from "../../stream-events.ts";
 import type { TokenChunk, TokenRequest, TokenSampling } from "../engines/engine-dialect.ts";
-import { readText } from "../http/engine-http.ts";
+import { readBytes } from "../http/engine-http.ts";
 import { EventStream, type StreamStep } from "../http/event-stream.ts";
 import { faultOfReply, toEngineFault } from "../http/http-error.ts";
 import { type JsonFields, parseFields } from "../http/json-fields.ts";
 import { toJsonBytes } from "../http/raw-json.ts";
+import { TokenList } from "../http/token-list.ts";
 import { pickRank } from "../kv-events/rank-pick.ts";
 import { enginePriority, sessionId } from "../request/request.ts";
 import type { LedgerPrompt } from "../watch/prompt-ledger.ts";
@@ -257,8 +258,8 @@ class Generation {
     if (status === 200) return new EventStream(stream, silenceMs, this.#signal);
     // A status is an answer, even if its text breaks off or never arrives.
     stream.setTimeout(REFUSAL_TIMEOUT_MS, () => stream.destroy());
-    const text = await readText(stream).catch(() => "");
-    throw toEngineFault(faultOfReply(status, text));
+    const bytes = await readBytes(stream).catch(() => Buffer.alloc(0));
+    throw toEngineFault(faultOfReply(status, bytes.toString("utf8")));
   }
 
   #body(maxTokens: number): TokenRequest {
@@ -269,7 +270,7 @@ class Generation {
       ...sampling,
       logitBias: biasBehind(sampling, this.#tokens),
       model: settings.servedModel,
-      tokens: this.#tokens.length === 0 ? prompt.tokens : [...prompt.tokens, ...this.#tokens],
+      tokens: new TokenList(prompt.tokens, [...this.#tokens]),
       features: prompt.features,
       maxTokens,
       grammar: this.#grammar,

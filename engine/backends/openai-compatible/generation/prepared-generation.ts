@@ -102,7 +102,7 @@ function hindranceOf({ seed, temperature, presencePenalty }: TokenSampling): str
 async function startsInReasoning(
   { settings: { dialect, servedModel, profile }, tails }: GenerationParts,
   ask: Ask,
-  tokens: readonly number[],
+  tokens: Uint32Array,
 ): Promise<boolean> {
   const { reasoning } = profile;
   if (!reasoning) return false;

@@ -82,13 +82,13 @@ export class EngineHttp {
   }
 
   /** Resolves to a complete reply. Throws `EngineError` as `open` does; an unsuccessful status is not an error here. */
-  async fetch(call: EngineCall, signal: AbortSignal): Promise<{ readonly status: number; readonly text: string }> {
+  async fetch(call: EngineCall, signal: AbortSignal): Promise<WholeReply> {
     const link = linkAbort(signal);
     const late = () => link.abort(new EngineError("ENGINE_DOWN", "The engine did not answer in time."));
     const timer = call.timeoutMs > 0 ? setTimeout(late, call.timeoutMs) : undefined;
     try {
       const { status, stream } = await this.open({ ...call, timeoutMs: 0 }, link.signal);
-      return { status, text: await readText(stream) };
+      return new WholeReply(status, await readBytes(stream));
     } catch (error) {
       if (link.signal.aborted) throw callerLeft(link.signal);
       if (error instanceof EngineError) throw error;
@@ -111,8 +111,23 @@ export function isRefused(error: unknown): boolean {
   return isUnreachable(error) && cause instanceof Error && "code" in cause && cause.code === "ECONNREFUSED";
 }
 
+/** A reply in one piece. */
+export class WholeReply {
+  readonly status: number;
+  readonly bytes: Buffer;
+
+  constructor(status: number, bytes: Buffer) {
+    this.status = status;
+    this.bytes = bytes;
+  }
+
+  get text(): string {
+    return this.bytes.toString("utf8");
+  }
+}
+
 /** Throws the stream's error, and `EngineError` PROTOCOL_VIOLATION for a reply that is too large. */
-export async function readText(stream: IncomingMessage): Promise<string> {
+export async function readBytes(stream: IncomingMessage): Promise<Buffer> {
   const pieces: Buffer[] = [];
   let length = 0;
   for await (const piece of stream) {
@@ -121,5 +136,5 @@ export async function readText(stream: IncomingMessage): Promise<string> {
     length += piece.length;
     if (length > MAX_REPLY_BYTES) throw new EngineError("PROTOCOL_VIOLATION", "The engine's reply is too large.");
   }
-  return Buffer.concat(pieces).toString("utf8");
+  return Buffer.concat(pieces);
 }

@@ -1,4 +1,5 @@
 import { JsonScanner } from "../../../tool-calls/json-scanner.ts";
+import { TokenList } from "./token-list.ts";
 
 /** JSON text that is sent unchanged: serializing it again would change bytes, and so break prefix caches. */
 export class RawJson {
@@ -46,6 +47,7 @@ export type JsonValue =
   | undefined
   | RawJson
   | DataUrl
+  | TokenList
   | readonly JsonValue[]
   | { readonly [key: string]: JsonValue };
 
@@ -58,7 +60,7 @@ export function rawObject(text: string): RawJson | undefined {
 
 /** Writes the JSON text of a value, with the texts of `RawJson` unchanged. Undefined is `null` in a list. */
 export function toJsonText(value: JsonValue): string {
-  return [...pieces(value)].join("");
+  return Array.from(pieces(value), String).join("");
 }
 
 /**
@@ -70,7 +72,10 @@ export async function toJsonBytes(value: JsonValue, turn: () => Promise<void>): 
   let portion: string[] = [];
   let units = 0;
   for (const piece of pieces(value)) {
-    portion.push(piece);
+    if (typeof piece !== "string") {
+      bytes.push(Buffer.from(portion.join("")), piece);
+      portion = [];
+    } else portion.push(piece);
     // Writing many small values costs more than their text.
     units += piece.length + PIECE_UNITS;
     if (units < PORTION_UNITS) continue;
@@ -83,10 +88,10 @@ export async function toJsonBytes(value: JsonValue, turn: () => Promise<void>): 
   return bytes;
 }
 
-function* pieces(value: JsonValue): Generator<string, void, void> {
+function* pieces(value: JsonValue): Generator<string | Buffer, void, void> {
   if (value === undefined || value === null) yield "null";
   else if (value instanceof RawJson) yield value.text;
-  else if (value instanceof DataUrl) yield* value.pieces();
+  else if (value instanceof DataUrl || value instanceof TokenList) yield* value.pieces();
   else if (typeof value === "string") yield* quoted(value);
   else if (typeof value !== "object") yield JSON.stringify(value);
   else if (isList(value)) {

@@ -36,7 +36,7 @@ export type FollowedPrompt = {
 export type SentPrompt = Pick<GenerateRequest, "model" | "messages"> & {
   readonly marks: readonly PrefixMark[];
   readonly salt: string;
-  readonly tokens: readonly number[];
+  readonly tokens: ArrayLike<number>;
 };
 
 /** Tracks the engine's prefix cache through its KV events, and maps it to the digests of requests. */
@@ -46,7 +46,7 @@ export class EngineCache {
   #feeds: readonly EventFeed[] = [];
   /** Whether the engine's events contain salts, so that prompts of different tenants are distinct. */
   #isSalted = true;
-  #confirming: { tokens: readonly number[] | undefined; salt: string } | undefined;
+  #confirming: { tokens: ArrayLike<number> | undefined; salt: string } | undefined;
   /** Whether events have arrived and match the engine's prompts. */
   #isConfirmed = false;
   readonly held: HeldPrefixes;

@@ -7,6 +7,11 @@ import type { JsonFields } from "../../../../../../engine/backends/openai-compat
 const MODEL = join(import.meta.dirname, "../../../../../support/dialects/stand-in-model");
 const PREFERRED = { temperature: 0.3, presence_penalty: 1.5 };
 
+/** The engine is asked nothing beside its page. */
+const NO_CALL = Object.assign(async () => ({}), {
+  tokens: () => Promise.reject(new Error("no tokens are asked for")),
+});
+
 test.each<[string, JsonFields, object]>([
   ["the model's configuration", { model_path: MODEL, sampling_defaults: "model" }, { temperature: 0.6, topK: 20 }],
   [
@@ -17,11 +22,7 @@ test.each<[string, JsonFields, object]>([
   ["none where the operator wants none", { model_path: MODEL, sampling_defaults: "openai" }, {}],
   ["the operator's alone", { model_path: "org/model", preferred_sampling_params: PREFERRED }, { temperature: 0.3 }],
 ])("beside SGLang the sampling parameters are %s", async (_which, info, expected) => {
-  const found = await SGLANG.samplingDefaults?.(
-    async () => ({}),
-    "demo",
-    async () => info,
-  );
+  const found = await SGLANG.samplingDefaults?.(NO_CALL, "demo", async () => info);
   expect(found).toMatchObject(expected);
   if (info.sampling_defaults === "openai") expect(Object.values(found ?? {}).filter(Boolean)).toEqual([]);
 });
@@ -29,11 +30,7 @@ test.each<[string, JsonFields, object]>([
 test.each([{ model_path: "org/model" }, { model_path: import.meta.dirname }, {}])(
   "they are not known where no file of the model can be read (%j)",
   async (info) => {
-    const found = SGLANG.samplingDefaults?.(
-      async () => ({}),
-      "demo",
-      async () => info,
-    );
+    const found = SGLANG.samplingDefaults?.(NO_CALL, "demo", async () => info);
     await expect(found).resolves.toBeUndefined();
   },
 );

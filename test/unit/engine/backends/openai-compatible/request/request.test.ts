@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { DIALECTS } from "../../../../../../engine/backends/openai-compatible/engines/dialects.ts";
 import type { DialectName } from "../../../../../../engine/backends/openai-compatible/engines/engine-dialect.ts";
 import { toJsonText } from "../../../../../../engine/backends/openai-compatible/http/raw-json.ts";
+import { TokenList } from "../../../../../../engine/backends/openai-compatible/http/token-list.ts";
 import { SpelledMarks } from "../../../../../../engine/backends/openai-compatible/marks/spelled-marks.ts";
 import {
   cacheSalt,
@@ -37,7 +38,13 @@ function bodyOf(dialect: DialectName, topK = 0): Record<string, unknown> {
   };
   const body = DIALECTS[dialect].generateBody({
     ...toSampling(sampling, settingsOf(dialect)),
-    ...{ model: "served", tokens: [1, 2, 3], features: undefined, maxTokens: 100, grammar: 'root ::= "a"' },
+    ...{
+      model: "served",
+      tokens: new TokenList([1, 2, 3]),
+      features: undefined,
+      maxTokens: 100,
+      grammar: 'root ::= "a"',
+    },
     ...{
       marks: ["<think>"],
       cacheSalt: "salt",
