@@ -113,18 +113,18 @@ const MAX_STRETCH = 4;
 
 /**
  * Cuts a rendered prompt so that the template's control tokens stay tokens and spellings from callers, cut after their
- * first character, never become one. It is also cut at the last control token at or before each of `places`.
+ * first character, never become one. It is cut before each control token of the template: a later turn repeats most of
+ * the pieces, wherever they stand.
  */
 export function toPromptPieces(
   spans: readonly Span[],
   tokens: ControlTokens,
   options: PieceOptions,
-  places: readonly number[] = [],
 ): readonly PromptPiece[] {
   const text = spans.map((span) => span.text).join("");
   const found = tokens.occurrences(text);
   const forged = overlapping(found, callerRanges(spans));
-  const cuts = new Set([0, text.length]);
+  const cuts = new Set<number>();
   const literal = new Set<number>();
   for (const { start, end } of forged) {
     const inside = start + String.fromCodePoint(text.codePointAt(start) ?? 0).length;
@@ -136,17 +136,14 @@ export function toPromptPieces(
       literal.add(start);
     }
   }
-  const harmless = safeCuts(found, forged);
-  for (const place of places) {
-    const before = place <= text.length ? lastUpTo(harmless, place) : undefined;
-    if (before !== undefined) cuts.add(before);
-  }
+  for (const cut of safeCuts(found, forged)) cuts.add(cut);
+  cuts.add(0).add(text.length);
   const ordered = [...cuts].sort((a, b) => a - b);
   return ordered.flatMap((start, index): readonly PromptPiece[] => {
     const end = ordered[index + 1];
     if (end === undefined) return [];
     if (literal.has(start)) return [{ text: text.slice(start, end), control: false }];
-    return shortened(text, { start, end }, harmless, options).map((piece) => ({ text: piece, control: true }));
+    return shortened(text, { start, end }, options).map((piece) => ({ text: piece, control: true }));
   });
 }
 
@@ -193,25 +190,12 @@ function overlapping<One extends Range>(found: readonly One[], ranges: readonly 
   return result;
 }
 
-/** Returns a range in pieces of about `maxUnits`, cut at control tokens or, if there are none, between words. */
-function shortened(
-  text: string,
-  range: Range,
-  harmless: readonly number[],
-  { maxUnits, cutsAtWords }: PieceOptions,
-): readonly string[] {
+/** Returns a range in pieces of about `maxUnits`, cut between words. */
+function shortened(text: string, range: Range, { maxUnits, cutsAtWords }: PieceOptions): readonly string[] {
   const pieces: string[] = [];
-  let start = range.start;
-  let next = 0;
-  while (range.end - start > maxUnits) {
-    let cut: number | undefined;
-    for (; (harmless[next] ?? range.end) <= start + maxUnits; next += 1) {
-      if ((harmless[next] ?? 0) > start) cut = harmless[next];
-    }
-    if (cut === undefined) {
-      const end = Math.min(harmless[next] ?? range.end, range.end);
-      cut = cutsAtWords ? wordBorder(text, { start, end }, maxUnits) : end;
-    }
+  let { start } = range;
+  while (cutsAtWords && range.end - start > maxUnits) {
+    const cut = wordBorder(text, { start, end: range.end }, maxUnits);
     pieces.push(text.slice(start, cut));
     start = cut;
   }

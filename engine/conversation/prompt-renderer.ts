@@ -158,7 +158,7 @@ export class PromptRenderer {
 
   render(conversation: Conversation): RenderedPrompt {
     const { spans, places } = this.#marking(conversation);
-    const pieces = this.#pieces(spans, places);
+    const pieces = this.#pieces(spans);
     const last = spans.at(-1);
     const open = this.#format.reasoningOpen;
     let end = 0;
@@ -170,7 +170,7 @@ export class PromptRenderer {
       plain: Uint32Array.from(pieces.flatMap(({ control }, at) => (control ? [] : [at]))),
       startsInReasoning: last?.origin === "template" && open !== undefined && last.text.trimEnd().endsWith(open),
       continuesText: last?.origin === "caller",
-      marked: this.#marked(conversation, pieces, places),
+      marked: this.#marked(conversation, pieces),
     };
   }
 
@@ -205,19 +205,15 @@ export class PromptRenderer {
     }
   }
 
-  #pieces(spans: readonly Span[], places: readonly number[]): readonly PromptPiece[] {
-    return toPromptPieces(spans, this.#controlTokens, this.#format, places);
+  #pieces(spans: readonly Span[]): readonly PromptPiece[] {
+    return toPromptPieces(spans, this.#controlTokens, this.#format);
   }
 
-  #marked(
-    conversation: Conversation,
-    pieces: readonly PromptPiece[],
-    places: readonly number[],
-  ): RenderedPrompt["marked"] {
+  #marked(conversation: Conversation, pieces: readonly PromptPiece[]): RenderedPrompt["marked"] {
     const prefix = upToBreakpoint(conversation);
     if (!prefix) return undefined;
     try {
-      const others = this.#pieces(this.#spans(prefix), places);
+      const others = this.#pieces(this.#spans(prefix));
       const at = others.findIndex(
         ({ text, control }, index) => text !== pieces[index]?.text || control !== pieces[index]?.control,
       );

@@ -1,5 +1,6 @@
 import type { Token } from "node-llama-cpp";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { systemClock } from "../../deploy/runtime/time/clock.ts";
 import { type LlamaRuntime, loadRuntime } from "../../engine/backends/llama/runtime/llama-runtime.ts";
 import { PromptBounds } from "../../engine/backends/llama/tokens/prompt-bounds.ts";
 import { PORTION_UNITS, PromptEncoder } from "../../engine/backends/llama/tokens/prompt-encoder.ts";
@@ -11,6 +12,7 @@ import {
 } from "../../engine/backends/llama/tokens/vocabulary.ts";
 import { ChatTemplate, type Conversation } from "../../engine/conversation/chat-template.ts";
 import { PromptRenderer } from "../../engine/conversation/prompt-renderer.ts";
+import { SegmentCache } from "../../engine/conversation/segment-cache.ts";
 import { Role } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { MARKS, PLACES } from "../support/dialects/injections.ts";
 import { assistant, call, reasoning, system, text, tool, toolResult, user } from "../support/engine/canonical.ts";
@@ -24,6 +26,7 @@ describe.skipIf(missing !== "")("a conversation in the model's own tokens", () =
   let vocabulary: Vocabulary;
   let template: ChatTemplate;
   let encoder: PromptEncoder;
+  let segments: SegmentCache;
 
   beforeAll(async () => {
     runtime = await loadRuntime({ ...OPTIONS, modelPath: RANDOM_MODEL, slots: 1 }, never());
@@ -36,7 +39,8 @@ describe.skipIf(missing !== "")("a conversation in the model's own tokens", () =
       ...{ source, bosToken, eosToken, controlTokens: controlTokens.tokens, cutsAtWords, maxUnits: PORTION_UNITS },
       reasoningOpen: HERMES_MARKERS.reasoning.open,
     };
-    encoder = new PromptEncoder({ model, vocabulary, format, contextWindow: 1_000_000, work: workHere });
+    segments = new SegmentCache(systemClock, 64);
+    encoder = new PromptEncoder({ model, vocabulary, format, segments, contextWindow: 1_000_000, work: workHere });
   });
 
   afterAll(() => runtime.close());
@@ -103,6 +107,22 @@ describe.skipIf(missing !== "")("a conversation in the model's own tokens", () =
       const expected = runtime.model.tokenize(rendered({ messages }), true);
       expect(await encode({ messages })).toEqual(expected);
     });
+  });
+
+  test("a further turn tokenizes what is new, to the tokens of the whole, and none of another tenant", async () => {
+    const turns = Array.from({ length: 40 }, (_, at) => [
+      user(`${at}: ${"one more line of code;\n".repeat(20)}`),
+      assistant(text(`Answer ${at}. ${"It says so. ".repeat(20)}`)),
+    ]).flat();
+    await encode({ messages: turns.slice(0, -1) });
+    const before = segments.madeTokens;
+    const tokens = await encode({ messages: [...turns, user("And now?")] });
+    const expected = runtime.model.tokenize(rendered({ messages: [...turns, user("And now?")] }), true);
+    expect(tokens).toEqual(expected);
+    const made = segments.madeTokens - before;
+    expect(made).toBeLessThan(tokens.length / 10);
+    await encoder.encode(whole({ messages: turns }), { ...order(), tenant: "other" });
+    expect(segments.madeTokens - before - made).toBeGreaterThan(0.9 * expected.length);
   });
 
   test("cancellation stops the tokenisation of a long text", async () => {

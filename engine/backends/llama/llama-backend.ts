@@ -10,6 +10,7 @@ import { EngineKind } from "../../../proto/gen/svc/inference/v1/node_service.ts"
 import type { Backend, BackendDescription, BackendLoad } from "../../backend.ts";
 import type { CallerWork } from "../../caller-work/caller-work.ts";
 import type { PromptFormat } from "../../conversation/prompt-renderer.ts";
+import { SegmentCache } from "../../conversation/segment-cache.ts";
 import { EngineError } from "../../errors.ts";
 import type { OutputMarkers } from "../../output-parser/markers.ts";
 import { HeldPrefixes, type KvTokens } from "../../prefixes/held-prefixes.ts";
@@ -197,7 +198,8 @@ export class LlamaBackend implements Backend {
     const source = await templateSource(templatePath, metadata.tokenizer.chat_template);
     const { profile, markers, familyNotes } = familyOf(this.#options.profile, metadata.general, source, vocabulary);
     const format = promptFormat(source, vocabulary, profile, markers);
-    const prompts = newEncoder({ model, vocabulary, format, contextWindow, work: this.#work });
+    const segments = new SegmentCache(this.#clock, this.#options.tokenCacheMegabytes);
+    const prompts = newEncoder({ model, vocabulary, format, contextWindow, work: this.#work, segments });
     const revision = await modelRevision(this.#options.weights ?? (await weightsOf(modelPath, metadata)), {
       markers,
       vocabularyTokens: model.tokenize(VOCABULARY_TEXT, true),

@@ -1,5 +1,6 @@
 import * as z from "zod";
 import type { ServedNode } from "../../backend.ts";
+import { tokenCacheSetting } from "../../conversation/segment-cache.ts";
 import { weightsSetting } from "../model-revision.ts";
 
 export const llamaSchema = z.strictObject({
@@ -23,6 +24,7 @@ export const llamaSchema = z.strictObject({
       "The path of a file with the model's chat template in Jinja; without it, the template of the model file, which may hold none.",
     ),
   weights: weightsSetting,
+  tokenCacheMegabytes: tokenCacheSetting,
   contextTokens: z
     .int()
     .min(256)

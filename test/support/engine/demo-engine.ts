@@ -34,6 +34,7 @@ export const OPTIONS: LlamaOptions = {
   flashAttention: "auto",
   undeclaredProperties: false,
   batchTokens: 128,
+  tokenCacheMegabytes: 64,
   queueLength: 16,
   maxQueueWaitMs: 60_000,
 };

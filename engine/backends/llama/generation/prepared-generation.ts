@@ -156,10 +156,10 @@ export async function prepareGeneration(
   const sampling = samplingOf(parts, plan, request.sampling, generated);
   const marks = prefixMarks(request);
   const counts = marks.map(({ messages }) => messages);
-  const prompt = await parts.prompts.encode({ ...plan.conversation, counts }, order);
+  const isolation = JSON.stringify([request.tenant, request.cache?.isolationSalt ?? ""]);
+  const prompt = await parts.prompts.encode({ ...plan.conversation, counts }, { ...order, isolation });
   const limit = limitOutput(request, prompt.tokens.length, runtime.contextWindow);
   const given = givenTokens(parts, continued, limit);
-  const isolation = JSON.stringify([request.tenant, request.cache?.isolationSalt ?? ""]);
   const gate = await newGate(parts, plan, prompt, { ...order, isolation });
   const basis = { prompt, limit, given, callIds: continued?.callIds ?? [] };
   const answer = newAnswer(parts, plan, basis, gate, generated);

@@ -9,6 +9,7 @@ import {
   packConversation,
   type RenderedPrompt,
 } from "../../../conversation/prompt-renderer.ts";
+import type { SegmentCache } from "../../../conversation/segment-cache.ts";
 import { EngineError } from "../../../errors.ts";
 import { LoopTurns } from "../../loop-turns.ts";
 import { windowExceeded } from "../../request-plan.ts";
@@ -53,6 +54,8 @@ function unitsOf({ kind }: Part): number {
 /** The amount of text that is tokenized per tick of the event loop, in UTF-16 units: about 2,000 tokens, or 2 ms. */
 export const PORTION_UNITS = 8192;
 const CALL_UNITS = 32;
+/** The time for finding a known segment, as a share of that for tokenizing it. */
+const KNOWN_SHARE = 0.1;
 /** Longer prompts are estimated; others are tokenized completely, so that the error gives the exact excess. */
 const EXACT_WINDOWS = 2;
 
@@ -72,6 +75,13 @@ export type PromptEncoderOptions = {
   readonly format: PromptFormat;
   readonly contextWindow: number;
   readonly work: Pick<CallerWork, "run">;
+  readonly segments: SegmentCache;
+};
+
+/** A tenant's turn to have a prompt encoded. */
+export type EncodeOrder = WorkOrder & {
+  /** The isolation domain whose earlier prompts are known. Default: that of the tenant without a salt. */
+  readonly isolation?: string;
 };
 
 type Tokenized = {
@@ -108,7 +118,7 @@ export class PromptEncoder {
   }
 
   /** Throws `EngineError` CONTEXT_WINDOW_EXCEEDED, INVALID_REQUEST, QUEUE_FULL, or why the caller left. */
-  async encode(conversation: Conversation, order: WorkOrder): Promise<Prompt> {
+  async encode(conversation: Conversation, order: EncodeOrder): Promise<Prompt> {
     const { contextWindow } = this.#options;
     this.#refuseHopeless(conversation, contextWindow);
     const rendered = await this.#render(conversation, order);
@@ -126,7 +136,7 @@ export class PromptEncoder {
   }
 
   /** Counts beyond the window too; beyond twice the window it estimates or throws. Throws as `encode` does. */
-  async count(conversation: Conversation, order: WorkOrder): Promise<number> {
+  async count(conversation: Conversation, order: EncodeOrder): Promise<number> {
     this.#refuseHopeless(conversation, EXACT_WINDOWS * this.#options.contextWindow);
     return (await this.#tokenize(await this.#render(conversation, order), order)).count;
   }
@@ -161,10 +171,11 @@ export class PromptEncoder {
     }
   }
 
-  async #tokenize(rendered: RenderedPrompt, order: WorkOrder): Promise<Tokenized> {
+  async #tokenize(rendered: RenderedPrompt, order: EncodeOrder): Promise<Tokenized> {
     const { contextWindow, model } = this.#options;
     const { text, ends, marked } = rendered;
     const plain = new Set(rendered.plain);
+    const segments = this.#options.segments.of(order.tenant, order.isolation ?? "");
     const tokens: Token[] = [];
     const places: number[] = Array.from(rendered.places, () => 0);
     let markedFrom: number | undefined;
@@ -173,8 +184,13 @@ export class PromptEncoder {
     for (let at = 0; at < ends.length && tokens.length < EXACT_WINDOWS * contextWindow; at += 1) {
       if (at === marked?.pieces) markedFrom = tokens.length;
       const end = ends[at] ?? from;
-      for (const token of this.#tokensOf(text.slice(from, end), !plain.has(at))) tokens.push(token);
-      units += end - from + CALL_UNITS;
+      const control = !plain.has(at);
+      const segment = text.slice(from, end);
+      const known = segments.get(segment, control);
+      const found = known ?? Uint32Array.from(this.#tokensOf(segment, control));
+      if (!known) segments.keep(segment, control, found);
+      for (const token of found) tokens.push(token as Token);
+      units += (known ? KNOWN_SHARE * (end - from) : end - from) + CALL_UNITS;
       from = end;
       for (const [index, place] of rendered.places.entries()) if (place === end) places[index] = tokens.length;
       if (units < PORTION_UNITS) continue;

@@ -12,8 +12,8 @@ const texts = (spans: readonly Span[], options = LONG) =>
 
 describe("a control token's spelling is cut if a caller wrote part of it", () => {
   const cases: readonly [name: string, spans: readonly Span[], pieces: readonly string[]][] = [
-    ["the template's own stays whole", [ours("<think>"), theirs("hi"), ours("<end>")], ["<think>hi<end>"]],
-    ["the caller's is cut", [ours("a<end>"), theirs("b<end>c"), ours("<end>")], ["a<end>b<", "end>c<end>"]],
+    ["the template's own stays whole", [ours("<think>"), theirs("hi"), ours("<end>")], ["<think>hi", "<end>"]],
+    ["the caller's is cut", [ours("a<end>"), theirs("b<end>c"), ours("<end>")], ["a", "<end>b<", "end>c", "<end>"]],
     ["a half of the caller's is cut too", [ours("a<"), theirs("end>b")], ["a<", "end>b"]],
     ["two callers together", [theirs("<e"), theirs("nd>")], ["<", "end>"]],
     ["one character gets a piece of its own", [ours("§a"), theirs("b§c")], ["§ab", "§", "c"]],
@@ -108,11 +108,8 @@ describe("of nested spellings the outer one is the token", () => {
     expect(found).toEqual(["〈|EOS|〉", "〈|EOS", "〈|", "|〉", "〈|", "|〉"]);
   });
 
-  test.each([
-    ["by length", { maxUnits: 13, cutsAtWords: false }, []],
-    ["by place", LONG, [9, 11]],
-  ] as const)("and is not cut, %s", (_name, options, places) => {
-    const pieces = toPromptPieces([ours(text)], nested, options, places).map((piece) => piece.text);
+  test("and is not cut", () => {
+    const pieces = toPromptPieces([ours(text)], nested, LONG).map((piece) => piece.text);
     expect(pieces.join("")).toBe(text);
     for (const piece of pieces.slice(1)) expect(piece).toMatch(/^(?:〈\||\|〉)/);
     expect(pieces.some((piece) => piece.endsWith("〈|EOS"))).toBe(false);
