@@ -8,14 +8,14 @@ export const tokenCacheSetting = z
   .max(65_536)
   .default(256)
   .describe(
-    "Megabytes for tokens of earlier prompts, so that a turn tokenizes only what is new; kept for 10 minutes after their last use. 0 keeps none.",
+    "Megabytes for tokens of earlier prompts, so that a turn tokenizes its new part only; kept for 10 minutes after their last use. 0 keeps none.",
   );
 
 const MEGABYTE = 1_000_000;
 
 /** The milliseconds after its last use in which a segment goes: agents pause 446 s at the 95th percentile. */
 const IDLE_MS = 600_000;
-/** The milliseconds between two looks at what is idle. */
+/** The interval between two looks for idle entries, in milliseconds. */
 const SWEEP_MS = 60_000;
 /** Shorter segments cost as little to tokenize as to find, in UTF-16 units. */
 const MIN_UNITS = 24;

@@ -109,7 +109,7 @@ describe.skipIf(missing !== "")("a conversation in the model's own tokens", () =
     });
   });
 
-  test("a further turn tokenizes what is new, to the tokens of the whole, and none of another tenant", async () => {
+  test("a further turn tokenizes its new part, to the tokens of the whole, and none of another tenant", async () => {
     const turns = Array.from({ length: 40 }, (_, at) => [
       user(`${at}: ${"one more line of code;\n".repeat(20)}`),
       assistant(text(`Answer ${at}. ${"It says so. ".repeat(20)}`)),
