@@ -52,6 +52,10 @@ export type BackendLoad = {
   /** The number of uncached prompt tokens that running and waiting generations have yet to prefill. */
   readonly queuedUncachedTokens?: number;
   readonly observedRetentionSeconds?: number | undefined;
+  /** Whether prompts are rendered in the node beside an engine; absent where nothing else could. */
+  readonly ownRendering?: boolean;
+  /** The tokens of prompts so far: of known segments, and of those that were tokenized. */
+  readonly promptTokens?: { readonly known: number; readonly tokenized: number };
 };
 
 /**

@@ -17,8 +17,6 @@ const MEGABYTE = 1_000_000;
 const IDLE_MS = 600_000;
 /** The interval between two looks for idle entries, in milliseconds. */
 const SWEEP_MS = 60_000;
-/** Shorter segments cost as little to tokenize as to find, in UTF-16 units. */
-const MIN_UNITS = 24;
 /** The bytes of an entry beside its tokens. */
 const ENTRY_BYTES = 120;
 const KEY_BYTES = 16;
@@ -44,6 +42,7 @@ export type Segments = {
 export class SegmentCache {
   readonly #clock: Pick<Clock, "nowMs" | "after">;
   readonly #maxBytes: number;
+  readonly #minUnits: number;
   readonly #key = randomBytes(KEY_BYTES).toString("base64");
   readonly #tenants = new Map<string, Tenant>();
   #stopSweep: (() => void) | undefined;
@@ -53,9 +52,10 @@ export class SegmentCache {
   foundTokens = 0;
   madeTokens = 0;
 
-  /** At most `megabytes` of entries; 0 keeps none. */
-  constructor(clock: Pick<Clock, "nowMs" | "after">, megabytes: number) {
+  /** At most `megabytes` of entries; 0 keeps none. `minUnits` is the least length of a text, in UTF-16 units. */
+  constructor(clock: Pick<Clock, "nowMs" | "after">, megabytes: number, minUnits = 0) {
     this.#clock = clock;
+    this.#minUnits = minUnits;
     this.#maxBytes = megabytes * MEGABYTE;
   }
 
@@ -63,10 +63,10 @@ export class SegmentCache {
     const base = hash("sha256", JSON.stringify([this.#key, tenant, salt]), "base64");
     const keyOf = (text: string, control: boolean) => hash("sha256", `${base}${control ? 1 : 0}${text}`, "base64");
     return {
-      get: (text, control) => (text.length < MIN_UNITS ? undefined : this.#get(tenant, keyOf(text, control))),
+      get: (text, control) => (text.length < this.#minUnits ? undefined : this.#get(tenant, keyOf(text, control))),
       keep: (text, control, tokens) => {
         this.madeTokens += tokens.length;
-        if (text.length >= MIN_UNITS) this.#keep(tenant, keyOf(text, control), tokens);
+        if (text.length >= this.#minUnits) this.#keep(tenant, keyOf(text, control), tokens);
       },
     };
   }

@@ -171,6 +171,11 @@ export function registerNodeGauges(registry: Registry, readings: NodeReadings): 
   labelled(Gauge, ["svc_engine_info", info], "engine", () => ({ [engine()]: 1 }));
   const memory = "KV memory in bytes where known, by state: reserved, or held, the part of it with tokens.";
   labelled(Gauge, ["svc_engine_kv_memory_bytes", memory], "state", () => load().kvMemory ?? {});
+  gauge("svc_engine_own_rendering", "1 where the node renders prompts beside an engine, 0 where it had to stop.", () =>
+    load().ownRendering === undefined ? undefined : Number(load().ownRendering),
+  );
+  const tokens = "Tokens of prompts by how the node got them: known from earlier prompts, or tokenized.";
+  labelled(Counter, ["svc_engine_prompt_tokens_total", tokens], "how", () => load().promptTokens ?? {});
   const passes =
     "Passes of llama.cpp over the weights, by cause: step, or gap, one more because running sequences lay apart.";
   labelled(Counter, ["svc_engine_decoder_passes_total", passes], "cause", () => load().passes ?? {});

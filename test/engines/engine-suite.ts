@@ -1,9 +1,11 @@
-import { afterAll, beforeAll, describe, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { DialectName } from "../../engine/backends/openai-compatible/engines/engine-dialect.ts";
+import { readModelFiles } from "../../engine/backends/openai-compatible/prompt/model-files.ts";
 import { backendConformance } from "../support/engine/backend-conformance.ts";
 import { answersBeside, crashBeside } from "./answers.ts";
-import { ENGINES } from "./engines.ts";
+import { ENGINES, TOKENIZER_FILE } from "./engines.ts";
 import { marksBeside } from "./marks.ts";
+import { ownPromptsBeside } from "./own-prompts.ts";
 import { Rig } from "./rig.ts";
 import { takenOver } from "./takeover.ts";
 import { toolsBeside } from "./tools.ts";
@@ -27,13 +29,15 @@ export async function testsBeside(dialect: DialectName, more: (rig: Rig) => void
       prompt: "Count from 1 to 12.",
       endlessPrompt: "Count from 1 to 75",
       start: async () => {
-        const backend = await rig.backend(2, "demo");
+        const backend = await rig.backend(2, "demo", readModelFiles(TOKENIZER_FILE));
+        expect(backend.load().ownRendering).toBe(true);
         return { backend, stop: () => backend.close() };
       },
     });
 
     // SGLang 0.5.23 adds a field to each tool, so that prompts and revisions differ (test/engines/sglang.test.ts).
     if (dialect !== "sglang") takenOver(rig);
+    ownPromptsBeside(rig);
 
     describe("with a node beside it", () => {
       beforeAll(() => rig.startNode(), 120_000);

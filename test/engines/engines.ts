@@ -32,6 +32,8 @@ const QUIET = { HF_HUB_OFFLINE: "1", DO_NOT_TRACK: "1", OMP_NUM_THREADS: "1", CU
 const python = (dialect: DialectName) => join(folder, dialect, "bin/python");
 const exported = join(folder, "demo");
 
+export const TOKENIZER_FILE = join(exported, "tokenizer.json");
+
 /** All engines, installed or not. */
 export const ENGINES: readonly LaneEngine[] = [
   laneEngine("vllm", {

@@ -1,5 +1,6 @@
 import { expect } from "vitest";
 import type { OpenAiCompatibleBackend } from "../../engine/backends/openai-compatible/openai-compatible-backend.ts";
+import type { ModelFiles } from "../../engine/backends/openai-compatible/prompt/model-files.ts";
 import { loadProfile } from "../../engine/profiles/profile.ts";
 import { CountTokensRequest, type GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { backendOf } from "../support/dialects/dialect-rig.ts";
@@ -43,8 +44,8 @@ export class Rig {
     this.#parts.engine = await RealEngine.start(this.lane.command);
   }
 
-  /** Makes a backend beside the engine, and starts it: it probes the engine. */
-  async backend(slots: number, model = MODEL): Promise<OpenAiCompatibleBackend> {
+  /** Makes a backend beside the engine, and starts it: it probes the engine. With `files` it renders prompts itself. */
+  async backend(slots: number, model = MODEL, files?: ModelFiles): Promise<OpenAiCompatibleBackend> {
     const { dialect } = this.lane;
     const times = { startTimeoutMs: PATIENCE_MS, silenceTimeoutMs: PATIENCE_MS, countTimeoutMs: PATIENCE_MS };
     const backend = backendOf(this.engine, dialect, {
@@ -52,6 +53,7 @@ export class Rig {
       ...{ models: [model], profile: loadProfile("hermes-thinking"), weights: WEIGHTS },
       // The others do not report them.
       spellings: dialect === "vllm" ? undefined : MARKS,
+      files,
     });
     await backend.start(new AbortController().signal);
     return backend;

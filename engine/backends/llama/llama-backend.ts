@@ -49,6 +49,9 @@ type Running = {
   readonly stopBeat: () => void;
 };
 
+/** Shorter segments of a prompt cost as little to tokenize as to find. */
+const MIN_SEGMENT_UNITS = 24;
+
 export class LlamaBackend implements Backend {
   /** Always true, as the sampler cannot leave the grammar of a strict schema. */
   readonly holdsStrict = true;
@@ -102,7 +105,7 @@ export class LlamaBackend implements Backend {
   load(): BackendLoad {
     const running = this.#running;
     if (!running) return { slots: this.#options.slots, busySlots: 0, waiting: 0 };
-    const { slots, queue, steps, turns, runtime } = running.parts;
+    const { slots, queue, steps, turns, runtime, prompts } = running.parts;
     const { decoder, kvBytes, contextWindow, sequences } = runtime;
     const kvTokensTotal = running.described.contextWindow * slots.count;
     return {
@@ -118,6 +121,7 @@ export class LlamaBackend implements Backend {
         reserved: kvBytes,
         held: Math.round((kvBytes * slots.tokensHeld) / (contextWindow * sequences.length)),
       },
+      promptTokens: prompts.promptTokens,
       queuedUncachedTokens: queue.wants().reduce((sum, { uncachedTokens }) => sum + uncachedTokens, turns.unread),
       ...(slots.retentionMs === undefined ? {} : { observedRetentionSeconds: slots.retentionMs / 1000 }),
     };
@@ -198,7 +202,7 @@ export class LlamaBackend implements Backend {
     const source = await templateSource(templatePath, metadata.tokenizer.chat_template);
     const { profile, markers, familyNotes } = familyOf(this.#options.profile, metadata.general, source, vocabulary);
     const format = promptFormat(source, vocabulary, profile, markers);
-    const segments = new SegmentCache(this.#clock, this.#options.tokenCacheMegabytes);
+    const segments = new SegmentCache(this.#clock, this.#options.tokenCacheMegabytes, MIN_SEGMENT_UNITS);
     const prompts = newEncoder({ model, vocabulary, format, contextWindow, work: this.#work, segments });
     const revision = await modelRevision(this.#options.weights ?? (await weightsOf(modelPath, metadata)), {
       markers,

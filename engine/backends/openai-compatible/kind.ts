@@ -6,6 +6,7 @@ import { loadProfile } from "../../profiles/profile.ts";
 import { spellingsInFile } from "./marks/model-marks.ts";
 import { OpenAiCompatibleBackend } from "./openai-compatible-backend.ts";
 import { ENGINE_TIMES, openAiCompatibleSchema } from "./options.ts";
+import { readModelFiles } from "./prompt/model-files.ts";
 
 /** An engine beside the node, vLLM, SGLang or llama-server: `kind: openai-compatible` in the configuration. */
 export const openAiCompatible: BackendKind<typeof openAiCompatibleSchema> = {
@@ -18,6 +19,7 @@ export const openAiCompatible: BackendKind<typeof openAiCompatibleSchema> = {
       profile: loadProfile(profile),
       work,
       spellings: tokenizerFile === undefined ? undefined : readSpellings(tokenizerFile),
+      files: tokenizerFile === undefined ? undefined : readModelFiles(tokenizerFile),
       onFault: (thrown) => work.parseFailed(thrown),
       apiKey: apiKeyFile === undefined ? undefined : readKey(apiKeyFile),
     });

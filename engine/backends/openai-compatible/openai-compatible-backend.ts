@@ -34,6 +34,8 @@ import { kvSource } from "./kv-events/kv-source.ts";
 import { readModelMarks } from "./marks/model-marks.ts";
 import type { OpenAiCompatibleOptions } from "./options.ts";
 import { askEngine, type ProbeResult, probe, showsTools } from "./probe/probe.ts";
+import { OwnPrompts } from "./prompt/own-prompts.ts";
+import { RenderingCheck } from "./prompt/rendering-check.ts";
 import { CacheSessions } from "./request/cache-sessions.ts";
 import { type RequestSettings, sessionId, toChatPrompt } from "./request/request.ts";
 import { type EngineFacts, readEngineFacts } from "./watch/engine-facts.ts";
@@ -65,6 +67,8 @@ export class OpenAiCompatibleBackend implements Backend {
   #running: Running | undefined;
   #busy = 0;
   #notes: readonly string[] = [];
+  #check: RenderingCheck | undefined;
+  onNote?: (note: string) => void;
 
   constructor(options: OpenAiCompatibleOptions, clock: Clock = systemClock) {
     this.#options = options;
@@ -127,6 +131,7 @@ export class OpenAiCompatibleBackend implements Backend {
       countTimeoutMs: this.#options.countTimeoutMs,
       onFault: this.#options.onFault ?? (() => {}),
       cache: await this.#openCache(signal),
+      own: undefined,
       ledger: this.#ledger,
       lastTurns: new LastTurns(),
       nowMs: () => this.#clock.nowMs(),
@@ -145,7 +150,8 @@ export class OpenAiCompatibleBackend implements Backend {
         "the model's sampling defaults are not known, as the node cannot read generation_config.json of the engine's model path: the engine's own apply where a request has none",
       ];
     const tried = { ...settings, turns, images: takesImages, defaults };
-    this.#running = await this.#withEvents({ parts: { ...parts, settings: tried, holdsForms }, found }, signal);
+    const own = await this.#ownPrompts({ ...parts, settings: tried }, ask, signal);
+    this.#running = await this.#withEvents({ parts: { ...parts, settings: tried, holdsForms, own }, found }, signal);
   }
 
   async #revision({ weights }: EngineFacts, settings: RequestSettings, markers: OutputMarkers, ask: Ask) {
@@ -158,6 +164,39 @@ export class OpenAiCompatibleBackend implements Backend {
         return dialect.detokenize(ask, model, (await dialect.render(ask, prompt)).tokens);
       },
     });
+  }
+
+  /** Returns what renders prompts in the node; undefined where there are no files for it, or prompts would differ. */
+  async #ownPrompts(
+    { settings, markup, turns }: GenerationParts,
+    ask: Ask,
+    signal: AbortSignal,
+  ): Promise<OwnPrompts | undefined> {
+    const { files, work, tokenCacheMegabytes: cacheMegabytes } = this.#options;
+    if (!files) return undefined;
+    let own: OwnPrompts;
+    try {
+      const { markers } = markup;
+      own = new OwnPrompts({ files, settings, markers, work, turns, clock: this.#clock, cacheMegabytes });
+    } catch {
+      this.#notes = [
+        ...this.#notes,
+        "prompts are rendered by the engine: the template beside tokenizerFile cannot be run",
+      ];
+      return undefined;
+    }
+    this.#check = new RenderingCheck(own, settings, Math.random);
+    const why = await this.#check.start(ask, signal);
+    if (why !== undefined) this.#notes = [...this.#notes, why];
+    return own;
+  }
+
+  /** Compares the prompt of an answer with the engine's, where it is drawn. Never rejects. */
+  async #compare(request: GenerateRequest, { turns, countTimeoutMs }: GenerationParts): Promise<void> {
+    const { signal } = this.#closing;
+    const ask = asking(this.#http, countTimeoutMs, signal, () => turns.nextUnlessLeft("", signal));
+    const why = await this.#check?.answered(request, ask, signal).catch(() => undefined);
+    if (why !== undefined) this.onNote?.(why);
   }
 
   startNotes(): readonly string[] {
@@ -177,6 +216,7 @@ export class OpenAiCompatibleBackend implements Backend {
   /** A slot is busy once the engine has started its generation, as far as the engine reports it. */
   load(): BackendLoad {
     const { steps, load } = this.#watch;
+    const own = this.#running?.parts.own;
     const waiting = Math.min(load?.waiting ?? 0, this.#busy);
     return {
       slots: this.#options.slots,
@@ -187,6 +227,7 @@ export class OpenAiCompatibleBackend implements Backend {
       kvTokensUsed: load?.kvTokensUsed,
       kvTokensTotal: load?.kvTokensTotal,
       observedRetentionSeconds: this.#cache?.retentionSeconds,
+      ...(own && { ownRendering: own.isOn, promptTokens: { known: own.tokensFound, tokenized: own.tokensMade } }),
       steps,
     };
   }
@@ -199,6 +240,7 @@ export class OpenAiCompatibleBackend implements Backend {
     const link = linkAbort(signal, this.#closing.signal);
     try {
       yield* generate(parts, request, link.signal);
+      void this.#compare(request, parts);
     } finally {
       link.release();
       this.#busy -= 1;
@@ -208,9 +250,11 @@ export class OpenAiCompatibleBackend implements Backend {
   }
 
   async countTokens(request: CountTokensRequest, signal: AbortSignal): Promise<number> {
-    const { settings, countTimeoutMs, turns } = this.#ready().parts;
+    const { settings, countTimeoutMs, turns, own } = this.#ready().parts;
     const turn = () => turns.nextUnlessLeft(request.tenant, signal);
     const ask = asking(this.#http, countTimeoutMs, signal, turn);
+    const counted = await own?.render(request, "", ask, { tenant: request.tenant, signal });
+    if (counted) return counted.tokens.length;
     return (await this.#dialect.render(ask, toChatPrompt(request, settings))).tokens.length;
   }
 

@@ -2,8 +2,10 @@ import * as z from "zod";
 import { file } from "../../../deploy/runtime/config/process-schema.ts";
 import type { ServedNode } from "../../backend.ts";
 import type { CallerWork } from "../../caller-work/caller-work.ts";
+import { tokenCacheSetting } from "../../conversation/segment-cache.ts";
 import type { ModelProfile } from "../../profiles/profile.ts";
 import { weightsSetting } from "../model-revision.ts";
+import type { ModelFiles } from "./prompt/model-files.ts";
 
 export const openAiCompatibleSchema = z.strictObject({
   kind: z
@@ -26,8 +28,9 @@ export const openAiCompatibleSchema = z.strictObject({
     .describe("The profile of the model's family: a name of engine/profiles, or the path of a file like those."),
   weights: weightsSetting,
   tokenizerFile: file(
-    "Path of the model's tokenizer.json, whose control tokens callers cannot write; without it, those that the engine reports, as vLLM does with --enable-tokenizer-info-endpoint.",
+    "Path of the model's tokenizer.json, whose control tokens callers cannot write; without it, those that the engine reports, as vLLM does with --enable-tokenizer-info-endpoint. With chat_template.jinja or tokenizer_config.json beside it the node renders prompts itself, once compared with the engine, which then tokenizes new parts only.",
   ).optional(),
+  tokenCacheMegabytes: tokenCacheSetting,
   slots: z
     .int()
     .min(1)
@@ -88,6 +91,8 @@ export type OpenAiCompatibleOptions = ServedNode &
     readonly profile: ModelProfile;
     /** The spellings of the model's special tokens; absent: the engine reports them. */
     readonly spellings?: readonly string[] | undefined;
+    /** The files by which prompts are rendered in the node; absent: the engine renders them. */
+    readonly files?: ModelFiles | undefined;
     readonly apiKey?: string | undefined;
     /** Receives faults of this program in parsing engine output. Default: ignored. */
     readonly onFault?: (thrown: unknown) => void;

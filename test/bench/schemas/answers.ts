@@ -28,6 +28,7 @@ export async function besideVllm(baseUrl: string): Promise<Backend> {
     ...ENGINE_TIMES,
     ...{ nodeId: "bench", models: ["demo"], baseUrl, dialect: "vllm", profile: loadProfile("hermes-thinking") },
     ...{ slots: AT_ONCE, stepTimeoutMs: 0, images: false, priorities: false, sharedCache: true, work: workHere },
+    tokenCacheMegabytes: 0,
   });
   await backend.start(new AbortController().signal);
   return backend;

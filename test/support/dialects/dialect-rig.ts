@@ -50,6 +50,7 @@ export function backendOf(
     stepTimeoutMs: 0,
     countTimeoutMs: 20_000,
     loadIntervalMs: 60_000,
+    tokenCacheMegabytes: 64,
     images: false,
     priorities: false,
     sharedCache: false,

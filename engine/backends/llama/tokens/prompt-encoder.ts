@@ -1,55 +1,16 @@
 import type { LlamaModel, Token } from "node-llama-cpp";
 import type { WorkOrder } from "../../../../deploy/runtime/threads/work-threads.ts";
-import type { Part } from "../../../../proto/gen/svc/inference/v1/messages.ts";
-import { type CallerWork, WorkGivenUp } from "../../../caller-work/caller-work.ts";
-import { type Conversation, TemplateRefusal } from "../../../conversation/chat-template.ts";
-import {
-  type PromptFormat,
-  PromptRenderer,
-  packConversation,
-  type RenderedPrompt,
-} from "../../../conversation/prompt-renderer.ts";
+import type { CallerWork } from "../../../caller-work/caller-work.ts";
+import type { Conversation } from "../../../conversation/chat-template.ts";
+import { type PromptFormat, PromptRenderer, type RenderedPrompt } from "../../../conversation/prompt-renderer.ts";
 import type { SegmentCache } from "../../../conversation/segment-cache.ts";
 import { EngineError } from "../../../errors.ts";
+import { ConversationRendering } from "../../conversation-rendering.ts";
 import { LoopTurns } from "../../loop-turns.ts";
 import { windowExceeded } from "../../request-plan.ts";
 import { commonLength } from "../slots/slots.ts";
 import { PromptBounds } from "./prompt-bounds.ts";
 import type { Vocabulary } from "./vocabulary.ts";
-
-/** Costs in UTF-16 units of plain text, 50 of which take a microsecond: a message 100 µs, JSON 1 µs a unit. */
-const MESSAGE_UNITS = 5_000;
-const JSON_UNITS = 50;
-/** The largest rendering on the main thread, which streams tokens: about 3 ms. */
-const SMALL_UNITS = 150_000;
-
-function isSmall({ messages, tools }: Pick<Conversation, "messages" | "tools">): boolean {
-  let units = 0;
-  for (const { parts } of messages) {
-    units += MESSAGE_UNITS;
-    for (const part of parts) units += unitsOf(part);
-    if (units > SMALL_UNITS) return false;
-  }
-  for (const { description, parametersJsonSchema } of tools) {
-    units += MESSAGE_UNITS + description.length + JSON_UNITS * parametersJsonSchema.length;
-    if (units > SMALL_UNITS) return false;
-  }
-  return units <= SMALL_UNITS;
-}
-
-function unitsOf({ kind }: Part): number {
-  switch (kind?.$case) {
-    case "text":
-    case "reasoning":
-      return kind.value.text.length;
-    case "toolCall":
-      return MESSAGE_UNITS + JSON_UNITS * kind.value.argumentsJson.length;
-    case "toolResult":
-      return MESSAGE_UNITS + kind.value.content.reduce((sum, part) => sum + unitsOf(part), 0);
-    default:
-      return 0;
-  }
-}
 
 /** The amount of text that is tokenized per tick of the event loop, in UTF-16 units: about 2,000 tokens, or 2 ms. */
 export const PORTION_UNITS = 8192;
@@ -99,18 +60,26 @@ type Tokenized = {
 export class PromptEncoder {
   readonly #options: PromptEncoderOptions;
   readonly #renderer: PromptRenderer;
+  readonly #rendering: ConversationRendering;
   readonly #bounds: PromptBounds;
   readonly #turns = new LoopTurns();
 
   constructor(options: PromptEncoderOptions) {
-    const { format, vocabulary, model } = options;
+    const { format, vocabulary, model, work } = options;
     this.#options = options;
     this.#renderer = new PromptRenderer(format);
+    this.#rendering = new ConversationRendering(this.#renderer, format, work, this.#turns);
     this.#bounds = new PromptBounds({
       renderer: this.#renderer,
       tokensOf: ({ text }) => model.tokenize(text, true).length,
       longestTokenBytes: vocabulary.longestTokenBytes,
     });
+  }
+
+  /** The tokens of prompts so far, by how they were found. */
+  get promptTokens(): { readonly known: number; readonly tokenized: number } {
+    const { foundTokens: known, madeTokens: tokenized } = this.#options.segments;
+    return { known, tokenized };
   }
 
   get longestTokenBytes(): number {
@@ -121,7 +90,7 @@ export class PromptEncoder {
   async encode(conversation: Conversation, order: EncodeOrder): Promise<Prompt> {
     const { contextWindow } = this.#options;
     this.#refuseHopeless(conversation, contextWindow);
-    const rendered = await this.#render(conversation, order);
+    const rendered = await this.#rendering.render(conversation, order);
     const { tokens, count, markedTokens, places } = await this.#tokenize(rendered, order);
     if (count >= contextWindow) throw windowExceeded(count, contextWindow);
     const { startsInReasoning, continuesText } = rendered;
@@ -138,7 +107,7 @@ export class PromptEncoder {
   /** Counts beyond the window too; beyond twice the window it estimates or throws. Throws as `encode` does. */
   async count(conversation: Conversation, order: EncodeOrder): Promise<number> {
     this.#refuseHopeless(conversation, EXACT_WINDOWS * this.#options.contextWindow);
-    return (await this.#tokenize(await this.#render(conversation, order), order)).count;
+    return (await this.#tokenize(await this.#rendering.render(conversation, order), order)).count;
   }
 
   #refuseHopeless(conversation: Conversation, most: number): void {
@@ -149,26 +118,6 @@ export class PromptEncoder {
   /** Waits for a slice of a few milliseconds for the tenant. Throws why the caller left. */
   turn({ tenant, signal }: WorkOrder): Promise<void> {
     return this.#turns.nextUnlessLeft(tenant, signal);
-  }
-
-  async #render(conversation: Conversation, order: WorkOrder): Promise<RenderedPrompt> {
-    await this.turn(order);
-    if (isSmall(conversation)) {
-      try {
-        return this.#renderer.render(conversation);
-      } catch (error) {
-        // Finding the rejected part takes many renderings.
-        if (!(error instanceof TemplateRefusal)) throw error;
-      }
-    }
-    order.onMove?.();
-    const packed = await packConversation(conversation, () => this.turn(order));
-    try {
-      return await this.#options.work.run("render", { format: this.#options.format, conversation: packed }, order);
-    } catch (error) {
-      if (!(error instanceof WorkGivenUp)) throw error;
-      throw new EngineError("INVALID_REQUEST", "messages: they take too long to be rendered.", {}, error);
-    }
   }
 
   async #tokenize(rendered: RenderedPrompt, order: EncodeOrder): Promise<Tokenized> {

@@ -12,6 +12,7 @@ import { type JsonValue, toJsonBytes } from "../http/raw-json.ts";
 import { readTokens } from "../http/token-list.ts";
 import type { EngineCache } from "../kv-events/engine-cache.ts";
 import { spellingsOf } from "../marks/model-marks.ts";
+import type { OwnPrompts } from "../prompt/own-prompts.ts";
 import type { RequestSettings } from "../request/request.ts";
 import type { EngineFacts } from "../watch/engine-facts.ts";
 import type { EngineWatch } from "../watch/engine-watch.ts";
@@ -41,6 +42,8 @@ export type GenerationParts = {
   readonly onFault: (thrown: unknown) => void;
   /** Tracks the engine's prefix cache; undefined without KV events. */
   readonly cache: EngineCache | undefined;
+  /** Renders prompts in the node; undefined where the engine renders all. */
+  readonly own: OwnPrompts | undefined;
   readonly ledger: PromptLedger;
   readonly lastTurns: LastTurns;
   readonly nowMs: () => number;

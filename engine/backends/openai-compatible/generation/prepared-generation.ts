@@ -1,10 +1,12 @@
 import type { WorkOrder } from "../../../../deploy/runtime/threads/work-threads.ts";
 import type { Event, GenerateRequest } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { Role } from "../../../../proto/gen/svc/inference/v1/messages.ts";
 import { EngineError, notOfThisAnswer } from "../../../errors.ts";
 import { planAnswer } from "../../answer-plan.ts";
 import { continuedAnswer, limitOutput, type OutputLimit } from "../../request-plan.ts";
 import { TokenAnswer } from "../../token-answer.ts";
 import type { Ask, RenderedPrompt, TokenSampling } from "../engines/engine-dialect.ts";
+import { toChatTools } from "../request/chat-messages.ts";
 import { cacheSalt, toChatPrompt, toSampling } from "../request/request.ts";
 import { asking, type GenerationParts } from "./generation-parts.ts";
 
@@ -43,17 +45,23 @@ export async function prepareGeneration(
   const plan = planAnswer(request, profile);
   const salt = cacheSalt(request);
   const sampling = toSampling(request.sampling, settings);
-  const chat = toChatPrompt(request, settings);
-  if ((plan.mustCall || plan.json !== undefined) && chat.continues)
+  const continues = request.messages.at(-1)?.role === Role.ASSISTANT;
+  if ((plan.mustCall || plan.json !== undefined) && continues)
     throw new EngineError("UNSUPPORTED_FEATURE", "messages: an answer of a fixed form cannot be begun by the caller.");
   const hindrance = hindranceOf(sampling);
   if (continued && hindrance)
     throw new EngineError("UNSUPPORTED_FEATURE", `continuation: not of an answer with a ${hindrance}.`);
   const turn = () => parts.turns.nextUnlessLeft(request.tenant, order.signal);
   const ask = asking(http, countTimeoutMs, order.signal, turn);
-  const prompt = await dialect.render(ask, chat);
+  const isolation = JSON.stringify([request.tenant, request.cache?.isolationSalt ?? ""]);
+  // Their names are checked, and their schemas, by whatever the prompt is rendered.
+  toChatTools(request.tools, settings.marks);
+  const own = await parts.own?.render(request, isolation, ask, order);
+  const prompt = own
+    ? { tokens: own.tokens, features: undefined }
+    : await dialect.render(ask, toChatPrompt(request, settings));
   const limit = limitOutput(request, prompt.tokens.length, facts.contextWindow || ANY_WINDOW);
-  const opened = await startsInReasoning(parts, ask, prompt.tokens);
+  const opened = own?.startsInReasoning ?? (await startsInReasoning(parts, ask, prompt.tokens));
   const { thinking } = profile;
   const answer = new TokenAnswer({
     plan,
@@ -68,7 +76,6 @@ export async function prepareGeneration(
   const tokens = continued?.tokens ?? [];
   if (tokens.length > limit.maxOutputTokens) throw notOfThisAnswer();
   const { given, text } = await wholeCharacters(tokens, (ids) => dialect.detokenize(ask, servedModel, ids));
-  const isolation = JSON.stringify([request.tenant, request.cache?.isolationSalt ?? ""]);
   const { mustCall, constraint, tools: callable } = plan.fixed;
   const isHeld = parts.holdsForms || mustCall || constraint !== undefined || callable.some(({ strict }) => strict);
   const held = isHeld ? plan.fixed : { ...plan.fixed, tools: [], mustNotCall: false };

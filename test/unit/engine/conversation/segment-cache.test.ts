@@ -7,7 +7,7 @@ const tokens = (count: number) => new Uint32Array(count).fill(7);
 
 function cache(megabytes = 1) {
   const clock = new VirtualClock();
-  return { clock, segments: new SegmentCache(clock, megabytes) };
+  return { clock, segments: new SegmentCache(clock, megabytes, 24) };
 }
 
 test("a segment is found by its tenant under its salt, and read as control tokens or not", () => {
