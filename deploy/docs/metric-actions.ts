@@ -181,6 +181,8 @@ export const ENGINE_METRIC_ACTIONS: MetricActions = {
       "`gap` above a tenth of `step`: running answers take more passes than they need. Report it with the model and `slots`.",
     svc_engine_tokens_per_second:
       "Gateways route by it. A fall without more load: clock rates of the machine, other programs.",
+    svc_engine_own_rendering: "0: the log says why; the engine renders, and tokenizes whole prompts.",
+    svc_engine_prompt_tokens_total: "Few `known`: `tokenCacheMegabytes` is small, or `own_rendering` is 0.",
     svc_engine_gpu_memory_bytes: "Near the card's size, the next growth of a cache fails. Leave some room.",
   },
 };

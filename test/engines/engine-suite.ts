@@ -7,6 +7,7 @@ import { ENGINES, TOKENIZER_FILE } from "./engines.ts";
 import { marksBeside } from "./marks.ts";
 import { ownPromptsBeside } from "./own-prompts.ts";
 import { Rig } from "./rig.ts";
+import { sessionsBeside } from "./sessions.ts";
 import { takenOver } from "./takeover.ts";
 import { toolsBeside } from "./tools.ts";
 
@@ -45,6 +46,7 @@ export async function testsBeside(dialect: DialectName, more: (rig: Rig) => void
       answersBeside(rig);
       toolsBeside(rig);
       marksBeside(rig);
+      sessionsBeside(rig);
       more(rig);
       crashBeside(rig);
     });
