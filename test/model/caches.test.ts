@@ -3,7 +3,13 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { type Sample, Sampler } from "../../engine/backends/llama/generation/sampling.ts";
 import type { LlamaBackend } from "../../engine/backends/llama/llama-backend.ts";
 import { type LlamaRuntime, loadRuntime } from "../../engine/backends/llama/runtime/llama-runtime.ts";
-import { type CopyCache, KEPT_COPIES, type Slot, Slots } from "../../engine/backends/llama/slots/slots.ts";
+import {
+  type CopyCache,
+  KEPT_COPIES,
+  type Returns,
+  type Slot,
+  Slots,
+} from "../../engine/backends/llama/slots/slots.ts";
 import { Steps } from "../../engine/backends/llama/slots/steps.ts";
 import { HeldPrefixes } from "../../engine/prefixes/held-prefixes.ts";
 import type { SlotLine } from "../../engine/prefixes/slot-prefixes.ts";
@@ -81,6 +87,27 @@ describe.skipIf(missing !== "")("slots", () => {
     slots.release(used.slot, how.keepMs ?? LONG_MS);
     return used;
   };
+
+  describe("of two caches that may go", () => {
+    test.each<[name: string, first: Returns, second: Returns, minutes: number, gone: 0 | 1]>([
+      ["the least recently used", "soon", "soon", 0, 0],
+      ["the one behind whose answer a person writes", "soon", "later", 0, 1],
+      ["one behind a call that is older by more than ten minutes", "soon", "later", 11, 0],
+      ["one that nothing continues", "later", "never", 0, 1],
+    ])("%s goes first", async (_name, first, second, minutes, gone) => {
+      fresh();
+      const how = { keepMs: 60 * LONG_MS };
+      const older = await use(prompt(1), how);
+      older.slot.returns = first;
+      await clock.advance(minutes * LONG_MS);
+      const newer = await use(prompt(2), how);
+      newer.slot.returns = second;
+      const third = await use(prompt(3), how);
+      expect(third.cached).toBe(0);
+      expect((await read(prompt(gone === 0 ? 2 : 1, 9))).cached).toBe(40);
+      expect((await read(prompt(gone === 0 ? 1 : 2, 9))).cached).toBe(0);
+    });
+  });
 
   describe("a conversation keeps its slot", () => {
     const first = [...prompt(1), ...prompt(2), 3 as Token];

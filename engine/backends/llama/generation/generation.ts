@@ -1,13 +1,14 @@
 import { linkAbort } from "../../../../deploy/runtime/time/abort.ts";
-import type {
-  GenerateRequest,
-  GenerateResponse,
-  Started,
+import {
+  FinishReason,
+  type GenerateRequest,
+  type GenerateResponse,
+  type Started,
 } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { EngineError } from "../../../errors.ts";
 import { SignsOfLife } from "../../signs-of-life.ts";
 import { finished, progress, started, stepOf, timings } from "../../stream-events.ts";
-import type { Slot } from "../slots/slots.ts";
+import type { Returns, Slot } from "../slots/slots.ts";
 import { SlotLease } from "../slots/steps.ts";
 import type { AnswerStep } from "./answer.ts";
 import { Decoding, readPrompt } from "./decoding.ts";
@@ -56,6 +57,7 @@ export async function* generate(
       if (step.events.length + step.tokens.length > 0) yield stepOf(step.events, step.tokens);
       step = await decoding.step();
     }
+    slot.returns = returnsBehind(answer.finishReason(), request.priority);
     const times = { joinedMs, slotMs, firstTokenMs: decoding.firstTokenMs, endMs: parts.clock.nowMs() };
     // Closed before the last event is sent: the next turn of this conversation may arrive at once, and needs this slot.
     await lease.close();
@@ -66,6 +68,14 @@ export async function* generate(
     reading.close();
     parts.leases.delete(lease);
   }
+}
+
+/** Requests of this priority and below are titles, suggestions and the like: no conversation goes on behind them. */
+const BACKGROUND_PRIORITY = -50;
+
+function returnsBehind(reason: FinishReason, priority: number): Returns {
+  if (priority <= BACKGROUND_PRIORITY) return "never";
+  return reason === FinishReason.TOOL_CALLS ? "soon" : "later";
 }
 
 /** Validates and tokenizes a request, with heartbeats while that uses other threads. */
