@@ -126,7 +126,7 @@ async function main(): Promise<number> {
     )
     .option("--events-stop-at <minute>", "when the engines' KV events stop; default: never", positive)
     .option("--gateways <n,...>", "gateways of the replay, which share nothing", positives, [1, 4])
-    .option("--sessions-per-node <n,...>", "sessions for each node of the replay", positives, [12, 20, 32])
+    .option("--sessions-per-node <n,...>", "sessions for each node of the replay", positives, [1, 3, 12, 20, 32])
     .option("--seed <n,...>", "seeds of the replay", positives, [1, 2, 3])
     .option(
       "--policies <name,...>",

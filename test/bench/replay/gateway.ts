@@ -22,7 +22,7 @@ import { WorkLedger } from "../../../gateway/upstream/load-balancing/work-ledger
 import { delta, finished, progress, started } from "../../support/events/events.ts";
 import type { ReasonJudge } from "./reason-judge.ts";
 import { cachedIn, type HeldTiers, type NodeReport } from "./replay-node.ts";
-import type { Follower, Router } from "./routers.ts";
+import type { Follower, Router } from "./router.ts";
 import type { Digested, Prompt } from "./traffic.ts";
 
 const INITIAL_SPEED = 5_000;

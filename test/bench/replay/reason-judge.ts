@@ -9,6 +9,9 @@ const AS_MANY = 0.9;
 
 type Losses = Partial<Record<CacheReason, number>>;
 
+/** What there was of a prompt when its prefill began, in tokens: in any cache, and prefilled at any time before. */
+type Found = { readonly elsewhere: number; readonly everTokens: number };
+
 type Earlier = Pick<Prompt, "last" | "tokens" | "shape"> & { readonly gateway: number };
 
 /**
@@ -19,6 +22,7 @@ export class ReasonJudge {
   readonly #store: PieceStore;
   readonly #caches: PieceCaches;
   readonly #prefilled = new Set<number>();
+  readonly #found = new WeakMap<Prompt, Found>();
   readonly #earlier = new Map<string, Earlier[]>();
   #lostTokens = 0;
   #trueTokens = 0;
@@ -31,6 +35,14 @@ export class ReasonJudge {
   /** The share of lost tokens with the true reason; NaN without losses. */
   get trueShare(): number {
     return this.#trueTokens / this.#lostTokens;
+  }
+
+  /** The prefill of a prompt begins; nodes beside vLLM report its cached tokens when all caches hold the prompt itself. */
+  started(prompt: Prompt): void {
+    let piece = prompt.last;
+    while (piece >= 0 && !this.#prefilled.has(piece)) piece = this.#store.parent(piece);
+    const elsewhere = Math.max(...this.#caches.cachedEverywhere(prompt.last));
+    this.#found.set(prompt, { elsewhere, everTokens: this.#store.depth(piece) });
   }
 
   judge(prompt: Prompt, gateway: number, { cachedTokens, reason, lostTokens }: CacheNote): void {
@@ -50,10 +62,7 @@ export class ReasonJudge {
   }
 
   #lossesOf(prompt: Prompt, gateway: number, cachedTokens: number): Losses {
-    const elsewhere = Math.max(...this.#caches.cachedEverywhere(prompt.last));
-    let piece = prompt.last;
-    while (piece >= 0 && !this.#prefilled.has(piece)) piece = this.#store.parent(piece);
-    const everTokens = this.#store.depth(piece);
+    const { elsewhere, everTokens } = this.#found.get(prompt) ?? { elsewhere: 0, everTokens: 0 };
     const before = this.#goesOnFrom(prompt);
     const isChanged = before !== undefined && before.tokens - before.common > ARTEFACT_TOKENS;
     // For a gateway, a message changed at its end is a new message, after which it cannot find cached tokens.

@@ -7,6 +7,7 @@ import type { BenchSettings } from "../settings.ts";
 import { readArrivals } from "./arrival-trace.ts";
 import { type ReplayResult, replay } from "./replay.ts";
 import type { ReplayPolicy } from "./routers.ts";
+import { TURN_GROUPS } from "./session-times.ts";
 import { readSessions } from "./session-trace.ts";
 
 const SLICE = "test/bench/replay/trace/claude-code-sessions.jsonl.gz";
@@ -64,6 +65,14 @@ export async function replayBench(settings: BenchSettings): Promise<BenchResult>
       { key: "busyPercent", title: "prefill busy %", digits: 0 },
       { key: "busiestToMean", title: "busiest node", digits: 2 },
       { key: "answers", title: "answers", digits: 0 },
+      { key: "tokenMeanMs", title: "a token mean ms" },
+      { key: "tokenP99Ms", title: "p99 ms" },
+      { key: "sessionMeanS", title: "session mean s", digits: 0 },
+      { key: "sessionP99S", title: "p99 s", digits: 0 },
+      ...TURN_GROUPS.flatMap(({ key, title }) => [
+        { key: `sessionP50S${key}`, title: `${title} p50 s`, digits: 0 },
+        { key: `sessionP99S${key}`, title: "p99 s", digits: 0 },
+      ]),
       { key: "trueReasonPercent", title: "true reason %" },
     ],
     rows,
@@ -71,6 +80,7 @@ export async function replayBench(settings: BenchSettings): Promise<BenchResult>
       `Nodes of ${settings.ranks} ranks, with ${CACHE_TOKENS / 1e6} M tokens of KV and ${settings.hostTokens / 1e6} M of host memory each, prompts that are prefilled at once: ${settings.prefillsAtOnce}. Means over the seeds ${settings.seed.join(", ")}.`,
       reportsNote(settings),
       "Uncached work: the share of prompt tokens that were prefilled, by the oracle's. Busiest node: requests on it over the mean of all.",
+      "A token: the time of an answer behind its first token, by its tokens. A session: its seconds without pauses, if it ended in the period; of a file with recorded times, a conversation.",
       "True reason: of the prompt tokens that might have been cached and were not, those for which the gateway gave the true reason.",
       "The oracle has one cache as large as all together. llmd and prefix_affinity_exact know what nodes hold, prefix_affinity does not.",
     ],
@@ -106,8 +116,18 @@ function rowOf(
     busyPercent: 100 * result.prefillBusy,
     busiestToMean: result.maxLoad,
     answers: result.answers,
+    tokenMeanMs: result.meanTokenMs,
+    tokenP99Ms: result.p99TokenMs,
+    sessionMeanS: result.meanSessionS,
+    sessionP99S: result.p99SessionS,
+    ...byTurns(result),
     trueReasonPercent: 100 * result.trueReasons,
   };
+}
+
+function byTurns(result: ReplayResult): Row {
+  const keys = TURN_GROUPS.flatMap(({ key }) => [`sessionP50S${key}`, `sessionP99S${key}`] as const);
+  return Object.fromEntries(keys.map((key) => [key, result[key]]));
 }
 
 function meanOf(results: readonly ReplayResult[]): ReplayResult {

@@ -6,12 +6,14 @@ import { PieceCaches, PieceStore } from "./piece-cache.ts";
 import { RankedNode } from "./ranked-node.ts";
 import { ReasonJudge } from "./reason-judge.ts";
 import { cachedIn, type HeldTiers, type Job, type NodeUse } from "./replay-node.ts";
-import { type Follower, REPLAY_POLICIES, type ReplayPolicy } from "./routers.ts";
+import type { Follower } from "./router.ts";
+import { REPLAY_POLICIES, type ReplayPolicy } from "./routers.ts";
+import { SessionTimes } from "./session-times.ts";
 import type { RecordedSession } from "./session-trace.ts";
 import { PlayedWorld, type Prompt, playArrivals, playUsers } from "./traffic.ts";
 import { VllmNode } from "./vllm-node.ts";
 
-export type ReplayResult = {
+export type ReplayResult = ReturnType<SessionTimes["byTurns"]> & {
   readonly answers: number;
   readonly hitRatio: number;
   readonly meanTtftMs: number;
@@ -19,6 +21,12 @@ export type ReplayResult = {
   readonly p99TtftMs: number;
   readonly prefillBusy: number;
   readonly maxLoad: number;
+  /** The milliseconds per token of an answer, without its first token; of all answers. */
+  readonly meanTokenMs: number;
+  readonly p99TokenMs: number;
+  /** The seconds that a session waited for its answers, without its pauses; of the sessions that ended. */
+  readonly meanSessionS: number;
+  readonly p99SessionS: number;
   /** The share of lost tokens with the true reason, warm-up included; NaN without reasons. */
   readonly trueReasons: number;
 };
@@ -119,31 +127,40 @@ export async function replay(scenario: Scenario): Promise<ReplayResult> {
   const gateways = Array.from({ length: scenario.gateways }, (_, number) =>
     REPLAY_POLICIES[policy]({ ...ofAll, number }),
   );
-  const ttftsMs: number[] = [];
+  const [ttftsMs, tokensMs]: [number[], number[]] = [[], []];
+  const sessionTimes = new SessionTimes();
   let [answers, promptTokens, cachedTokensOfAll] = [0, 0, 0];
   const entrance = seededRandom(seed + 3_000);
 
   const send = (prompt: Prompt, onAnswered: () => void) => {
     const arrivedMs = time.nowMs();
     let cached = 0;
+    let firstTokenMs = 0;
     /** Returns the job of the prompt, with a follower to which the node reports everything. */
     const jobOf = (follower?: Follower): Job => ({
       prompt,
       onStarted: (tokens) => {
         cached = tokens;
+        judge.started(prompt);
         follower?.started(tokens);
       },
       onProgress: (prefilledTokens) => follower?.progress?.(prefilledTokens),
       onFirstToken: () => {
-        if (time.nowMs() >= warmUpMs) {
-          ttftsMs.push(time.nowMs() - arrivedMs);
+        firstTokenMs = time.nowMs();
+        if (firstTokenMs >= warmUpMs) {
+          ttftsMs.push(firstTokenMs - arrivedMs);
           promptTokens += prompt.tokens;
           cachedTokensOfAll += cached;
         }
         follower?.firstToken();
       },
       onFinished: (prefillMs) => {
-        if (time.nowMs() >= warmUpMs) answers += 1;
+        if (time.nowMs() >= warmUpMs) {
+          answers += 1;
+          tokensMs.push((time.nowMs() - firstTokenMs) / Math.max(1, prompt.outputTokens));
+        }
+        // Requests at recorded times have conversations in place of sessions.
+        sessionTimes.answered(scenario.arrivals ? prompt.affinityKey : prompt.session, time.nowMs() - arrivedMs);
         follower?.finished(prefillMs);
         onAnswered();
       },
@@ -158,7 +175,8 @@ export async function replay(scenario: Scenario): Promise<ReplayResult> {
     time.after(REPORT_INTERVAL_MS, report);
   };
   report();
-  const played = { world, time, seed, send };
+  const onEnded = (session: string) => sessionTimes.ended(session, time.nowMs() >= warmUpMs);
+  const played = { world, time, seed, send, onEnded };
   if (scenario.arrivals) playArrivals(scenario.arrivals, played);
   else playUsers(scenario.sessions, scenario.perNode * asked, played);
 
@@ -169,7 +187,9 @@ export async function replay(scenario: Scenario): Promise<ReplayResult> {
   const uses = usesNow();
   const since = (name: keyof NodeUse) => uses.map((use, rank) => use[name] - (before[rank]?.[name] ?? 0));
   const requestMs = since("requestMs");
+  if (scenario.arrivals) sessionTimes.endAll();
   return {
+    ...sessionTimes.byTurns(),
     answers,
     hitRatio: cachedTokensOfAll / promptTokens,
     meanTtftMs: mean(ttftsMs),
@@ -177,6 +197,10 @@ export async function replay(scenario: Scenario): Promise<ReplayResult> {
     p99TtftMs: percentile(ttftsMs, 0.99),
     prefillBusy: mean(since("prefillMs")) / (untilMs - warmUpMs),
     maxLoad: Math.max(...requestMs) / mean(requestMs),
+    meanTokenMs: mean(tokensMs),
+    p99TokenMs: percentile(tokensMs, 0.99),
+    meanSessionS: mean(sessionTimes.waitsMs()) / 1_000,
+    p99SessionS: percentile(sessionTimes.waitsMs(), 0.99) / 1_000,
     trueReasons: judge.trueShare,
   };
 }

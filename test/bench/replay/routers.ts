@@ -1,75 +1,15 @@
 import type { EventQueue } from "./event-queue.ts";
-import { type AnnouncedCaches, exactPrefixes, Gateway } from "./gateway.ts";
-import type { PieceCaches } from "./piece-cache.ts";
-import type { RankedNode } from "./ranked-node.ts";
+import { exactPrefixes, Gateway } from "./gateway.ts";
+import { dynamo, gate, llmd, llmdAgents, smg } from "./peer-rules.ts";
 import type { ReasonJudge } from "./reason-judge.ts";
-import type { NodeReport } from "./replay-node.ts";
-import type { PlayedWorld, Prompt } from "./traffic.ts";
-
-export type Follower = {
-  /** `cachedTokens` is undefined where the engine reports them at the end only. */
-  started(cachedTokens: number | undefined): void;
-  /** The prefilled tokens of the prompt, cached ones included; only gateways implement it. */
-  progress?(prefilledTokens: number): void;
-  firstToken(): void;
-  /**
-   * The answer is complete; its prefill took `prefillMs` milliseconds. `reported` replaces the queue time and the cached
-   * tokens as they were observed.
-   */
-  finished(prefillMs: number, reported?: { readonly queueMs: number | undefined; readonly cachedTokens: number }): void;
-};
-
-export type Router = {
-  send(prompt: Prompt, dispatch: (node: number, follower?: Follower) => void): void;
-  reported?(node: number, report: NodeReport): void;
-};
-
-export type Fleet = {
-  readonly nodes: readonly RankedNode[];
-  /** The data-parallel ranks of a node, of which each has a cache. */
-  readonly ranks: number;
-  readonly caches: PieceCaches;
-  readonly announced: AnnouncedCaches;
-};
-
-export function ruleRouter(pick: (prompt: Prompt, reports: readonly NodeReport[]) => number): Router {
-  const reports: NodeReport[] = [];
-  return {
-    send: (prompt, dispatch) => dispatch(pick(prompt, reports)),
-    reported(node, report) {
-      reports[node] = report;
-    },
-  };
-}
-
-export function leastOf(numbers: readonly number[]): number {
-  return numbers.reduce((best, number, index) => (number < (numbers[best] ?? 0) ? index : best), 0);
-}
-
-const LLMD_WEIGHTS = { prefix: 3, queue: 2, kv: 2 };
+import { type Fleet, leastOf, type Router } from "./router.ts";
+import type { PlayedWorld } from "./traffic.ts";
 
 /** Picks the node with the least work; all nodes share one cache. */
-export function oracle({ nodes }: Fleet): Router {
-  return ruleRouter(() => leastOf(nodes.map(({ report }) => report.queuedUncachedTokens + report.running)));
-}
-
-/** Adds llm-d's scores (cached share, queue, KV use) with exact cache state and the newest reports. */
-export function llmd({ nodes, caches, ranks }: Fleet, random: () => number): Router {
-  return ruleRouter(({ last, tokens }, reports) => {
-    const ofRanks = caches.cachedEverywhere(last);
-    const cached = nodes.map((_, node) => Math.max(...ofRanks.slice(node * ranks, (node + 1) * ranks)));
-    const waiting = nodes.map((_, node) => reports[node]?.waiting ?? 0);
-    const [least, most] = [Math.min(...waiting), Math.max(...waiting)];
-    return leastOf(
-      nodes.map((_, node) => {
-        const queue = most === least ? 1 : (most - (waiting[node] ?? 0)) / (most - least);
-        const kv = 1 - (reports[node]?.kvUse ?? 0);
-        const { prefix, queue: queueWeight, kv: kvWeight } = LLMD_WEIGHTS;
-        // Ties are broken randomly.
-        return random() * 1e-9 - (prefix * ((cached[node] ?? 0) / tokens) + queueWeight * queue + kvWeight * kv);
-      }),
-    );
-  });
+function oracle({ nodes }: Fleet): Router {
+  return {
+    send: (_, dispatch) => dispatch(leastOf(nodes.map(({ report }) => report.queuedUncachedTokens + report.running))),
+  };
 }
 
 type RouterParts = {
@@ -82,7 +22,16 @@ type RouterParts = {
   readonly number: number;
 };
 
-export type ReplayPolicy = "oracle" | "least_request" | "llmd" | "prefix_affinity" | "prefix_affinity_exact";
+export type ReplayPolicy =
+  | "oracle"
+  | "least_request"
+  | "smg"
+  | "llmd"
+  | "llmd_agents"
+  | "dynamo"
+  | "gate"
+  | "prefix_affinity"
+  | "prefix_affinity_exact";
 
 const gateway =
   (lbPolicy: "least_request" | "prefix_affinity", exact = false) =>
@@ -95,13 +44,17 @@ const gateway =
   };
 
 /**
- * Creates the router of one gateway, by policy: those of other projects, and this project's with and without exact
- * cache state.
+ * Creates the router of one gateway, by policy: those of other projects, a yardstick, and this project's with and
+ * without exact cache state.
  */
 export const REPLAY_POLICIES: Readonly<Record<ReplayPolicy, (parts: RouterParts) => Router>> = {
   oracle: ({ fleet }) => oracle(fleet),
   least_request: gateway("least_request"),
+  smg: ({ fleet }) => smg(fleet),
   llmd: ({ fleet, random }) => llmd(fleet, random),
+  llmd_agents: ({ fleet, random }) => llmdAgents(fleet, random),
+  dynamo: ({ fleet, random }) => dynamo(fleet, random),
+  gate: ({ fleet }) => gate(fleet),
   prefix_affinity: gateway("prefix_affinity"),
   prefix_affinity_exact: gateway("prefix_affinity", true),
 };

@@ -115,6 +115,8 @@ type Played = {
   readonly time: EventQueue;
   readonly seed: number;
   readonly send: (prompt: Prompt, onAnswered: () => void) => void;
+  /** Called after the last answer of a session. */
+  readonly onEnded: (session: string) => void;
 };
 
 /**
@@ -125,7 +127,7 @@ type Played = {
 export function playUsers(
   sessions: readonly RecordedSession[],
   users: number,
-  { world, time, seed, send }: Played,
+  { world, time, seed, send, onEnded }: Played,
 ): void {
   for (let user = 0; user < users; user += 1) {
     const random = seededRandom(seed * MOST_SEED + user);
@@ -135,11 +137,13 @@ export function playUsers(
       if (!recorded) return;
       played += 1;
       const bytesPerToken = BYTES_PER_TOKEN.least + random() * BYTES_PER_TOKEN.spread;
-      const session = new PlayedSession(recorded, world, `u${user}.${played}`, bytesPerToken);
+      const name = `u${user}.${played}`;
+      const session = new PlayedSession(recorded, world, name, bytesPerToken);
       const turn = (index: number) => {
         const prompt = session.prompt(index);
         if (!prompt) {
           session.end();
+          onEnded(name);
           time.after(BETWEEN_MS.least + random() * BETWEEN_MS.spread, () => begin(false));
           return;
         }

@@ -4,14 +4,15 @@ import { AnnouncementCheck } from "../../../engine/prefixes/announcement-check.t
 import type { EventQueue } from "./event-queue.ts";
 import type { RankedNode } from "./ranked-node.ts";
 import type { Job, NodeReport } from "./replay-node.ts";
-import type { Follower } from "./routers.ts";
+import type { Follower } from "./router.ts";
 import type { Prompt } from "./traffic.ts";
 
 /** The interval at which a node reads its engine's metrics, in milliseconds; progress is reported as often. */
 const POLL_MS = 1_000;
 /** What each prompt costs beside its prefill, in milliseconds: steps, transport, sampling. */
 const BESIDE_MS = 50;
-const DECODE_TOKENS_PER_SECOND = 50;
+/** The weight of the newest answer in the measured speed of decoding. */
+const NEWEST = 0.2;
 const BLOCK_TOKENS = 16;
 
 export type VllmNodeParts = {
@@ -31,6 +32,7 @@ export class VllmNode {
   readonly #ledger: PromptLedger;
   readonly #check = new AnnouncementCheck();
   readonly #turns = new LastTurns();
+  #decodeTokensPerSecond: number | undefined;
   #polled: Pick<NodeReport, "running" | "waiting" | "kvUse">;
 
   constructor(parts: VllmNodeParts) {
@@ -46,7 +48,7 @@ export class VllmNode {
       queuedUncachedTokens: this.#ledger.unreadTokens,
       retentionMs: this.#parts.events?.retentionMs(),
       prefillTokensPerSecond: this.#ledger.speed.tokensPerSecond,
-      decodeTokensPerSecond: DECODE_TOKENS_PER_SECOND,
+      decodeTokensPerSecond: this.#decodeTokensPerSecond,
     };
   }
 
@@ -65,6 +67,7 @@ export class VllmNode {
     const heldTokens = (this.isAnnounced ? before : undefined) ?? this.#turns.cachedTokens("", marks) ?? 0;
     const reading = this.#ledger.sent({ tokens, cachedTokens: Math.min(tokens, heldTokens) });
     let found = 0;
+    let firstTokenMs = 0;
     const reportProgress = () => {
       if (isRead) return;
       follower?.progress?.(reading.readTokens);
@@ -81,6 +84,7 @@ export class VllmNode {
       onProgress: job.onProgress,
       onFirstToken: () => {
         isRead = true;
+        firstTokenMs = time.nowMs();
         reading.read();
         job.onFirstToken();
         follower?.started(undefined);
@@ -93,6 +97,7 @@ export class VllmNode {
           seconds: (measuredMs + BESIDE_MS) / 1_000,
           queueSeconds: queueMs === undefined ? undefined : queueMs / 1_000,
         });
+        this.#decoded(prompt.outputTokens, time.nowMs() - firstTokenMs);
         this.#turns.answered("", marks, tokens, found);
         if (events && before !== undefined) {
           const after = events.cachedTokens(prompt);
@@ -102,6 +107,12 @@ export class VllmNode {
         job.onFinished(prefillMs);
       },
     };
+  }
+
+  #decoded(tokens: number, ms: number): void {
+    const speed = (1_000 * tokens) / Math.max(1, ms);
+    const before = this.#decodeTokensPerSecond ?? speed;
+    this.#decodeTokensPerSecond = before + NEWEST * (speed - before);
   }
 
   #poll(): void {

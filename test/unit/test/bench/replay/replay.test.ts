@@ -35,18 +35,32 @@ test("no policy has more cache hits than the oracle, and least_request has the f
   expect(Math.min(...hits)).toBeGreaterThan((await run("least_request")).hitRatio);
 });
 
-test("events that stop leave nodes beside vLLM no worse than without any", async () => {
+test("events that stop leave nodes beside vLLM little worse than without any", async () => {
   const nodes = { nodesLike: "vllm" } as const;
   const whole = await run("prefix_affinity_exact", 2, nodes);
   const stopped = await run("prefix_affinity_exact", 2, { ...nodes, eventsStopMs: 240_000 });
   const none = await run("prefix_affinity", 2, nodes);
   expect(whole.hitRatio).toBeGreaterThan(none.hitRatio);
-  expect(stopped.hitRatio).toBeGreaterThan(none.hitRatio - 0.02);
+  // Until a node finds that its events have stopped, they mislead.
+  expect(stopped.hitRatio).toBeGreaterThan(none.hitRatio - 0.05);
 });
 
 test("nearly all lost prompt tokens get the reason that the caches confirm", async () => {
   for (const gateways of [1, 2])
     expect((await run("prefix_affinity_exact", gateways)).trueReasons).toBeGreaterThan(0.94);
+  // Such nodes report the cached tokens of a prompt after its prefill.
+  expect((await run("prefix_affinity", 1, { nodesLike: "vllm" })).trueReasons).toBeGreaterThan(0.94);
+});
+
+test("the peers' rules and the yardstick answer whole sessions, with most hits of the oracle", async () => {
+  const oracle = await run("oracle");
+  for (const policy of ["smg", "llmd_agents", "dynamo", "gate"] as const) {
+    const { hitRatio, answers, meanTokenMs, meanSessionS } = await run(policy);
+    expect(hitRatio).toBeGreaterThan(0.9 * oracle.hitRatio);
+    expect(answers).toBeGreaterThan(0.9 * oracle.answers);
+    expect(meanTokenMs).toBeGreaterThan(7);
+    expect(meanSessionS).toBeGreaterThan(oracle.meanSessionS);
+  }
 });
 
 test("ranks whose node picks among them, and host memory behind caches, keep nearly all hits of the oracle", async () => {

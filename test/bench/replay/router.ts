@@ -1,0 +1,35 @@
+import type { AnnouncedCaches } from "./gateway.ts";
+import type { PieceCaches } from "./piece-cache.ts";
+import type { RankedNode } from "./ranked-node.ts";
+import type { NodeReport } from "./replay-node.ts";
+import type { Prompt } from "./traffic.ts";
+
+export type Follower = {
+  /** `cachedTokens` is undefined where the engine reports them at the end only. */
+  started(cachedTokens: number | undefined): void;
+  /** The prefilled tokens of the prompt, cached ones included; only gateways implement it. */
+  progress?(prefilledTokens: number): void;
+  firstToken(): void;
+  /**
+   * The answer is complete; its prefill took `prefillMs` milliseconds. `reported` replaces the queue time and the cached
+   * tokens as they were observed.
+   */
+  finished(prefillMs: number, reported?: { readonly queueMs: number | undefined; readonly cachedTokens: number }): void;
+};
+
+export type Router = {
+  send(prompt: Prompt, dispatch: (node: number, follower?: Follower) => void): void;
+  reported?(node: number, report: NodeReport): void;
+};
+
+export type Fleet = {
+  readonly nodes: readonly RankedNode[];
+  /** The data-parallel ranks of a node, of which each has a cache. */
+  readonly ranks: number;
+  readonly caches: PieceCaches;
+  readonly announced: AnnouncedCaches;
+};
+
+export function leastOf(numbers: readonly number[]): number {
+  return numbers.reduce((best, number, index) => (number < (numbers[best] ?? 0) ? index : best), 0);
+}
