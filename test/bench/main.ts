@@ -5,6 +5,7 @@ import { Command, CommanderError, InvalidArgumentError, Option } from "commander
 import { programVersion } from "../../deploy/runtime/files/project-folder.ts";
 import { hostileBench } from "./hostile-bench.ts";
 import { llamaBench } from "./llama/llama-bench.ts";
+import { EVICTION_ORDERS } from "./replay/piece-cache.ts";
 import { replayBench } from "./replay/replay-bench.ts";
 import { type BenchResult, type Measured, resultText } from "./report.ts";
 import { scaleBench } from "./scale/scale-bench.ts";
@@ -117,6 +118,17 @@ async function main(): Promise<number> {
     )
     .option("--nodes <n>", "nodes of the replay", positive, 8)
     .option("--ranks <n>", "data-parallel ranks of each node of the replay, of which it picks one", positive, 1)
+    .option("--cache-tokens <n>", "tokens of each cache of the replay", positive, 3_000_000)
+    .option(
+      "--slots <n>",
+      "slots of each cache, which share its tokens, of one conversation each; default: none",
+      positive,
+    )
+    .addOption(
+      new Option("--evict <order>", "what a full cache of the replay drops first")
+        .choices(EVICTION_ORDERS)
+        .default("lru"),
+    )
     .option("--host-tokens <n>", "host memory behind each cache of the replay, in tokens", Number, 0)
     .option("--prefills-at-once <n>", "prompts that a node of the replay prefills at once", positive, 1)
     .addOption(

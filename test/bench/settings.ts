@@ -1,3 +1,4 @@
+import type { EvictionOrder } from "./replay/piece-cache.ts";
 import type { NodesLike } from "./replay/replay.ts";
 import { REPLAY_POLICIES, type ReplayPolicy } from "./replay/routers.ts";
 
@@ -25,6 +26,12 @@ export type BenchSettings = {
   readonly nodes: number;
   /** The data-parallel ranks of a node, of which each has a cache and a row. */
   readonly ranks: number;
+  /** The tokens of each cache. */
+  readonly cacheTokens: number;
+  /** The slots of each cache, of one conversation and an equal share of the tokens. Default: none; all share them. */
+  readonly slots?: number;
+  /** The order in which a full cache drops prefixes. */
+  readonly evict: EvictionOrder;
   /** The host memory behind each cache, in tokens; 0 for none. */
   readonly hostTokens: number;
   /** The most concurrent prefills of a node: 1 as in vLLM by default, more with llama.cpp on this project's nodes. */

@@ -26,7 +26,8 @@ import type { Follower, Router } from "./router.ts";
 import type { Digested, Prompt } from "./traffic.ts";
 
 const INITIAL_SPEED = 5_000;
-const SLOTS = 256;
+/** The slots of a node that has none: more than it needs. */
+const ENOUGH_SLOTS = 256;
 /** The maximum waiting requests of a gateway; the replay does not examine queue limits. */
 const MAX_WAITING = 100_000;
 /** The maximum wait for a free slot, in milliseconds. */
@@ -42,6 +43,8 @@ export type GatewayParts = {
   readonly lbPolicy: LbPolicy;
   readonly nodes: number;
   readonly ranks: number;
+  /** The slots of a rank; undefined where it has none. */
+  readonly slots: number | undefined;
   readonly gateways: number;
   readonly clock: Clock;
   readonly random: () => number;
@@ -160,7 +163,7 @@ export class Gateway implements Router {
     const average = () => this.#averages[node]?.value ?? 0;
     const evictions = () => this.#evictions[node];
     const work = this.#work;
-    const { ranks, gateways } = this.#parts;
+    const { ranks, slots, gateways } = this.#parts;
     return {
       address,
       healthy: true,
@@ -183,7 +186,7 @@ export class Gateway implements Router {
         return report()?.kvUse ?? 0;
       },
       startedAtMs: 0,
-      slots: SLOTS,
+      slots: slots === undefined ? ENOUGH_SLOTS : ranks * slots,
       weight: 1,
       healthySinceMs: undefined,
       get outstandingPrefillTokens() {

@@ -33,6 +33,16 @@ export class PieceStore {
   tokens(piece: number): number {
     return this.depth(piece) - this.depth(this.parent(piece));
   }
+
+  /** Returns the last piece that two prompts have in common; -1 for none. */
+  common(last: number, otherLast: number): number {
+    let [a, b] = [last, otherLast];
+    while (a !== b)
+      if (this.depth(a) > this.depth(b)) a = this.parent(a);
+      else if (this.depth(b) > this.depth(a)) b = this.parent(b);
+      else [a, b] = [this.parent(a), this.parent(b)];
+    return a;
+  }
 }
 
 export function grown(array: Int32Array): Int32Array<ArrayBuffer> {
@@ -43,39 +53,98 @@ export function grown(array: Int32Array): Int32Array<ArrayBuffer> {
 
 export type HeldPieces = Pick<PieceCaches, "cached" | "holders" | "tokens" | "capacity">;
 
+/**
+ * The order in which a full cache drops prefixes. `lru`: the least recently used first; `ended_first`: those of
+ * conversations that have ended, then the least recently used; `belady`: the latest next use first, by the recorded
+ * future.
+ */
+export const EVICTION_ORDERS = ["lru", "ended_first", "belady"] as const;
+export type EvictionOrder = (typeof EVICTION_ORDERS)[number];
+
+export type CacheLimits = {
+  /** The tokens of each cache. */
+  readonly tokens: number;
+  /** The conversations that each cache holds, in slots of equal size; undefined where all share its tokens. */
+  readonly slots?: number | undefined;
+  /** Default: `lru`. */
+  readonly evict?: EvictionOrder | undefined;
+};
+
+/** When the pieces up to a piece are used again: milliseconds after the answer to their prompt, `Infinity` for never. */
+export type NextUse = { readonly last: number; readonly afterMs: number };
+
+/** The properties of a prompt that caches need. */
+export type CachedPrompt = {
+  readonly last: number;
+  /** The name of the conversation. */
+  readonly affinityKey: string;
+  /** Whether no further prompt of the conversation follows. */
+  readonly endsConversation: boolean;
+  /** Returns the next uses of its pieces by the record, those of the beginning first. */
+  readonly nextUses: () => readonly NextUse[];
+};
+
+/** The place of a running request in a cache. */
+export type CachePlace = {
+  /** The prompt is in the cache from now on. */
+  prefilled(): void;
+  /** The answer is complete. */
+  done(): void;
+};
+
+/** The pieces up to `last`, which are kept and dropped together, the last one first; with slots: a slot. */
+type Entry = {
+  readonly conversation: string | undefined;
+  last: number;
+  usedMs: number;
+  /** The entry with the lowest rank is dropped first. */
+  rank: number;
+  isRunning: boolean;
+};
+
 const RETENTION_RATE = 0.05;
 const MAX_CACHES = 32;
+/** The end of a conversation that its slot may lose to the next prompt, in tokens: artefacts of the records. */
+const ARTEFACT_TOKENS = 128;
+/** Ranks below all times. */
+const FIRST_TO_GO = -1e12;
 
 /**
- * The prefix caches of several nodes, each bounded in tokens. They evict the least recently used piece, the end of a
- * prompt before its beginning; a cache with a piece therefore has all pieces before it.
+ * The prefix caches of several nodes, each bounded in tokens or in slots of one conversation each. They drop the end of a
+ * prompt before its beginning; a cache with a piece therefore has all pieces before it. A new conversation takes an
+ * empty slot, and the beginning that it shares with others is copied there.
  */
 export class PieceCaches {
   readonly #store: PieceStore;
-  readonly #capacity: number;
+  readonly #limits: CacheLimits;
   readonly #nowMs: () => number;
-  readonly #used: readonly Map<number, number>[];
+  readonly #entries: readonly Set<Entry>[];
+  /** The number of entries with a piece, by piece. */
+  readonly #counts: readonly Map<number, number>[];
   readonly #tokens: number[];
   readonly #retentions: (number | undefined)[];
   #holders = new Int32Array(1 << 16);
 
-  /** Creates empty caches of `capacity` tokens each. `nowMs` returns the time in milliseconds. */
-  constructor(store: PieceStore, count: number, capacity: number, nowMs: () => number) {
+  /** Creates empty caches. `nowMs` returns the time in milliseconds. */
+  constructor(store: PieceStore, count: number, limits: CacheLimits, nowMs: () => number) {
     if (count > MAX_CACHES) throw new Error(`more than ${MAX_CACHES} nodes cannot be replayed`);
     this.#store = store;
-    this.#capacity = capacity;
+    this.#limits = limits;
     this.#nowMs = nowMs;
-    this.#used = Array.from({ length: count }, () => new Map());
-    this.#tokens = this.#used.map(() => 0);
-    this.#retentions = this.#used.map(() => undefined);
+    this.#entries = Array.from({ length: count }, () => new Set());
+    this.#counts = this.#entries.map(() => new Map());
+    this.#tokens = this.#entries.map(() => 0);
+    this.#retentions = this.#entries.map(() => undefined);
   }
 
   get capacity(): number {
-    return this.#capacity;
+    return this.#limits.tokens;
   }
 
+  /** Returns the tokens in use; with slots those of all slots in use, however full. */
   tokens(cache: number): number {
-    return this.#tokens[cache] ?? 0;
+    const { slots, tokens } = this.#limits;
+    return slots === undefined ? (this.#tokens[cache] ?? 0) : ((this.#entries[cache]?.size ?? 0) * tokens) / slots;
   }
 
   /** Returns the recent retention of unused pieces, in milliseconds; undefined before the first eviction. */
@@ -94,9 +163,9 @@ export class PieceCaches {
   /** Returns the pieces that the caches hold now, and go on to hold in this view. */
   snapshot(): HeldPieces {
     const holders = this.#holders.slice();
-    const tokens = [...this.#tokens];
+    const tokens = this.#tokens.map((_, cache) => this.tokens(cache));
     return {
-      capacity: this.#capacity,
+      capacity: this.capacity,
       tokens: (cache) => tokens[cache] ?? 0,
       holders: (piece) => holders[piece] ?? 0,
       cached: (cache, last) => this.#cached(holders, cache, last),
@@ -111,7 +180,7 @@ export class PieceCaches {
   }
 
   cachedEverywhere(last: number): number[] {
-    const found = this.#used.map(() => 0);
+    const found = this.#entries.map(() => 0);
     let seen = 0;
     for (let piece = last; piece >= 0; piece = this.#store.parent(piece)) {
       const added = this.holders(piece) & ~seen;
@@ -123,28 +192,154 @@ export class PieceCaches {
     return found;
   }
 
-  use(cache: number, last: number): void {
-    const used = this.#used[cache];
-    if (!used) return;
-    const nowMs = this.#nowMs();
-    const bit = 1 << cache;
-    let tokens = this.tokens(cache);
-    for (let piece = last; piece >= 0; piece = this.#store.parent(piece)) {
-      if (!used.delete(piece)) {
-        tokens += this.#store.tokens(piece);
-        while (piece >= this.#holders.length) this.#holders = grown(this.#holders);
-        this.#holders[piece] = this.holders(piece) | bit;
+  /** Returns whether a further request can run: with slots, whether one of them is empty or only cached. */
+  hasRoom(cache: number): boolean {
+    const { slots = Number.POSITIVE_INFINITY } = this.#limits;
+    const entries = this.#entries[cache] ?? new Set();
+    return entries.size < slots || [...entries].some(({ isRunning }) => !isRunning);
+  }
+
+  /** Begins a request; with slots it takes one, and there must be room. */
+  begin(cache: number, prompt: CachedPrompt): CachePlace {
+    if (this.#limits.slots !== undefined) return this.#takeSlot(cache, prompt);
+    return {
+      prefilled: () => this.#put(cache, prompt, [{ last: prompt.last, rank: this.#usedRank() }]),
+      done: () => this.#put(cache, prompt, this.#ranks(prompt)),
+    };
+  }
+
+  /** Holds the pieces of a prompt, in place of what it continues. */
+  #put(cache: number, { last, affinityKey }: CachedPrompt, parts: readonly Pick<Entry, "last" | "rank">[]): void {
+    const entries = this.#entries[cache] ?? new Set();
+    const continued = [...entries].filter(
+      (entry) => entry.conversation === affinityKey && this.#store.common(entry.last, last) === entry.last,
+    );
+    const usedMs = this.#nowMs();
+    for (const part of parts) {
+      this.#retain(cache, part.last);
+      entries.add({ ...part, conversation: affinityKey, usedMs, isRunning: false });
+    }
+    for (const entry of continued) this.#drop(cache, entry);
+    while (this.tokens(cache) > this.capacity) {
+      const first = this.#firstToGo(cache);
+      if (!first) return;
+      this.#shorten(cache, first);
+    }
+  }
+
+  /** Drops the end of an entry as far as needed and not shared with others. */
+  #shorten(cache: number, entry: Entry): void {
+    while (entry.last >= 0 && this.tokens(cache) > this.capacity) {
+      if ((this.#counts[cache]?.get(entry.last) ?? 0) > 1) {
+        this.#drop(cache, entry);
+        return;
       }
-      used.set(piece, nowMs);
+      this.#release(cache, entry.last, 1);
+      this.#evicted(cache, entry);
+      entry.last = this.#store.parent(entry.last);
     }
-    for (const [piece, usedMs] of used) {
-      if (tokens <= this.#capacity) break;
-      used.delete(piece);
-      this.#holders[piece] = this.holders(piece) & ~bit;
-      tokens -= this.#store.tokens(piece);
-      const before = this.#retentions[cache] ?? nowMs - usedMs;
-      this.#retentions[cache] = before + RETENTION_RATE * (nowMs - usedMs - before);
+    if (entry.last < 0) this.#entries[cache]?.delete(entry);
+  }
+
+  #takeSlot(cache: number, prompt: CachedPrompt): CachePlace {
+    const entries = this.#entries[cache] ?? new Set();
+    const { slots = 0, tokens } = this.#limits;
+    let last = prompt.last;
+    while (this.#store.depth(last) > tokens / slots) last = this.#store.parent(last);
+    let slot = [...entries].find((entry) => !entry.isRunning && this.#continues(prompt, entry));
+    if (!slot) {
+      let copied = last;
+      while (copied >= 0 && !this.#counts[cache]?.has(copied)) copied = this.#store.parent(copied);
+      this.#retain(cache, copied);
+      const victim = entries.size >= slots ? this.#firstToGo(cache) : undefined;
+      if (victim) {
+        this.#evicted(cache, victim);
+        this.#drop(cache, victim);
+      }
+      slot = { conversation: prompt.affinityKey, last: copied, usedMs: 0, rank: 0, isRunning: true };
+      entries.add(slot);
     }
-    this.#tokens[cache] = tokens;
+    const taken = slot;
+    taken.isRunning = true;
+    return {
+      prefilled: () => {
+        this.#retain(cache, last);
+        this.#release(cache, taken.last);
+        taken.last = last;
+      },
+      done: () => {
+        taken.isRunning = false;
+        taken.usedMs = this.#nowMs();
+        taken.rank = this.#ranks(prompt).at(-1)?.rank ?? 0;
+      },
+    };
+  }
+
+  #continues({ affinityKey, last }: CachedPrompt, entry: Entry): boolean {
+    if (entry.conversation !== affinityKey) return false;
+    const common = this.#store.common(entry.last, last);
+    return this.#store.depth(entry.last) - this.#store.depth(common) <= ARTEFACT_TOKENS;
+  }
+
+  /** Returns the rank of a prompt in use. */
+  #usedRank(): number {
+    return this.#limits.evict === "belady" ? -this.#nowMs() : this.#nowMs();
+  }
+
+  /** Returns the parts of a prompt whose answer is complete, those of the beginning first. */
+  #ranks(prompt: CachedPrompt): readonly Pick<Entry, "last" | "rank">[] {
+    const { evict = "lru" } = this.#limits;
+    const nowMs = this.#nowMs();
+    if (evict === "lru" || (evict === "ended_first" && !prompt.endsConversation))
+      return [{ last: prompt.last, rank: nowMs }];
+    return prompt.nextUses().map(({ last, afterMs }) => {
+      if (afterMs === Number.POSITIVE_INFINITY) return { last, rank: FIRST_TO_GO + nowMs };
+      return { last, rank: evict === "belady" ? -(nowMs + afterMs) : nowMs };
+    });
+  }
+
+  #firstToGo(cache: number): Entry | undefined {
+    let first: Entry | undefined;
+    for (const entry of this.#entries[cache] ?? [])
+      if (!entry.isRunning && (!first || entry.rank < first.rank)) first = entry;
+    return first;
+  }
+
+  #drop(cache: number, entry: Entry): void {
+    this.#release(cache, entry.last);
+    this.#entries[cache]?.delete(entry);
+  }
+
+  #retain(cache: number, last: number): void {
+    const counts = this.#counts[cache] ?? new Map();
+    for (let piece = last; piece >= 0; piece = this.#store.parent(piece)) {
+      const count = counts.get(piece) ?? 0;
+      counts.set(piece, count + 1);
+      if (count > 0) continue;
+      while (piece >= this.#holders.length) this.#holders = grown(this.#holders);
+      this.#holders[piece] = this.holders(piece) | (1 << cache);
+      this.#tokens[cache] = (this.#tokens[cache] ?? 0) + this.#store.tokens(piece);
+    }
+  }
+
+  /** Releases the pieces up to `last`, at most `pieces` of them from the end. */
+  #release(cache: number, last: number, pieces = Number.POSITIVE_INFINITY): void {
+    const counts = this.#counts[cache] ?? new Map();
+    for (let piece = last, left = pieces; piece >= 0 && left > 0; piece = this.#store.parent(piece), left -= 1) {
+      const count = counts.get(piece) ?? 1;
+      if (count > 1) {
+        counts.set(piece, count - 1);
+        continue;
+      }
+      counts.delete(piece);
+      this.#holders[piece] = this.holders(piece) & ~(1 << cache);
+      this.#tokens[cache] = (this.#tokens[cache] ?? 0) - this.#store.tokens(piece);
+    }
+  }
+
+  #evicted(cache: number, { usedMs }: Entry): void {
+    const unusedMs = this.#nowMs() - usedMs;
+    const before = this.#retentions[cache] ?? unusedMs;
+    this.#retentions[cache] = before + RETENTION_RATE * (unusedMs - before);
   }
 }

@@ -85,19 +85,10 @@ export class ReasonJudge {
   #goesOnFrom({ affinityKey, last }: Prompt): (Earlier & { readonly common: number }) | undefined {
     let best: (Earlier & { readonly common: number }) | undefined;
     for (const earlier of this.#earlier.get(affinityKey) ?? []) {
-      const common = this.#store.depth(this.#commonPiece(earlier.last, last));
+      const common = this.#store.depth(this.#store.common(earlier.last, last));
       if (!best || common >= best.common) best = { ...earlier, common };
     }
     return best;
-  }
-
-  #commonPiece(one: number, other: number): number {
-    let [a, b] = [one, other];
-    while (a !== b)
-      if (this.#store.depth(a) > this.#store.depth(b)) a = this.#store.parent(a);
-      else if (this.#store.depth(b) > this.#store.depth(a)) b = this.#store.parent(b);
-      else [a, b] = [this.#store.parent(a), this.#store.parent(b)];
-    return a;
   }
 
   #remember({ affinityKey, last, tokens, shape }: Prompt, gateway: number): void {

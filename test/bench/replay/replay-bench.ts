@@ -11,7 +11,6 @@ import { TURN_GROUPS } from "./session-times.ts";
 import { readSessions } from "./session-trace.ts";
 
 const SLICE = "test/bench/replay/trace/claude-code-sessions.jsonl.gz";
-const CACHE_TOKENS = 3_000_000;
 /** The measured period, in milliseconds. */
 const STRETCH = { warmUpMs: 1_200_000, untilMs: 3_600_000 };
 /** The time for the last answers to requests at recorded times, in milliseconds. */
@@ -32,14 +31,13 @@ export async function replayBench(settings: BenchSettings): Promise<BenchResult>
   for (const perNode of arrivals ? [0] : settings.sessionsPerNode) {
     const load = arrivals ? "as recorded" : `${perNode} a node`;
     const run = async (policy: ReplayPolicy, gateways: number) => {
-      const { nodes, ranks, hostTokens, prefillsAtOnce, nodesLike, eventsStopAt } = settings;
+      const { nodes, ranks, cacheTokens, slots, evict, hostTokens, prefillsAtOnce, nodesLike, eventsStopAt } = settings;
       const eventsStopMs = eventsStopAt === undefined ? undefined : 60_000 * eventsStopAt;
-      const fleet = { policy, gateways, nodes, ranks, hostTokens, prefillsAtOnce, nodesLike, eventsStopMs };
+      const caches = { cacheTokens, slots, evict, hostTokens };
+      const fleet = { policy, gateways, nodes, ranks, ...caches, prefillsAtOnce, nodesLike, eventsStopMs };
       const results: ReplayResult[] = [];
       for (const seed of settings.seed)
-        results.push(
-          await replay({ ...fleet, ...stretch, sessions, perNode, arrivals, cacheTokens: CACHE_TOKENS, seed }),
-        );
+        results.push(await replay({ ...fleet, ...stretch, sessions, perNode, arrivals, seed }));
       return meanOf(results);
     };
     const oracle = await run("oracle", 1);
@@ -77,7 +75,7 @@ export async function replayBench(settings: BenchSettings): Promise<BenchResult>
     ],
     rows,
     notes: [
-      `Nodes of ${settings.ranks} ranks, with ${CACHE_TOKENS / 1e6} M tokens of KV and ${settings.hostTokens / 1e6} M of host memory each, prompts that are prefilled at once: ${settings.prefillsAtOnce}. Means over the seeds ${settings.seed.join(", ")}.`,
+      `Nodes of ${settings.ranks} ranks, with ${cacheNote(settings)}, evicted by ${settings.evict}, and ${settings.hostTokens / 1e6} M of host memory each, prompts that are prefilled at once: ${settings.prefillsAtOnce}. Means over the seeds ${settings.seed.join(", ")}.`,
       reportsNote(settings),
       "Uncached work: the share of prompt tokens that were prefilled, by the oracle's. Busiest node: requests on it over the mean of all.",
       "A token: the time of an answer behind its first token, by its tokens. A session: its seconds without pauses, if it ended in the period; of a file with recorded times, a conversation.",
@@ -85,6 +83,11 @@ export async function replayBench(settings: BenchSettings): Promise<BenchResult>
       "The oracle has one cache as large as all together. llmd and prefix_affinity_exact know what nodes hold, prefix_affinity does not.",
     ],
   };
+}
+
+function cacheNote({ cacheTokens, slots }: BenchSettings): string {
+  const tokens = `${cacheTokens / 1e6} M tokens of KV`;
+  return slots === undefined ? tokens : `${tokens} in ${slots} slots`;
 }
 
 function reportsNote({ nodesLike, eventsStopAt }: BenchSettings): string {

@@ -1,7 +1,7 @@
 import type { CachedPart } from "../../../engine/backends/openai-compatible/kv-events/block-tree.ts";
 import { LOAD_SHARE } from "../../../engine/backends/openai-compatible/kv-events/rank-pick.ts";
 import type { EventQueue } from "./event-queue.ts";
-import type { HeldPieces, PieceCaches } from "./piece-cache.ts";
+import type { CachePlace, HeldPieces, PieceCaches } from "./piece-cache.ts";
 import type { Prompt } from "./traffic.ts";
 
 /**
@@ -57,6 +57,7 @@ export type ReplayNodeParts = {
 /** A prompt that is prefilled, or an answer that is decoded, with the tokens that are left of it. */
 type Running = {
   readonly job: Job;
+  readonly places: readonly CachePlace[];
   readonly beganMs: number;
   /** Undefined during the prefill. */
   readonly prefillMs: number | undefined;
@@ -114,17 +115,19 @@ export class ReplayNode {
   }
 
   #prefillNext(): void {
-    const next = this.#prefills.length < this.#parts.prefillsAtOnce ? this.#queue.shift() : undefined;
+    const { time, tiers, cache, prefillsAtOnce } = this.#parts;
+    if (this.#prefills.length >= prefillsAtOnce || !tiers.caches.hasRoom(cache)) return;
+    const next = this.#queue.shift();
     if (!next) return;
     const { job } = next;
     const { prompt } = job;
-    const { time, tiers, cache } = this.#parts;
     this.#queuedTokens -= next.uncachedTokens;
     this.#runningTokens += prompt.tokens;
     job.onStarted(cachedIn(tiers, cache, prompt.last).tokens);
     // Even a fully cached prompt takes a step.
     const leftTokens = Math.max(1, this.#uncached(prompt));
-    const prefill = { job, beganMs: time.nowMs(), prefillMs: undefined, leftTokens };
+    const places = [tiers.caches, tiers.lower].flatMap((caches) => caches?.begin(cache, prompt) ?? []);
+    const prefill = { job, places, beganMs: time.nowMs(), prefillMs: undefined, leftTokens };
     const reportProgress = () => {
       if (!this.#prefills.includes(prefill)) return;
       this.#advance();
@@ -159,19 +162,20 @@ export class ReplayNode {
   }
 
   #end(running: Running): void {
-    const { job, beganMs, prefillMs } = running;
+    const { job, places, beganMs, prefillMs } = running;
     const { prompt } = job;
-    const { time, tiers, cache, onChange } = this.#parts;
+    const { time, onChange } = this.#parts;
     if (prefillMs !== undefined) {
       this.#run(this.#prefills, without(this.#answers, running));
       this.#runningTokens -= prompt.tokens;
+      for (const place of places) place.done();
       job.onFinished(prefillMs);
+      this.#prefillNext();
       return;
     }
-    const answer = { job, beganMs, prefillMs: time.nowMs() - beganMs, leftTokens: prompt.outputTokens };
+    const answer = { job, places, beganMs, prefillMs: time.nowMs() - beganMs, leftTokens: prompt.outputTokens };
     this.#run(without(this.#prefills, running), [...this.#answers, answer]);
-    tiers.caches.use(cache, prompt.last);
-    tiers.lower?.use(cache, prompt.last);
+    for (const place of places) place.prefilled();
     job.onFirstToken();
     onChange();
     this.#prefillNext();

@@ -2,7 +2,7 @@ import { seededRandom } from "../../support/seeded-random.ts";
 import { percentile } from "../report.ts";
 import type { RecordedArrivals } from "./arrival-trace.ts";
 import { EventQueue } from "./event-queue.ts";
-import { PieceCaches, PieceStore } from "./piece-cache.ts";
+import { type EvictionOrder, PieceCaches, PieceStore } from "./piece-cache.ts";
 import { RankedNode } from "./ranked-node.ts";
 import { ReasonJudge } from "./reason-judge.ts";
 import { cachedIn, type HeldTiers, type Job, type NodeUse } from "./replay-node.ts";
@@ -52,6 +52,10 @@ export type Scenario = {
   readonly ranks?: number;
   readonly gateways: number;
   readonly cacheTokens: number;
+  /** The conversations that each cache holds, in slots of equal size. Default: none, conversations share its tokens. */
+  readonly slots?: number | undefined;
+  /** The order in which a full cache drops prefixes. Default: `lru`. */
+  readonly evict?: EvictionOrder | undefined;
   /** The host memory behind each cache, in tokens. Default: none. */
   readonly hostTokens?: number;
   readonly prefillsAtOnce: number;
@@ -68,7 +72,7 @@ export type NodesLike = "llama" | "vllm";
 
 export async function replay(scenario: Scenario): Promise<ReplayResult> {
   const { policy, cacheTokens, hostTokens = 0, prefillsAtOnce, seed, warmUpMs, untilMs } = scenario;
-  const { nodesLike = "llama", eventsStopMs } = scenario;
+  const { nodesLike = "llama", eventsStopMs, slots, evict } = scenario;
   const time = new EventQueue();
   const nowMs = () => time.nowMs();
   const store = new PieceStore();
@@ -77,10 +81,14 @@ export async function replay(scenario: Scenario): Promise<ReplayResult> {
   // The oracle's nodes are all ranks, and share one cache.
   const { nodes: asked, ranks: wanted = 1 } = scenario;
   const [count, ranks] = pooled ? [asked * wanted, 1] : [asked, wanted];
-  const cachesOf = (tokens: number) =>
-    new PieceCaches(store, pooled ? 1 : count * ranks, pooled ? count * tokens : tokens, nowMs);
-  const caches = cachesOf(cacheTokens);
-  const lower = hostTokens > 0 ? cachesOf(hostTokens) : undefined;
+  const [cacheCount, size] = pooled ? [1, count] : [count * ranks, 1];
+  const caches = new PieceCaches(
+    store,
+    cacheCount,
+    { tokens: size * cacheTokens, slots: slots && size * slots, evict },
+    nowMs,
+  );
+  const lower = hostTokens > 0 ? new PieceCaches(store, cacheCount, { tokens: size * hostTokens }, nowMs) : undefined;
   const tiers = { caches, lower };
   const sendReport = (number: number) => {
     const report = (besideVllm[number] ?? nodes[number])?.report;
@@ -122,7 +130,7 @@ export async function replay(scenario: Scenario): Promise<ReplayResult> {
   const random = seededRandom(seed + 2_000);
   // Host memory holds what the caches do, and more.
   const judge = new ReasonJudge(store, lower ?? caches);
-  const fleet = { nodes, caches, ranks, announced };
+  const fleet = { nodes, caches, ranks, slots, announced };
   const ofAll = { fleet, gateways: scenario.gateways, world, time, random, judge };
   const gateways = Array.from({ length: scenario.gateways }, (_, number) =>
     REPLAY_POLICIES[policy]({ ...ofAll, number }),

@@ -27,6 +27,8 @@ export type Fleet = {
   /** The data-parallel ranks of a node, of which each has a cache. */
   readonly ranks: number;
   readonly caches: PieceCaches;
+  /** The slots of a rank; undefined where it has none. */
+  readonly slots?: number | undefined;
   readonly announced: AnnouncedCaches;
 };
 

@@ -2,15 +2,13 @@ import type { Boundary, PromptShape } from "../../../gateway/upstream/load-balan
 import { seededRandom } from "../../support/seeded-random.ts";
 import type { RecordedArrivals } from "./arrival-trace.ts";
 import type { EventQueue } from "./event-queue.ts";
-import type { PieceStore } from "./piece-cache.ts";
+import type { CachedPrompt, NextUse, PieceStore } from "./piece-cache.ts";
 import type { RecordedSession } from "./session-trace.ts";
 
-export type Prompt = {
-  readonly last: number;
+export type Prompt = CachedPrompt & {
   readonly tokens: number;
   readonly outputTokens: number;
   readonly shape: PromptShape;
-  readonly affinityKey: string;
   readonly session: string;
 };
 
@@ -37,20 +35,30 @@ export class PlayedWorld {
   }
 }
 
+/** Returns the time between the answer of a turn, which is now, and a later turn, in milliseconds. */
+type WaitOf = (turn: number, later: number) => number;
+
+/** When a head that sessions share is used again, in milliseconds, where no later turn of the session uses it. */
+const HEAD_RETURNS_MS = 600_000;
+
 export class PlayedSession {
   readonly #recorded: RecordedSession;
   readonly #world: PlayedWorld;
   readonly #name: string;
   readonly #bytesPerToken: number;
+  readonly #waitOf: WaitOf;
+  readonly #lastTurns = new Map<number, number>();
   readonly #pieces: readonly number[];
   readonly #boundaries: (Boundary | undefined)[] = [];
   #newest: Prompt | undefined;
 
-  constructor(recorded: RecordedSession, world: PlayedWorld, name: string, bytesPerToken: number) {
+  constructor(recorded: RecordedSession, world: PlayedWorld, name: string, bytesPerToken: number, waitOf: WaitOf) {
     this.#recorded = recorded;
     this.#world = world;
     this.#name = name;
     this.#bytesPerToken = bytesPerToken;
+    this.#waitOf = waitOf;
+    for (const [turn, { agent }] of recorded.turns.entries()) this.#lastTurns.set(agent, turn);
     const pieces: number[] = [];
     for (const { parent, tokens, sharedAs } of recorded.pieces) {
       const make = () => world.store.add(pieces[parent] ?? -1, tokens);
@@ -72,8 +80,24 @@ export class PlayedSession {
       shape: { boundaries: recorded.boundaries.map((number) => this.#boundary(number)), lastTurn },
       affinityKey: `${this.#name}/${agent}`,
       session: this.#name,
+      endsConversation: this.#lastTurns.get(agent) === turn,
+      nextUses: () => this.#nextUses(turn, lastPiece),
     };
     return this.#newest;
+  }
+
+  #nextUses(turn: number, lastPiece: number): readonly NextUse[] {
+    const { pieces } = this.#recorded;
+    const uses = usesOf(this.#recorded);
+    const found: NextUse[] = [];
+    for (let piece = lastPiece; piece >= 0; piece = pieces[piece]?.parent ?? -1) {
+      const later = uses[piece]?.find((other) => other > turn);
+      const never = pieces[piece]?.sharedAs === undefined ? Number.POSITIVE_INFINITY : HEAD_RETURNS_MS;
+      const afterMs = later === undefined ? never : this.#waitOf(turn, later);
+      // What a prompt uses, it uses up to some piece.
+      if (found.at(-1)?.afterMs !== afterMs) found.push({ last: this.#pieces[piece] ?? -1, afterMs });
+    }
+    return found.reverse();
   }
 
   #goOnWith(prompt: Prompt | undefined): void {
@@ -103,11 +127,26 @@ export class PlayedSession {
   }
 }
 
+const USES = new WeakMap<RecordedSession, readonly (readonly number[])[]>();
+
+/** Returns the turns that use each piece, in order. */
+function usesOf(recorded: RecordedSession): readonly (readonly number[])[] {
+  const known = USES.get(recorded);
+  if (known) return known;
+  const uses = recorded.pieces.map((): number[] => []);
+  for (const [turn, { lastPiece }] of recorded.turns.entries())
+    for (let piece = lastPiece; piece >= 0; piece = recorded.pieces[piece]?.parent ?? -1) uses[piece]?.push(turn);
+  USES.set(recorded, uses);
+  return uses;
+}
+
 /** The time within which all sessions begin, in milliseconds. */
 const JOIN_MS = 120_000;
 /** The pause between two sessions of a user, in milliseconds: its minimum and random spread. */
 const BETWEEN_MS = { least: 1_000, spread: 20_000 };
 const BYTES_PER_TOKEN = { least: 3.2, spread: 1.6 };
+/** The assumed time of a turn between two others: until its first token, and for each token, in milliseconds. */
+const TURN_MS = { first: 1_000, perToken: 10 };
 const MOST_SEED = 1_000_003;
 
 type Played = {
@@ -138,7 +177,12 @@ export function playUsers(
       played += 1;
       const bytesPerToken = BYTES_PER_TOKEN.least + random() * BYTES_PER_TOKEN.spread;
       const name = `u${user}.${played}`;
-      const session = new PlayedSession(recorded, world, name, bytesPerToken);
+      const session = new PlayedSession(recorded, world, name, bytesPerToken, (turn, later) => {
+        const between = recorded.turns.slice(turn + 1, later);
+        const answersMs = between.map(({ outputTokens }) => TURN_MS.first + TURN_MS.perToken * outputTokens);
+        const pausesMs = recorded.turns.slice(turn + 1, later + 1).map(({ pauseMs }) => pauseMs);
+        return [...answersMs, ...pausesMs].reduce((sum, ms) => sum + ms, 0);
+      });
       const turn = (index: number) => {
         const prompt = session.prompt(index);
         if (!prompt) {
@@ -157,7 +201,9 @@ export function playUsers(
 
 /** Plays requests at their recorded times, independent of earlier answers. */
 export function playArrivals({ requests, arrivalsMs }: RecordedArrivals, { world, time, seed, send }: Played): void {
-  const session = new PlayedSession(requests, world, `r${seed}`, BYTES_PER_TOKEN.least + BYTES_PER_TOKEN.spread / 2);
+  const bytesPerToken = BYTES_PER_TOKEN.least + BYTES_PER_TOKEN.spread / 2;
+  const waitOf: WaitOf = (_, later) => (arrivalsMs[later] ?? 0) - time.nowMs();
+  const session = new PlayedSession(requests, world, `r${seed}`, bytesPerToken, waitOf);
   for (const [turn, atMs] of arrivalsMs.entries())
     time.after(atMs, () => {
       const prompt = session.prompt(turn);

@@ -3,20 +3,19 @@ import { dynamo, gate, llmdAgents, smg } from "../../../../bench/replay/peer-rul
 import { PieceCaches, PieceStore } from "../../../../bench/replay/piece-cache.ts";
 import type { RankedNode } from "../../../../bench/replay/ranked-node.ts";
 import type { Fleet, Follower, Router } from "../../../../bench/replay/router.ts";
+import { replayedPrompt } from "./replayed-prompt.ts";
 
 /** Three nodes; the first one has the prompt `held` of 100,000 tokens in its cache. */
 function fleetOf(rule: (fleet: Fleet) => Router) {
   const store = new PieceStore();
-  const caches = new PieceCaches(store, 3, 1_000_000, () => 0);
+  const caches = new PieceCaches(store, 3, { tokens: 1_000_000 }, () => 0);
   const held = store.add(-1, 100_000);
-  caches.use(0, held);
+  caches.begin(0, replayedPrompt(held, 100_000)).prefilled();
   const announced = { held: () => ({ caches, lower: undefined }), isAnnounced: () => true };
   const router = rule({ nodes: Array.from({ length: 3 }, () => ({}) as RankedNode), ranks: 1, caches, announced });
   const sent: { readonly node: number; readonly follower: Follower | undefined }[] = [];
   const send = (last: number, tokens: number) => {
-    const shape = { boundaries: [], lastTurn: undefined };
-    const prompt = { last, tokens, outputTokens: 1, shape, affinityKey: "key", session: "session" };
-    router.send(prompt, (node, follower) => sent.push({ node, follower }));
+    router.send(replayedPrompt(last, tokens), (node, follower) => sent.push({ node, follower }));
   };
   return {
     sent,

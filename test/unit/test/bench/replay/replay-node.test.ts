@@ -2,18 +2,19 @@ import { expect, test } from "vitest";
 import { EventQueue } from "../../../../bench/replay/event-queue.ts";
 import { PieceCaches, PieceStore } from "../../../../bench/replay/piece-cache.ts";
 import { ReplayNode } from "../../../../bench/replay/replay-node.ts";
+import { replayedPrompt } from "./replayed-prompt.ts";
 
 /** Creates a node whose prompts share nothing. */
 function nodeOf() {
   const time = new EventQueue();
   const store = new PieceStore();
-  const caches = new PieceCaches(store, 1, 1_000_000, () => time.nowMs());
+  const caches = new PieceCaches(store, 1, { tokens: 1_000_000 }, () => time.nowMs());
   const tiers = { caches, lower: undefined };
   const node = new ReplayNode({ time, tiers, cache: 0, prefillsAtOnce: 2, onChange: () => {} });
   /** Sends a prompt at once; its times are the milliseconds of its first token and of its end. */
   const send = (tokens: number, outputTokens: number) => {
-    const shape = { boundaries: [], lastTurn: undefined };
-    const prompt = { last: store.add(-1, tokens), tokens, outputTokens, shape, affinityKey: "key", session: "session" };
+    const affinityKey = `conversation ${node.report.running + node.report.waiting}`;
+    const prompt = replayedPrompt(store.add(-1, tokens), tokens, { outputTokens, affinityKey });
     const times = { firstTokenMs: Number.NaN, endMs: Number.NaN };
     node.submit({
       prompt,

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import { expect, test } from "vitest";
 import { readArrivals } from "../../../../bench/replay/arrival-trace.ts";
+import type { EvictionOrder } from "../../../../bench/replay/piece-cache.ts";
 import { replay, type Scenario } from "../../../../bench/replay/replay.ts";
 import type { ReplayPolicy } from "../../../../bench/replay/routers.ts";
 import { readSessions } from "../../../../bench/replay/session-trace.ts";
@@ -72,6 +73,30 @@ test("ranks whose node picks among them, and host memory behind caches, keep nea
   const behind = await hitsOf("prefix_affinity_exact", 2_000_000);
   expect(behind).toBeGreaterThan(ranked);
   expect(behind).toBeGreaterThan(0.95 * (await hitsOf("oracle", 2_000_000)));
+});
+
+test("conversations in turns lose everything on a node with fewer slots, and nothing on two", async () => {
+  const lines = Array.from({ length: 36 }, (_, index) => {
+    const [conversation, turn] = [index % 12, Math.floor(index / 12)];
+    const hash_ids = Array.from({ length: turn + 1 }, (_, block) => 10 * conversation + block);
+    return { timestamp: 10_000 * index, input_length: 512 * (turn + 1), output_length: 10, hash_ids };
+  });
+  const arrivals = readArrivals(lines.map((line) => JSON.stringify(line)).join("\n"));
+  const fleet = { policy: "smg", gateways: 1, slots: 8, cacheTokens: 64_000, prefillsAtOnce: 1, seed: 1 } as const;
+  const hitsOf = async (nodes: number) =>
+    (await replay({ ...fleet, nodes, warmUpMs: 0, untilMs: 600_000, sessions: [], perNode: 0, arrivals })).hitRatio;
+  expect(await hitsOf(1)).toBe(0);
+  // All of 12 first turns, and a block of each later one, are new.
+  expect(await hitsOf(2)).toBeCloseTo((12 + 24) / (12 + 24 + 36));
+});
+
+test("an order of eviction that knows the future keeps more than the least recently used", async () => {
+  const few = { sessions, perNode: 8, gateways: 1, nodes: 2, prefillsAtOnce: 1, seed: 1, cacheTokens: 400_000 };
+  const hitsOf = async (evict: EvictionOrder) =>
+    (await replay({ ...few, policy: "oracle", evict, warmUpMs: 300_000, untilMs: 900_000 })).hitRatio;
+  const [lru, belady] = [await hitsOf("lru"), await hitsOf("belady")];
+  expect(belady).toBeGreaterThan(lru + 0.02);
+  expect(await hitsOf("ended_first")).toBeGreaterThan(lru - 0.01);
 });
 
 test("requests are replayed at their recorded times, those of one rounded time apart", async () => {
