@@ -42,7 +42,8 @@ export function readArrivals(text: string): RecordedArrivals {
     // The prefix common to all belongs to the application; other known boundaries belong to the conversation.
     const lastTurn = known > 1 ? known - 1 : undefined;
     const agent = own[1] ?? own[0] ?? 0;
-    return { agent, pauseMs: 0, tokens, outputTokens, lastPiece: piece, boundaries: own, lastTurn };
+    const lastPiece = piece;
+    return { agent, pauseMs: 0, tokens, outputTokens, callsTools: false, lastPiece, boundaries: own, lastTurn };
   });
   return { requests: { turns, pieces, boundaries }, arrivalsMs: spread(raws.map(({ timestamp }) => timestamp)) };
 }

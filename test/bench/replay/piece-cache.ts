@@ -55,10 +55,10 @@ export type HeldPieces = Pick<PieceCaches, "cached" | "holders" | "tokens" | "ca
 
 /**
  * The order in which a full cache drops prefixes. `lru`: the least recently used first; `ended_first`: those of
- * conversations that have ended, then the least recently used; `belady`: the latest next use first, by the recorded
- * future.
+ * conversations that have ended, then the least recently used; `known`: the same, but a conversation whose answer calls no
+ * tools counts as used earlier, and one whose next request waits already goes last; `belady`: the latest next use first, by the recorded future.
  */
-export const EVICTION_ORDERS = ["lru", "ended_first", "belady"] as const;
+export const EVICTION_ORDERS = ["lru", "ended_first", "known", "belady"] as const;
 export type EvictionOrder = (typeof EVICTION_ORDERS)[number];
 
 export type CacheLimits = {
@@ -78,6 +78,8 @@ export type CachedPrompt = {
   readonly last: number;
   /** The name of the conversation. */
   readonly affinityKey: string;
+  /** Whether its answer calls tools; otherwise a person writes next. */
+  readonly callsTools: boolean;
   /** Whether no further prompt of the conversation follows. */
   readonly endsConversation: boolean;
   /** Returns the next uses of its pieces by the record, those of the beginning first. */
@@ -94,7 +96,7 @@ export type CachePlace = {
 
 /** The pieces up to `last`, which are kept and dropped together, the last one first; with slots: a slot. */
 type Entry = {
-  readonly conversation: string | undefined;
+  readonly conversation: string;
   last: number;
   usedMs: number;
   /** The entry with the lowest rank is dropped first. */
@@ -106,8 +108,10 @@ const RETENTION_RATE = 0.05;
 const MAX_CACHES = 32;
 /** The end of a conversation that its slot may lose to the next prompt, in tokens: artefacts of the records. */
 const ARTEFACT_TOKENS = 128;
-/** Ranks below all times. */
-const FIRST_TO_GO = -1e12;
+/** By how much earlier a conversation counts as used when a person writes next, in milliseconds. */
+const PERSON_MS = 600_000;
+/** Above all times, in milliseconds. */
+const EVER_MS = 1e12;
 
 /**
  * The prefix caches of several nodes, each bounded in tokens or in slots of one conversation each. They drop the end of a
@@ -123,6 +127,8 @@ export class PieceCaches {
   readonly #counts: readonly Map<number, number>[];
   readonly #tokens: number[];
   readonly #retentions: (number | undefined)[];
+  /** The waiting requests by conversation. */
+  readonly #waiting = new Map<string, number>();
   #holders = new Int32Array(1 << 16);
 
   /** Creates empty caches. `nowMs` returns the time in milliseconds. */
@@ -190,6 +196,14 @@ export class PieceCaches {
       seen |= added;
     }
     return found;
+  }
+
+  /** A request of the conversation has arrived, and waits for its first token until the returned function is called. */
+  waits(conversation: string): () => void {
+    const add = (requests: number) =>
+      this.#waiting.set(conversation, (this.#waiting.get(conversation) ?? 0) + requests);
+    add(1);
+    return () => add(-1);
   }
 
   /** Returns whether a further request can run: with slots, whether one of them is empty or only cached. */
@@ -290,19 +304,23 @@ export class PieceCaches {
   #ranks(prompt: CachedPrompt): readonly Pick<Entry, "last" | "rank">[] {
     const { evict = "lru" } = this.#limits;
     const nowMs = this.#nowMs();
-    if (evict === "lru" || (evict === "ended_first" && !prompt.endsConversation))
-      return [{ last: prompt.last, rank: nowMs }];
+    const isLong = evict === "known" && !prompt.callsTools;
+    if (evict === "lru" || (evict !== "belady" && !prompt.endsConversation))
+      return [{ last: prompt.last, rank: isLong ? nowMs - PERSON_MS : nowMs }];
     return prompt.nextUses().map(({ last, afterMs }) => {
-      if (afterMs === Number.POSITIVE_INFINITY) return { last, rank: FIRST_TO_GO + nowMs };
+      if (afterMs === Number.POSITIVE_INFINITY) return { last, rank: nowMs - EVER_MS };
       return { last, rank: evict === "belady" ? -(nowMs + afterMs) : nowMs };
     });
   }
 
   #firstToGo(cache: number): Entry | undefined {
-    let first: Entry | undefined;
-    for (const entry of this.#entries[cache] ?? [])
-      if (!entry.isRunning && (!first || entry.rank < first.rank)) first = entry;
-    return first;
+    let first: { readonly entry: Entry; readonly rank: number } | undefined;
+    for (const entry of this.#entries[cache] ?? []) {
+      const isKept = this.#limits.evict === "known" && (this.#waiting.get(entry.conversation) ?? 0) > 0;
+      const rank = isKept ? entry.rank + EVER_MS : entry.rank;
+      if (!entry.isRunning && (!first || rank < first.rank)) first = { entry, rank };
+    }
+    return first?.entry;
   }
 
   #drop(cache: number, entry: Entry): void {

@@ -144,6 +144,7 @@ export async function replay(scenario: Scenario): Promise<ReplayResult> {
     const arrivedMs = time.nowMs();
     let cached = 0;
     let firstTokenMs = 0;
+    const served = caches.waits(prompt.affinityKey);
     /** Returns the job of the prompt, with a follower to which the node reports everything. */
     const jobOf = (follower?: Follower): Job => ({
       prompt,
@@ -155,6 +156,7 @@ export async function replay(scenario: Scenario): Promise<ReplayResult> {
       onProgress: (prefilledTokens) => follower?.progress?.(prefilledTokens),
       onFirstToken: () => {
         firstTokenMs = time.nowMs();
+        served();
         if (firstTokenMs >= warmUpMs) {
           ttftsMs.push(firstTokenMs - arrivedMs);
           promptTokens += prompt.tokens;

@@ -8,6 +8,8 @@ export type RecordedTurn = {
   readonly outputTokens: number;
   readonly lastPiece: number;
   readonly boundaries: readonly number[];
+  /** Whether its answer calls tools, whose results the next turn brings; otherwise a person writes it. */
+  readonly callsTools: boolean;
   /** The index of the boundary at the end of the last turn; undefined for a first turn. */
   readonly lastTurn: number | undefined;
 };
@@ -45,6 +47,7 @@ type RawTurn = {
   readonly in: number;
   readonly out: number;
   readonly think_time?: number | null;
+  readonly stop: string;
   readonly ids: readonly (number | readonly [number, number])[];
 };
 
@@ -64,7 +67,7 @@ type RawSession = {
 
 type Head = { readonly name: string; readonly tokens: number };
 
-type Turn = Pick<RecordedTurn, "agent" | "pauseMs" | "tokens" | "outputTokens"> & {
+type Turn = Pick<RecordedTurn, "agent" | "pauseMs" | "tokens" | "outputTokens" | "callsTools"> & {
   readonly head: Head;
   readonly runs: BlockRuns;
 };
@@ -112,11 +115,11 @@ class SessionDraft {
   finish(headCuts: HeadCuts): RecordedSession {
     this.cutter.addHeadCuts(headCuts);
     const turns = this.#turns.map((turn, index): RecordedTurn => {
-      const { agent, pauseMs, tokens, outputTokens } = turn;
+      const { agent, pauseMs, tokens, outputTokens, callsTools } = turn;
       const lastPiece = this.cutter.lastPiece(turn.runs, BLOCK_TOKENS);
       const boundaries = this.#boundariesOf[index] ?? [];
       const lastTurn = this.#lastTurns[index];
-      return { agent, pauseMs, tokens, outputTokens, lastPiece, boundaries, lastTurn };
+      return { agent, pauseMs, tokens, outputTokens, callsTools, lastPiece, boundaries, lastTurn };
     });
     const boundaries = this.#boundaries.map(({ runs, tokens, sharedAs }): RecordedBoundary => {
       const piece = this.cutter.pieceEndingAt(blockAt(runs, Math.floor(tokens / BLOCK_TOKENS)));
@@ -181,7 +184,8 @@ function flat(session: RawSession): readonly Turn[] {
   const add = (raw: RawTurn, agent: number, head: Head) => {
     const pauseMs = Math.min(MAX_PAUSE_MS, Math.max(0, (raw.think_time ?? 0) * 1_000 - waitedMs));
     const runs = raw.ids.map((id): readonly [number, number] => (typeof id === "number" ? [id, id] : id));
-    turns.push({ agent, pauseMs, tokens: raw.in, outputTokens: raw.out, head, runs });
+    const callsTools = raw.stop === "tool_use";
+    turns.push({ agent, pauseMs, tokens: raw.in, outputTokens: raw.out, callsTools, head, runs });
     waitedMs = 0;
   };
   for (const request of session.requests) {

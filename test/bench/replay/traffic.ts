@@ -72,7 +72,7 @@ export class PlayedSession {
     const recorded = this.#recorded.turns[turn];
     if (!recorded) return undefined;
     this.#goOnWith(this.#newest);
-    const { agent, tokens, outputTokens, lastPiece, lastTurn } = recorded;
+    const { agent, tokens, outputTokens, callsTools, lastPiece, lastTurn } = recorded;
     this.#newest = {
       last: this.#pieces[lastPiece] ?? -1,
       tokens,
@@ -80,6 +80,7 @@ export class PlayedSession {
       shape: { boundaries: recorded.boundaries.map((number) => this.#boundary(number)), lastTurn },
       affinityKey: `${this.#name}/${agent}`,
       session: this.#name,
+      callsTools,
       endsConversation: this.#lastTurns.get(agent) === turn,
       nextUses: () => this.#nextUses(turn, lastPiece),
     };

@@ -44,6 +44,20 @@ test("a conversation that has ended goes first", () => {
   expect([cached(old), cached(ended), cached(late)]).toEqual([400, 0, 400]);
 });
 
+test("a conversation that waits for a person goes before one whose tools run, and none whose request waits", () => {
+  const { store, caches, answer, cached } = cacheOf("known");
+  const [awaited, tools, person] = [store.add(-1, 300), store.add(-1, 300), store.add(-1, 300)];
+  answer("awaited", awaited, { callsTools: false });
+  answer("tools", tools);
+  answer("person", person, { callsTools: false });
+  const served = caches.waits("awaited");
+  answer("late", store.add(-1, 300));
+  expect([cached(awaited), cached(tools), cached(person)]).toEqual([300, 300, 0]);
+  served();
+  answer("later", store.add(-1, 300));
+  expect([cached(awaited), cached(tools)]).toEqual([0, 300]);
+});
+
 test("by Belady's rule the latest next use goes first, each part of a prompt by its own next use", () => {
   const { store, answer, cached } = cacheOf("belady");
   const head = store.add(-1, 200);

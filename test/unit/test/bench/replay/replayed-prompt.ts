@@ -4,7 +4,7 @@ import type { Prompt } from "../../../../bench/replay/traffic.ts";
 export function replayedPrompt(last: number, tokens: number, more: Partial<Prompt> = {}): Prompt {
   return {
     ...{ last, tokens, outputTokens: 1, shape: { boundaries: [], lastTurn: undefined } },
-    ...{ affinityKey: "conversation", session: "session", endsConversation: false },
+    ...{ affinityKey: "conversation", session: "session", callsTools: true, endsConversation: false },
     nextUses: () => [{ last, afterMs: 1_000 }],
     ...more,
   };
