@@ -222,18 +222,21 @@ export class PieceCaches {
     };
   }
 
-  /** Holds the pieces of a prompt, in place of what it continues. */
+  /** Holds the parts of a prompt, in place of those with the same end and of what it continues. */
   #put(cache: number, { last, affinityKey }: CachedPrompt, parts: readonly Pick<Entry, "last" | "rank">[]): void {
     const entries = this.#entries[cache] ?? new Set();
-    const continued = [...entries].filter(
-      (entry) => entry.conversation === affinityKey && this.#store.common(entry.last, last) === entry.last,
+    const ends = new Set(parts.map((part) => part.last));
+    const replaced = [...entries].filter(
+      (entry) =>
+        ends.has(entry.last) ||
+        (entry.conversation === affinityKey && this.#store.common(entry.last, last) === entry.last),
     );
     const usedMs = this.#nowMs();
     for (const part of parts) {
       this.#retain(cache, part.last);
       entries.add({ ...part, conversation: affinityKey, usedMs, isRunning: false });
     }
-    for (const entry of continued) this.#drop(cache, entry);
+    for (const entry of replaced) this.#drop(cache, entry);
     while (this.tokens(cache) > this.capacity) {
       const first = this.#firstToGo(cache);
       if (!first) return;
