@@ -5,12 +5,13 @@ import type { PrefilledPart, PrefixIndex, SentPrompt } from "./prefix-index.ts";
 /**
  * Why fewer tokens of a prompt were cached than possible. `hit`: none were missing; `new`: the prompt begins a
  * conversation, which no endpoint can hold. `client_changed`: the client changed a message that was sent before;
- * `rewritten`: it sent another history behind the same system part, as its compactions do; `tools_left_out`: it left out
+ * `rewritten`: it sent a much shorter history instead, as its compactions do; `tools_left_out`: it left out
  * the tools of its conversation; `reasoning_lost`: sealed reasoning that it sent back did not open, so that the prompt
  * lacks it. `evicted`: the endpoint evicted it; `moved`: another endpoint holds it, which was too busy or full;
  * `belief_expired`: another endpoint held it, but was last used too long ago to rely on; `node_restarted`: the endpoint
  * that held it has left or restarted; `other_gateway`: the previous turn passed through another gateway;
- * `begun_elsewhere`: there is no other gateway, so that it passed through this one before its start, or another service.
+ * `begun_elsewhere`: there is no other gateway, so that it passed through this one before its start, or another service,
+ * or the client has rewritten it from its first message on.
  */
 export type CacheReason =
   | "hit"
@@ -196,12 +197,9 @@ export class CacheReasons {
     const { boundaries, lastTurn } = shape;
     if (lastTurn === undefined || seenIndex >= lastTurn) return undefined;
     const isAlone = this.#index.endpoints.get(address)?.gateways === 1;
-    // Of a known system part, the history behind it is another one.
-    const own = seenIndex >= 0 ? "rewritten" : "begun_elsewhere";
-    const reason = lacksReasoning ? "reasoning_lost" : isAlone ? own : "other_gateway";
+    const reason = lacksReasoning ? "reasoning_lost" : isAlone ? "begun_elsewhere" : "other_gateway";
     return {
       ...{ reason, upToBytes: boundaries[lastTurn]?.bytes ?? 0, fromBytes: boundaries[seenIndex]?.bytes ?? 0 },
-      ...(reason === "rewritten" && { changedPart: "messages" as const }),
     };
   }
 

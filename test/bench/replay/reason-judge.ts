@@ -75,10 +75,13 @@ export class ReasonJudge {
     // A gateway that did not route the last turn can know neither its cache nor how much longer it was.
     if (before && before.gateway !== gateway) {
       losses.other_gateway = Math.max(evicted, moved, changed);
-      if (isChanged) Object.assign(losses, { client_changed: changed, compaction: changed });
+      if (isChanged) Object.assign(losses, { client_changed: changed, rewritten: changed });
     }
     // Users join sessions in the middle; no gateway routed the turns before.
-    if (!before) losses.other_gateway = turnTokens(prompt) - cachedTokens;
+    if (!before) {
+      const unseen = turnTokens(prompt) - cachedTokens;
+      Object.assign(losses, { other_gateway: unseen, begun_elsewhere: unseen });
+    }
     return losses;
   }
 

@@ -158,13 +158,8 @@ const REASONS: readonly (readonly [reason: string, story: string, given?: Given]
     "A t/s u1 a1 u2: 0; A /s u1 a1 u2 a2 u3: 0 tools_left_out changed=0 lost=4",
   ],
   [
-    "the client's rewriting of its history, if a gateway that is alone knows only the system part",
-    "other@A head u1 a1 u2: 0; A head summary a3 u4: 1 rewritten lost=1",
-    of(1),
-  ],
-  [
     "a beginning before this gateway's, if it is alone and has never seen the conversation",
-    "A head u1 a1 u2: 0 begun_elsewhere lost=2",
+    "other@A head x: 0; A head u1 a1 u2: 1 begun_elsewhere lost=1; third@A system u1 a1 u2: 0 begun_elsewhere lost=2",
     of(1),
   ],
   [
