@@ -140,7 +140,7 @@ export class CacheReasons {
 
   /** Returns the part of the caller's last prompt that is missing from this one, if this is the first without it. */
   #changed(
-    { shape, affinityKey, address, lacksReasoning }: ExplainedPrompt,
+    { shape, affinityKey, address, lacksReasoning, sent }: ExplainedPrompt,
     seen: PrefilledPart | undefined,
   ): Loss | undefined {
     const gateways = this.#index.endpoints.get(address)?.gateways ?? 0;
@@ -154,9 +154,13 @@ export class CacheReasons {
     if (!last || !changed || (seen?.index ?? -1) >= message) return undefined;
     const turn = shape.lastTurn ?? -1;
     if (message > turn) return changed;
-    const isAnnounced = (boundary: Boundary | undefined) =>
+    // Behind its prefill the endpoint announces this very prompt.
+    const own = sent?.state === "prefilled" ? address : undefined;
+    const isAnnounced = (boundary: Boundary | undefined) => {
       // Of no bytes is the head of all prompts without tools and system part.
-      boundary !== undefined && boundary.bytes > 0 && !isEmpty(this.#index.announced.holders(boundary.hash));
+      if (boundary === undefined || boundary.bytes === 0) return false;
+      return [...this.#index.announced.holders(boundary.hash)].some((holder) => holder.address !== own);
+    };
     // An announced prefix unknown here passed through another gateway; a single gateway forgets the middle.
     if (isAnnounced(shape.boundaries[gateways > 1 ? message : turn])) return undefined;
     // Later turns through other gateways would have replaced the last prompt of this one.
@@ -219,11 +223,6 @@ export class CacheReasons {
     }
     return undefined;
   }
-}
-
-function isEmpty(list: Iterable<unknown>): boolean {
-  for (const _ of list) return false;
-  return true;
 }
 
 /** The last prompts of each affinity key, as digests. */

@@ -50,7 +50,8 @@ test("nearly all lost prompt tokens get the reason that the caches confirm", asy
   for (const gateways of [1, 2])
     expect((await run("prefix_affinity_exact", gateways)).trueReasons).toBeGreaterThan(0.94);
   // Such nodes report the cached tokens of a prompt after its prefill.
-  expect((await run("prefix_affinity", 1, { nodesLike: "vllm" })).trueReasons).toBeGreaterThan(0.94);
+  for (const policy of ["prefix_affinity", "prefix_affinity_exact"] as const)
+    expect((await run(policy, 1, { nodesLike: "vllm" })).trueReasons).toBeGreaterThan(0.94);
 });
 
 test("the peers' rules and the yardstick answer whole sessions, with most hits of the oracle", async () => {
