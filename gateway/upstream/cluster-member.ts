@@ -66,7 +66,6 @@ export class ClusterMember implements EndpointView {
   healthySinceMs: number | undefined;
   running = 0;
   waiting = 0;
-  meanRequests = 0;
   kvUse = 0;
   gateways = 0;
   decodeTokensPerSecond: number | undefined;
@@ -207,7 +206,6 @@ export class ClusterMember implements EndpointView {
     this.#load = load;
     this.running = load.running;
     this.waiting = load.waiting;
-    this.meanRequests = endpoint.report.meanRequests;
     this.kvUse = load.kvUse;
     this.gateways = load.readers;
     this.decodeTokensPerSecond = load.decodeTokensPerSecond;

@@ -5,8 +5,6 @@ import type { OrcaLoadReport } from "../../../proto/gen/xds/data/orca/v3/orca_lo
 import { OpenRcaServiceService } from "../../../proto/gen/xds/service/orca/v3/orca.ts";
 
 const EXPIRY_MS = 10_000;
-/** The time constant of the mean load: long enough that gateways which measure at different moments agree. */
-const MEAN_TIME_CONSTANT_MS = 120_000;
 /** The report interval of a node; it also reports large changes at once. */
 const REPORT_INTERVAL_MS = 500;
 /** The longest report interval: a report expires after twice as long. */
@@ -47,16 +45,6 @@ export const UNKNOWN_LOAD: EndpointLoad = {
   evictedBeforeMs: undefined,
 };
 
-/** The exponentially decaying mean of a load; `atMs` is the monotonic time of the last measurement. */
-export type LoadAverage = { readonly value: number; readonly atMs: number };
-
-/** Returns the mean after one more measurement: `requests` were present since the last one. */
-export function averageLoad(before: LoadAverage | undefined, requests: number, nowMs: number): LoadAverage {
-  if (!before) return { value: requests, atMs: nowMs };
-  const share = 1 - Math.exp(-Math.max(0, nowMs - before.atMs) / MEAN_TIME_CONSTANT_MS);
-  return { value: before.value + share * (requests - before.value), atMs: nowMs };
-}
-
 /** The evictions of an LRU cache: see `retentionMs` and `evictedBeforeMs` of `EndpointLoad`. */
 export type Evictions = { readonly retentionMs: number; readonly usedBeforeMs: number };
 
@@ -80,11 +68,8 @@ export class LastReport {
   #report: OrcaLoadReport | undefined;
   #atMs = 0;
   #drains = false;
-  #average: LoadAverage | undefined;
   /** The monotonic milliseconds at which the report expires; undefined where there is none. */
   freshUntilMs: number | undefined;
-  /** The mean of running and waiting calls over the last minutes, of all models; 0 without a report. */
-  meanRequests = 0;
 
   /** `onChange` is called for every new report, and when the report is cleared. */
   constructor(onChange: () => void = () => {}) {
@@ -97,9 +82,6 @@ export class LastReport {
     this.#atMs = nowMs;
     this.freshUntilMs = nowMs + EXPIRY_MS;
     this.#drains = (report.namedMetrics["svc.draining"] ?? 0) > 0;
-    const requests = metric(report, "svc.running") + metric(report, "svc.waiting");
-    this.#average = averageLoad(this.#average, requests, nowMs);
-    this.meanRequests = this.#average.value;
     this.#onChange();
   }
 
@@ -151,14 +133,9 @@ function loadOf(report: OrcaLoadReport, model: string): Omit<EndpointLoad, "evic
   };
 }
 
-/** Returns a value of the model, else of the node, else the sum over its models; 0 without. */
-function metric({ namedMetrics }: OrcaLoadReport, name: string, model?: string): number {
-  const reported = amount(model && namedMetrics[`${name}/${model}`]) ?? amount(namedMetrics[name]);
-  if (reported !== undefined) return reported;
-  if (model) return 0;
-  let sum = 0;
-  for (const key in namedMetrics) if (key.startsWith(`${name}/`)) sum += amount(namedMetrics[key]) ?? 0;
-  return sum;
+/** Returns a value of the model, else of the node; 0 without. */
+function metric({ namedMetrics }: OrcaLoadReport, name: string, model: string): number {
+  return amount(namedMetrics[`${name}/${model}`]) ?? amount(namedMetrics[name]) ?? 0;
 }
 
 /** Returns a finite number of at least 0; undefined for any other value, which must not reach the policies. */

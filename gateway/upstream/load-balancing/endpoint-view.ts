@@ -18,8 +18,6 @@ export type EndpointView = {
   readonly running: number;
   /** The number of calls in the node's own queue, as the node reported; 0 where it reports none. */
   readonly waiting: number;
-  /** The mean of running and waiting calls over the last minutes, as reported; nearly the same on all gateways. */
-  readonly meanRequests: number;
   /** The share of the node's KV cache that running calls hold, 0 to 1, as the node reported. */
   readonly kvUse: number;
   /** The number of generations that the node runs concurrently; at least 1. */

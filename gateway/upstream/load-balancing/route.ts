@@ -23,15 +23,13 @@ export type Route = {
   readonly affinityKey: string;
   /** The time for which the prompt should stay in an engine's cache; undefined when the request does not set it. */
   readonly ttlMs: number | undefined;
-  /** Whether a sub-agent sends it, of which one parent runs several at a time. Default: false. */
-  readonly ofSubAgent?: boolean;
   /** Whether reasoning that the caller sent back is missing from the prompt. Default: false. */
   readonly lacksReasoning?: boolean | undefined;
   /** Whether the tools of the conversation that the prompt continues are missing from it. Default: false. */
   readonly lacksTools?: boolean | undefined;
 };
 
-export type Routed = Omit<Route, "affinityKey" | "ofSubAgent"> & {
+export type Routed = Omit<Route, "affinityKey"> & {
   readonly tenant: string;
   /** The digest of the caller's own cache key; empty where the caller gave none. */
   readonly cacheKey: string;
@@ -50,13 +48,9 @@ const SESSION_HEADERS: readonly (readonly [string, ...string[]])[] = [
   ["session_id"],
 ];
 
-/** The headers that only sub-agents have: of Claude Code, then of Codex. */
-const SUB_AGENT_HEADERS = ["x-claude-code-agent-id", "x-codex-parent-thread-id", "x-openai-subagent"] as const;
-
 export function routeOf({ shape, ttlMs, lacksReasoning, lacksTools, ...caller }: Routed, hints: RoutingHints): Route {
-  const ofSubAgent = SUB_AGENT_HEADERS.some((name) => firstValue(hints.headers[name]) !== "");
   const key = caller.cacheKey || affinityKey(shape, caller.tenant, hints);
-  return { shape, affinityKey: key, ttlMs, ofSubAgent, lacksReasoning, lacksTools };
+  return { shape, affinityKey: key, ttlMs, lacksReasoning, lacksTools };
 }
 
 /** Returns the key of a request without a cache key: from the session headers, else from the conversation's first message. */

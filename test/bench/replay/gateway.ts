@@ -2,12 +2,7 @@ import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import { AdmissionController } from "../../../gateway/upstream/admission/admission-controller.ts";
 import type { Admitted } from "../../../gateway/upstream/admission/slot-request.ts";
 import { clustersSchema } from "../../../gateway/upstream/cluster-settings.ts";
-import {
-  averageLoad,
-  type Evictions,
-  evictionsWith,
-  type LoadAverage,
-} from "../../../gateway/upstream/endpoint/load-reports.ts";
+import { type Evictions, evictionsWith } from "../../../gateway/upstream/endpoint/load-reports.ts";
 import { EndpointSet } from "../../../gateway/upstream/load-balancing/endpoint-set.ts";
 import type { EndpointView } from "../../../gateway/upstream/load-balancing/endpoint-view.ts";
 import { createPolicy, type LbPolicy } from "../../../gateway/upstream/load-balancing/policies.ts";
@@ -62,7 +57,6 @@ export class Gateway implements Router {
   readonly #admission: AdmissionController<string>;
   readonly #work = new WorkLedger();
   readonly #active: number[];
-  readonly #averages: (LoadAverage | undefined)[] = [];
   readonly #evictions: (Evictions | undefined)[] = [];
   readonly #reports: NodeReport[] = [];
 
@@ -98,10 +92,7 @@ export class Gateway implements Router {
 
   reported(node: number, report: NodeReport): void {
     this.#reports[node] = report;
-    const { running, waiting, retentionMs } = report;
-    const nowMs = this.#parts.clock.nowMs();
-    this.#averages[node] = averageLoad(this.#averages[node], running + waiting, nowMs);
-    this.#evictions[node] = evictionsWith(this.#evictions[node], retentionMs, nowMs);
+    this.#evictions[node] = evictionsWith(this.#evictions[node], report.retentionMs, this.#parts.clock.nowMs());
     const view = this.#endpoints.get(addressOf(node));
     if (view) this.#endpoints.set(view);
   }
@@ -160,7 +151,6 @@ export class Gateway implements Router {
     const address = addressOf(node);
     const active = () => this.#active[node] ?? 0;
     const report = () => this.#reports[node];
-    const average = () => this.#averages[node]?.value ?? 0;
     const evictions = () => this.#evictions[node];
     const work = this.#work;
     const { ranks, slots, gateways } = this.#parts;
@@ -178,9 +168,6 @@ export class Gateway implements Router {
       },
       get waiting() {
         return report()?.waiting ?? 0;
-      },
-      get meanRequests() {
-        return average();
       },
       get kvUse() {
         return report()?.kvUse ?? 0;

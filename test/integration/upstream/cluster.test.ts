@@ -151,7 +151,6 @@ describe("a view", () => {
       activeRequests: 1,
       running: 2,
       waiting: 1,
-      meanRequests: 3,
       kvUse: 0.5,
       slots: 4,
       weight: 3,

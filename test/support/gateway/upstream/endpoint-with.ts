@@ -9,7 +9,6 @@ export function endpointWith(given: Partial<EndpointView> & { readonly address: 
     activeRequests: 0,
     running: 0,
     waiting: 0,
-    meanRequests: 0,
     kvUse: 0,
     slots: 8,
     weight: 1,

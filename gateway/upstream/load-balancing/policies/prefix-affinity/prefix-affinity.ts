@@ -1,16 +1,15 @@
 import type { Clock } from "../../../../../deploy/runtime/time/clock.ts";
 import { durationMs } from "../../../../../deploy/runtime/time/clock.ts";
 import type { Event, Finished } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { headOf, promptBytes } from "../../boundary-hashes.ts";
+import { promptBytes } from "../../boundary-hashes.ts";
 import { CacheReasons } from "../../cache-reasons.ts";
 import type { Candidates } from "../../endpoint-set.ts";
-import { type EndpointView, slowStartShare } from "../../endpoint-view.ts";
 import type { NoteSink, Placement, Policy, PolicyParts, PolicyPick, PolicyRow } from "../../policy.ts";
 import type { PrefixIndex, SentPrompt } from "../../prefix-index.ts";
 import type { Route } from "../../route.ts";
 import type { WorkLedger } from "../../work-ledger.ts";
 import { PrefixLearning } from "./prefix-learning.ts";
-import { type Prediction, pickPrefixAffinity } from "./prefix-score.ts";
+import { conversationOf, type Prediction, pickPrefixAffinity } from "./prefix-score.ts";
 
 /** The policy that sends a prompt to the endpoint with most of it cached, by announced and by sent prefixes. */
 export const prefixAffinity: PolicyRow = {
@@ -36,11 +35,9 @@ class PrefixAffinity implements Policy {
   pick(candidates: Candidates, route: Route, nowMs: number): PolicyPick | undefined {
     const { prefixes: index, random, work, clock } = this.#parts;
     const learning = this.#learning;
-    const shareOf = (endpoint: EndpointView) => slowStartShare(endpoint, nowMs);
-    const found = pickPrefixAffinity(candidates, route, { index, learned: learning, nowMs, shareOf, random });
+    const found = pickPrefixAffinity(candidates, route, { index, learned: learning, nowMs, random });
     if (!found) return undefined;
-    const { endpoint, prediction, compared } = found;
-    learning.looked(compared);
+    const { endpoint, prediction } = found;
     const parts = { index, learning, reasons: this.#reasons, work, clock };
     const placement = new PrefixPlacement(route, endpoint.address, prediction, parts);
     return { endpoint, uncachedTokens: prediction.uncachedTokens, placement };
@@ -52,7 +49,7 @@ class PrefixAffinity implements Policy {
 
   forget(address: string): void {
     this.#parts.prefixes.forget(address);
-    this.#learning.workingSets.forget(address);
+    this.#learning.forget(address);
   }
 }
 
@@ -92,7 +89,7 @@ class PrefixPlacement implements Placement {
     const { shape, affinityKey } = this.#route;
     const { tokensPerByte } = learning;
     const nowMs = clock.nowMs();
-    learning.workingSets.used(`${affinityKey} ${headOf(shape)}`, this.#address, this.#prediction.tokens, nowMs);
+    learning.placed(conversationOf(shape, affinityKey), this.#address, nowMs);
     this.#sent = index.sent(shape, this.#address, { tokensPerByte, ttlMs: this.#ttlMs, nowMs });
     this.#remain(this.#prediction.uncachedTokens);
   }

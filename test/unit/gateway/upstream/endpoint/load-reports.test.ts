@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { averageLoad, LastReport, type LoadAverage } from "../../../../../gateway/upstream/endpoint/load-reports.ts";
+import { LastReport } from "../../../../../gateway/upstream/endpoint/load-reports.ts";
 import { OrcaLoadReport } from "../../../../../proto/gen/xds/data/orca/v3/orca_load_report.ts";
 
 type Fields = { namedMetrics?: Record<string, number>; utilization?: Record<string, number> };
@@ -35,10 +35,10 @@ test("a report is read by its names", () => {
   });
 });
 
-test("a node that reports per model is read per model, and in total for its mean", () => {
+test("a node that reports per model is read per model", () => {
   const report = reported({ namedMetrics: { "svc.running/svc-qwen": 1, "svc.running/svc-glm53": 4 } });
   const running = ["svc-qwen", "svc-glm53", "svc-kimik3"].map((model) => report.load(model, 0).running);
-  expect([running, report.meanRequests]).toEqual([[1, 4, 0], 5]);
+  expect(running).toEqual([1, 4, 0]);
 });
 
 test("the eviction time moves only with the reported retention, or after a restart of the node", () => {
@@ -68,7 +68,6 @@ test.each([Number.NaN, Number.POSITIVE_INFINITY, -1])("the number %d reaches no 
     utilization: { kv_cache: wrong },
   });
   expect(report.load("m", 0)).toMatchObject({ ...NOTHING, prefillTokensPerSecond: undefined });
-  expect(report.meanRequests).toBe(0);
 });
 
 test("a report expires after ten seconds, and when the connection is lost", () => {
@@ -80,14 +79,4 @@ test("a report expires after ten seconds, and when the connection is lost", () =
   ]);
   report.clear();
   expect(report.load("m", 1_000)).toMatchObject(NOTHING);
-});
-
-test("the mean follows a new load within minutes, not a short peak, however often it is measured", () => {
-  const steady: LoadAverage = { value: 10, atMs: 0 };
-  expect(averageLoad(steady, 40, 1_000).value).toBeLessThan(10.5);
-  expect(averageLoad(steady, 40, 600_000).value).toBeGreaterThan(39);
-  let often = steady;
-  for (let nowMs = 1_000; nowMs <= 60_000; nowMs += 1_000) often = averageLoad(often, 5, nowMs);
-  expect(often.value).toBeCloseTo(averageLoad(steady, 5, 60_000).value, 9);
-  expect(averageLoad({ value: 3, atMs: 500 }, 100, 400).value).toBe(3);
 });

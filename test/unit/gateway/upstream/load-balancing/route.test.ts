@@ -44,17 +44,6 @@ test("threads of one Codex session have keys of their own", () => {
   expect(thread("a")).not.toBe(thread("b"));
 });
 
-test.each([
-  ["x-claude-code-agent-id", true],
-  ["x-codex-parent-thread-id", true],
-  ["x-openai-subagent", true],
-  ["x-claude-code-session-id", false],
-])("%s: the request of a sub-agent is %s", (name, ofSubAgent) => {
-  const shape = { boundaries: [{ hash: "head", bytes: 1, marked: false }], lastTurn: undefined };
-  const routed = { shape, ttlMs: undefined, tenant: "t", cacheKey: "" };
-  expect(routeOf(routed, { ...HINTS, headers: { [name]: "a" }, digest })).toMatchObject({ ofSubAgent });
-});
-
 test("the first header of the list that is not empty counts", () => {
   const first = keyOf({ headers: { "x-session-id": "one" } });
   expect(keyOf({ headers: { "session-id": "two", "x-session-id": "one" } })).toBe(first);

@@ -4,7 +4,7 @@ import type { CacheNote } from "../../../../../../../gateway/upstream/load-balan
 import { EndpointList } from "../../../../../../../gateway/upstream/load-balancing/endpoint-set.ts";
 import {
   PrefixLearning,
-  WORKING_SET_MS,
+  RECENT_MS,
 } from "../../../../../../../gateway/upstream/load-balancing/policies/prefix-affinity/prefix-learning.ts";
 import { createPolicy } from "../../../../../../../gateway/upstream/load-balancing/policies.ts";
 import type { Placement } from "../../../../../../../gateway/upstream/load-balancing/policy.ts";
@@ -186,44 +186,22 @@ describe("the cached tokens of a prompt", () => {
   });
 });
 
-describe("whether other gateways place conversations", () => {
-  const strangers = (activeRequests: number, running: number) => {
-    const learning = new PrefixLearning();
-    for (let look = 0; look < 200; look += 1) {
-      // Reports are slightly outdated.
-      const drift = look % 3;
-      learning.looked([endpointWith({ address: "a", activeRequests: activeRequests + drift, running, waiting: 1 })]);
-    }
-    return learning.strangers;
-  };
-
-  test("is unknown at first, and then assumed", () => {
-    expect(new PrefixLearning().strangers).toBe(1);
-  });
-
-  test.each([
-    [9, 9, 0],
-    [4, 9, 1],
-    [2, 11, 1],
-  ])("follows from the origin of the requests on the endpoints: %i of %i own", (own, running, likelihood) => {
-    expect(strangers(own, running)).toBe(likelihood);
-  });
-});
-
 test("the length of answers is learned", () => {
   const learning = new PrefixLearning();
   for (let answer = 0; answer < 200; answer += 1) learning.answered(0, 0, 2_000);
   expect(learning.answerTokens).toBeCloseTo(2_000, -1);
 });
 
-test("a working set counts each conversation on its last endpoint, for minutes after its last use", () => {
-  const { workingSets } = new PrefixLearning();
-  workingSets.used("one", "A", 1_000, 0);
-  workingSets.used("two", "A", 500, 10);
-  expect(workingSets.tokensOn("A", 10)).toBe(1_500);
-  workingSets.used("one", "B", 1_200, 20);
-  expect([workingSets.tokensOn("A", 20), workingSets.tokensOn("B", 20)]).toEqual([500, 1_200]);
-  expect(workingSets.tokensOn("A", WORKING_SET_MS + 10)).toBe(0);
-  workingSets.forget("B");
-  expect(workingSets.tokensOn("B", 20)).toBe(0);
+test("a conversation counts on its last endpoint, for minutes after its last turn", () => {
+  const learning = new PrefixLearning();
+  const on = (nowMs: number) => ["A", "B"].map((address) => learning.othersOn(address, "new", nowMs));
+  learning.placed("one", "A", 0);
+  learning.placed("two", "A", 10);
+  expect(on(10)).toEqual([2, 0]);
+  learning.placed("one", "B", 20);
+  expect(on(20)).toEqual([1, 1]);
+  expect(learning.othersOn("B", "one", 20)).toBe(0);
+  expect(on(RECENT_MS + 10)).toEqual([0, 1]);
+  learning.forget("B");
+  expect(on(20)).toEqual([0, 0]);
 });
