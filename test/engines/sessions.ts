@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Message } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { assistant, system, text, user } from "../support/engine/canonical.ts";
+import { digestsOf } from "../support/requests/prefix-digests.ts";
 import type { Rig } from "./rig.ts";
 
 const TURNS = 3;
@@ -23,7 +24,9 @@ export function sessionsBeside(rig: Rig): void {
       for (let turn = 0; turn < TURNS; turn += 1)
         for (const [at, conversation] of conversations.entries()) {
           conversation.messages.push(user(`I am agent ${at}. Count from ${turn} to nine, please.`));
-          const { started, blocks, finished } = await rig.ask({ messages: conversation.messages, maxOutputTokens: 40 });
+          const { messages } = conversation;
+          const asked = { messages, prefixDigests: digestsOf(messages), maxOutputTokens: 40 };
+          const { started, blocks, finished } = await rig.ask(asked);
           const cached = finished?.usage?.cachedInputTokens ?? 0;
           if (turn > 0) expect(cached + BLOCK).toBeGreaterThanOrEqual(FOUND * conversation.tokens);
           conversation.tokens = started?.inputTokens ?? 0;

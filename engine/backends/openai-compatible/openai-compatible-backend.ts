@@ -37,6 +37,7 @@ import { askEngine, type ProbeResult, probe, showsTools } from "./probe/probe.ts
 import { OwnPrompts } from "./prompt/own-prompts.ts";
 import { RenderingCheck } from "./prompt/rendering-check.ts";
 import { CacheSessions } from "./request/cache-sessions.ts";
+import { EngineSlots } from "./request/engine-slots.ts";
 import { type RequestSettings, sessionId, toChatPrompt } from "./request/request.ts";
 import { type EngineFacts, readEngineFacts } from "./watch/engine-facts.ts";
 import { EngineWatch } from "./watch/engine-watch.ts";
@@ -132,6 +133,7 @@ export class OpenAiCompatibleBackend implements Backend {
       onFault: this.#options.onFault ?? (() => {}),
       cache: await this.#openCache(signal),
       own: undefined,
+      slots: facts.slots > 0 ? new EngineSlots(facts.slots, () => this.#clock.nowMs()) : undefined,
       ledger: this.#ledger,
       lastTurns: new LastTurns(),
       nowMs: () => this.#clock.nowMs(),

@@ -68,6 +68,8 @@ export type TokenRequest = TokenSampling & {
   /** The priority in the engine's own sign; undefined if the engine has no priority scheduling. */
   readonly priority: number | undefined;
   readonly requestId: string | undefined;
+  /** The slot that is to generate; undefined for an engine without slots, or that picks it. */
+  readonly slot: number | undefined;
   /** The data-parallel rank that is to generate; undefined for an engine with one, or that picks it. */
   readonly rank: number | undefined;
 };

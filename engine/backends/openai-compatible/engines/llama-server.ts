@@ -69,6 +69,7 @@ export const LLAMA_SERVER: EngineDialect = {
       return_tokens: true,
       return_progress: true,
       cache_prompt: request.sharedCache,
+      id_slot: request.slot,
       preserved_tokens: request.marks,
       ...namedSampling(request, NAMES),
       // It returns the chosen token's own only beside at least one alternative.

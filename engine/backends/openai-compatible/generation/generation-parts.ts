@@ -13,6 +13,7 @@ import { readTokens } from "../http/token-list.ts";
 import type { EngineCache } from "../kv-events/engine-cache.ts";
 import { spellingsOf } from "../marks/model-marks.ts";
 import type { OwnPrompts } from "../prompt/own-prompts.ts";
+import type { EngineSlots } from "../request/engine-slots.ts";
 import type { RequestSettings } from "../request/request.ts";
 import type { EngineFacts } from "../watch/engine-facts.ts";
 import type { EngineWatch } from "../watch/engine-watch.ts";
@@ -44,6 +45,8 @@ export type GenerationParts = {
   readonly cache: EngineCache | undefined;
   /** Renders prompts in the node; undefined where the engine renders all. */
   readonly own: OwnPrompts | undefined;
+  /** Chooses the engine's slots; undefined for an engine without. */
+  readonly slots: EngineSlots | undefined;
   readonly ledger: PromptLedger;
   readonly lastTurns: LastTurns;
   readonly nowMs: () => number;

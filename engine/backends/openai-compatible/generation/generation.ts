@@ -18,6 +18,7 @@ import { type JsonFields, parseFields } from "../http/json-fields.ts";
 import { toJsonBytes } from "../http/raw-json.ts";
 import { TokenList } from "../http/token-list.ts";
 import { pickRank } from "../kv-events/rank-pick.ts";
+import type { HeldSlot } from "../request/engine-slots.ts";
 import { enginePriority, sessionId } from "../request/request.ts";
 import type { LedgerPrompt } from "../watch/prompt-ledger.ts";
 import { asking, type GenerationParts } from "./generation-parts.ts";
@@ -42,6 +43,7 @@ export async function* generate(
   const link = linkAbort(signal);
   const { watch } = parts;
   let reading: LedgerPrompt | undefined;
+  let held: HeldSlot | undefined;
   const life = new SignsOfLife(() => progress(reading?.position ?? 0, reading?.readTokens ?? 0, watch.moves));
   const unwatch = watch.onMove(() => life.moved());
   try {
@@ -49,10 +51,12 @@ export async function* generate(
     const prepared = yield* life.during(prepareGeneration(parts, request, order));
     const sent = sentGeneration(parts, request, prepared);
     reading = sent.reading;
+    held = sent.held;
     yield* new Generation(parts, request, sent, life, link.signal).run();
   } finally {
     unwatch();
     reading?.gone();
+    held?.release();
     link.release();
     // A consumer that stops iterating also stops the engine, at any point.
     link.abort(new EngineError("CANCELLED", "The caller has left."));
@@ -61,6 +65,7 @@ export async function* generate(
 
 type SentGeneration = PreparedGeneration & {
   readonly reading: LedgerPrompt;
+  readonly held: HeldSlot | undefined;
   /** Records what the engine found cached of the prompt. */
   readonly learn: (foundTokens: number) => void;
 };
@@ -70,7 +75,7 @@ type SentGeneration = PreparedGeneration & {
  * one that gets all calls of the answer.
  */
 function sentGeneration(
-  { cache, ledger, lastTurns }: GenerationParts,
+  { cache, ledger, lastTurns, slots }: GenerationParts,
   request: GenerateRequest,
   prepared: PreparedGeneration,
 ): SentGeneration {
@@ -89,7 +94,7 @@ function sentGeneration(
     // The tokens of a begun answer may be cached, too.
     if (given.length === 0) followed?.answered(foundTokens, reading);
   };
-  return { ...prepared, reading, learn };
+  return { ...prepared, reading, learn, held: slots?.take(marks) };
 }
 
 const REASONED: LegEnd = { by: "reasoning", cut: false };
@@ -280,6 +285,7 @@ class Generation {
       sessionId: sessionId(this.#request),
       priority: enginePriority(this.#request, settings),
       requestId: engineRequestId(this.#request),
+      slot: this.#prepared.held?.place,
       rank: this.#prepared.reading.rank,
     };
   }

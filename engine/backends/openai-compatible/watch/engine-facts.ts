@@ -9,6 +9,8 @@ export type EngineFacts = {
   readonly contextWindow: number;
   /** The engine's version; empty if not reported. */
   readonly version: string;
+  /** The engine's slots, which hold a conversation each; 0 for an engine whose cache is one pool. */
+  readonly slots: number;
   /** Name, version and window: nodes beside engines that report the same are taken to have the same weights. */
   readonly weights: string;
 };
@@ -39,7 +41,7 @@ export async function readEngineFacts(
       break;
     }
   }
-  const { version, build_info: build, default_generation_settings: defaults } = asFields(about);
+  const { version, build_info: build, default_generation_settings: defaults, total_slots: slots } = asFields(about);
   const slotWindow = asCount(asFields(defaults).n_ctx);
   const contextWindow = slotWindow ?? asCount(model.max_model_len) ?? asCount(asFields(model.meta).n_ctx_train) ?? 0;
   const engineVersion = asText(version) || asText(build);
@@ -47,6 +49,7 @@ export async function readEngineFacts(
     servedModel,
     contextWindow,
     version: engineVersion,
+    slots: asCount(slots) ?? 0,
     weights: JSON.stringify([dialect.name, servedModel, asText(model.root), engineVersion, contextWindow]),
   };
 }

@@ -52,6 +52,7 @@ function bodyOf(dialect: DialectName, topK = 0): Record<string, unknown> {
       sessionId: "session",
       priority: 3,
       requestId: "r1",
+      slot: undefined,
       rank: undefined,
     },
   });
