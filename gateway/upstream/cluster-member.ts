@@ -122,6 +122,10 @@ export class ClusterMember implements EndpointView {
     return this.#load.prefillTokensPerSecond ?? work.speed(this.address) ?? DEFAULT_PREFILL_TOKENS_PER_SECOND;
   }
 
+  get keptConversations(): number {
+    return this.description?.keptConversations ?? 0;
+  }
+
   /** Applies the weight as discovered. */
   setWeight(weight: number): void {
     if (weight === this.weight) return;

@@ -327,7 +327,7 @@ export class OpenAiCompatibleBackend implements Backend {
       state: running ? ModelState.READY : ModelState.LOADING,
       maxCacheTtl: undefined,
       longestTokenBytes: 0,
-      keptConversations: 0,
+      keptConversations: running?.parts.facts.slots ?? 0,
       dataParallelRanks: running?.parts.cache?.ranks ?? 0,
     };
   }

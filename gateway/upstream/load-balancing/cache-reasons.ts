@@ -240,9 +240,11 @@ class EarlierPrompts {
     // A prompt that shares only the head is a summary, or another conversation of the same agent.
     if (prompt && same === 0)
       return shape.lastTurn === undefined && changeOf(prompt, shape)?.reason !== "rewritten" ? undefined : prompt;
+    // One that begins with the same words behind another system part is another conversation.
+    if (shape.lastTurn === undefined) return undefined;
     const alike = prompts.find((one) => isOfSameSizes(one, shape));
     // A gateway that has seen all turns of a session can attribute the change to the client.
-    return alike ?? (isAlone && shape.lastTurn !== undefined ? longest(prompts) : undefined);
+    return alike ?? (isAlone ? longest(prompts) : undefined);
   }
 
   /** Stores the prompt of a request in place of the one that it continues. */

@@ -36,6 +36,8 @@ export type EndpointView = {
   readonly decodeTokensPerSecond: number | undefined;
   /** Milliseconds for which the cache kept unused prefixes, as reported; undefined before its first eviction. */
   readonly retentionMs: number | undefined;
+  /** The conversations that the cache holds, where a further one evicts another; 0 for a cache of blocks, or unknown. */
+  readonly keptConversations: number;
   /** Monotonic milliseconds of the last use of the prefixes evicted most recently: later used ones are still cached. */
   readonly evictedBeforeMs: number | undefined;
   /** When the node's process began to serve, in wall-clock milliseconds, or 0: with another value its cache is empty. */
@@ -43,11 +45,11 @@ export type EndpointView = {
 };
 
 /**
- * Returns the number of requests on an endpoint, waiting ones included: the larger of the node's report, which includes
- * the requests of other gateways, and this gateway's count, which is newer.
+ * Returns the number of requests on an endpoint, waiting ones included: of a gateway that is alone its own count, else the
+ * larger of that and the node's report, which includes the requests of other gateways and is older.
  */
-export function requestsOn({ activeRequests, running, waiting }: EndpointView): number {
-  return Math.max(activeRequests, running + waiting);
+export function requestsOn({ activeRequests, running, waiting, gateways }: EndpointView): number {
+  return gateways === 1 ? activeRequests : Math.max(activeRequests, running + waiting);
 }
 
 /**

@@ -174,6 +174,7 @@ export class Gateway implements Router {
       },
       startedAtMs: 0,
       slots: slots === undefined ? ENOUGH_SLOTS : ranks * slots,
+      keptConversations: slots === undefined ? 0 : ranks * slots,
       weight: 1,
       healthySinceMs: undefined,
       get outstandingPrefillTokens() {

@@ -18,6 +18,7 @@ export function endpointWith(given: Partial<EndpointView> & { readonly address: 
     prefillTokensPerSecond: 10_000,
     decodeTokensPerSecond: undefined,
     retentionMs: undefined,
+    keptConversations: 0,
     evictedBeforeMs: undefined,
     startedAtMs: 0,
     ...given,

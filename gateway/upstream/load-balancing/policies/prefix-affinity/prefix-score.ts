@@ -18,6 +18,8 @@ const REQUEST_SECONDS = 0.5;
  * ones: the prefill of a usual head. Agents wait for tools most of the time, when they are no load.
  */
 const SPREAD_SECONDS = 2;
+/** The ratio up to which measured speeds of decoding are those of equal machines, which differ with their load. */
+const EQUAL_SPEEDS = 2;
 /** The time for loading a token from below the accelerator's memory, as a share of that for prefilling it. */
 const LOAD_SHARE = 0.1;
 
@@ -70,6 +72,7 @@ export function pickPrefixAffinity(
     return { endpoint, isOwner, others, prediction: predict(endpoint, held, shape, learned.tokensPerByte, isOwner) };
   });
   const meanOthers = scored.reduce((sum, { others }) => sum + others, 0) / scored.length;
+  const meanSpeed = scored.reduce((sum, { endpoint }) => sum + endpoint.prefillTokensPerSecond, 0) / scored.length;
   const least = Math.min(...scored.map(({ prediction }) => prediction.uncachedTokens));
   const fastest = Math.max(...scored.map(({ endpoint }) => endpoint.decodeTokensPerSecond ?? 0));
   let best: (PrefixPick & { readonly seconds: number }) | undefined;
@@ -80,15 +83,27 @@ export function pickPrefixAffinity(
     // The part that another endpoint holds also delays later requests, and takes room for a second time. Of a new
     // conversation all needs room.
     const copied = upToDate ? uncachedTokens - least : 0;
-    const evicted = evictedTokens(endpoint, index, upToDate ? copied : uncachedTokens, uncachedTokens);
-    const tokens = endpoint.outstandingPrefillTokens + prefill + copied + EVICTION_PRICE * evicted;
-    const answer = fastest > 0 ? learned.answerTokens / (endpoint.decodeTokensPerSecond ?? fastest) : 0;
+    const taken = upToDate ? copied : uncachedTokens;
+    // Where a conversation takes a place of its own, it evicts another one whatever they share.
+    const isWhole = endpoint.keptConversations > 0 && taken > 0;
+    const evicted = isWhole
+      ? evictedTokens(endpoint, index, prediction.tokens, prediction.tokens)
+      : evictedTokens(endpoint, index, taken, uncachedTokens);
+    const tokens = endpoint.outstandingPrefillTokens + prefill + copied;
+    const answer = learned.answerTokens * slowness(endpoint.decodeTokensPerSecond, fastest);
     const work = (tokens / endpoint.prefillTokensPerSecond + answer) / slowStartShare(endpoint, nowMs);
     const spread = isOwner ? 0 : SPREAD_SECONDS * (others / (1 + meanOthers));
-    const seconds = work + REQUEST_SECONDS * requestsOn(endpoint) + spread + TIE_SECONDS * random();
+    // At the mean speed: by measured ones, of equal full endpoints the luckiest would get all new conversations.
+    const price = (EVICTION_PRICE * evicted) / meanSpeed;
+    const seconds = work + price + REQUEST_SECONDS * requestsOn(endpoint) + spread + TIE_SECONDS * random();
     if (!best || seconds < best.seconds) best = { endpoint, prediction, seconds };
   }
   return best && { endpoint: best.endpoint, prediction: best.prediction };
+}
+
+/** Returns the seconds a token that an endpoint decodes more slowly than one of its kind as busy as the fastest might. */
+function slowness(speed = 0, fastest: number): number {
+  return speed > 0 ? Math.max(0, 1 / speed - EQUAL_SPEEDS / fastest) : 0;
 }
 
 /** Returns a key that is constant through a conversation, and differs between those of one caller or session. */

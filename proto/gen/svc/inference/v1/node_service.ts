@@ -464,10 +464,8 @@ export interface ModelDescription {
   readonly longestTokenBytes: number;
   /**
    * The kept conversations are the number of whole conversations in a cache that holds conversations instead of blocks:
-   * one more evicts the least recently used one. A prompt reuses the one that it continues, else one whose beginning it
-   * shares, and the rest of that one is lost. A beginning is reused only if it is at least half of the prompt, or if
-   * both have one affinity key; of several, the least recently used one is taken. Default 0: the cache holds blocks, or
-   * this is not known.
+   * one more evicts one of them, however much it shares with another. A prompt goes on in the one that it continues;
+   * another gets a place of its own. Default 0: the cache holds blocks, or this is not known.
    */
   readonly keptConversations: number;
   /**

@@ -12,7 +12,8 @@ import { VirtualClock } from "../../../../support/virtual-clock.ts";
 
 test.each([
   ["its own count where the report is older", { activeRequests: 5, running: 2, waiting: 1 }, 5],
-  ["the report where other gateways send, too", { activeRequests: 1, running: 4, waiting: 3 }, 7],
+  ["the report where other gateways send, too", { gateways: 2, activeRequests: 1, running: 4, waiting: 3 }, 7],
+  ["its own count where it is alone, whatever an old report says", { activeRequests: 0, running: 1, waiting: 0 }, 0],
 ])("requests on an endpoint are %s", (_, given, expected) => {
   expect(requestsOn(endpointWith({ address: "e", ...given }))).toBe(expected);
 });
