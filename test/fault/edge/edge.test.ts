@@ -100,6 +100,17 @@ describe.skipIf(!HAS_ENVOY)(`behind Envoy (${NO_ENVOY})`, () => {
     expect(refused).toEqual(refused.map(() => "HTTP/1.1 400"));
   });
 
+  test("an upgrade gets the gateway's answer, after which agents use HTTP at once", async () => {
+    const socket = await rawConnection(rig.edge);
+    const upgrade = "connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n";
+    const key = `sec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\nauthorization: Bearer ${rig.edge.key}\r\n`;
+    socket.write(`GET /v1/chat/completions HTTP/1.1\r\nhost: x\r\n${upgrade}${key}\r\n`);
+    const reply = String(await new Promise((resolve) => socket.once("data", resolve)));
+    expect(reply.slice(0, "HTTP/1.1 426".length)).toBe("HTTP/1.1 426");
+    expect(reply).toContain('"code":"upgrade_required"');
+    socket.destroy();
+  });
+
   test("a flood from one address is refused in the format's envelope, before a gateway sees a key", async () => {
     const small = "max_tokens: 2, tokens_per_fill: 1, fill_interval: 600s";
     const envoy = await startEnvoy(rig.places, rig.certificates, (config) =>
