@@ -6,6 +6,7 @@ import type { Clock } from "../deploy/runtime/time/clock.ts";
 import type { GatewayConfig } from "./config.ts";
 import type { GrpcListener } from "./grpc/grpc-listener.ts";
 import type { SocketTable } from "./http/connection/sockets.ts";
+import type { SocketUpgrades } from "./http/websocket/socket-upgrades.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 
 /** Milliseconds for the last frame of a stream that is being ended. */
@@ -18,6 +19,8 @@ export type DrainDeps = {
   readonly lifecycle: Lifecycle;
   readonly server: Server;
   readonly sockets: SocketTable;
+  /** Default: none are accepted. */
+  readonly webSockets?: Pick<SocketUpgrades, "drain"> | undefined;
   /** Default: none is configured. */
   readonly grpc?: Pick<GrpcListener, "announceDrain" | "drain" | "close"> | undefined;
   readonly clock: Clock;
@@ -29,11 +32,21 @@ export type DrainDeps = {
  * for `drainGraceMs`, so that load balancers in front can react; then the listener and idle connections close. No
  * connection is open when it resolves.
  */
-export async function drainOnOrder({ config, lifecycle, server, sockets, grpc, clock, log }: DrainDeps): Promise<void> {
+export async function drainOnOrder({
+  config,
+  lifecycle,
+  server,
+  sockets,
+  webSockets,
+  grpc,
+  clock,
+  log,
+}: DrainDeps): Promise<void> {
   await untilAborted(lifecycle.drain);
   const { drainGraceMs, drainTimeoutMs } = config;
   log.info({ connections: sockets.open, graceMs: lifecycle.graceful ? drainGraceMs : 0 }, "draining");
   sockets.announceDrain();
+  webSockets?.drain(lifecycle.graceful ? drainGraceMs : 0);
   grpc?.announceDrain();
   if (lifecycle.graceful) await sleep(clock, drainGraceMs, lifecycle.hardStop);
   // Requests that have arrived are read first: their connections look idle, and Node closes idle ones at once. The

@@ -56,7 +56,7 @@ async function run(config: GatewayConfig): Promise<number> {
   const orders = await EndpointOrders.open(clusters, state, systemClock);
   registerClusterGauges(stats.registry, clusters);
   const tracing = config.tracing && (await loadTracing(config.tracing, log));
-  const { app, sockets, grpc, limiter, overload, traffic } = buildServer({
+  const { app, sockets, webSockets, grpc, limiter, overload, traffic } = buildServer({
     config,
     ...shared,
     clusters,
@@ -102,7 +102,7 @@ async function run(config: GatewayConfig): Promise<number> {
     listeners.push(...(await listenToCallers(app, config, grpc)));
     lifecycle.listening();
     announce(listeners, log);
-    await drainOnOrder({ config, lifecycle, server: app.server, sockets, grpc, clock, log });
+    await drainOnOrder({ config, lifecycle, server: app.server, sockets, webSockets, grpc, clock, log });
   }
   for (const part of [apps.admin, apps.health, access, fleet, orders, clusters, sealing, tracing]) await part?.close();
   await closeShared();

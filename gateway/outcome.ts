@@ -151,7 +151,17 @@ const OF_CODES = {
   permission_denied: { meaning: "The API key has no permission for the request." },
   unknown_url: { meaning: "No route has the path of the request.", flag: "NR" },
   method_not_allowed: { meaning: "The route does not accept the method of the request.", flag: "NR" },
-  upgrade_required: { meaning: "The request asks for another protocol, which no route supports.", flag: "NR" },
+  upgrade_required: {
+    meaning: "The request asks for another protocol than HTTP, or for a WebSocket that is not wanted now.",
+    flag: "NR",
+  },
+  previous_response_not_found: { meaning: "The WebSocket does not keep the response that is continued." },
+  invalid_stream_id: { meaning: "The name of a stream has no valid form." },
+  websocket_stream_limit_reached: { meaning: "The WebSocket has had its maximum of streams." },
+  websocket_connection_limit_reached: {
+    meaning: "The WebSocket is about to close.",
+    cost: "nothing",
+  },
   request_timeout: { meaning: "The request took too long to arrive.", flag: "DPE" },
   request_too_large: { meaning: "The body is larger than the service or the key allows." },
   unsupported_media_type: { meaning: "The content type of the body is not application/json." },
@@ -208,6 +218,7 @@ const OF_REFUSALS = {
     "model_concurrency",
     "The key has its maximum of running generations of the model.",
   ),
+  socket_queue_full: { meaning: "The WebSocket has its maximum of waiting frames.", flag: "RL" },
   key_pending_overflow: { meaning: "The key has its maximum of requests waiting for an endpoint.", flag: "RL" },
   overload_stop_accepting_requests: {
     meaning: "The gateway is overloaded and accepts no requests.",

@@ -3,6 +3,7 @@ import { chat } from "./formats/chat/request.ts";
 import { contractCount, contractGenerate } from "./formats/contract/request.ts";
 import type { CountFormat, Format } from "./formats/format.ts";
 import { countTokens, messages } from "./formats/messages/request.ts";
+import { responseFrames } from "./formats/responses/frames.ts";
 import { compaction, inputTokens, responses } from "./formats/responses/request.ts";
 import type { Use } from "./limits/limiter.ts";
 
@@ -98,11 +99,19 @@ export const RPCS = {
   },
 } as const satisfies Readonly<Record<string, RpcSpec>>;
 
-type PromptRoute = GenerationRoute | CountRoute | RpcSpec;
+/** The path on which WebSockets are accepted; each of their frames is a request of its own. */
+export const SOCKET = {
+  path: "/v1/responses",
+  operation: "responses_frame",
+  use: "generation",
+  format: responseFrames,
+} as const;
+
+type PromptRoute = GenerationRoute | CountRoute | RpcSpec | typeof SOCKET;
 
 /** The routes and methods whose bodies are prompts, by their operations. */
 export const PROMPT_ROUTES: ReadonlyMap<string, PromptRoute> = new Map(
-  [...ROUTES, ...Object.values(RPCS)].flatMap((spec): [string, PromptRoute][] =>
+  [...ROUTES, ...Object.values(RPCS), SOCKET].flatMap((spec): [string, PromptRoute][] =>
     spec.format ? [[spec.operation, spec]] : [],
   ),
 );

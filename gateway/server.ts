@@ -7,7 +7,7 @@ import type { Clock } from "../deploy/runtime/time/clock.ts";
 import type { Catalog } from "./catalog.ts";
 import type { GatewayConfig } from "./config.ts";
 import { GrpcListener } from "./grpc/grpc-listener.ts";
-import { registerOverloadGauges, registerTrafficGauges } from "./http/admin/gauges.ts";
+import { registerOverloadGauges, registerSocketGauges, registerTrafficGauges } from "./http/admin/gauges.ts";
 import { getContract, getModel, listModels } from "./http/answer/catalog-routes.ts";
 import { countTokensRoute } from "./http/answer/count-tokens-route.ts";
 import { type GenerateRouteDeps, generateRoute } from "./http/answer/generate-route.ts";
@@ -20,6 +20,8 @@ import { type HandlerOf, routeRequests } from "./http/hooks.ts";
 import { ModelDirectory } from "./http/model-directory.ts";
 import type { RecordSinks } from "./http/record/access-log.ts";
 import { serveTryItPage } from "./http/try-it/try-it-page.ts";
+import { KeptConversations } from "./http/websocket/kept-conversations.ts";
+import { SocketUpgrades } from "./http/websocket/socket-upgrades.ts";
 import type { KeyStore } from "./keys/key-store.ts";
 import type { TokenVerifier } from "./keys/tokens/token-verifier.ts";
 import type { LimitStore } from "./limits/limit-store.ts";
@@ -66,6 +68,7 @@ export type GatewayDeps = {
 export type GatewayServer = {
   readonly app: FastifyInstance;
   readonly sockets: SocketTable;
+  readonly webSockets: SocketUpgrades;
   /** The gRPC listener, which does not listen yet; undefined if it is not configured. */
   readonly grpc: GrpcListener | undefined;
   readonly limiter: Limiter;
@@ -74,7 +77,7 @@ export type GatewayServer = {
   readonly traffic: Router["traffic"];
 };
 
-/** Fraction of the kept answers' memory that is freed per overload check while memory is short. */
+/** Fraction of the kept answers' memory, and of that of conversations, that is freed per check while memory is short. */
 const LET_GO_SHARE = 0.25;
 /** Least milliseconds between two log lines about answers that cannot be kept or were dropped. */
 const LACK_SAID_MS = 60_000;
@@ -135,6 +138,9 @@ export function buildServer(deps: GatewayDeps): GatewayServer {
     allowOrigins: config.listen.allowOrigins,
   });
   serveTryItPage(app, config.tryIt);
+  const kept = newKeptConversations(overload);
+  const webSockets = new SocketUpgrades(app.server, sockets, { ...answering, auth, bodies, sinks, kept });
+  registerSocketGauges(stats.registry, webSockets, kept);
   const grpc =
     config.grpc &&
     new GrpcListener({
@@ -151,7 +157,7 @@ export function buildServer(deps: GatewayDeps): GatewayServer {
     overload.close();
     deps.tls?.close();
   });
-  return { app, sockets, grpc, limiter, overload, traffic: router.traffic };
+  return { app, sockets, webSockets, grpc, limiter, overload, traffic: router.traffic };
 }
 
 function capSinks({ log, clock, stats }: GatewayDeps) {
@@ -204,6 +210,15 @@ function newTranslator({ config, clusters, sealing, clock, log }: GatewayDeps): 
     clock,
     onFault: (fault) => log.error({ fault }, "a body could not be translated because of a bug"),
   });
+}
+
+/** Makes the store of the conversations of WebSockets, which are dropped while memory is short. */
+function newKeptConversations(overload: OverloadManager): KeptConversations {
+  const kept = new KeptConversations(overload.bodies);
+  overload.onCheck(() => {
+    if (overload.isActive("releaseKeptAnswers")) kept.free(LET_GO_SHARE * kept.bytes);
+  });
+  return kept;
 }
 
 /** Makes the store of kept answers, which are dropped while memory is short. Both kinds of shortage are logged. */

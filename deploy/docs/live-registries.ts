@@ -4,6 +4,7 @@ import { EngineMetrics, registerNodeGauges } from "../../engine/metrics/engine-m
 import {
   registerClusterGauges,
   registerOverloadGauges,
+  registerSocketGauges,
   registerTrafficGauges,
 } from "../../gateway/http/admin/gauges.ts";
 import { type KeyStoreStatus, registerKeyStats } from "../../gateway/keys/key-store.ts";
@@ -28,6 +29,7 @@ export function gatewayRegistry(): Registry {
   new KeySeries(registry, 0, systemClock.nowMs);
   registerClusterGauges(registry, new ClusterManager([], systemClock, pino({ enabled: false })));
   registerTrafficGauges(registry, [], { answers: 0, bytes: 0, maxBytes: 0 });
+  registerSocketGauges(registry, { open: 0 }, { bytes: 0 });
   registerLimitStats(registry, () => true);
   registerOverloadGauges(registry, overload);
   registerSealingStats(registry, { keyIds: [], openings: { opened: 0, unknown_key: 0, refused: 0 } });

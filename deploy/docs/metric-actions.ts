@@ -134,6 +134,10 @@ export const GATEWAY_METRIC_ACTIONS: MetricActions = {
     svc_answers_kept_bytes:
       "Near `svc_answers_kept_limit_bytes`, further answers are not kept, and fail with their engine.",
     svc_answers_kept_limit_bytes: "It never moves; alert where `svc_answers_kept_bytes` is above 0.9 of it.",
+    svc_websockets_open: "At 4,096, or 32 of a key, further ones get 426, and agents use HTTP.",
+    svc_websocket_ends_total: "`lost` and `slow` are the network's, `no_room` is short memory.",
+    svc_websocket_frames_total: "Many `not_found`: kept conversations were dropped for memory, or sockets end early.",
+    svc_websocket_kept_bytes: "They yield to bodies in flight, in the same memory.",
     nodejs_eventloop_utilization_ratio: "Above 0.9 for long, the core is full: add gateways.",
   },
 };

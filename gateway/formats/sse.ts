@@ -10,6 +10,20 @@ export function frame(event: string | undefined, data: string): string {
   return event === undefined ? `data: ${data}\n\n` : `event: ${event}\ndata: ${data}\n\n`;
 }
 
+/** Returns the data of the events in a text of whole frames. */
+export function dataOf(frames: string): string[] {
+  const found: string[] = [];
+  for (let at = 0; at < frames.length; ) {
+    const begin = frames.indexOf(DATA, at) + DATA.length;
+    const end = frames.indexOf("\n\n", begin);
+    found.push(frames.slice(begin, end));
+    at = end + 2;
+  }
+  return found;
+}
+
+const DATA = "data: ";
+
 /** The keep-alive of formats whose clients all skip comments. */
 export const COMMENT_KEEP_ALIVE = ": keep-alive\n\n";
 

@@ -26,6 +26,8 @@ export type ScannedBody = {
    * values that are passed on as text: begin and end of each.
    */
   readonly restated: readonly number[];
+  /** The JSON text of the value of each single key that the body has; of any bytes where the text is not JSON. */
+  readonly values: ReadonlyMap<string, Buffer>;
 };
 
 const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf]);
@@ -46,6 +48,7 @@ const SPACE = 0x20;
 const QUOTE = 0x22;
 const PLUS = 0x2b;
 const COMMA = 0x2c;
+const COLON = 0x3a;
 const MINUS = 0x2d;
 const POINT = 0x2e;
 const ZERO = 0x30;
@@ -73,6 +76,10 @@ export function scanBody(body: Buffer, singleKeys: readonly string[]): ScannedBo
   const isObject = new Uint8Array(MAX_JSON_DEPTH + 1);
   const missingKeys = new Set(singleKeys);
   const restated: number[] = [];
+  const values = new Map<string, Buffer>();
+  /** The single key whose value is being scanned, and where that begins. */
+  let single: string | undefined;
+  let begin = 0;
   let depth = 0;
   let nodes = 0;
   let keyComes = false;
@@ -83,10 +90,19 @@ export function scanBody(body: Buffer, singleKeys: readonly string[]): ScannedBo
       const start = at + 1;
       at = endOfString(json, start);
       if (!keyComes) nodes += 1;
-      else if (depth === 1) noteKey(json.toString("latin1", start, at), singleKeys, missingKeys);
+      else if (depth === 1) {
+        single = noteKey(json.toString("latin1", start, at), singleKeys, missingKeys);
+        // A search for each key of a text without colons would be quadratic.
+        if (single !== undefined) begin = json.indexOf(COLON, at) + 1;
+      }
       keyComes = false;
-    } else if (byte === COMMA) keyComes = isObject[depth] === 1;
-    else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) {
+    } else if (byte === COMMA) {
+      keyComes = isObject[depth] === 1;
+      if (depth === 1 && single !== undefined) {
+        values.set(single, json.subarray(begin, at));
+        single = undefined;
+      }
+    } else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) {
       nodes += 1;
       depth += 1;
       if (depth > MAX_JSON_DEPTH) throw tooBig("nested more deeply", MAX_JSON_DEPTH, "levels", "json_depth");
@@ -95,6 +111,10 @@ export function scanBody(body: Buffer, singleKeys: readonly string[]): ScannedBo
     } else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) {
       depth = Math.max(0, depth - 1);
       keyComes = false;
+      if (depth === 0 && single !== undefined) {
+        values.set(single, json.subarray(begin, at));
+        single = undefined;
+      }
     } else if (isLetter(byte)) {
       nodes += 1;
       while (isLetter(json[at + 1])) at += 1;
@@ -106,7 +126,7 @@ export function scanBody(body: Buffer, singleKeys: readonly string[]): ScannedBo
     }
     if (nodes > MAX_JSON_NODES) throw tooBig("made of more", MAX_JSON_NODES, "values", "json_nodes");
   }
-  return { json, nodes, restated };
+  return { json, nodes, restated, values };
 }
 
 /**
@@ -134,7 +154,7 @@ function parse(text: string): unknown {
 }
 
 /** Makes the error for a body that is not JSON. The parser's own message would quote the body. */
-function invalidJson(detail: Detail): ApiError {
+export function invalidJson(detail: Detail): ApiError {
   return new ApiError("invalid_json", "The request body is not valid JSON.", { detail });
 }
 
@@ -142,9 +162,11 @@ function tooBig(how: string, limit: number, unit: string, detail: Detail): ApiEr
   return new ApiError("bad_request", `The request body is ${how} than ${limit} ${unit}.`, { detail });
 }
 
-function noteKey(text: string, singleKeys: readonly string[], missing: Set<string>): void {
+/** Returns the key if it is a single one. */
+function noteKey(text: string, singleKeys: readonly string[], missing: Set<string>): string | undefined {
   const key = text.includes("\\") ? unescaped(text) : text;
-  if (missing.delete(key) || !singleKeys.includes(key)) return;
+  if (missing.delete(key)) return key;
+  if (!singleKeys.includes(key)) return undefined;
   throw new ApiError("bad_request", `The request body holds the key '${key}' more than once.`, {
     path: [key],
     detail: "json_duplicate_key",

@@ -22,6 +22,13 @@ export type InflightBody = {
   release(): void;
 };
 
+/** A cache in the same memory, which makes room for bodies. */
+export type Evictable = {
+  readonly bytes: number;
+  /** Drops entries of at least `bytes`, or all. */
+  free(bytes: number): void;
+};
+
 type Waiting = {
   readonly tenant: string;
   readonly bytes: number;
@@ -48,6 +55,7 @@ export class BodyBudget {
   readonly #bytesOf = new Map<string, number>();
   readonly #waiting = new Set<Waiting>();
   #bytes = 0;
+  #cache: Evictable | undefined;
 
   constructor({ maxBytes, clock }: BodyBudgetOptions) {
     this.maxBytes = maxBytes;
@@ -60,6 +68,16 @@ export class BodyBudget {
 
   get waiting(): number {
     return this.#waiting.size;
+  }
+
+  /** Bytes that a cache may take beside the bodies. */
+  get free(): number {
+    return this.maxBytes - this.#bytes;
+  }
+
+  /** Makes `cache` yield to bodies: they never wait for it. */
+  yields(cache: Evictable): void {
+    this.#cache = cache;
   }
 
   /** Starts a body of `tenant`, which counts no bytes yet. */
@@ -120,6 +138,8 @@ export class BodyBudget {
     const ofTenant = (this.#bytesOf.get(tenant) ?? 0) + bytes;
     if (ofTenant > 0) this.#bytesOf.set(tenant, ofTenant);
     else this.#bytesOf.delete(tenant);
+    const over = (this.#cache?.bytes ?? 0) - this.free;
+    if (bytes > 0 && over > 0) this.#cache?.free(over);
   }
 
   #lacks(tenant: string, bytes: number): NoRoom | undefined {

@@ -124,6 +124,12 @@ export class Stats extends MetricGroup {
     "svc_downstream_cx_overflow_total",
     "Connections of callers that were refused at the connection limit.",
   );
+  readonly socketEnds = this.counter("svc_websocket_ends_total", "Ended WebSockets, by reason.", "reason");
+  readonly socketFrames = this.counter(
+    "svc_websocket_frames_total",
+    "Requests over WebSocket: with whole, continued and lost conversations.",
+    "conversation",
+  );
   readonly logLinesDropped = this.counter(
     "svc_log_lines_dropped_total",
     "Log lines that were dropped because the log's reader was too slow.",
@@ -176,6 +182,7 @@ export class Stats extends MetricGroup {
     this.rateLimitDecisions.inc({ dim: "all", decision: "allowed" }, 0);
     for (const { dim } of Object.values<OutcomeRow>(OUTCOMES))
       if (dim !== undefined) this.rateLimitDecisions.inc({ dim, decision: "refused" }, 0);
+    for (const conversation of ["whole", "continued", "not_found"]) this.socketFrames.inc({ conversation }, 0);
     this.rateLimitDecisions.inc({ dim: "wasted_calls", decision: "refused" }, 0);
     for (const reason of WITHOUT_KEY) this.authFailures.inc({ reason }, 0);
   }

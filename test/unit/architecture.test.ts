@@ -53,6 +53,7 @@ const TRACING = ["gateway/tracing/", "engine/tracing/", "deploy/runtime/tracing/
 const ONLY_IN: Readonly<Record<string, readonly string[]>> = {
   jose: ["gateway/keys/tokens/"],
   ioredis: ["gateway/state/"],
+  ws: ["gateway/http/websocket/"],
   fastify: ["gateway/http/", "gateway/server.ts"],
   "@grpc/grpc-js": [
     "gateway/upstream/",

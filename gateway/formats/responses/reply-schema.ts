@@ -176,7 +176,7 @@ export const response = named("Response", "A response, the reply to a request wi
   output_text: z.string().optional().describe("All text of the answer, joined; absent until it has ended."),
   parallel_tool_calls: z.boolean().describe(`${repeated}; \`true\` by default.`),
   presence_penalty: z.number().describe(used),
-  previous_response_id: z.null().describe("Always null."),
+  previous_response_id: z.string().nullable().describe("The response that a WebSocket continues; otherwise null."),
   prompt_cache_diagnostics: cacheDiagnostics
     .optional()
     .describe("Where the request has a `comparison_response_id`: why the prompt was not read from the cache."),
@@ -207,10 +207,7 @@ export const response = named("Response", "A response, the reply to a request wi
 /** The fields of a response that repeat the request, with the defaults used. */
 export type Echo = Pick<
   Written<typeof response>,
-  Exclude<
-    keyof ResponsesBody & keyof z.infer<typeof response>,
-    "background" | "previous_response_id" | "service_tier" | "store" | "truncation"
-  >
+  Exclude<keyof ResponsesBody & keyof z.infer<typeof response>, "background" | "service_tier" | "store" | "truncation">
 >;
 
 export type Failure = NonNullable<Written<typeof response>["error"]>;

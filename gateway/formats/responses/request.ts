@@ -63,7 +63,7 @@ export const compaction: Format<Compacting> = {
   reply: (head, completion, { kept }) => compactedReply(head, kept, completion),
 };
 
-type Answering = { readonly echo: Echo; readonly view: ReplyView };
+export type Answering = { readonly echo: Echo; readonly view: ReplyView };
 
 type Compacting = Answering & { readonly kept: readonly KeptMessage[] };
 
@@ -72,7 +72,7 @@ const MAX_REPEATED_UNITS = 1_048_576;
 const MAX_REPEATED_WORD_UNITS = 1_024;
 
 /** `compacts` requests a summary of the conversation; so may the last item. */
-function prepared(body: ResponsesBody, context: PrepareContext, compacts: boolean): Prepared<Answering> {
+export function prepared(body: ResponsesBody, context: PrepareContext, compacts: boolean): Prepared<Answering> {
   const model = catalogModel(catalogId(body.model, context.catalog), context);
   const effort = body.reasoning?.effort ?? undefined;
   const { prewarm } = body.prompt_cache_options ?? {};
@@ -187,6 +187,7 @@ function echoOf(body: ResponsesBody, model: string, { parallel, tools, format }:
     model,
     parallel_tool_calls: parallel,
     presence_penalty: body.presence_penalty ?? 0,
+    previous_response_id: null,
     prompt_cache_key: body.prompt_cache_key ?? null,
     prompt_cache_retention: repeated(body.prompt_cache_retention),
     reasoning: { effort: body.reasoning?.effort ?? null, summary: summaryOf(body) },

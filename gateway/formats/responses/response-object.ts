@@ -65,7 +65,7 @@ export function responseObject(head: Head, echo: Echo, outcome: FinalOutcome | {
     ...(outcome.status !== "in_progress" && { output_text: textOf(output) }),
     parallel_tool_calls: echo.parallel_tool_calls,
     presence_penalty: echo.presence_penalty,
-    previous_response_id: null,
+    previous_response_id: echo.previous_response_id,
     prompt_cache_key: echo.prompt_cache_key,
     prompt_cache_retention: echo.prompt_cache_retention,
     reasoning: echo.reasoning,

@@ -64,6 +64,11 @@ export class ResponsesStream implements StreamEncoder {
     this.#padding = view.obfuscate ? head.replyId.repeat(Math.ceil(OBFUSCATION_BYTES / head.replyId.length)) : "";
   }
 
+  /** The items that were announced as done. */
+  get output(): readonly OutputItem[] {
+    return this.#output;
+  }
+
   next(event: Event): string {
     const kind = event.kind;
     switch (kind?.$case) {

@@ -36,6 +36,16 @@ function metrics(registry: Registry, type: "gauge" | "counter", ...labelNames: s
   };
 }
 
+export function registerSocketGauges(
+  registry: Registry,
+  sockets: { readonly open: number },
+  kept: { readonly bytes: number },
+): void {
+  const gauge = metrics(registry, "gauge");
+  gauge("svc_websockets_open", "Open WebSockets.", () => [[{}, sockets.open]]);
+  gauge("svc_websocket_kept_bytes", "Bytes of the conversations of open WebSockets.", () => [[{}, kept.bytes]]);
+}
+
 /** `now` is a monotonic clock in milliseconds; default: the system's. */
 export function registerClusterGauges(
   registry: Registry,

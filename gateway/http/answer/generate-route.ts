@@ -8,10 +8,11 @@ import type { Sealing } from "../../sealing/sealing.ts";
 import { RequestBuffer } from "../../upstream/call/request-buffer.ts";
 import { type RateLimitDeps, reserveTokens } from "../access/rate-limit.ts";
 import { type TranslationDeps, translateBody } from "../body/request-body.ts";
+import type { RequestRecord } from "../record/request-record.ts";
 import { randomId } from "../record/trace-context.ts";
 import { principalOf, routingHints } from "../request-context.ts";
 import { type DispatchDeps, dispatchAnswer, type Giving, notePause, type PaidRequest } from "./dispatch-answer.ts";
-import { SseStream } from "./sse-stream.ts";
+import { SseStream, type SseStreamOptions } from "./sse-stream.ts";
 
 export type GenerateRouteDeps = DispatchDeps & {
   readonly translation: TranslationDeps;
@@ -61,7 +62,7 @@ async function check(
   reply: FastifyReply,
   deps: GenerateRouteDeps,
 ): Promise<CheckedRequest> {
-  const { translation, sealing, clock, running, stats } = deps;
+  const { translation, running, stats } = deps;
   const { record } = request;
   const principal = principalOf(request);
   const answer = running.begin(reply.raw, principal.keyId);
@@ -72,15 +73,7 @@ async function check(
   translation.models.require(principal, model);
   for (const seconds of toolSeconds(request.headers)) stats.toolDuration.observe(seconds);
   await reserveTokens(request.limited, translated, deps.limits);
-  const { requestId } = record;
-  const head: Head = {
-    replyId: randomId(),
-    requestId,
-    createdSeconds: Math.floor(clock.wallMs() / 1000),
-    nowSeconds: () => Math.floor(clock.wallMs() / 1000),
-    sealer: sealing.for({ tenant: principal.tenant, model, format: format.name }),
-    cacheMiss: () => record.facts.cache,
-  };
+  const head = headOf(format, record, principal.tenant, model, deps);
   return {
     request: new RequestBuffer(bytes, principal.tenant, () => request.inflightBody?.release()),
     hints: routingHints(principal, request.headers, priority),
@@ -88,10 +81,38 @@ async function check(
   };
 }
 
+/** Makes what a reply is written from. */
+export function headOf(
+  { name: format }: Pick<Format, "name">,
+  record: RequestRecord,
+  tenant: string,
+  model: string,
+  { sealing, clock }: Pick<GenerateRouteDeps, "sealing" | "clock">,
+): Head {
+  return {
+    replyId: randomId(),
+    requestId: record.requestId,
+    createdSeconds: Math.floor(clock.wallMs() / 1000),
+    nowSeconds: () => Math.floor(clock.wallMs() / 1000),
+    sealer: sealing.for({ tenant, model, format }),
+    cacheMiss: () => record.facts.cache,
+  };
+}
+
 /** Writes frames as the events arrive. Until one commits the stream, a failure has a status of its own. */
 async function streamedAnswer(checked: CheckedRequest, deps: GenerateRouteDeps): Promise<FastifyReply> {
   const { format, reply } = checked;
-  const stream = openStream(checked, deps);
+  const { head, options } = checked;
+  const stream = openStream(
+    checked,
+    {
+      response: reply.raw,
+      encoder: format.encoder(head, options),
+      // Headers set by hooks, such as the request id: the stream bypasses Fastify.
+      headers: Object.assign(reply.getHeaders() as Record<string, string>, STREAM_HEADERS),
+    },
+    deps,
+  );
   const onHead = deps.cacheHeader ? () => setCacheHeader(checked) : undefined;
   const timeoutMs = deps.timeouts.maxStreamDurationMs;
   try {
@@ -121,15 +142,16 @@ function setCacheHeader({ record, reply }: CheckedRequest): void {
   reply.raw.setHeader("x-svc-cache", changedMessage === undefined ? counts : `${counts}, message=${changedMessage}`);
 }
 
-function openStream(checked: CheckedRequest, deps: GenerateRouteDeps) {
-  const { format, model, options, head, record, reply, answer } = checked;
-  const { clock, stats, timeouts } = deps;
+/** Opens the stream of a streamed answer, which is written to `to.response`. */
+export function openStream(
+  paid: PaidRequest,
+  to: Pick<SseStreamOptions, "response" | "encoder" | "headers">,
+  { clock, stats, timeouts }: Pick<GenerateRouteDeps, "clock" | "stats" | "timeouts">,
+): SseStream {
+  const { model, record, answer } = paid;
   const gaps = stats.gaps.labels(model);
   return new SseStream({
-    response: reply.raw,
-    encoder: format.encoder(head, options),
-    // Headers set by hooks, such as the request id: the stream bypasses Fastify.
-    headers: Object.assign(reply.getHeaders() as Record<string, string>, STREAM_HEADERS),
+    ...to,
     clock,
     keepAliveIntervalMs: timeouts.keepAliveIntervalMs,
     headerCommitMs: timeouts.headerCommitMs,
@@ -142,7 +164,7 @@ function openStream(checked: CheckedRequest, deps: GenerateRouteDeps) {
       gaps.observe(gapMs / 1000);
       record.wrote(gapMs);
     },
-    onPaused: (paused) => notePause(checked, paused, stats),
+    onPaused: (paused) => notePause(paid, paused, stats),
   });
 }
 

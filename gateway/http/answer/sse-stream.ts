@@ -1,5 +1,4 @@
-import type { ServerResponse } from "node:http";
-import type { Writable } from "node:stream";
+import type { Socket } from "node:net";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import type { Event } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { ApiError } from "../../errors.ts";
@@ -8,8 +7,30 @@ import type { Deltas } from "../../upstream/call/delta-reader.ts";
 import type { Flow } from "../../upstream/call/generate-call.ts";
 import { SlowReader, type SlowReaderOptions } from "./slow-reader.ts";
 
+type Sink = {
+  readonly writableNeedDrain: boolean;
+  write(text: string, encoding: "latin1" | "utf8"): boolean;
+  once(event: "drain", listener: () => void): unknown;
+};
+
+/** What a stream is written to: Node's reply, or the turn of a WebSocket, which takes the frames apart. */
+export type StreamTarget = Sink & {
+  readonly destroyed: boolean;
+  readonly headersSent: boolean;
+  /** Null where chunks are never framed here. */
+  readonly socket: Socket | null;
+  readonly shouldKeepAlive: boolean;
+  chunkedEncoding: boolean;
+  getHeader(name: string): number | string | readonly string[] | undefined;
+  writeHead(status: number, headers: Readonly<Record<string, string>>): unknown;
+  flushHeaders(): void;
+  on(event: "close", listener: () => void): unknown;
+  end(): unknown;
+  destroy(): unknown;
+};
+
 export type SseStreamOptions = SlowReaderOptions & {
-  readonly response: ServerResponse;
+  readonly response: StreamTarget;
   readonly encoder: StreamEncoder;
   /** Sent with the status line. */
   readonly headers: Readonly<Record<string, string>>;
@@ -173,7 +194,7 @@ export class SseStream {
    */
   #send(text: string): boolean {
     const writable = this.#writable();
-    if (!this.#framing) return writable.write(text);
+    if (!this.#framing) return writable.write(text, "utf8");
     const bytes = Buffer.byteLength(text);
     // ASCII: one byte per character, and latin1 is cheaper to write than UTF-8.
     const encoding = bytes === text.length ? "latin1" : "utf8";
@@ -185,7 +206,7 @@ export class SseStream {
    * response would delay each until the end of the turn, which a flush already is. A pipelined request gets the
    * connection only after the earlier one is answered.
    */
-  #writable(): Writable {
+  #writable(): Sink {
     const { response } = this.#options;
     return (this.#framing && response.socket) || response;
   }

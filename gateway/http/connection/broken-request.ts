@@ -91,14 +91,21 @@ function writeDownUnrouted(record: RequestRecord, socket: Socket, bytesOut: numb
   writeDown(record.closed(0, true), { method: undefined, address, headers: {}, bytesOut }, sinks);
 }
 
-function answerText(status: number, body: string, requestId: string): string {
+/** Returns a whole reply in HTTP/1.1, for a connection without a reply object. */
+export function answerText(
+  status: number,
+  body: string,
+  requestId: string,
+  headers: Readonly<Record<string, string>> = {},
+): string {
   const head = [
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
     "content-type: application/json; charset=utf-8",
     `content-length: ${Buffer.byteLength(body)}`,
     `x-request-id: ${requestId}`,
     `request-id: ${requestId}`,
-    "connection: close",
+    `connection: ${headers.upgrade === undefined ? "close" : "upgrade, close"}`,
+    ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`),
   ];
   return `${head.join("\r\n")}\r\n\r\n${body}`;
 }

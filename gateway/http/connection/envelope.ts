@@ -39,7 +39,7 @@ export function sendError(
 /** Statuses that no retry can change; an agent without this hint retries them for a minute and more. */
 const NEVER_REPEATED: ReadonlySet<number> = new Set([401, 403]);
 
-function retryHeaders(error: ApiError, status: number): Record<string, string> {
+export function retryHeaders(error: ApiError, status: number): Record<string, string> {
   const headers: Record<string, string> = {};
   const shouldRetry = error.shouldRetry ?? (NEVER_REPEATED.has(status) ? false : undefined);
   if (shouldRetry !== undefined) headers["x-should-retry"] = String(shouldRetry);

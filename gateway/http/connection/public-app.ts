@@ -12,6 +12,7 @@ import { fromFastify } from "../request-context.ts";
 import { answerBrokenRequest, recordDropped } from "./broken-request.ts";
 import { pathOf, sendError } from "./envelope.ts";
 import { SocketTable } from "./sockets.ts";
+import { UpgradableRequest } from "./upgradable-request.ts";
 
 /** All header fields of a request together, in bytes. */
 export const MAX_HEADER_BYTES = 16 * 1024;
@@ -56,6 +57,7 @@ export function publicApp(timeouts: ReceiveTimeouts, sinks: RecordSinks, tls?: F
   const answerBroken = (error: Error, socket: Socket) =>
     answerBrokenRequest(error, socket, { sockets, records, sinks });
   const http = {
+    IncomingMessage: UpgradableRequest,
     maxHeaderSize: MAX_HEADER_BYTES,
     headersTimeout: timeouts.requestHeadersTimeoutMs,
     connectionsCheckingInterval: CONNECTIONS_CHECK_MS,

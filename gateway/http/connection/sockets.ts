@@ -18,6 +18,8 @@ export class SocketTable {
   /** Connections with a request that took too long to arrive, and that request once its head was read. */
   readonly #overdue = new Map<Socket, IncomingMessage | undefined>();
   readonly #closing = new WeakSet<Socket>();
+  /** Connections that speak another protocol by now. */
+  readonly #upgraded = new WeakSet<Socket>();
   #draining = false;
   #leaving = false;
   #whenEmpty: (() => void)[] = [];
@@ -69,12 +71,18 @@ export class SocketTable {
     this.#leaving = true;
   }
 
+  /** Leaves a connection to its new protocol: draining waits for it, and does not close it. */
+  upgraded(socket: Socket): void {
+    this.#upgraded.add(socket);
+  }
+
   /** Closes idle connections now and the others after their last reply. Resolves when none is open. */
   drain(): Promise<void> {
     this.#draining = true;
     this.#leaving = true;
     for (const socket of this.#arriving.values()) socket.destroy();
-    for (const [socket, running] of this.#requests) if (running.size === 0) socket.destroy();
+    for (const [socket, running] of this.#requests)
+      if (running.size === 0 && !this.#upgraded.has(socket)) socket.destroy();
     if (this.open === 0) return Promise.resolve();
     return new Promise((resolve) => this.#whenEmpty.push(resolve));
   }

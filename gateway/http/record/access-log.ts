@@ -42,6 +42,8 @@ export type ClosedSurroundings = {
   readonly method: string | undefined;
   /** Name of the final gRPC status. Default: not a gRPC call. */
   readonly grpcStatus?: string | undefined;
+  /** Fields of a frame of a WebSocket, or of the socket at its end. Default: none. */
+  readonly socket?: { readonly transport: "websocket"; readonly continued?: boolean; readonly socket_end?: string };
   readonly address: string;
   readonly headers: IncomingHttpHeaders;
   readonly bytesOut: number;
@@ -50,7 +52,7 @@ export type ClosedSurroundings = {
 /** Counts a completed request, and writes its log line and its spans if sampled. */
 export function writeDown(
   closed: ClosedRequest,
-  { method, grpcStatus, address, headers, bytesOut }: ClosedSurroundings,
+  { method, grpcStatus, socket, address, headers, bytesOut }: ClosedSurroundings,
   { log, stats, clock, tracing, trustedHops, sampled }: RecordSinks,
 ): void {
   countRequest(stats, closed);
@@ -58,6 +60,7 @@ export function writeDown(
   if (!log.isLevelEnabled("info") || (endedWell(closed) && !sampled())) return;
   const caller = {
     grpc_status: grpcStatus,
+    ...socket,
     client_ip: loggedNetwork(address),
     client_request_id: trustedHops > 0 ? idOfProxy(headers["x-request-id"]) : undefined,
     ua_family: userAgentFamily(headers["user-agent"]),

@@ -67,7 +67,7 @@ export async function startGateway(
     clock: systemClock,
   });
   const tracing = config.tracing && startTracing(config.tracing, log, systemClock.nowMs);
-  const { app, sockets, grpc, limiter, overload, traffic } = buildServer({
+  const { app, sockets, webSockets, grpc, limiter, overload, traffic } = buildServer({
     config,
     keys,
     tokens,
@@ -105,6 +105,7 @@ export async function startGateway(
     usage,
     overload,
     sockets,
+    webSockets,
     traffic,
     clusters,
     routes: app.printRoutes({ commonPrefix: false }),

@@ -1,0 +1,150 @@
+import type { IncomingHttpHeaders } from "node:http";
+import { type Event, FinishReason } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { toApiError } from "../../errors.ts";
+import { toolSeconds } from "../../formats/agent-hints.ts";
+import type { Head } from "../../formats/format.ts";
+import { bodyOf, FRAME_KEYS, type Frame, responseFrames } from "../../formats/responses/frames.ts";
+import type { Answering } from "../../formats/responses/request.ts";
+import { ResponsesStream } from "../../formats/responses/stream.ts";
+import type { Principal } from "../../keys/principal.ts";
+import type { InflightBody } from "../../overload/body-budget.ts";
+import { SOCKET } from "../../routes.ts";
+import type { Translation } from "../../translation/translator.ts";
+import { RequestBuffer } from "../../upstream/call/request-buffer.ts";
+import { type AuthDeps, authenticate } from "../access/auth.ts";
+import { admitRequest, type LimitedRequest, reserveTokens } from "../access/rate-limit.ts";
+import { bodyTooLarge } from "../access/request-head.ts";
+import { dispatchAnswer, type PaidRequest } from "../answer/dispatch-answer.ts";
+import { type GenerateRouteDeps, headOf, openStream } from "../answer/generate-route.ts";
+import { type BodyLimits, maxBytesOf, noRoom, refuseInTrouble, translateReceived } from "../body/request-body.ts";
+import type { RequestRecord } from "../record/request-record.ts";
+import { routingHints } from "../request-context.ts";
+import type { FrameReply } from "./frame-reply.ts";
+
+export type TurnDeps = GenerateRouteDeps & { readonly auth: AuthDeps; readonly bodies: BodyLimits };
+
+export type Caller = {
+  /** Those of the handshake, as in Node: alternating names and values. */
+  readonly rawHeaders: readonly string[];
+  readonly address: string;
+};
+
+/** A frame on its way. */
+export type Turn = {
+  readonly record: RequestRecord;
+  readonly reply: FrameReply;
+  readonly body: InflightBody;
+  /** Those of the handshake, with what the frame says of this turn in their place. */
+  readonly headers: IncomingHttpHeaders;
+  /** Whether the frame continues a conversation. */
+  continued: boolean;
+};
+
+/** What a frame asks for, once its socket has looked at it. */
+export type Asked = {
+  readonly frame: Frame;
+  /** The items of the conversation that it continues. */
+  readonly kept: Buffer | undefined;
+};
+
+/** What can be continued: the response, and the JSON text of its items. */
+export type Answered = { readonly responseId: string; readonly output: readonly Buffer[] };
+
+/**
+ * Passes a frame through the gates of an HTTP request, in the same order, and answers it. `asked` is called behind the
+ * limits of the key, and throws `ApiError` for a frame that its socket refuses. Resolves to undefined for an answer that
+ * no conversation continues. Throws `ApiError`; the reply has ended if its
+ * caller knows of it already.
+ */
+export async function answerFrame(
+  turn: Turn,
+  caller: Caller,
+  asked: () => Asked,
+  deps: TurnDeps,
+): Promise<Answered | undefined> {
+  const { record, reply, body } = turn;
+  const { auth, limits, bodies, translation, running } = deps;
+  const onTooMany = () => {};
+  const principal = await authenticate({ record, ...caller, onTooMany }, auth);
+  const answer = running.begin(reply, principal.keyId);
+  refuseInTrouble(bodies.overload, bodies.random);
+  const limited: LimitedRequest = { record, principal, use: SOCKET.use, reply, show: () => {} };
+  await admitRequest(limited, limits);
+  const { frame, kept } = asked();
+  const bytes = bodyOf(frame, kept);
+  record.bodyRead(frame.json.length);
+  const maxBytes = maxBytesOf(record, bodies);
+  if (bytes.length > maxBytes) throw bodyTooLarge(maxBytes);
+  const lack = kept && body.add(kept.length);
+  if (lack) throw noRoom(lack, bodies.random);
+  const translated = await translateReceived(
+    { bytes, singleKeys: FRAME_KEYS },
+    { operation: SOCKET.operation, record, principal, headers: turn.headers },
+    answer.signal,
+    translation,
+  );
+  const { model, unopened } = translated;
+  record.prepared(model, true, unopened);
+  translation.models.require(principal, model);
+  for (const seconds of toolSeconds(turn.headers)) deps.stats.toolDuration.observe(seconds);
+  const head = headOf(SOCKET.format, record, principal.tenant, model, deps);
+  return giveAnswer({ turn, frame, principal, limited, translated, head, answer }, deps);
+}
+
+const NO_TOKENS = { inputTokens: 0, cachedInputTokens: 0, cacheWriteTokens: 0, outputTokens: 0, reasoningTokens: 0 };
+
+/** The events of a response without an answer. */
+const NOTHING: readonly Event[] = [
+  { kind: { $case: "started", value: { nodeId: "", modelRevision: "", inputTokens: 0, sampling: undefined } } },
+  {
+    kind: { $case: "finished", value: { reason: FinishReason.STOP, usage: NO_TOKENS, timings: undefined } },
+  },
+];
+
+type Given = {
+  readonly turn: Turn;
+  readonly frame: Frame;
+  readonly principal: Principal;
+  readonly limited: LimitedRequest;
+  readonly translated: Translation;
+  readonly head: Head;
+  readonly answer: PaidRequest["answer"];
+};
+
+async function giveAnswer(
+  { turn, frame, principal, limited, translated, head, answer }: Given,
+  deps: TurnDeps,
+): Promise<Answered | undefined> {
+  const { record, reply, body, headers } = turn;
+  const { model, places, bytes, facts, kept, priority } = translated;
+  if (!facts) throw new Error("a generation was translated as something else");
+  const encoder = responseFrames.encoder(head, translated.options as Answering);
+  const responseId = `resp_${head.replyId}`;
+  if (!frame.generates) {
+    reply.writeHead();
+    reply.write(NOTHING.map((event) => encoder.next(event)).join(""));
+    reply.end();
+    return { responseId, output: [] };
+  }
+  await reserveTokens(limited, translated, deps.limits);
+  const paid: PaidRequest = {
+    ...{ format: SOCKET.format, model, places, facts, kept, record, answer },
+    request: new RequestBuffer(bytes, principal.tenant, () => body.release()),
+    hints: routingHints(principal, headers, priority),
+  };
+  const stream = openStream(paid, { response: reply, encoder, headers: {} }, deps);
+  const timeoutMs = deps.timeouts.maxStreamDurationMs;
+  try {
+    await dispatchAnswer(paid, { timeoutMs, mayHold: true, sink: stream }, deps, true);
+  } catch (thrown) {
+    const error = toApiError(thrown);
+    if (stream.committed) {
+      record.refused(error.detail);
+      stream.fail(error);
+    } else stream.abandon();
+    throw error;
+  }
+  stream.end();
+  if (!(encoder instanceof ResponsesStream)) return undefined;
+  return { responseId, output: encoder.output.map((item) => Buffer.from(JSON.stringify(item))) };
+}

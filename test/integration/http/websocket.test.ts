@@ -1,0 +1,387 @@
+import { once } from "node:events";
+import { type IncomingMessage, request } from "node:http";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { EngineError } from "../../../engine/errors.ts";
+import { FinishReason } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { becomes } from "../../support/becomes.ts";
+import {
+  blockEnd,
+  delta,
+  finished,
+  started,
+  textAnswer,
+  textStart,
+  toolCallStart,
+} from "../../support/events/events.ts";
+import { gate } from "../../support/gate.ts";
+import { serviceOfFile } from "../../support/gateway/scripted-service.ts";
+import { type Answer, FrameClient, upgradeReply } from "../../support/http/frame-client.ts";
+import { keyCommand } from "../../support/processes/key-command.ts";
+
+/* Responses over WebSocket, with the rules of the public API. */
+
+const MAX_BODY = 262_144;
+const service = serviceOfFile({ gateway: { maxBodyBytes: MAX_BODY } });
+const MODEL = "svc-qwen";
+
+async function open(headers: Readonly<Record<string, string>> = {}, key = service.gateway.key): Promise<FrameClient> {
+  const client = await FrameClient.open({ port: service.gateway.port, key }, headers);
+  onTestFinished(() => client.ws.terminate());
+  return client;
+}
+
+const user = (text: string) => ({ type: "message", role: "user", content: [{ type: "input_text", text }] });
+const say = (text: string, more: object = {}) => ({ model: MODEL, store: false, input: [user(text)], ...more });
+const output = (call_id: string, text = "5") => ({ type: "function_call_output", call_id, output: text });
+const metric = async (name: string) =>
+  (await service.gateway.stats.registry.getSingleMetricAsString(name))
+    .split("\n")
+    .filter((line) => !line.startsWith("#"));
+const lines = () =>
+  service.gateway.log.map((line) => JSON.parse(line)).filter(({ msg, transport }) => msg === "request" && transport);
+
+function callThenText(): void {
+  service.play((request) =>
+    request.messages.at(-1)?.parts[0]?.kind?.$case === "toolResult"
+      ? [textAnswer("It is 5.")]
+      : [
+          [
+            started(),
+            toolCallStart(0, "add", "call_a"),
+            delta(0, '{"a":2}'),
+            blockEnd(0),
+            finished(FinishReason.TOOL_CALLS),
+          ],
+        ],
+  );
+}
+
+function hold(): () => void {
+  const { passed, open: release } = gate();
+  service.play(async function* () {
+    yield [started(), textStart(0), delta(0, "held ")];
+    await passed;
+    yield [delta(0, "end"), blockEnd(0), finished()];
+  });
+  return release;
+}
+
+describe("the cases of Open Responses", () => {
+  test("websocket-response", async () => {
+    const client = await open();
+    client.send({ type: "response.create", ...say("Hi.") });
+    const events = await client.answer();
+    expect(events.map(({ sequence_number }) => sequence_number)).toEqual(events.map((_, at) => at));
+    expect(events.map(({ type }) => type)).toEqual([
+      "response.created",
+      "response.in_progress",
+      "response.output_item.added",
+      "response.content_part.added",
+      "response.output_text.delta",
+      "response.output_text.done",
+      "response.content_part.done",
+      "response.output_item.done",
+      "response.completed",
+    ]);
+    expect(events.at(-1)?.response).toMatchObject({ status: "completed", output_text: "Hello.", store: false });
+  });
+
+  test("websocket-sequential-responses", async () => {
+    const client = await open();
+    const first = await client.ask(say("One."));
+    const second = await client.ask(say("Two."));
+    expect([first.status, second.status]).toEqual(["completed", "completed"]);
+    expect(first.id).not.toBe(second.id);
+    expect(service.lastRequest().messages).toHaveLength(1);
+  });
+
+  test("websocket-continuation", async () => {
+    callThenText();
+    const client = await open();
+    const tools = [{ type: "function", name: "add", parameters: { type: "object" } }];
+    const first = await client.ask(say("Add.", { tools }));
+    expect(first.output[0]).toMatchObject({ type: "function_call", name: "add" });
+    const callId = String(first.output[0]?.call_id);
+    const second = await client.ask({ model: MODEL, tools, previous_response_id: first.id, input: [output(callId)] });
+    expect(second).toMatchObject({ output_text: "It is 5.", previous_response_id: first.id });
+    expect(service.lastRequest().messages).toHaveLength(3);
+    const third = await client.ask({ model: MODEL, tools, previous_response_id: second.id, input: "And now?" });
+    expect(third.status).toBe("completed");
+    expect(service.lastRequest().messages).toHaveLength(5);
+  });
+
+  test("websocket-reconnect-store-false-recovery", async () => {
+    const first = await open();
+    const { id, output: items } = await first.ask(say("Hi."));
+    await first.close();
+    const second = await open();
+    const lost = await second.ask({ model: MODEL, previous_response_id: id, input: [user("Go on.")] });
+    expect(lost).toMatchObject({ status: 400, error: { code: "previous_response_not_found" } });
+    const whole = await second.ask({ model: MODEL, input: [user("Hi."), ...items, user("Go on.")] });
+    expect(whole.status).toBe("completed");
+  });
+
+  test("websocket-previous-response-not-found", async () => {
+    const [own, other] = [await open(), await open()];
+    const { id } = await other.ask(say("Hi."));
+    const never = await own.ask(say("Go on.", { previous_response_id: "resp_never" }));
+    const foreign = await own.ask(say("Go on.", { previous_response_id: id }));
+    expect(never).toMatchObject({
+      type: "error",
+      status: 400,
+      error: { type: "invalid_request_error", code: "previous_response_not_found", param: "previous_response_id" },
+    });
+    expect(foreign.error).toEqual(never.error);
+    expect((await own.ask(say("Hi."))).status).toBe("completed");
+  });
+
+  test("websocket-failed-continuation-evicts-cache", async () => {
+    const client = await open();
+    const { id } = await client.ask(say("Hi."));
+    const failed = await client.ask({ model: MODEL, previous_response_id: id, input: [output("call_unknown")] });
+    expect(failed).toMatchObject({ status: 400, error: { code: "invalid_value", param: "input[0].call_id" } });
+    expect(failed.error?.message).toContain("'input[0].call_id'");
+    const evicted = await client.ask(say("Go on.", { previous_response_id: id }));
+    expect(evicted.error?.code).toBe("previous_response_not_found");
+  });
+
+  test("websocket-compact-new-chain", async () => {
+    const client = await open();
+    await client.ask(say("Hi."));
+    const compacted = await client.ask({ model: MODEL, input: [user("Hi."), { type: "compaction_trigger" }] });
+    const [item] = compacted.output;
+    expect(item?.type).toBe("compaction");
+    const next = await client.ask({ model: MODEL, input: [item, user("Go on.")] });
+    expect(next.status).toBe("completed");
+    const more = await client.ask(say("And?", { previous_response_id: next.id }));
+    expect(more.status).toBe("completed");
+    expect(service.lastRequest().messages).toHaveLength(4);
+  });
+});
+
+describe("the upgrade", () => {
+  const target = () => ({ port: service.gateway.port, key: service.gateway.key });
+
+  test("has a request id, and names no model", async () => {
+    const { status, headers } = await upgradeReply(target());
+    expect(status).toBe(101);
+    expect(headers["x-request-id"]).toMatch(/^req_/);
+    expect(headers["sec-websocket-extensions"]).toBeUndefined();
+    expect(Object.keys(headers)).not.toContain("openai-model");
+  });
+
+  test("without a valid key is 401 as JSON, and logged", async () => {
+    const { status, headers, text } = await upgradeReply({ ...target(), key: "wrong" });
+    expect([status, headers["www-authenticate"]]).toEqual([401, "Bearer"]);
+    expect(JSON.parse(text)).toMatchObject({ error: { code: "invalid_api_key" } });
+    await becomes(
+      async () => lines().some(({ code, detail }) => code === 401 && detail === "api_key_invalid"),
+      "logged",
+    );
+  });
+
+  test("A11 elsewhere, to another protocol or with a body is answered as plain HTTP", async () => {
+    for (const path of ["/v1/chat/completions", "/v1/messages", "/v1/responses/compact"]) {
+      const { status, text } = await upgradeReply(target(), {}, path);
+      expect([status, text.includes("upgrade_required") || text.includes("invalid_request_error")]).toEqual([
+        426,
+        true,
+      ]);
+    }
+    expect((await upgradeReply(target(), {}, "/v1/models")).status).toBe(200);
+    expect((await upgradeReply(target(), {}, "/v1/evil")).status).toBe(404);
+    expect((await upgradeReply(target(), { "content-length": "0" })).status).toBe(426);
+    const handshake = { connection: "upgrade", upgrade: "websocket", "sec-websocket-version": "13" };
+    const authorization = `Bearer ${service.gateway.key}`;
+    const keyless = request(`${service.gateway.baseUrl}/v1/responses`, {
+      headers: { ...handshake, authorization },
+    }).end();
+    expect(((await once(keyless, "response")) as [IncomingMessage])[0].statusCode).toBe(426);
+  });
+
+  test("of one key beyond 32, and in a drain, is 426", async () => {
+    const key = await service.createKey();
+    const sockets = await Promise.all(Array.from({ length: 32 }, () => open({}, key)));
+    const { status, headers, text } = await upgradeReply({ ...target(), key });
+    expect([status, headers.upgrade]).toEqual([426, "HTTP/1.1"]);
+    expect(JSON.parse(text)).toMatchObject({ error: { code: "upgrade_required" } });
+    expect((await upgradeReply(target())).status).toBe(101);
+    await sockets[0]?.close();
+    expect((await upgradeReply({ ...target(), key })).status).toBe(101);
+  });
+});
+
+describe("frames", () => {
+  test("are requests of their own: record, log line, limits and metrics", async () => {
+    const client = await open({ "user-agent": "codex_exec/0.171.0" });
+    const before = lines().length;
+    const { id } = await client.ask(say("Hi.", { stream: true, background: true, stream_options: { other: 1 } }));
+    await client.ask(say("Go on.", { previous_response_id: id }));
+    await client.ask({ model: "none", input: "Hi." });
+    await becomes(async () => lines().length >= before + 3, "three lines");
+    const [whole, continued, refused] = lines().slice(before);
+    expect(whole).toMatchObject({
+      transport: "websocket",
+      code: 200,
+      stream: true,
+      model: MODEL,
+      end_reason: "complete",
+    });
+    expect(whole).not.toHaveProperty("continued");
+    expect(continued).toMatchObject({ continued: true, code: 200, ua_family: "codex" });
+    expect(refused).toMatchObject({ code: 400, detail: "unknown_model" });
+    expect(new Set([whole, continued, refused].map((line) => line?.request_id)).size).toBe(3);
+    const counted = await metric("svc_websocket_frames_total");
+    expect(counted.find((line) => line.includes('"continued"'))).toMatch(/ [1-9]/);
+  });
+
+  test("that cannot be read get an error in band, and the socket stays", async () => {
+    const client = await open();
+    const refusals: unknown[] = [];
+    for (const frame of [
+      "{",
+      "[1]",
+      '{"a":1}',
+      '{"type":"response.cancel"}',
+      '{"type":"response.create"}',
+      Buffer.from([1]),
+    ]) {
+      client.send(frame);
+      const [error] = await client.answer();
+      refusals.push([error?.status, (error?.error as Answer["error"])?.code]);
+    }
+    expect(refusals).toEqual([
+      [400, "invalid_json"],
+      [400, "bad_request"],
+      [400, "missing_required_parameter"],
+      [400, "invalid_value"],
+      [400, "missing_required_parameter"],
+      [400, "bad_request"],
+    ]);
+    expect((await client.ask({ ...say("Hi."), kept_items: [] })).error?.code).toBe("unknown_parameter");
+    expect((await client.ask({ ...say("Hi."), store: true })).error?.code).toBe("unsupported_value");
+    client.send({ type: "response.steer", previous_response_id: "resp_1", input: [] });
+    client.send({ type: "response.processed", response_id: "resp_1" });
+    expect((await client.ask(say("Hi."))).status).toBe("completed");
+  });
+
+  test("larger than the limit end the socket with 1009", async () => {
+    const client = await open();
+    client.send(say("x".repeat(MAX_BODY)));
+    expect(await client.closed).toBe(1009);
+  });
+
+  test("A18 beyond eight that wait get 429, and those that wait are answered in order", async () => {
+    const release = hold();
+    const client = await open();
+    for (let at = 0; at < 11; at += 1) client.send({ type: "response.create", ...say(`${at}`) });
+    const refused = [await client.answer(), await client.answer()].map(([error]) => error);
+    expect(refused).toMatchObject([
+      { status: 429, error: { code: "rate_limit_exceeded" }, headers: { "retry-after": "1" } },
+      { status: 429 },
+    ]);
+    release();
+    for (let at = 0; at < 9; at += 1) expect((await client.answer()).at(-1)?.type).toBe("response.completed");
+  });
+
+  test("of a revoked key get 401, and the socket closes with 1008", async () => {
+    const key = await service.createKey("--name", "leaver", "--models", "all");
+    const client = await open({}, key);
+    expect((await client.ask(say("Hi."))).status).toBe("completed");
+    await keyCommand(service.gateway.keyFile, "revoke", service.gateway.keys.find(key)?.keyId ?? "");
+    await becomes(async () => service.gateway.keys.find(key) === undefined, "the key has ended");
+    const refused = await client.ask(say("Hi."));
+    expect(refused).toMatchObject({ status: 401, error: { code: "invalid_api_key" } });
+    expect(await client.closed).toBe(1008);
+  });
+
+  test("beyond the key's limits get 429 with the time to wait", async () => {
+    const client = await open({}, await service.createKey("--name", "slow", "--models", "all", "--rpm", "1"));
+    expect((await client.ask(say("Hi."))).status).toBe("completed");
+    const refused = await client.ask(say("Hi."));
+    expect(refused).toMatchObject({ status: 429, headers: { "retry-after": expect.stringMatching(/^\d+$/) } });
+  });
+
+  test("without an answer wanted give an id to continue from", async () => {
+    const client = await open();
+    const empty = await client.ask({ model: MODEL, generate: false, input: [] });
+    expect(empty).toMatchObject({ status: "completed", output: [], usage: { output_tokens: 0 } });
+    const full = await client.ask(say("You are terse.", { generate: false, previous_response_id: empty.id }));
+    const calls = service.engine.backend.requests.length;
+    const next = await client.ask(say("Hi.", { previous_response_id: full.id }));
+    expect(next.status).toBe("completed");
+    expect(service.engine.backend.requests.length).toBe(calls + 1);
+    expect(service.lastRequest().messages).toHaveLength(2);
+  });
+
+  test("take the turn's own headers from client_metadata", async () => {
+    const client = await open({ traceparent: `00-${"a".repeat(32)}-${"b".repeat(16)}-00` });
+    const traceparent = `00-${"c".repeat(32)}-${"d".repeat(16)}-00`;
+    await client.ask(say("Hi.", { client_metadata: { ws_request_header_traceparent: traceparent } }));
+    await client.ask(say("Hi."));
+    const [own, without] = lines().slice(-2);
+    expect(own?.trace_id).toBe("c".repeat(32));
+    expect(without?.trace_id).not.toBe("a".repeat(32));
+  });
+});
+
+describe("lanes", () => {
+  test("run at the same time, echo their name, keep their own response, and can be forked", async () => {
+    const client = await open();
+    const { id } = await client.ask(say("Root."));
+    const release = hold();
+    for (const stream_id of ["a", "b"])
+      client.send({ type: "response.create", ...say(stream_id, { stream_id, previous_response_id: id }) });
+    await becomes(
+      async () => client.events.filter(({ type }) => type === "response.output_text.delta").length === 2,
+      "both",
+    );
+    release();
+    const [a, b] = [await client.answer("a"), await client.answer("b")];
+    expect(a.every(({ stream_id }) => stream_id === "a")).toBe(true);
+    expect(b.map(({ sequence_number }) => sequence_number)).toEqual(b.map((_, at) => at));
+    // A failed fork leaves the response that it named.
+    client.send({ type: "response.create", ...say("", { stream_id: "c", previous_response_id: id, temperature: 9 }) });
+    expect((await client.answer("c")).at(-1)?.type).toBe("error");
+    expect((await client.ask(say("Main.", { previous_response_id: id }))).status).toBe("completed");
+  });
+
+  test("have names of a closed form, of which a socket has 32", async () => {
+    const client = await open();
+    client.send({ type: "response.create", ...say("Hi.", { stream_id: "a b" }) });
+    expect((await client.answer("a b"))[0]).toMatchObject({ error: { code: "invalid_stream_id", param: "stream_id" } });
+    for (let at = 0; at < 33; at += 1) {
+      client.send({ type: "response.create", ...say("Hi.", { stream_id: `s${at}` }) });
+      const last = (await client.answer(`s${at}`)).at(-1);
+      if (at < 32) expect(last?.type).toBe("response.completed");
+      else expect(last).toMatchObject({ error: { code: "websocket_stream_limit_reached" } });
+    }
+  });
+});
+
+describe("the end of an answer", () => {
+  test("a client that leaves cancels it", async () => {
+    hold();
+    const client = await open();
+    client.send({ type: "response.create", ...say("Hi.") });
+    await becomes(async () => client.events.some(({ type }) => type === "response.output_text.delta"), "a delta");
+    const before = lines().length;
+    client.ws.terminate();
+    await becomes(async () => lines().length > before, "a line");
+    expect(lines()[before]).toMatchObject({ end_reason: "client_closed", response_flags: "DC" });
+  });
+
+  test("an engine that is lost ends it with response.failed, and the conversation is not continued", async () => {
+    const client = await open();
+    const { id } = await client.ask(say("Hi."));
+    service.play(async function* () {
+      yield [started(), textStart(0), delta(0, "half")];
+      throw new EngineError("ENGINE_ERROR", "lost");
+    });
+    const failed = await client.ask(say("Go on.", { previous_response_id: id }));
+    expect(failed).toMatchObject({ status: "failed", error: { code: "server_error" } });
+    service.play(() => [textAnswer("Hello.")]);
+    const evicted = await client.ask(say("Go on.", { previous_response_id: id }));
+    expect(evicted.error?.code).toBe("previous_response_not_found");
+  });
+});
