@@ -153,7 +153,6 @@ export class ResponseSocket {
   #follow(): void {
     const ws = this.#ws;
     ws.on("message", (data, isBinary) => this.#message(data as Buffer, isBinary));
-    ws.on("ping", () => this.#holdBack());
     ws.on("error", () => {
       this.#end = "broken";
     });
@@ -201,7 +200,7 @@ export class ResponseSocket {
     } else this.#refuse(turn, queueFull());
   }
 
-  /** Reads no further bytes until its caller has read all that was written: refusals and pongs would gather in memory. */
+  /** Reads no further bytes until its caller has read all that was written: refusals would gather in memory. */
   #holdBack(): void {
     if (!this.#raw.writableNeedDrain || this.#ws.isPaused) return;
     this.#ws.pause();

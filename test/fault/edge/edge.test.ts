@@ -1,11 +1,14 @@
+import { once } from "node:events";
 import { credentials } from "@grpc/grpc-js";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type ClientOptions, WebSocket } from "ws";
 import { becomes } from "../../support/becomes.ts";
 import { Http1Caller, Http2Caller, rawConnection } from "../../support/edge/edge-caller.ts";
 import { type EdgeRig, startEdge } from "../../support/edge/edge-rig.ts";
 import { HAS_ENVOY, NO_ENVOY, startEnvoy } from "../../support/edge/envoy-process.ts";
 import { NodeClient } from "../../support/engine/node-client.ts";
 import { ANSWER_PATHS, bodyFor } from "../../support/http/answer-check.ts";
+import { FrameClient } from "../../support/http/frame-client.ts";
 import { endKindsOf, mostTokens, openStreams } from "../../support/processes/open-streams.ts";
 import { generateRequest } from "../../support/requests/generate-request.ts";
 
@@ -109,6 +112,36 @@ describe.skipIf(!HAS_ENVOY)(`behind Envoy (${NO_ENVOY})`, () => {
     expect(reply.slice(0, "HTTP/1.1 426".length)).toBe("HTTP/1.1 426");
     expect(reply).toContain('"code":"upgrade_required"');
     socket.destroy();
+  });
+
+  test("a WebSocket passes, closes with 1001 when its gateway stops, and is opened anew on another", async () => {
+    const { port, ca, key } = rig.edge;
+    const open = async () => {
+      const options: ClientOptions = {
+        ...{ ca, servername: "localhost" },
+        headers: { authorization: `Bearer ${key}` },
+      };
+      const ws = new WebSocket(`wss://127.0.0.1:${port}/v1/responses`, options);
+      const client = new FrameClient(ws);
+      await once(ws, "open");
+      return client;
+    };
+    const ask = { model: "svc-qwen", input: "Hi.", max_output_tokens: 2 };
+    let client = await open();
+    const first = await client.ask(ask);
+    expect((await client.ask({ ...ask, previous_response_id: first.id })).status).toBe("incomplete");
+    const restarted = rig.restartInTurn();
+    for (let restarts = 0; restarts < 2; restarts += 1) {
+      expect(await Promise.race([client.closed, restarted])).toBe(1001);
+      client = await open();
+      expect((await client.ask({ ...ask, previous_response_id: first.id })).error?.code).toBe(
+        "previous_response_not_found",
+      );
+      expect((await client.ask(ask)).status).toBe("incomplete");
+      if (await Promise.race([client.closed.then(() => false), restarted.then(() => true)])) break;
+    }
+    expect(await restarted).toEqual([0, 0]);
+    client.ws.terminate();
   });
 
   test("a flood from one address is refused in the format's envelope, before a gateway sees a key", async () => {

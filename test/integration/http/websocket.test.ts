@@ -1,5 +1,6 @@
 import { once } from "node:events";
 import { type IncomingMessage, request } from "node:http";
+import type { Socket } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { EngineError } from "../../../engine/errors.ts";
 import { FinishReason } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
@@ -14,7 +15,7 @@ import {
   toolCallStart,
 } from "../../support/events/events.ts";
 import { gate } from "../../support/gate.ts";
-import { serviceOfFile } from "../../support/gateway/scripted-service.ts";
+import { serviceOfFile, startScriptedService } from "../../support/gateway/scripted-service.ts";
 import { type Answer, FrameClient, upgradeReply } from "../../support/http/frame-client.ts";
 import { keyCommand } from "../../support/processes/key-command.ts";
 
@@ -383,5 +384,128 @@ describe("the end of an answer", () => {
     service.play(() => [textAnswer("Hello.")]);
     const evicted = await client.ask(say("Go on.", { previous_response_id: id }));
     expect(evicted.error?.code).toBe("previous_response_not_found");
+  });
+});
+
+describe("with a service of its own", () => {
+  async function serviceWith(gateway: object) {
+    const own = await startScriptedService({ gateway: { ...gateway } });
+    onTestFinished(() => own.stop());
+    const connect = async () => {
+      const client = await FrameClient.open(own.gateway);
+      onTestFinished(() => client.ws.terminate());
+      return client;
+    };
+    return { own, connect };
+  }
+
+  test("a drain closes idle sockets with 1001, and busy ones behind their answer", async () => {
+    const { own, connect } = await serviceWith({});
+    const { passed, open: release } = gate();
+    own.play(async function* () {
+      yield [started(), textStart(0), delta(0, "held ")];
+      await passed;
+      yield [delta(0, "end"), blockEnd(0), finished()];
+    });
+    const [idle, busy] = [await connect(), await connect()];
+    busy.send({ type: "response.create", ...say("Hi.") });
+    await becomes(async () => busy.events.some(({ type }) => type.endsWith("delta")), "a delta");
+    own.gateway.webSockets.drain(0);
+    const drained = own.gateway.sockets.drain();
+    expect(await idle.closed).toBe(1001);
+    expect((await upgradeReply(own.gateway)).status).toBe(426);
+    busy.send({ type: "response.create", ...say("More.") });
+    release();
+    const answered = await busy.answer();
+    expect(answered.at(-1)?.response).toMatchObject({ status: "completed", output_text: "held end" });
+    expect((await busy.answer())[0]).toMatchObject({ error: { code: "websocket_connection_limit_reached" } });
+    expect(await busy.closed).toBe(1001);
+    await drained;
+    expect(own.gateway.webSockets.open).toBe(0);
+  });
+
+  test("signs of life come while an answer waits", async () => {
+    const { own, connect } = await serviceWith({ timeouts: { keepAliveIntervalMs: 20 } });
+    const { passed, open: release } = gate();
+    own.play(async function* () {
+      yield [started()];
+      await passed;
+      yield [textStart(0), delta(0, "end"), blockEnd(0), finished()];
+    });
+    const client = await connect();
+    client.send({ type: "response.create", ...say("Hi.") });
+    await becomes(async () => client.events.filter(({ type }) => type === "keepalive").length >= 2, "signs of life");
+    release();
+    const events = await client.answer();
+    expect(events[0]?.type).toBe("response.created");
+    expect(events.map(({ sequence_number }) => sequence_number)).toEqual(events.map((_, at) => at));
+  });
+
+  test("A18 a client that reads nothing is cut, and its engine freed", async () => {
+    const { own, connect } = await serviceWith({ timeouts: { requestTimeoutMs: 1_000 } });
+    own.play(async function* (_request, signal) {
+      yield [started(), textStart(0)];
+      while (!signal.aborted) {
+        yield [delta(0, "x".repeat(65_536))];
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+    });
+    const client = await connect();
+    client.ws.pause();
+    client.send({ type: "response.create", ...say("Hi.") });
+    const ended = () => own.gateway.log.some((line) => line.includes('"socket_end":"slow"'));
+    await becomes(async () => ended(), "the socket is cut");
+    await becomes(async () => own.engine.backend.load().busySlots === 0, "the engine is free");
+    expect(own.gateway.log.some((line) => line.includes('"slow_reader"'))).toBe(true);
+  });
+
+  test("A18 a flood whose replies are not read holds its own socket back, and no other", async () => {
+    const { own, connect } = await serviceWith({});
+    const [hostile, honest] = [await connect(), await connect()];
+    hostile.ws.pause();
+    const raw = Reflect.get(hostile.ws, "_socket") as Socket;
+    const held = async () => {
+      if (raw.writableLength === 0) for (let at = 0; at < 20_000; at += 1) hostile.send('{"type":"response.steer"}');
+      const before = raw.writableLength;
+      expect((await honest.ask(say("Hi."))).status).toBe("completed");
+      return before > 0 && raw.writableLength === before;
+    };
+    await becomes(held, "the flood waits at its sender");
+    const memory = Number(
+      (await own.gateway.stats.registry.getSingleMetricAsString("svc_inflight_body_bytes")).split(" ").at(-1),
+    );
+    expect(memory).toBeLessThan(4 * 1024 * 1024);
+  });
+
+  test("conversations without room are lost, and their sockets stay", async () => {
+    const { own, connect } = await serviceWith({
+      maxBodyBytes: 100_000,
+      overloadManager: { resourceMonitors: { inflightBodyBytes: { maxBytes: 300_000 } } },
+    });
+    const sockets = [await connect(), await connect(), await connect(), await connect()];
+    const ids: string[] = [];
+    for (const client of sockets) ids.push((await client.ask(say("x".repeat(60_000)))).id);
+    const next = [];
+    for (const [at, client] of sockets.entries())
+      next.push(await client.ask(say("Go on.", { previous_response_id: ids[at] })));
+    expect(next.map(({ error }) => error?.code)).toContain("previous_response_not_found");
+    expect(next.at(-1)?.status).toBe("completed");
+    for (const client of sockets) expect((await client.ask(say("Hi."))).status).toBe("completed");
+    for (const client of sockets) await client.close();
+    const kept = () => own.gateway.stats.registry.getSingleMetricAsString("svc_websocket_kept_bytes");
+    await becomes(async () => (await kept()).endsWith(" 0"), "nothing is kept behind closed sockets");
+  });
+
+  test("bodies that exceed the memory end their socket with 1013", async () => {
+    const { connect } = await serviceWith({
+      maxBodyBytes: 1_000_000,
+      overloadManager: { resourceMonitors: { inflightBodyBytes: { maxBytes: 1_000_000 } } },
+    });
+    const [first, second] = [await connect(), await connect()];
+    const half = Buffer.from(JSON.stringify({ type: "response.create", ...say("x".repeat(900_000)) }));
+    for (const client of [first, second]) client.ws.send(half.subarray(0, 400_000), { fin: false, binary: false });
+    const refused = await Promise.any([first.answer(), second.answer()]);
+    expect(refused[0]).toMatchObject({ status: 429, headers: { "retry-after": expect.any(String) } });
+    expect(await Promise.race([first.closed, second.closed])).toBe(1013);
   });
 });
