@@ -46,8 +46,8 @@ type Lane = { busy: boolean; last: { readonly responseId: string; readonly kept:
 
 type Waiting = {
   readonly turn: Turn;
-  /** The error of one that cannot be read. */
-  readonly frame: Frame | ApiError;
+  /** The error of one that cannot be read; undefined once its turn has it: an answer takes longer than its frame. */
+  frame: Frame | ApiError | undefined;
 };
 
 /** Headers that describe one turn, so that those of the handshake are wrong for later ones. */
@@ -228,7 +228,7 @@ export class ResponseSocket {
 
   /** Returns the lane of a frame; that of an unreadable one is the default one. */
   #laneOf(frame: Waiting["frame"]): Lane | ApiError {
-    const name = frame instanceof ApiError ? undefined : frame.streamId;
+    const name = frame instanceof ApiError ? undefined : frame?.streamId;
     const known = this.#lanes.get(name);
     if (known) return known;
     if (name !== undefined && !STREAM_ID.test(name)) return invalidStreamId();
@@ -240,14 +240,17 @@ export class ResponseSocket {
   }
 
   /** It never rejects. */
-  async #answer({ turn, frame }: Waiting, lane: Lane, refusal?: ApiError): Promise<void> {
+  async #answer(waiting: Waiting, lane: Lane, refusal?: ApiError): Promise<void> {
     const { kept: store } = this.#deps;
+    const { turn } = waiting;
+    const previousId = waiting.frame instanceof ApiError ? undefined : waiting.frame?.previousId;
     lane.busy = true;
     this.#running += 1;
     let previous: Kept | undefined;
     let own: Kept | undefined;
     const asked = (): Asked => {
-      const create = this.#accepted(frame, refusal);
+      const create = this.#accepted(waiting.frame, refusal);
+      waiting.frame = undefined;
       previous = this.#find(create);
       const kept = previous && store.use(previous);
       this.#countFrame(create, kept !== undefined);
@@ -264,7 +267,7 @@ export class ResponseSocket {
       const error = toApiError(thrown);
       this.#refuse(turn, error);
       // A continuation that fails is not continued, whatever failed; the conversation of another lane is.
-      if (!(frame instanceof ApiError) && frame.previousId === lane.last?.responseId) forget(lane);
+      if (previousId === lane.last?.responseId) forget(lane);
       if (endsSocket(error)) this.#close("key", CLOSE.policy);
     }
     own?.drop();
@@ -272,7 +275,7 @@ export class ResponseSocket {
     lane.busy = false;
     this.#running -= 1;
     this.#pump();
-    if (!this.#idle) return;
+    if (!this.#idle || this.#ws.readyState !== this.#ws.OPEN) return;
     if (this.#leaving) this.#close(this.#leaving, CLOSE.away);
     else this.#rest();
   }
@@ -281,7 +284,7 @@ export class ResponseSocket {
   #accepted(frame: Waiting["frame"], refusal: ApiError | undefined): Frame {
     if (frame instanceof ApiError) throw frame;
     if (refusal) throw refusal;
-    if (frame.type !== "response.create") throw unknownType();
+    if (frame?.type !== "response.create") throw unknownType();
     if (this.#leaving) throw renewSocket();
     return frame;
   }

@@ -62,7 +62,7 @@ export async function answerFrame(
   asked: () => Asked,
   deps: TurnDeps,
 ): Promise<Answered | undefined> {
-  const { record, reply, body } = turn;
+  const { record, reply } = turn;
   const { auth, limits, bodies, translation, running } = deps;
   const onTooMany = () => {};
   const principal = await authenticate({ record, ...caller, onTooMany }, auth);
@@ -70,13 +70,7 @@ export async function answerFrame(
   refuseInTrouble(bodies.overload, bodies.random);
   const limited: LimitedRequest = { record, principal, use: SOCKET.use, reply, show: () => {} };
   await admitRequest(limited, limits);
-  const { frame, kept } = asked();
-  const bytes = bodyOf(frame, kept);
-  record.bodyRead(frame.json.length);
-  const maxBytes = maxBytesOf(record, bodies);
-  if (bytes.length > maxBytes) throw bodyTooLarge(maxBytes);
-  const lack = kept && body.add(kept.length);
-  if (lack) throw noRoom(lack, bodies.random);
+  const { bytes, generates } = bodyAsked(turn, asked(), bodies);
   const translated = await translateReceived(
     { bytes, singleKeys: FRAME_KEYS },
     { operation: SOCKET.operation, record, principal, headers: turn.headers },
@@ -88,7 +82,18 @@ export async function answerFrame(
   translation.models.require(principal, model);
   for (const seconds of toolSeconds(turn.headers)) deps.stats.toolDuration.observe(seconds);
   const head = headOf(SOCKET.format, record, principal.tenant, model, deps);
-  return giveAnswer({ turn, frame, principal, limited, translated, head, answer }, deps);
+  return giveAnswer({ turn, generates, principal, limited, translated, head, answer }, deps);
+}
+
+/** Returns the body that a frame asks for, without a reference to the frame, and counts it. Throws `ApiError`. */
+function bodyAsked({ record, body }: Turn, { frame, kept }: Asked, bodies: BodyLimits) {
+  const bytes = bodyOf(frame, kept);
+  record.bodyRead(frame.json.length);
+  const maxBytes = maxBytesOf(record, bodies);
+  if (bytes.length > maxBytes) throw bodyTooLarge(maxBytes);
+  const lack = kept && body.add(kept.length);
+  if (lack) throw noRoom(lack, bodies.random);
+  return { bytes, generates: frame.generates };
 }
 
 const NO_TOKENS = { inputTokens: 0, cachedInputTokens: 0, cacheWriteTokens: 0, outputTokens: 0, reasoningTokens: 0 };
@@ -103,7 +108,7 @@ const NOTHING: readonly Event[] = [
 
 type Given = {
   readonly turn: Turn;
-  readonly frame: Frame;
+  readonly generates: boolean;
   readonly principal: Principal;
   readonly limited: LimitedRequest;
   readonly translated: Translation;
@@ -112,7 +117,7 @@ type Given = {
 };
 
 async function giveAnswer(
-  { turn, frame, principal, limited, translated, head, answer }: Given,
+  { turn, generates, principal, limited, translated, head, answer }: Given,
   deps: TurnDeps,
 ): Promise<Answered | undefined> {
   const { record, reply, body, headers } = turn;
@@ -120,7 +125,7 @@ async function giveAnswer(
   if (!facts) throw new Error("a generation was translated as something else");
   const encoder = responseFrames.encoder(head, translated.options as Answering);
   const responseId = `resp_${head.replyId}`;
-  if (!frame.generates) {
+  if (!generates) {
     reply.writeHead();
     reply.write(NOTHING.map((event) => encoder.next(event)).join(""));
     reply.end();

@@ -102,6 +102,10 @@ export class SocketUpgrades {
       checkHead(request);
       const principal = await authenticate({ record, rawHeaders, address, onTooMany: ignore }, auth);
       this.#refuseUnwanted(principal);
+      if (socket.destroyed) {
+        end(0, 0);
+        return;
+      }
       this.#refusals.set(socket, () => refuse(notWanted()));
       this.#server.handleUpgrade(request, socket, head, (ws) => {
         this.#table.upgraded(socket);

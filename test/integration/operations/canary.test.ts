@@ -20,6 +20,7 @@ import {
 import { gate } from "../../support/gate.ts";
 import { OtlpCollector } from "../../support/gateway/otlp-collector.ts";
 import { type RunningGateway, startGateway } from "../../support/gateway/start-gateway.ts";
+import { FrameClient } from "../../support/http/frame-client.ts";
 import { RawConnection } from "../../support/http/raw-http.ts";
 import { readBody } from "../../support/http/read-until.ts";
 import { formsOf, leaks, newCanary } from "../../support/requests/canary.ts";
@@ -65,6 +66,7 @@ const STREAM_PLACES = [
   "stream that its reader left",
   "stream that its engine left",
   "rate-limited request",
+  "frame of a socket",
 ];
 
 function talkative(canaries: ReadonlyMap<string, string>, left: () => void): Script {
@@ -153,6 +155,7 @@ async function run(leaky: (text: string, log: pino.Logger) => void) {
   await plant(gateway, { path: "/v1/chat/completions", headers, body: chat("trace state", 5, false) });
   await until(() => collector.trace(TRACE).length >= 3, "the spans are exported");
 
+  await plantFrames(gateway, word("frame of a socket"));
   const others = await Promise.all(OTHERS.map((other) => plant(gateway, other)));
   const folder = dirname(gateway.keyFile);
   const files = await Promise.all((await readdir(folder)).map((name) => contentOf(join(folder, name))));
@@ -176,6 +179,22 @@ async function contentOf(path: string): Promise<string> {
     if (error instanceof Error && "code" in error && error.code === "ENOENT") return "";
     throw error;
   }
+}
+
+/** Sends a word wherever a frame can hold one, continued and refused frames among them. */
+async function plantFrames(gateway: RunningGateway, word: string): Promise<void> {
+  const client = await FrameClient.open(gateway, { "x-codex-turn-metadata": word });
+  const words = { model: "svc-qwen", input: word, prompt_cache_key: word, client_metadata: { session_id: word } };
+  const { id } = await client.ask(words);
+  await client.ask({ ...words, previous_response_id: id });
+  await client.ask({ ...words, previous_response_id: word });
+  await client.ask({ ...words, type: word });
+  await client.ask({ ...words, [word]: word });
+  client.send({ type: "response.create", ...words, stream_id: word.slice(0, 64) });
+  await client.answer(word.slice(0, 64));
+  client.send(`{"${word}`);
+  await client.answer();
+  await client.close();
 }
 
 async function leaveStream(gateway: RunningGateway, body: string, text: string): Promise<void> {
