@@ -315,6 +315,39 @@ describe("frames", () => {
     expect(service.lastRequest().messages).toHaveLength(2);
   });
 
+  test("may come in pieces with pings between them", async () => {
+    const client = await open();
+    const frame = Buffer.from(JSON.stringify({ type: "response.create", ...say("日本語 ".repeat(200)) }));
+    for (let at = 0; at < frame.length; ) {
+      const next = Math.min(frame.length, at + 1 + ((at * 7) % 301));
+      client.ws.send(frame.subarray(at, next), { binary: false, fin: next === frame.length });
+      client.ws.ping();
+      at = next;
+    }
+    expect((await client.answer()).at(-1)?.type).toBe("response.completed");
+    expect(service.lastRequest().messages[0]?.parts[0]?.kind).toMatchObject({ value: { text: "日本語 ".repeat(200) } });
+    client.ws.send(Buffer.from([0x22, 0xff, 0x22]), { binary: false });
+    expect((await client.answer())[0]).toMatchObject({ error: { code: "invalid_json" } });
+  });
+
+  test("reach the engine as the same conversation by HTTP does", async () => {
+    const client = await open();
+    const head = { model: MODEL, instructions: "Be terse.", prompt_cache_key: "k", tools: [], temperature: 0.5 };
+    const items: object[] = [];
+    let previous: string | undefined;
+    for (const text of ["One.", "Two.", "Three."]) {
+      const frame = { ...head, input: [user(text)], ...(previous && { previous_response_id: previous }) };
+      const answered = await client.ask(frame);
+      const { requestId: _socket, ...bySocket } = service.lastRequest();
+      items.push(user(text));
+      await service.stream("/v1/responses", { ...head, input: items });
+      const { requestId: _http, ...byHttp } = service.lastRequest();
+      expect(bySocket).toEqual(byHttp);
+      items.push(...answered.output);
+      previous = answered.id;
+    }
+  });
+
   test("take the turn's own headers from client_metadata", async () => {
     const client = await open({ traceparent: `00-${"a".repeat(32)}-${"b".repeat(16)}-00` });
     const traceparent = `00-${"c".repeat(32)}-${"d".repeat(16)}-00`;
@@ -370,6 +403,17 @@ describe("the end of an answer", () => {
     client.ws.terminate();
     await becomes(async () => lines().length > before, "a line");
     expect(lines()[before]).toMatchObject({ end_reason: "client_closed", response_flags: "DC" });
+  });
+
+  test("a key that is ended with --kill ends it, and its socket with 1008", async () => {
+    hold();
+    const key = await service.createKey("--name", "killed", "--models", "all");
+    const client = await open({}, key);
+    client.send({ type: "response.create", ...say("Hi.") });
+    await becomes(async () => client.events.some(({ type }) => type === "response.output_text.delta"), "a delta");
+    await keyCommand(service.gateway.keyFile, "revoke", service.gateway.keys.find(key)?.keyId ?? "", "--kill");
+    expect((await client.answer()).at(-1)?.type).toBe("response.failed");
+    expect(await client.closed).toBe(1008);
   });
 
   test("an engine that is lost ends it with response.failed, and the conversation is not continued", async () => {
