@@ -5,12 +5,14 @@ import { connect } from "node:net";
 import { text } from "node:stream/consumers";
 import { connect as connectTls, type TLSSocket } from "node:tls";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type ClientOptions, WebSocket } from "ws";
 import { becomes } from "../../support/becomes.ts";
 import { Certificates, HAS_OPENSSL, NO_OPENSSL } from "../../support/certificates.ts";
 import { textAnswer } from "../../support/events/events.ts";
 import { gate } from "../../support/gate.ts";
 import { type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
 import { ANSWER_PATHS, endOf } from "../../support/http/answer-check.ts";
+import { FrameClient } from "../../support/http/frame-client.ts";
 import { MINIMAL } from "../../support/requests/minimal-bodies.ts";
 import { until } from "../../support/until.ts";
 
@@ -67,6 +69,19 @@ describe.skipIf(!HAS_OPENSSL)(`a public listener with TLS (${NO_OPENSSL})`, () =
     expect(reply.statusCode).toBe(200);
     expect(endOf(path, await text(reply), false).end).toBe("complete");
     agent.destroy();
+  });
+
+  test("accepts WebSockets", async () => {
+    const options: ClientOptions = {
+      headers: { authorization: `Bearer ${service.gateway.key}` },
+      ...certificates.client(),
+    };
+    const ws = new WebSocket(`${service.gateway.baseUrl.replace("https", "wss")}/v1/responses`, options);
+    const client = new FrameClient(ws);
+    await once(ws, "open");
+    expect((await client.ask({ model: "svc-qwen", input: "Hi." })).output_text).toBe("Hello.");
+    await client.close();
+    await becomes(async () => service.gateway.webSockets.open === 0, "the socket has ended");
   });
 
   test("refuses plain text", async () => {
