@@ -271,8 +271,11 @@ export const responsesRequest = closed(
     previous_response_id: z
       .null(STATELESS)
       .optional()
-      .describe("Refused, as nothing is stored: send the whole conversation."),
-    conversation: z.null(STATELESS).optional().describe("Refused, as nothing is stored: send the whole conversation."),
+      .describe("Refused over HTTP, as nothing is stored: send the whole conversation."),
+    conversation: z
+      .null(STATELESS)
+      .optional()
+      .describe("Refused over HTTP, as nothing is stored: send the whole conversation."),
     prompt: z
       .null("No prompts are stored: send their text in 'instructions' or 'input'.")
       .optional()
