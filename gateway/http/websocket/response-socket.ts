@@ -189,7 +189,7 @@ export class ResponseSocket {
     if (isReadable && UNANSWERED.has(frame.type)) {
       body.release();
       const event = UNANSWERED.get(frame.type);
-      if (event) this.#sink.send([Buffer.from(JSON.stringify({ ...event, stream_id: frame.streamId }))]);
+      if (event) this.#sink.send([Buffer.from(JSON.stringify({ ...event, stream_id: echoOf(frame) }))]);
       return;
     }
     this.#cancelIdle();
@@ -319,7 +319,7 @@ export class ResponseSocket {
     const { clock, tracing } = sinks;
     const headers = turnHeaders(handshake, frame?.metadata ?? {});
     const record = new RequestRecord({ labels: FRAME_LABELS, trace: traceContextOf({}), headers, tracing, clock });
-    const reply = new FrameReply(this.#sink, frame?.streamId);
+    const reply = new FrameReply(this.#sink, frame && echoOf(frame));
     const turn: Turn = { record, reply, body, headers, continued: false };
     this.#replies.add(reply);
     reply.on("close", () => {
@@ -401,6 +401,11 @@ const UNANSWERED: ReadonlyMap<string, object | undefined> = new Map([
   // Older Codex, after each answer.
   ["response.processed", undefined],
 ]);
+
+/** Returns the name of a frame's lane for replies; an invalid one, of any length, is not sent back. */
+function echoOf({ streamId }: Frame): string | undefined {
+  return streamId !== undefined && STREAM_ID.test(streamId) ? streamId : undefined;
+}
 
 function forget(lane: Lane): void {
   lane.last?.kept.drop();
