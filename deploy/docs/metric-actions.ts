@@ -21,7 +21,7 @@ export const GATEWAY_METRIC_ACTIONS: MetricActions = {
     svc_request_tokens: "For capacity planning. If `cached` falls alone, see the time to the first token.",
     svc_cache_requests_total: "The log line of a request has its `cache_reason`, with expected and lost tokens.",
     svc_cache_lost_tokens_total:
-      "Prefill paid twice. `evicted`: add nodes or KV memory. `moved`: load decided against the cache. `belief_expired`, `other_gateway`: nodes do not announce their prefixes. `reasoning_lost`: share `sealingKeyFile`. Others: the clients' doing.",
+      "Prefill paid twice. `evicted`, `slot_taken`: add nodes or KV memory. `moved`: load decided against the cache. `belief_expired`, `other_gateway`: nodes do not announce their prefixes. `reasoning_lost`: share `sealingKeyFile`. Others: the clients' doing.",
     svc_queue_wait_seconds: "p95 above 10 s: add engine nodes. If one class alone waits, the others outrank it.",
     svc_agent_tool_seconds:
       "How long a cached prefix waits for the next turn; compare it with how long caches keep prefixes.",

@@ -53,7 +53,7 @@ export const REPLY_HEADERS: readonly HeaderFact[] = [
     name: "x-svc-cache",
     where: "generation, where the operator has set `cacheHeader`",
     meaning:
-      "The prompt in the engine's cache, in tokens: `expected=…, cached=…, lost=…, reason=…`. Reasons: `hit`, `new`, `client_changed`, `rewritten`, `tools_left_out` and `reasoning_lost` (with `message=`, the first message that differs), `evicted`, `moved`, `belief_expired`, `node_restarted`, `other_gateway`, `begun_elsewhere`. A stream has it unless its first sign of life came earlier.",
+      "The prompt in the engine's cache, in tokens: `expected=…, cached=…, lost=…, reason=…`. Reasons: `hit`, `new`, `client_changed`, `rewritten`, `tools_left_out` and `reasoning_lost` (with `message=`, the first message that differs), `evicted`, `slot_taken`, `moved`, `belief_expired`, `node_restarted`, `other_gateway`, `begun_elsewhere`. A stream has it unless its first sign of life came earlier.",
   },
   { name: "request-id", where: "all", meaning: "The same as `x-request-id`, where clients of Format B read it." },
   {

@@ -7,7 +7,8 @@ import type { PrefilledPart, PrefixIndex, SentPrompt } from "./prefix-index.ts";
  * conversation, which no endpoint can hold. `client_changed`: the client changed a message that was sent before;
  * `rewritten`: it sent a much shorter history instead, as its compactions do; `tools_left_out`: it left out
  * the tools of its conversation; `reasoning_lost`: sealed reasoning that it sent back did not open, so that the prompt
- * lacks it. `evicted`: the endpoint evicted it; `moved`: another endpoint holds it, which was too busy or full;
+ * lacks it. `evicted`: the endpoint evicted it; `slot_taken`: another conversation
+ * got its slot there; `moved`: another endpoint holds it, which was too busy or full;
  * `belief_expired`: another endpoint held it, but was last used too long ago to rely on; `node_restarted`: the endpoint
  * that held it has left or restarted; `other_gateway`: the previous turn passed through another gateway;
  * `begun_elsewhere`: there is no other gateway, so that it passed through this one before its start, or another service,
@@ -21,6 +22,7 @@ export type CacheReason =
   | "tools_left_out"
   | "reasoning_lost"
   | "evicted"
+  | "slot_taken"
   | "moved"
   | "belief_expired"
   | "node_restarted"
@@ -187,12 +189,13 @@ export class CacheReasons {
     const usedOn = prompt.address;
     if (endpoints.get(usedOn)?.startedAtMs !== prompt.life) return [{ ...loss, reason: "node_restarted" }];
     const elsewhere = this.#heldElsewhere(boundaries, index, address);
+    const evicted = (endpoints.get(usedOn)?.keptConversations ?? 0) > 0 ? "slot_taken" : "evicted";
     // The part behind that held by the other endpoint was evicted there as well.
-    if (elsewhere) return [elsewhere, { ...loss, reason: "evicted", fromTokens: elsewhere.upToTokens ?? 0 }];
+    if (elsewhere) return [elsewhere, { ...loss, reason: evicted, fromTokens: elsewhere.upToTokens ?? 0 }];
     // Where endpoints do not announce, the other gateway's placement of the conversation is unknown.
     if (isPassed && !announced.fillOf(address)) return [];
     const isGone = prompt.usedAtMs < (endpoints.get(usedOn)?.evictedBeforeMs ?? -Infinity);
-    if (usedOn === address || announced.fillOf(usedOn) || isGone) return [{ ...loss, reason: "evicted" }];
+    if (usedOn === address || announced.fillOf(usedOn) || isGone) return [{ ...loss, reason: evicted }];
     return [{ ...loss, reason: nowMs < prompt.expiresAtMs ? "moved" : "belief_expired" }];
   }
 

@@ -149,7 +149,9 @@ export type PrefilledPart = { readonly index: number; readonly prompt: SentPromp
 
 /** The endpoints' state that the index reads: undefined for one that has left. */
 export type IndexedEndpoints = {
-  get(address: string): Pick<EndpointView, "gateways" | "evictedBeforeMs" | "startedAtMs"> | undefined;
+  get(
+    address: string,
+  ): Pick<EndpointView, "gateways" | "evictedBeforeMs" | "keptConversations" | "startedAtMs"> | undefined;
 };
 
 const NO_ENDPOINTS: IndexedEndpoints = { get: () => undefined };

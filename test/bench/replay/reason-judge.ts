@@ -70,7 +70,7 @@ export class ReasonJudge {
     const changed = isChanged ? before.tokens - found : 0;
     const evicted = everTokens - Math.max(cachedTokens, elsewhere);
     const moved = elsewhere - cachedTokens;
-    const losses: Losses = { evicted, moved };
+    const losses: Losses = { evicted, slot_taken: evicted, moved };
     if (isChanged) losses[prompt.tokens < before.tokens / 2 ? "rewritten" : "client_changed"] = changed;
     // A gateway that did not route the last turn can know neither its cache nor how much longer it was.
     if (before && before.gateway !== gateway) {

@@ -67,6 +67,7 @@ const REASONS = {
   tools_left_out: "the client left out its tools",
   reasoning_lost: "reasoning of before did not open",
   evicted: "the node needed the memory",
+  slot_taken: "another conversation got its slot",
   moved: "the load decided against the node that had it",
   belief_expired: "too long ago to be expected there",
   node_restarted: "the node has lost its cache",

@@ -28,7 +28,7 @@ function prompt(words: string): PromptShape {
   return { boundaries, lastTurn: last < 0 ? undefined : last - 1 };
 }
 
-type View = Pick<EndpointView, "gateways" | "evictedBeforeMs">;
+type View = Pick<EndpointView, "gateways" | "evictedBeforeMs"> & { readonly keptConversations?: number };
 type Given = { readonly announced?: AnnouncedPrefixes; readonly viewOf?: (nowMs: number) => View };
 
 class Gateway {
@@ -41,7 +41,7 @@ class Gateway {
     const get = (address: string) => {
       const startedAtMs = this.lives[address];
       const view = viewOf?.(this.nowMs) ?? { gateways: 0, evictedBeforeMs: undefined };
-      return startedAtMs === undefined ? undefined : { ...view, startedAtMs };
+      return startedAtMs === undefined ? undefined : { keptConversations: 0, ...view, startedAtMs };
     };
     this.index = new PrefixIndex(announced, { get });
     this.reasons = new CacheReasons(this.index);
@@ -112,6 +112,11 @@ const REASONS: readonly (readonly [reason: string, story: string, given?: Given]
   [
     "eviction, if the prompt went to its former endpoint",
     "A head u1 a1 u2: 0; A head u1 a1 u2 a2 u3: 1 evicted expected=4 cached=1 lost=3",
+  ],
+  [
+    "another conversation in its slot, on a node that holds conversations",
+    "A head u1 a1 u2: 0; A head u1 a1 u2 a2 u3: 1 slot_taken expected=4 cached=1 lost=3",
+    { viewOf: () => ({ gateways: 1, evictedBeforeMs: undefined, keptConversations: 4 }) },
   ],
   [
     "eviction, if another endpoint had it and reports a shorter retention",

@@ -77,7 +77,12 @@ function prompt(words: string, newMessages?: number): PromptShape {
 }
 
 describe("sent prompts", () => {
-  const node = (startedAtMs: number) => ({ startedAtMs, gateways: 0, evictedBeforeMs: undefined });
+  const node = (startedAtMs: number) => ({
+    startedAtMs,
+    gateways: 0,
+    evictedBeforeMs: undefined,
+    keptConversations: 0,
+  });
   const lives: Record<string, ReturnType<typeof node> | undefined> = { A: node(1), B: node(1) };
   const use = (nowMs = 0) => ({ tokensPerByte: 0.25, ttlMs: 60_000, nowMs });
   const indexOf = (announced = new Announcements()) => new PrefixIndex(announced, { get: (address) => lives[address] });
