@@ -9,6 +9,8 @@ import {
   type RenderedPrompt,
 } from "../conversation/prompt-renderer.ts";
 import { EngineError } from "../errors.ts";
+import type { OutputMarkers } from "../output-parser/markers.ts";
+import { type ModelProfile, textCallsOf } from "../profiles/profile.ts";
 import type { LoopTurns } from "./loop-turns.ts";
 
 /** Costs in UTF-16 units of plain text, 50 of which take a microsecond: a message 100 µs, JSON 1 µs a unit. */
@@ -43,6 +45,22 @@ function unitsOf({ kind }: Part): number {
     default:
       return 0;
   }
+}
+
+/** Returns the part of a prompt's format that its family decides. */
+export function familyFormat(
+  profile: ModelProfile,
+  { reasoning }: OutputMarkers,
+): Omit<PromptFormat, "source" | "bosToken" | "eosToken" | "controlTokens" | "maxUnits" | "cutsAtWords"> {
+  return {
+    reasoningOn: profile.thinking?.on ?? {},
+    reasoningOff: profile.thinking?.off ?? {},
+    historyArguments: profile.historyArguments,
+    historyReasoning: profile.historyReasoning,
+    callIds: profile.callIds,
+    textCalls: textCallsOf(profile),
+    reasoningOpen: reasoning?.open,
+  };
 }
 
 /** Renders conversations: small ones on the main thread, others on worker threads. */

@@ -18,11 +18,11 @@ import {
   chooseProfile,
   loadProfile,
   type ModelProfile,
-  textCallsOf,
   usableMarkers,
   withGenericCalls,
 } from "../../profiles/profile.ts";
 import { planConversation } from "../answer-plan.ts";
+import { familyFormat } from "../conversation-rendering.ts";
 import { GrammarCache } from "../grammar-cache.ts";
 import { modelRevision, VOCABULARY_TEXT } from "../model-revision.ts";
 import { type DescribedModel, describeModel, weightsOf } from "./describe.ts";
@@ -322,13 +322,7 @@ function promptFormat(
     bosToken,
     eosToken,
     controlTokens: controlTokens.tokens,
-    reasoningOn: profile.thinking?.on ?? {},
-    reasoningOff: profile.thinking?.off ?? {},
-    historyArguments: profile.historyArguments,
-    historyReasoning: profile.historyReasoning,
-    callIds: profile.callIds,
-    textCalls: textCallsOf(profile),
-    reasoningOpen: markers.reasoning?.open,
+    ...familyFormat(profile, markers),
     maxUnits: PORTION_UNITS,
     cutsAtWords,
   };

@@ -7,9 +7,8 @@ import { type PromptFormat, PromptRenderer, type RenderedPrompt } from "../../..
 import { SegmentCache, type Segments } from "../../../conversation/segment-cache.ts";
 import { EngineError } from "../../../errors.ts";
 import type { OutputMarkers } from "../../../output-parser/markers.ts";
-import { textCallsOf } from "../../../profiles/profile.ts";
 import { planConversation } from "../../answer-plan.ts";
-import { ConversationRendering } from "../../conversation-rendering.ts";
+import { ConversationRendering, familyFormat } from "../../conversation-rendering.ts";
 import type { LoopTurns } from "../../loop-turns.ts";
 import type { Ask } from "../engines/engine-dialect.ts";
 import type { RequestSettings } from "../request/request.ts";
@@ -57,13 +56,7 @@ export class OwnPrompts {
     const format: PromptFormat = {
       ...{ source: files.template, bosToken: files.bosToken, eosToken: files.eosToken },
       controlTokens: files.tokens.map(({ text, cuts }) => ({ text, stripsLeft: !cuts })),
-      reasoningOn: profile.thinking?.on ?? {},
-      reasoningOff: profile.thinking?.off ?? {},
-      historyArguments: profile.historyArguments,
-      historyReasoning: profile.historyReasoning,
-      callIds: profile.callIds,
-      textCalls: textCallsOf(profile),
-      reasoningOpen: markers.reasoning?.open,
+      ...familyFormat(profile, markers),
       maxUnits: CALL_UNITS,
       cutsAtWords: false,
     };
