@@ -54,9 +54,12 @@ function chosenTool({ tools: all, toolChoice, messages }: GenerateRequest): Tool
   if (toolChoice?.mode === ToolChoiceMode.NONE) return undefined;
   const suited = tools.find((tool) => WRITES.test(tool.name)) ?? tools.find((tool) => SHELLS.test(tool.name));
   if (toolChoice?.mode === ToolChoiceMode.REQUIRED) return suited ?? tools[0];
-  const last = messages.at(-1);
-  const asked = last?.role === Role.USER && /\bfile\b/i.test(textOf(last));
-  return asked ? suited : undefined;
+  return newest(messages).some((message) => /\bfile\b/i.test(textOf(message))) ? suited : undefined;
+}
+
+/** Returns the user's messages at the end: some agents put reminders behind the user's words. */
+function newest(messages: readonly Message[]): readonly Message[] {
+  return messages.slice(messages.findLastIndex(({ role }) => role !== Role.USER) + 1);
 }
 
 function toolCall(request: GenerateRequest, tool: Tool): Event[] {

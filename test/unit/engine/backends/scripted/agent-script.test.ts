@@ -53,6 +53,13 @@ test("without a tool for writing it calls the shell", () => {
   expect(JSON.parse(text).command).toContain("> 'hello.txt'");
 });
 
+test("it finds the user's words before an agent's reminders, but not those of an earlier turn", () => {
+  const reminder = says(Role.USER, "<system-reminder>Today is Monday.</system-reminder>");
+  expect(callOf(play({ messages: [ask, reminder, reminder], tools: [WRITE] })).name).toBe("Write");
+  const next = [ask, says(Role.ASSISTANT, "Done."), says(Role.USER, "Thanks."), reminder];
+  expect(callOf(play({ messages: next, tools: [WRITE] })).name).toBeUndefined();
+});
+
 test("after the tool's result it ends in text", () => {
   const result = { role: Role.TOOL, parts: [{ kind: { $case: "toolResult" as const, value: { callId: "call_1" } } }] };
   const events = play({ messages: [ask, result], tools: [WRITE] });
