@@ -29,7 +29,7 @@ import {
   refusalPart,
 } from "./schema.ts";
 import { searchCallItem, searchOutputItem, toolsItem } from "./tool-schema.ts";
-import { type DeclaredTools, modelName, SEARCH } from "./tools.ts";
+import { type DeclaredTools, modelName, SEARCH, WITHOUT_HOSTED } from "./tools.ts";
 
 const ROLES = {
   user: Role.USER,
@@ -287,7 +287,8 @@ function typeOf(item: JsonObject, path: FieldPath): (typeof ITEM_TYPES)[number] 
     if (typeof id === "string") throw itemReference(typePath);
     throw missing(typePath);
   }
-  if (isForeign(item)) throw unsupportedValue(typePath, "Items of hosted or stored tools are not supported.");
+  if (isForeign(item))
+    throw unsupportedValue(typePath, `Items of hosted or stored tools are not supported. ${WITHOUT_HOSTED}`);
   const known = ITEM_TYPES.find((name) => name === type);
   if (known) return known;
   if (type === "item_reference") throw itemReference(typePath);

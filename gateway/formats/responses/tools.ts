@@ -207,11 +207,15 @@ function functionOf(source: Parameters<typeof toolOf>[0], parameters: unknown, p
   return { ...tool, strict: source.strict ?? (isShort && strictCompatible(parameters)) };
 }
 
+/** The two ways out of a refusal of what a vendor hosts; Codex sends `web_search` unless its configuration says otherwise. */
+export const WITHOUT_HOSTED =
+  'In Codex set web_search = "disabled"; an operator can leave such tools out by formats.responses.unsupportedTools: skip.';
+
 /** `path` leads to the type of the tool, or of the choice. */
 function unsupportedTool(type: unknown, path: FieldPath): ApiError {
   const known = typeof type === "string" && KNOWN_TOOL_TYPES.has(type.replace(DATED, ""));
   const subject = known ? `The tool type '${type}'` : "This tool type";
-  return unsupportedValue(path, `${subject} is not supported: only tools that the caller runs are.`);
+  return unsupportedValue(path, `${subject} is not supported: only tools that the caller runs are. ${WITHOUT_HOSTED}`);
 }
 
 /** Returns a regular expression of other dialects, which means the whole text, as a pattern of JSON Schema. */

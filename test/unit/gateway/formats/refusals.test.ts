@@ -403,6 +403,12 @@ describe("responses", () => {
     const error = thrownBy(() => prepare(responses, { tools: [tool("f"), { type, name: "x" }] }));
     expect([error.code, error.path]).toEqual(["unsupported_value", ["tools", 1, "type"]]);
     expect(error.message).toContain(message);
+    expect(error.message).toMatch(CURES);
+  });
+
+  test("the refusal of a hosted tool's item names the two ways out", () => {
+    const item = { type: "web_search_call", id: "ws_1", status: "completed" };
+    expect(thrownBy(() => prepare(responses, { input: [user, item] })).message).toMatch(CURES);
   });
 
   test.each(["messages", "max_tokens", "response_format", "multi_agent"])(
@@ -469,6 +475,9 @@ describe("the model", () => {
     },
   );
 });
+
+/** The setting of Codex, and that of an operator. */
+const CURES = /web_search = "disabled".*formats\.responses\.unsupportedTools: skip/;
 
 const SECRET = "hidden-word ";
 
