@@ -89,6 +89,9 @@ const codexModel = named("CodexModel", "A model as the catalog of Codex 0.171 ha
       }),
     )
     .describe("The efforts to choose from; empty where the model does not reason."),
+  default_reasoning_level: tag("medium")
+    .optional()
+    .describe("The effort of a request that names none; absent where the model does not reason."),
   default_reasoning_summary: tag("auto"),
   support_verbosity: z.literal(false).describe("Always `false`."),
   input_modalities: z.array(z.enum(["text", "image"])).describe("What prompts may hold."),

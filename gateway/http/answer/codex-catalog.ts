@@ -5,7 +5,7 @@ import type { DescribedModel } from "../../upstream/described-model.ts";
 /** In tokens. */
 const MAX_TOOL_OUTPUT = 10_000;
 
-/** Codex has instructions for the vendor's own models only, and asks the catalog for all others. */
+/** Short instructions in place of those that Codex has for names that it does not know, which are 17 times as long. */
 const INSTRUCTIONS = [
   "You are a coding agent in a terminal. You work on the user's machine, in their working directory, with the tools that you have. Go on until the task is done, then say in a few sentences what you changed, how you checked it and what is left.",
   [
@@ -34,7 +34,7 @@ export function codexModel({ name, displayName, window, described }: CodexSource
     base_instructions: INSTRUCTIONS,
     context_window: window,
     truncation_policy: { mode: "tokens", limit: Math.min(MAX_TOOL_OUTPUT, Math.floor(window / 8)) },
-    supported_reasoning_levels: levelsOf(described?.capabilities ?? new Set()),
+    ...reasoningOf(described?.capabilities ?? new Set()),
     default_reasoning_summary: "auto",
     support_verbosity: false,
     input_modalities: described?.acceptsImages ? ["text", "image"] : ["text"],
@@ -48,12 +48,17 @@ export function codexModel({ name, displayName, window, described }: CodexSource
   };
 }
 
-function levelsOf(capabilities: ReadonlySet<Capability>): CodexModel["supported_reasoning_levels"] {
-  if (!capabilities.has(Capability.REASONING)) return [];
-  return [
-    ...(capabilities.has(Capability.REASONING_OFF) ? [{ effort: "none", description: "No reasoning" }] : []),
+/** Codex shows the first level as the default where none is named, so `none` is the last one. */
+function reasoningOf(
+  capabilities: ReadonlySet<Capability>,
+): Pick<CodexModel, "supported_reasoning_levels" | "default_reasoning_level"> {
+  if (!capabilities.has(Capability.REASONING)) return { supported_reasoning_levels: [] };
+  const levels = [
     { effort: "low", description: "Little reasoning" },
     { effort: "medium", description: "Some reasoning" },
     { effort: "high", description: "Much reasoning" },
   ];
+  const none = { effort: "none", description: "No reasoning" };
+  const supported = capabilities.has(Capability.REASONING_OFF) ? [...levels, none] : levels;
+  return { supported_reasoning_levels: supported, default_reasoning_level: "medium" };
 }

@@ -77,13 +77,14 @@ test("the list holds the catalog of Codex, for requests with its version", async
   const gateway = await gatewayOf([engine], { clusters, catalog: { aliases: { "gpt-5.5": MODEL } } });
   expect(await json(gateway, "/v1/models")).not.toHaveProperty("models");
   const models = valueAt(await json(gateway, "/v1/models?client_version=0.171.0"), "models");
-  const levels = ["none", "low", "medium", "high"].map((effort) => ({ effort, description: expect.any(String) }));
+  const levels = ["low", "medium", "high", "none"].map((effort) => ({ effort, description: expect.any(String) }));
   const known = {
     display_name: expect.stringContaining("GLM 5.3"),
     base_instructions: expect.stringContaining("coding agent"),
     context_window: 32_768,
     truncation_policy: { mode: "tokens", limit: 4_096 },
     supported_reasoning_levels: levels,
+    default_reasoning_level: "medium",
     input_modalities: ["text"],
     apply_patch_tool_type: "freeform",
     supports_search_tool: true,
