@@ -3,9 +3,10 @@ import { Readable } from "node:stream";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { systemClock } from "../../../deploy/runtime/time/clock.ts";
 import { ApiError, type Envelope } from "../../errors.ts";
-import { errorBody, statusOf } from "../../formats/error-envelope.ts";
+import { statusOf } from "../../formats/error-envelope.ts";
 import { envelopeOf, OFFERED_PATHS, routeAt } from "../../routes.ts";
 import { fromFastify } from "../request-context.ts";
+import { curedBody } from "./model-cure.ts";
 import { LINGER_MS } from "./sockets.ts";
 
 /** Longest retry delay of a reply, in milliseconds. SDKs ignore a longer one and use their own backoff. */
@@ -28,7 +29,8 @@ export function sendError(
   reply.code(status).headers(retryHeaders(error, status));
   if (error.code === "invalid_api_key") reply.header("www-authenticate", "Bearer");
   reply.type("application/json; charset=utf-8");
-  const body = JSON.stringify(errorBody(error, envelope, request.record.requestId));
+  const { requestId } = request.record;
+  const body = JSON.stringify(curedBody(error, envelope, { requestId, userAgent: request.headers["user-agent"] }));
   if (request.raw.complete) return reply.send(body);
   // The rest of an unread body would be parsed as the next request.
   return reply

@@ -169,4 +169,20 @@ describe("a catalog of one's own", () => {
     expect(response.status).toBe(400);
     expect(await response.text()).toContain("'svc-qwen' does not exist. Your key can use: svc-glm53, own-model.v2.");
   });
+
+  test.each([
+    ["/v1/messages", "claude-cli/2.1.332 (external, cli)", "policy_blocked", /own-model\.v2\. Set ANTHROPIC_MODEL/],
+    ["/v1/messages", "anthropic/python", "invalid_request_error", /own-model\.v2\.$/],
+    ["/v1/responses", "codex_exec/0.171.0", "invalid_request_error", /own-model\.v2\. Set model in/],
+  ])("%s of %s has the type after which it stops, and its setting", async (path, agent, type, message) => {
+    const { gateway } = await started();
+    const response = await fetch(gateway.baseUrl + path, {
+      method: "POST",
+      headers: { authorization: `Bearer ${gateway.key}`, "content-type": "application/json", "user-agent": agent },
+      body: JSON.stringify({ model: "claude-opus-5-5", input: "hi" }),
+    });
+    expect(response.status).toBe(400);
+    const body = await response.json();
+    expect(valueAt(body, "error")).toMatchObject({ type, message: expect.stringMatching(message) });
+  });
 });
