@@ -27,6 +27,8 @@ export type LocalOptions = {
   readonly drainGrace: number;
   /** What becomes of system messages inside Format B's messages; Claude Code sends some. */
   readonly systemRole: "reject" | "merge";
+  /** Whether coding agents as installed are served: system messages are merged, and hosted tools left out. */
+  readonly agents?: true;
   readonly logLevel: "debug" | "info" | "warn" | "error";
 };
 
@@ -90,6 +92,7 @@ function startCommand(): Command {
     .option("--context-tokens <n>", "prompt and answer together, per generation", whole(256, 4_194_304))
     .option("--engines <n>", "engine nodes", whole(1, 64), 1)
     .option("--drain-grace <s>", "time for a proxy in front to detect that the gateway stops", whole(0, 3_600), 0)
+    .option("--agents", "take what agents send as installed: merge system messages, leave hosted tools out")
     .addOption(
       new Option("--system-role <rule>", "system messages inside Format B's messages, as Claude Code sends them")
         .choices(["reject", "merge"])

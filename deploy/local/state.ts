@@ -92,7 +92,10 @@ export async function writeGatewayConfig(
     tryIt: {},
     keys: { file: state.keyFile },
     sealingKeyFile: state.sealingKeyFile,
-    formats: { messages: { systemRole: options.systemRole } },
+    formats: {
+      messages: { systemRole: options.agents ? "merge" : options.systemRole },
+      responses: { unsupportedTools: options.agents ? "skip" : "reject" },
+    },
     clusters: CATALOG.map(({ id }) => ({ model: id, endpoints })),
     drainGraceMs: options.drainGrace * 1_000,
     drainTimeoutMs: DRAIN_TIMEOUT_MS,

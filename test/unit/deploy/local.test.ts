@@ -135,15 +135,21 @@ test("the window of a model is shown with the settings of agents, unless none fi
 });
 
 test.each([
-  [[], "reject"],
-  [["--system-role", "merge"], "merge"],
-] as const)("%j: system messages of Format B are handled by %s", async (args, systemRole) => {
-  const folder = mkdtempSync(join(tmpdir(), "svc-local-"));
-  const state = await openState(folder);
-  const file = await writeGatewayConfig(state, parseOptions(args), ["127.0.0.1:1"], { port: 0, adminPort: 0 });
-  expect(loadConfig(gatewayConfigSchema, file)).toMatchObject({ formats: { messages: { systemRole } } });
-  rmSync(folder, { recursive: true });
-});
+  [[], "reject", "reject"],
+  [["--system-role", "merge"], "merge", "reject"],
+  [["--agents"], "merge", "skip"],
+] as const)(
+  "%j: %s for system messages of Format B, %s for hosted tools",
+  async (args, systemRole, unsupportedTools) => {
+    const folder = mkdtempSync(join(tmpdir(), "svc-local-"));
+    const state = await openState(folder);
+    const file = await writeGatewayConfig(state, parseOptions(args), ["127.0.0.1:1"], { port: 0, adminPort: 0 });
+    expect(loadConfig(gatewayConfigSchema, file)).toMatchObject({
+      formats: { messages: { systemRole }, responses: { unsupportedTools } },
+    });
+    rmSync(folder, { recursive: true });
+  },
+);
 
 test("any free port stays any free port", () => {
   const options = parseOptions(["--engines", "3", "--admin-port", "0", "--engine-port", "0", "--port", "0"]);
