@@ -67,6 +67,7 @@ async function run(config: GatewayConfig): Promise<number> {
     tracing,
     ...openCallersTls(config, log),
     hardStop: lifecycle.hardStop,
+    isLive: () => lifecycle.state(clusters.ready) === "LIVE",
   });
   const connections = () => sockets.open;
   const version = packageVersion();

@@ -60,6 +60,8 @@ const TABLE = [
   { path: "/v1/models", methods: ["GET", "HEAD"], envelope: "a", operation: "list_models", use: "none" },
   { path: "/v1/models/{model}", methods: ["GET", "HEAD"], envelope: "a", operation: "get_model", use: "none" },
   { path: "/openapi.json", methods: ["GET", "HEAD"], envelope: "a", operation: "get_contract", use: "open" },
+  // Load generators and load balancers ask here first.
+  { path: "/health", methods: ["GET", "HEAD"], envelope: "a", operation: "health", use: "open", unrecorded: true },
   // Agents probe the base URL without a key when they start.
   { path: "/", methods: ["HEAD"], envelope: "a", operation: "probe", use: "open", unrecorded: true },
   { path: "/api/hello", methods: ["HEAD"], envelope: "a", operation: "probe", use: "open" },
@@ -143,5 +145,5 @@ export function envelopeOf(path: string): Envelope {
 }
 
 export const OFFERED_PATHS: readonly string[] = ROUTES.filter(
-  ({ operation, path }) => operation !== "probe" && !PARAMETER.test(path),
+  ({ operation, path }) => operation !== "probe" && operation !== "health" && !PARAMETER.test(path),
 ).map(({ path }) => path);

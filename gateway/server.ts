@@ -50,6 +50,8 @@ export type GatewayDeps = {
   readonly limitStore: LimitStore;
   readonly usage: KeyUsage;
   readonly clusters: ClusterManager;
+  /** Returns whether the gateway should receive requests, as `/readyz` says. */
+  readonly isLive: () => boolean;
   readonly sealing: Sealing;
   readonly stats: Stats;
   readonly clock: Clock;
@@ -133,7 +135,7 @@ export function buildServer(deps: GatewayDeps): GatewayServer {
     brokenStream,
   };
 
-  routeRequests(app, handlersOf(catalog, models, answering), {
+  routeRequests(app, handlersOf({ catalog, models, isLive: deps.isLive }, answering), {
     ...{ auth, limits, overload, bodies },
     allowOrigins: config.listen.allowOrigins,
   });
@@ -180,11 +182,14 @@ function limitConnections(app: FastifyInstance, deps: GatewayDeps): void {
   capConnections(app.server, most, capSinks(deps));
 }
 
-function handlersOf(catalog: Catalog, models: ModelDirectory, answering: GenerateRouteDeps): HandlerOf {
+type Facts = Pick<GatewayDeps, "isLive"> & { readonly catalog: Catalog; readonly models: ModelDirectory };
+
+function handlersOf({ catalog, models, isLive }: Facts, answering: GenerateRouteDeps): HandlerOf {
   const others: Readonly<Record<OtherOperation, RouteHandlerMethod>> = {
     list_models: listModels(models),
     get_model: getModel(models),
     get_contract: getContract(catalog),
+    health: async (_request, reply) => reply.code(isLive() ? 200 : 503).send(),
     probe: async (_request, reply) => reply.code(200).send(),
   };
   return (spec) => {

@@ -57,7 +57,7 @@ type OperationFacts = {
 export const CONTRACT_VERSION = "0.1.0";
 
 /** Probes are not part of the contract. */
-export const OPERATIONS: Readonly<Record<Exclude<Operation, "probe">, OperationFacts>> = {
+export const OPERATIONS: Readonly<Record<Exclude<Operation, "probe" | "health">, OperationFacts>> = {
   chat: {
     summary: "Makes a chat completion (Format A).",
     request: chatRequest,
@@ -110,7 +110,7 @@ const JSON_TYPE = "application/json";
 export function openApiDocument(modelIds: readonly string[]) {
   const paths: Record<string, Record<string, object>> = {};
   for (const spec of ROUTES) {
-    if (spec.operation === "probe") continue;
+    if (spec.operation === "probe" || spec.operation === "health") continue;
     paths[spec.path] = { [spec.methods[0].toLowerCase()]: operation(spec, OPERATIONS[spec.operation]) };
   }
   return {

@@ -140,7 +140,7 @@ const STRUCTURED = [
 
 function endpoints(): string {
   const rows = ROUTES.flatMap(({ path, methods, operation, use }) => {
-    if (operation === "probe") return [];
+    if (operation === "probe" || operation === "health") return [];
     const endpoint = methods.map((method) => code(`${method} ${path}`)).join(", ");
     return [[endpoint, OPERATIONS[operation].summary, use === "none" ? "" : use, pageOf(path)]];
   });

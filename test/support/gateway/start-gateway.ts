@@ -82,6 +82,7 @@ export async function startGateway(
     tls: config.listen.tls && followTls(config.listen.tls, systemClock, log, "listen.tls"),
     grpcTls: config.grpc?.tls && followTls(config.grpc.tls, systemClock, log, "grpc.tls"),
     hardStop: never,
+    isLive: () => clusters.ready,
   });
   const { host, port: wanted } = config.listen;
   await app.listen({ host, port: wanted });

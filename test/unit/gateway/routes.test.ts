@@ -5,7 +5,7 @@ describe("the table of routes", () => {
   test.each(ROUTES)(
     "$path says what it costs; only probes and the contract are free of keys",
     ({ use, methods, operation }) => {
-      expect(use === "open").toBe(operation === "probe" || operation === "get_contract");
+      expect(use === "open").toBe(operation === "probe" || operation === "health" || operation === "get_contract");
       if (use !== "none" && use !== "open") expect(methods).toEqual(["POST"]);
     },
   );

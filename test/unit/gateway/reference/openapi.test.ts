@@ -23,10 +23,9 @@ function* fieldsOf(node: unknown, at: string): Generator<readonly [string, unkno
 }
 
 test("every route but the probes is in it, with its first method, and no other", () => {
-  const listed = ROUTES.filter(({ operation }) => operation !== "probe").map(({ path, methods }) => [
-    path,
-    methods[0].toLowerCase(),
-  ]);
+  const listed = ROUTES.filter(({ operation }) => operation !== "probe" && operation !== "health").map(
+    ({ path, methods }) => [path, methods[0].toLowerCase()],
+  );
   const written = Object.entries(DOCUMENT.paths).map(([path, item]) => [path, ...Object.keys(item)]);
   expect(written).toEqual(listed);
 });
