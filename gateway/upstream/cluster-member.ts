@@ -113,7 +113,9 @@ export class ClusterMember implements EndpointView {
   }
 
   get outstandingPrefillTokens(): number {
-    const tokens = Math.max(this.#options.work.outstanding(this.address), this.#load.queuedUncachedTokens);
+    const own = this.#options.work.outstanding(this.address);
+    // The report is older, and counts nothing else where the gateway is alone.
+    const tokens = this.gateways === 1 ? own : Math.max(own, this.#load.queuedUncachedTokens);
     return tokens / Math.max(1, this.description?.dataParallelRanks ?? 0);
   }
 

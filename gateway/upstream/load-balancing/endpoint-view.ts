@@ -26,7 +26,10 @@ export type EndpointView = {
   readonly weight: number;
   /** Monotonic milliseconds at which the endpoint last became available; undefined if it was from the beginning. */
   readonly healthySinceMs: number | undefined;
-  /** The prompt tokens to prefill, for each data-parallel rank: the larger of this gateway's ledger and the report. */
+  /**
+   * The prompt tokens to prefill, for each data-parallel rank: by this gateway's ledger, or by the node's report where that is
+   * more and other gateways send, too.
+   */
   readonly outstandingPrefillTokens: number;
   /** The number of gateways that send requests to the node, as it reported; 0 or 1 where no other is reported. */
   readonly gateways: number;
