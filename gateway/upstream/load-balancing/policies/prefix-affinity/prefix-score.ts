@@ -90,7 +90,8 @@ export function pickPrefixAffinity(
       ? evictedTokens(endpoint, index, prediction.tokens, prediction.tokens)
       : evictedTokens(endpoint, index, taken, uncachedTokens);
     const tokens = endpoint.outstandingPrefillTokens + prefill + copied;
-    const answer = learned.answerTokens * slowness(endpoint.decodeTokensPerSecond, fastest);
+    // A known conversation does not move for it: a speed is measured on few answers, and falls with other load.
+    const answer = upToDate ? 0 : learned.answerTokens * slowness(endpoint.decodeTokensPerSecond, fastest);
     const work = (tokens / endpoint.prefillTokensPerSecond + answer) / slowStartShare(endpoint, nowMs);
     const spread = isOwner ? 0 : SPREAD_SECONDS * (others / (1 + meanOthers));
     // At the mean speed: by measured ones, of equal full endpoints the luckiest would get all new conversations.
