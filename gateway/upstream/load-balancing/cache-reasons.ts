@@ -205,9 +205,8 @@ export class CacheReasons {
     if (lastTurn === undefined || seenIndex >= lastTurn) return undefined;
     const isAlone = this.#index.endpoints.get(address)?.gateways === 1;
     const reason = lacksReasoning ? "reasoning_lost" : isAlone ? "begun_elsewhere" : "other_gateway";
-    return {
-      ...{ reason, upToBytes: boundaries[lastTurn]?.bytes ?? 0, fromBytes: boundaries[seenIndex]?.bytes ?? 0 },
-    };
+    const fromBytes = boundaries[seenIndex]?.bytes ?? 0;
+    return { reason, upToBytes: boundaries[lastTurn]?.bytes ?? 0, fromBytes };
   }
 
   /** The longest part that another endpoint announces; undefined where this one announces as much. */
