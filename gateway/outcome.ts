@@ -182,10 +182,11 @@ const OF_CODES = {
 /** Tokens of refusals before an engine is called: the connection, the key, its limits, the body. */
 const OF_REFUSALS = {
   unclear_version: { meaning: "The HTTP version is neither 1.0 nor 1.1.", flag: "DPE" },
-  unclear_target: { meaning: "The request target is not a path.", flag: "DPE" },
+  unclear_target: { meaning: "The request target is neither a path nor an `http` URL.", flag: "DPE" },
   unclear_host: { meaning: "A request of HTTP/1.1 has no header `host`.", flag: "DPE" },
   unclear_transfer_encoding: { meaning: "The header `transfer-encoding` is not `chunked`.", flag: "DPE" },
-  unclear_encoding: { meaning: "The header `content-encoding` is not `identity`.", flag: "DPE" },
+  unclear_encoding: { meaning: "The body has two content codings, or is broken or cut in its own.", flag: "DPE" },
+  unsupported_encoding: { meaning: "The header `content-encoding` names an unknown content coding." },
   unclear_charset: { meaning: "The content type names another charset than UTF-8.", flag: "DPE" },
   unclear_duplicate: { meaning: "A header that must not be repeated is given more than once.", flag: "DPE" },
   api_key_missing: { meaning: "The request has no API key." },

@@ -17,6 +17,12 @@ export const REQUEST_HEADERS: readonly HeaderFact[] = [
     meaning: "`application/json`; a charset can only be `utf-8`. Anything else is 415.",
   },
   {
+    name: "content-encoding",
+    where: "POST",
+    meaning:
+      "One of `gzip`, `deflate`, `br`, `zstd` (Node 22.15 and later). Limits count decoded bytes. Another is 415.",
+  },
+  {
     name: "vendor-version",
     where: "messages, count_tokens",
     meaning: "The version of Format B, a date. Any date is taken and none changes anything. Default: `2023-06-01`.",

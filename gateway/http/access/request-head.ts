@@ -62,7 +62,7 @@ export function checkHead({ rawHeaders, httpVersion, url }: RequestHead): void {
     throw new ApiError("header_fields_too_large", `The request has more than ${MAX_HEADER_FIELDS} header fields.`);
   if (httpVersion !== "1.1" && httpVersion !== "1.0")
     throw unclear("The HTTP version is not 1.0 or 1.1.", "unclear_version");
-  if (!url?.startsWith("/")) throw unclear("The request target must be a path.", "unclear_target");
+  if (!url?.startsWith("/")) throw unclear("The request target must be a path or an http URL.", "unclear_target");
   const fields = singleFields(rawHeaders);
   if (httpVersion === "1.1" && fields.host === undefined)
     throw unclear("The header 'host' is missing.", "unclear_host");
@@ -73,12 +73,6 @@ function checkBodyFields(fields: SingleFields, httpVersion: string): void {
   const coding = fields["transfer-encoding"];
   if (coding !== undefined && (coding.toLowerCase() !== "chunked" || httpVersion === "1.0"))
     throw unclear("The header 'transfer-encoding' must be 'chunked'.", "unclear_transfer_encoding");
-  const encoding = fields["content-encoding"];
-  if (encoding !== undefined && encoding.toLowerCase() !== "identity")
-    throw unclear(
-      "The header 'content-encoding' must be 'identity': compressed bodies are not read.",
-      "unclear_encoding",
-    );
   if (OTHER_CHARSET.test(fields["content-type"] ?? ""))
     throw unclear("The charset in the header 'content-type' must be utf-8.", "unclear_charset");
   if (fields.expect !== undefined && fields.expect.toLowerCase() !== "100-continue")

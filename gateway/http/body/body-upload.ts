@@ -1,4 +1,4 @@
-import type { IncomingMessage } from "node:http";
+import type { Readable } from "node:stream";
 import { bodyTooLarge } from "../access/request-head.ts";
 import { bodyBrokeOff } from "../request-context.ts";
 
@@ -6,18 +6,19 @@ import { bodyBrokeOff } from "../request-context.ts";
 const LEAST_ROOM_BYTES = 4 * 1024;
 
 /**
- * Resolves to the whole body of a request; `onChunk` receives its parts as they arrive, and may refuse the rest by
- * throwing. Rejects with the error of `onChunk`, with ApiError `request_too_large` for more than `maxBytes` bytes (an
- * announced size above that is refused unread), and when the upload breaks off: with `bodyBrokeOff`, or with Node's own
- * error. The request is not destroyed: the reply handles an unread rest.
+ * Resolves to the whole body of a request, of which `announced` bytes are known (0 if unknown); `onChunk` receives its
+ * parts as they arrive, and may refuse the rest by throwing. Rejects with the error of `onChunk`, with ApiError
+ * `request_too_large` for more than `maxBytes` bytes (an announced size above that is refused unread), and when the
+ * upload breaks off: with `bodyBrokeOff`, or with Node's own error. The request is not destroyed: the reply handles an
+ * unread rest.
  */
 export function receiveBody(
-  request: IncomingMessage,
+  request: Readable,
+  announced: number,
   maxBytes: number,
   onChunk: (chunk: Buffer) => void,
 ): Promise<Buffer> {
   return new Promise((resolve, reject) => {
-    const announced = Number(request.headers["content-length"] ?? 0);
     if (announced > maxBytes) return reject(bodyTooLarge(maxBytes));
     // A request that was already aborted emits no events.
     if (request.destroyed) return reject(bodyBrokeOff());

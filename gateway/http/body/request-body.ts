@@ -13,6 +13,7 @@ import type { ModelDirectory } from "../model-directory.ts";
 import type { RequestRecord } from "../record/request-record.ts";
 import { bodyBrokeOff, principalOf, type ReplyUnderWay, routeOf } from "../request-context.ts";
 import { receiveBody } from "./body-upload.ts";
+import { contentCoding, receiveDecoded } from "./content-coding.ts";
 
 /** Detail token for each exhausted resource. */
 const LACKING = {
@@ -86,13 +87,18 @@ export function parseBodies(app: FastifyInstance, limits: BodyLimits): void {
     const { inflightBody: inflight } = request;
     // A caller without a key must not use up the budget of all bodies.
     if (request.is404 || !inflight) return undefined;
+    const coding = contentCoding(payload);
     const singleKeys = routeOf(request)?.singleKeys ?? [];
     const take = (chunk: Buffer) => {
       const lack = inflight.add(chunk.length);
       if (lack) throw noRoom(lack, random);
     };
     waiting.get(request.raw)?.writeContinue();
-    const bytes = await receiveBody(payload, maxBytesOf(request.record, limits), take);
+    const maxBytes = maxBytesOf(request.record, limits);
+    const announced = Number(payload.headers["content-length"] ?? 0);
+    const bytes = await (coding === undefined
+      ? receiveBody(payload, announced, maxBytes, take)
+      : receiveDecoded(payload, coding, maxBytes, take));
     request.record.bodyRead(bytes.length);
     return { bytes, singleKeys } satisfies ReceivedBody;
   });

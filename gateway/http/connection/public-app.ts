@@ -72,6 +72,7 @@ export function publicApp(timeouts: ReceiveTimeouts, sinks: RecordSinks, tls?: F
     exposeHeadRoutes: false,
     return503OnClosing: false,
     routerOptions: { maxParamLength: 512 },
+    rewriteUrl: ({ url = "" }) => originForm(url),
     ...(tls ? { https: { ...http, ...secured(tls, timeouts) } } : { http }),
     clientErrorHandler(error, socket) {
       if (error.code !== "ERR_HTTP_REQUEST_TIMEOUT") answerBroken(error, socket);
@@ -91,6 +92,16 @@ export function publicApp(timeouts: ReceiveTimeouts, sinks: RecordSinks, tls?: F
   app.decorateRequest("callerAddress", "");
   app.addHook("onRequest", begin);
   return { app, sockets };
+}
+
+/** A request target in absolute form, which servers must accept (RFC 9112, 3.2.2). Its authority has no effect. */
+const ABSOLUTE_FORM = /^https?:\/\/[^/?#]+/i;
+
+/** Returns path and query of a request target. */
+function originForm(target: string): string {
+  if (target.startsWith("/")) return target;
+  const path = target.replace(ABSOLUTE_FORM, "");
+  return path === "" || path.startsWith("?") ? `/${path}` : path;
 }
 
 /** Returns the TLS context of these certificates; the minimum version is TLS 1.2. */

@@ -81,10 +81,19 @@ describe("A: framing", () => {
   test.each([
     ["no host", () => head("GET /v1/models HTTP/1.1", caller.auth)],
     ["two hosts", () => caller.get("/v1/models", "host: evil.test")],
-    ["an absolute target", () => caller.get("http://evil.test/v1/models")],
+    ["a target of another scheme", () => caller.get("ftp://evil.test/v1/models")],
     ["an asterisk", () => caller.get("*")],
   ])("A9 %s is 400", async (_what, request) => {
     expectRefusal(await caller.sent(request()), 400);
+  });
+
+  test.each([
+    ["http://evil.test/v1/models", 200],
+    ["HTTPS://user@evil.test:8443/v1/models?x=1", 200],
+    ["http://evil.test?x", 404],
+    ["http://evil.test/v1/none", 404],
+  ])("A9 the target %s counts by its path: %i", async (target, status) => {
+    expect((await caller.sent(caller.get(target))).status).toBe(status);
   });
 
   test("A9 an empty host is one", async () => {
