@@ -150,7 +150,7 @@ export const compactionBlock = named("CompactionBlock", "A summary, in place of 
 export const tool = named("Tool", "A tool that the model may call and the caller runs.", {
   name: toolName.describe("The name of the tool, unique in the list."),
   type: unchecked(z.literal("custom").nullish()).describe(
-    "`custom` or absent. Tools that a vendor defines are refused.",
+    "`custom` or absent; or the vendor's tools that callers run, `bash_…`, `text_editor_…`, `memory_…` and `computer_…`, which need no schema. Those that the vendor hosts are refused.",
   ),
   description: z.string().nullish().describe("What the tool does, for the model to read."),
   input_schema: jsonSchemaField("The JSON Schema of the arguments, an object."),

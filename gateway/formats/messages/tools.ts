@@ -1,13 +1,14 @@
 import * as z from "zod";
 import { type Part, type Tool, type ToolChoice, ToolChoiceMode } from "../../../proto/gen/svc/inference/v1/messages.ts";
-import { ApiError, type FieldPath } from "../../errors.ts";
-import { isJsonObject, type JsonObject } from "../../json/json-text.ts";
+import type { FieldPath } from "../../errors.ts";
+import type { JsonObject } from "../../json/json-text.ts";
 import { checked } from "../checked.ts";
-import { invalidValue, tooMany, wrongType } from "../field-error.ts";
+import { invalidValue, tooMany } from "../field-error.ts";
 import { cacheBreakpoint } from "../fields.ts";
 import { textPart } from "../parts.ts";
 import { isDirect, isRepeated, MAX_TOOLS, toolOf } from "../tools.ts";
 import { type MessagesBody, toolAdditionBlock, toolRemovalBlock, tool as toolSchema } from "./schema.ts";
+import { asCustomTool } from "./vendor-tools.ts";
 
 type Declared = {
   readonly tool: Tool;
@@ -79,8 +80,7 @@ export class RequestTools {
   }
 
   #declare(source: unknown, path: FieldPath, deferred?: true): string {
-    if (isJsonObject(source)) refuseVendorTool(source, path);
-    const { input_schema: schema, ...declared } = checked(toolSchema, source, path);
+    const { input_schema: schema, ...declared } = checked(toolSchema, asCustomTool(source, path), path);
     const isDeferred = deferred ?? declared.defer_loading === true;
     const breakpoint = cacheBreakpoint(declared.cache_control);
     const tool = { ...toolOf(declared, schema, [...path, "input_schema"], breakpoint), deferred: isDeferred };
@@ -113,23 +113,3 @@ const MODES = {
 } as const;
 
 const NAME = z.string().min(1);
-
-/** The vendor's tools without a schema, by the names that a refusal shows. */
-const VENDOR_TOOLS = [
-  ...["web_search", "web_fetch", "code_execution", "tool_search", "mcp_toolset"],
-  ...["bash", "text_editor", "memory", "computer", "browser_toolset"],
-];
-
-function refuseVendorTool(source: JsonObject, path: FieldPath): void {
-  const type = source.type ?? "custom";
-  if (typeof type !== "string") throw wrongType([...path, "type"], "a string", type);
-  if (type === "custom" || (source.input_schema ?? undefined) !== undefined) return;
-  const kind = VENDOR_TOOLS.find((name) => type.startsWith(name));
-  const named = kind ? `tools of the type '${kind}' are` : "a tool of this type is";
-  const explanation = `${named} not offered here, only tools with a schema of their own.`;
-  const schemaPath = [...path, "input_schema"];
-  throw new ApiError("missing_required_parameter", `${schemaPath.join(".")}: Field required; ${explanation}`, {
-    path: schemaPath,
-    detail: "vendor_tool",
-  });
-}

@@ -30,6 +30,7 @@ import {
 } from "./schema.ts";
 import { searchCallItem, searchOutputItem, toolsItem } from "./tool-schema.ts";
 import { type DeclaredTools, modelName, SEARCH, WITHOUT_HOSTED } from "./tools.ts";
+import { readVendorCall, readVendorOutput, VENDOR_CALLS, VENDOR_OUTPUTS } from "./vendor-tools.ts";
 
 const ROLES = {
   user: Role.USER,
@@ -40,7 +41,7 @@ const ROLES = {
 
 /** Items of tools that only the vendor's service runs, or of state that only that service stores. */
 const FOREIGN_ITEM =
-  /^(?:(?:web_search|file_search|image_generation|code_interpreter)_call|(?:computer|local_shell|shell|apply_patch)_call(?:_output)?|mcp_[a-z_]{1,32}|program(?:_[a-z_]{1,32})?)$/;
+  /^(?:(?:web_search|file_search|image_generation|code_interpreter)_call|computer_call(?:_output)?|mcp_[a-z_]{1,32}|program(?:_[a-z_]{1,32})?)$/;
 
 export type ItemContext = {
   readonly sealer: Sealer;
@@ -137,6 +138,8 @@ class Conversation {
     else if (type === "tool_search_output") this.#searchOutput(item, path);
     else if (type === "additional_tools") this.#tools(item, path);
     else if (type === "function_call_output" || type === "custom_tool_call_output") this.#output(item, path);
+    else if (isVendorCall(type)) this.#vendorCall(type, item, path);
+    else if (isVendorOutput(type)) this.#vendorOutput(type, item, path);
     else if (type === "reasoning") this.#turn.push(...reasoningParts(reasoningText(item, this.#context.sealer)));
     else if (type === "compaction") this.#compaction(item, path);
     else this.#trigger = [...path, "type"];
@@ -177,6 +180,16 @@ class Conversation {
     const value = call.arguments;
     const text = typeof value === "string" ? value : isJsonObject(value) ? jsonText(value) : "";
     this.#call({ ...call, name: SEARCH }, argumentsText(text), path);
+  }
+
+  #vendorCall(type: keyof typeof VENDOR_CALLS, item: JsonObject, path: FieldPath): void {
+    const { argumentsJson, ...call } = readVendorCall(type, item, path);
+    this.#call(call, argumentsJson, path);
+  }
+
+  #vendorOutput(type: (typeof VENDOR_OUTPUTS)[number], item: JsonObject, path: FieldPath): void {
+    const { text, isError, ...answered } = readVendorOutput(type, item, path);
+    this.#result(answered, [textPart(text)], path, isError);
   }
 
   /** Tools that a search found can be called from here on. */
@@ -236,6 +249,7 @@ class Conversation {
     { type, call_id: callId }: Pick<CalledTool, "type" | "call_id">,
     parts: readonly Part[],
     path: FieldPath,
+    isError = false,
   ): void {
     const call = this.#calls.get(callId);
     if (!call) {
@@ -244,7 +258,7 @@ class Conversation {
     }
     this.#open.delete(callId);
     const content = [...parts, ...this.#waiting.splice(0)];
-    const result = { callId, name: call.name, content, isError: false };
+    const result = { callId, name: call.name, content, isError };
     this.#push({ role: Role.TOOL, parts: [{ kind: { $case: "toolResult", value: result } }] });
   }
 
@@ -273,13 +287,27 @@ const ITEM_TYPES = [
   "tool_search_call",
   "tool_search_output",
   "additional_tools",
+  "shell_call",
+  "local_shell_call",
+  "apply_patch_call",
+  ...VENDOR_OUTPUTS,
   "reasoning",
   "compaction",
   "compaction_trigger",
 ] as const;
 
+type ItemType = (typeof ITEM_TYPES)[number];
+
+function isVendorCall(type: ItemType): type is keyof typeof VENDOR_CALLS {
+  return Object.hasOwn(VENDOR_CALLS, type);
+}
+
+function isVendorOutput(type: ItemType): type is (typeof VENDOR_OUTPUTS)[number] {
+  return VENDOR_OUTPUTS.some((one) => one === type);
+}
+
 /** Messages and references may omit their type. */
-function typeOf(item: JsonObject, path: FieldPath): (typeof ITEM_TYPES)[number] {
+function typeOf(item: JsonObject, path: FieldPath): ItemType {
   const { type, role, id } = item;
   const typePath = [...path, "type"];
   if (type === undefined || type === null) {

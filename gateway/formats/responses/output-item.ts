@@ -6,6 +6,7 @@ import { framePieces, HOLE } from "../sse.ts";
 import { CustomInput, customInput } from "./custom-input.ts";
 import type { BlockItem, Logprob } from "./reply-schema.ts";
 import type { DeclaredTool, ToolNames } from "./tools.ts";
+import { vendorCall } from "./vendor-tools.ts";
 
 /*
  * Output items ("Response object" in formats/README.md). The stream and the folded reply both make a finished item here
@@ -33,6 +34,9 @@ const ID_PREFIX = {
   function_call: "fc",
   custom_tool_call: "ctc",
   tool_search_call: "tsc",
+  shell_call: "sh",
+  local_shell_call: "lsh",
+  apply_patch_call: "apc",
 } as const satisfies Record<BlockItem["type"], string>;
 
 function itemId(head: Head, position: number, type: BlockItem["type"]): string {
@@ -112,6 +116,11 @@ function callItem(
     const shown = { call_id: called.call_id, execution: "client", arguments: object ?? argumentsJson } as const;
     return { id: itemId(head, position, "tool_search_call"), type: "tool_search_call", status, ...shown };
   }
+  if (kind === "shell" || kind === "local_shell" || kind === "apply_patch") {
+    const id = itemId(head, position, `${kind}_call`);
+    const given = status === "completed" ? parseArguments(argumentsJson) : undefined;
+    return vendorCall(kind, { id, status, call_id: called.call_id }, given);
+  }
   // Clients parse the text, so that of a call without arguments becomes an empty object.
   const text = status === "completed" && argumentsJson === "" ? "{}" : argumentsJson;
   return { id: itemId(head, position, "function_call"), type: "function_call", status, ...called, arguments: text };
@@ -154,6 +163,8 @@ type Form = {
   readonly index: object;
 };
 
+const WHOLE: Form = { text: undefined, part: undefined, index: {} };
+
 const FORMS: Readonly<Record<BlockItem["type"] | "summary", Form>> = {
   message: {
     text: "response.output_text",
@@ -172,7 +183,10 @@ const FORMS: Readonly<Record<BlockItem["type"] | "summary", Form>> = {
   },
   function_call: { text: "response.function_call_arguments", part: undefined, index: {} },
   custom_tool_call: { text: "response.custom_tool_call_input", part: undefined, index: {} },
-  tool_search_call: { text: undefined, part: undefined, index: {} },
+  tool_search_call: WHOLE,
+  shell_call: WHOLE,
+  local_shell_call: WHOLE,
+  apply_patch_call: WHOLE,
 };
 
 /** `position` is the item's `output_index`. */
@@ -206,11 +220,11 @@ export function itemFrames(head: Head, position: number, block: OpenBlock["block
 function closingForm(item: BlockItem): { readonly payload: object; readonly part?: object | undefined } {
   if (item.type === "function_call") return { payload: { name: item.name, arguments: item.arguments } };
   if (item.type === "custom_tool_call") return { payload: { input: item.input } };
-  if (item.type === "tool_search_call") return { payload: {} };
   if (item.type === "message") {
     const [part] = item.content;
     return { payload: { text: part?.text ?? "", logprobs: part?.logprobs ?? [] }, part };
   }
+  if (item.type !== "reasoning") return { payload: {} };
   const part = item.content?.[0] ?? item.summary[0];
   return { payload: { text: part?.text ?? "" }, part };
 }

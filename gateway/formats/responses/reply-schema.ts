@@ -1,6 +1,7 @@
 import * as z from "zod";
 import { named, tag, type Written } from "../fields.ts";
 import type { ResponsesBody } from "./schema.ts";
+import { localShellCall, patchCall, shellCall } from "./vendor-tools.ts";
 
 const alternative = {
   token: z.string().describe("The text of the token."),
@@ -95,7 +96,10 @@ export type BlockItem =
   | Written<typeof reasoningItem>
   | Written<typeof callItem>
   | Written<typeof customCallItem>
-  | Written<typeof searchCallItem>;
+  | Written<typeof searchCallItem>
+  | Written<typeof shellCall>
+  | Written<typeof localShellCall>
+  | Written<typeof patchCall>;
 
 /** An item that replaces a whole conversation. */
 export type CompactionItem = Written<typeof compactionItem>;
@@ -108,6 +112,9 @@ const item = z.discriminatedUnion("type", [
   callItem,
   customCallItem,
   searchCallItem,
+  shellCall,
+  localShellCall,
+  patchCall,
   compactionItem,
 ]);
 

@@ -26,6 +26,14 @@ import {
 import { ignored, requestBody, type UntakenField } from "../request-body.ts";
 import { MAX_TOOLS } from "../tools.ts";
 import { callerTools, searchCallItem, searchOutputItem, toolChoiceSchema, toolsItem } from "./tool-schema.ts";
+import {
+  localShellCallItem,
+  localShellOutputItem,
+  patchCallItem,
+  patchOutputItem,
+  shellCallItem,
+  shellOutputItem,
+} from "./vendor-tools.ts";
 
 /*
  * The body of `POST /v1/responses`: these schemas check requests and generate gateway/docs/api-responses.md. The top level and its objects are closed, as this format promises to ignore nothing; items,
@@ -167,6 +175,12 @@ const inputItem = z.union([
   outputItem,
   searchOutputItem,
   toolsItem,
+  shellCallItem,
+  shellOutputItem,
+  localShellCallItem,
+  localShellOutputItem,
+  patchCallItem,
+  patchOutputItem,
   reasoningItem,
   compactionItem,
   triggerItem,

@@ -2,6 +2,7 @@ import * as z from "zod";
 import { unchecked } from "../checked.ts";
 import { closed, flag, named, optional, parameters, tag } from "../fields.ts";
 import { allowedCallers, toolName } from "../tools.ts";
+import { applyPatchTool, localShellTool, shellTool, VENDOR_TOOL_NAMES } from "./vendor-tools.ts";
 
 /* The tools of `POST /v1/responses`, the items that hold tools, and the choice among them. */
 
@@ -80,8 +81,13 @@ export const searchTool = named(
 
 const execution = z.literal("client", CLIENT_ONLY).nullish().describe("`client`, which may be left out.");
 
+const vendorTools = [shellTool, localShellTool, applyPatchTool] as const;
+
+/** A tool that the vendor defines and the caller runs. */
+export const vendorTool = z.discriminatedUnion("type", vendorTools);
+
 export const callerTools = z.array(
-  unchecked(z.discriminatedUnion("type", [functionTool, customTool, namespaceTool, searchTool])),
+  unchecked(z.discriminatedUnion("type", [functionTool, customTool, namespaceTool, searchTool, ...vendorTools])),
   "an array of tools",
 );
 
@@ -115,9 +121,14 @@ const functionChoice = closed("FunctionChoice", "One function by its name.", cho
 
 const customChoice = closed("CustomChoice", "One `custom` tool by its name.", choiceOf("custom"));
 
+const vendorChoiceFields = { type: z.enum(VENDOR_TOOL_NAMES).describe("The tool.") };
+
+const vendorChoice = closed("VendorToolChoice", "One of the tools that a vendor defines.", vendorChoiceFields);
+
 export const allowedTool = z.discriminatedUnion("type", [
   named("AllowedFunction", "One function by its name.", choiceOf("function")),
   named("AllowedCustomTool", "One `custom` tool by its name.", choiceOf("custom")),
+  named("AllowedVendorTool", "One of the tools that a vendor defines.", vendorChoiceFields),
 ]);
 
 const allowedChoice = closed("AllowedTools", "Some of the tools by their names.", {
@@ -126,5 +137,8 @@ const allowedChoice = closed("AllowedTools", "Some of the tools by their names."
   tools: z.array(unchecked(allowedTool), "an array of tools").min(1).describe("The tools."),
 });
 export const toolChoiceSchema = z
-  .union([z.enum(["none", "auto", "required"]), functionChoice, customChoice, allowedChoice], "a string or an object")
+  .union(
+    [z.enum(["none", "auto", "required"]), functionChoice, customChoice, vendorChoice, allowedChoice],
+    "a string or an object",
+  )
   .nullish();

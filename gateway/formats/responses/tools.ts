@@ -21,7 +21,16 @@ import {
   toolOf,
 } from "../tools.ts";
 import { inputSchema } from "./custom-input.ts";
-import { allowedTool, customTool, functionTool, namespaceTool, searchTool, toolChoiceSchema } from "./tool-schema.ts";
+import {
+  allowedTool,
+  customTool,
+  functionTool,
+  namespaceTool,
+  searchTool,
+  toolChoiceSchema,
+  vendorTool,
+} from "./tool-schema.ts";
+import { isVendorTool, VENDOR_TOOL_NAMES, type VendorToolName, vendorFunction } from "./vendor-tools.ts";
 
 /** The name that the model sees of the caller's search. */
 export const SEARCH = "tool_search";
@@ -36,7 +45,7 @@ type Declaring = {
 
 /** How the caller declared a tool. */
 export type DeclaredTool = {
-  readonly kind: "function" | "custom" | "tool_search";
+  readonly kind: "function" | "custom" | "tool_search" | VendorToolName;
   readonly name: string;
   readonly namespace?: string | undefined;
 };
@@ -47,7 +56,7 @@ export type ToolNames = ReadonlyMap<string, DeclaredTool>;
 /** Other types are the caller's own text, which messages never repeat. */
 const KNOWN_TOOL_TYPES: ReadonlySet<string> = new Set([
   ...["web_search", "web_search_preview", "file_search", "computer", "computer_use", "computer_use_preview"],
-  ...["code_interpreter", "image_generation", "local_shell", "shell", "mcp", "apply_patch", "tool_search"],
+  ...["code_interpreter", "image_generation", "shell", "mcp", "tool_search"],
   "programmatic_tool_calling",
 ]);
 
@@ -117,6 +126,7 @@ export class DeclaredTools {
       if (type === "custom") return [this.#custom(entry, at)];
       if (of.namespace === undefined && type === "tool_search" && entry.execution === "client")
         return [this.#search(entry, at)];
+      if (of.namespace === undefined && isVendorTool(entry)) return [this.#vendorTool(entry, at)];
       if (of.namespace === undefined && type === "namespace") {
         const { name, description, tools: inner } = checked(namespaceTool, entry, at.path);
         const echo = this.#walk(inner ?? [], { ...of, path: [...at.path, "tools"], namespace: name });
@@ -180,6 +190,13 @@ export class DeclaredTools {
     return { type: "tool_search", execution: "client", ...echo };
   }
 
+  #vendorTool(entry: JsonObject, at: Declaring): JsonObject {
+    const { type: name, ...fields } = checked(vendorTool, entry, at.path);
+    const { source, schema } = vendorFunction(name, entry);
+    this.#add(toolOf(source, schema, at.path), { kind: name, name }, at, at.path);
+    return { type: name, ...fields };
+  }
+
   /** In `tools`, a tool that was declared twice is one, and two tools of one name are refused. */
   #add(source: Tool, declared: DeclaredTool, { path, later }: Declaring, schemaPath: FieldPath): void {
     const name = checked(toolName, modelName(declared.namespace, declared.name), [...path, "name"]);
@@ -226,6 +243,9 @@ function wholeText(expression: string): string {
 
 const PATH = ["tool_choice"];
 
+/** The types of tools that a choice can name. */
+const CHOOSABLE: readonly string[] = ["function", "custom", ...VENDOR_TOOL_NAMES];
+
 type ToolReference = z.infer<typeof allowedTool>;
 
 type Choosing = {
@@ -237,8 +257,9 @@ type Choosing = {
 /** Undefined when there are no tools to call, when only `none` and `auto` are accepted. Throws `ApiError`. */
 export function toolChoice(value: unknown, { declared, callable, parallel }: Choosing): ToolChoice | undefined {
   const choice = value ?? "auto";
-  const nameOf = ({ type, name, namespace }: ToolReference, path: FieldPath): string => {
-    const known = modelName(namespace ?? undefined, name);
+  const nameOf = (wanted: ToolReference, path: FieldPath): string => {
+    const { type } = wanted;
+    const known = "name" in wanted ? modelName(wanted.namespace ?? undefined, wanted.name) : wanted.type;
     if (callable.has(known) && declared.find(known)?.kind === type) return known;
     throw invalidValue(path, "the tool is not one of 'tools'.");
   };
@@ -247,13 +268,13 @@ export function toolChoice(value: unknown, { declared, callable, parallel }: Cho
     throw invalidValue(PATH, "a tool can only be required when 'tools' holds one.");
   }
   const base = { name: "", disableParallelCalls: !parallel, allowedNames: [] };
-  if (isJsonObject(choice)) refuseUnsupported(choice.type, ["function", "custom", "allowed_tools"], PATH);
+  if (isJsonObject(choice)) refuseUnsupported(choice.type, [...CHOOSABLE, "allowed_tools"], PATH);
   const wanted = checked(toolChoiceSchema, choice, PATH) ?? "auto";
   if (typeof wanted === "string") return { ...base, mode: CHOICE_MODES[wanted] };
   if (wanted.type !== "allowed_tools") return { ...base, mode: ToolChoiceMode.NAMED, name: nameOf(wanted, PATH) };
   const allowedNames = wanted.tools.map((entry, index) => {
     const path = [...PATH, "tools", index];
-    if (isJsonObject(entry)) refuseUnsupported(entry.type, ["function", "custom"], path);
+    if (isJsonObject(entry)) refuseUnsupported(entry.type, CHOOSABLE, path);
     return nameOf(checked(allowedTool, entry, path), path);
   });
   return { ...base, mode: CHOICE_MODES[wanted.mode], allowedNames };

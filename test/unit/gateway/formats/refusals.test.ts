@@ -244,7 +244,7 @@ describe("messages", () => {
     // The name of an unknown type is the caller's text.
     [
       { tools: [{ type: "SECRET", name: "x" }] },
-      "tools.0.input_schema: Field required; a tool of this type is not offered here, only tools with a schema of their own.",
+      "tools.0.input_schema: Field required; a tool of this type is not offered here, only tools that the caller runs.",
     ],
     [{ tool_choice: { type: "any" } }, "tool_choice: "],
     [{ tool_choice: "auto" }, "tool_choice: Input should be an object"],
@@ -378,9 +378,7 @@ describe("responses", () => {
 
   test.each([
     ...["web_search_call", "file_search_call", "image_generation_call", "code_interpreter_call", "computer_call"],
-    ...["computer_call_output", "local_shell_call", "local_shell_call_output", "shell_call", "shell_call_output"],
-    ...["apply_patch_call", "apply_patch_call_output", "mcp_call"],
-    ...["mcp_list_tools", "mcp_approval_request", "mcp_approval_response"],
+    ...["computer_call_output", "mcp_call", "mcp_list_tools", "mcp_approval_request", "mcp_approval_response"],
     ...["program", "program_output"],
   ])("an item %s is unsupported", (type) => {
     expect(refusal(responses, { input: [{ type }] })).toBe("unsupported_value input[0].type");
@@ -397,7 +395,7 @@ describe("responses", () => {
   test.each([
     ["web_search_preview_2025_03_11", "The tool type 'web_search_preview_2025_03_11' is not supported"],
     ["mcp", "The tool type 'mcp' is not supported"],
-    ["local_shell", "The tool type 'local_shell' is not supported"],
+    ["image_generation", "The tool type 'image_generation' is not supported"],
     ["zzz", "This tool type is not supported"],
   ])("a tool %s is refused, with its name if that is known", (type, message) => {
     const error = thrownBy(() => prepare(responses, { tools: [tool("f"), { type, name: "x" }] }));

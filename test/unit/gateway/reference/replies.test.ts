@@ -44,6 +44,9 @@ const ANSWERS: readonly (readonly Event[])[] = [
   ...["ns__read", "exec", "tool_search"].map((name) => [
     ...[started(), toolCallStart(0, name), delta(0, '{"input": "a"}'), blockEnd(0), finished()],
   ]),
+  ...["shell", "local_shell", "apply_patch"].map((name) => [
+    ...[started(), toolCallStart(0, name), delta(0, '{"path": "a"}'), blockEnd(0), finished()],
+  ]),
   ...TRANSCRIPTS.map(transcriptEvents),
 ];
 
@@ -52,6 +55,7 @@ const tools = [
   { type: "namespace", name: "ns", tools: [{ type: "function", name: "read" }] },
   { type: "custom", name: "exec" },
   { type: "tool_search", execution: "client" },
+  ...["shell", "local_shell", "apply_patch"].map((type) => ({ type })),
 ];
 const LOGPROBS = "message.output_text.logprobs";
 

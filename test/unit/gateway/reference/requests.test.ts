@@ -128,6 +128,23 @@ const format = { type: "grammar", syntax: "lark", definition: "start: /a/" };
 const custom = { type: "custom", name: "exec", description: "d", format };
 const search = { type: "tool_search", execution: "client", description: "d", parameters: schema };
 const group = { type: "namespace", name: "files", tools: [functionTool, custom] };
+const skill = { name: "charts", description: "d", path: "/charts" };
+const vendorTools = [
+  { type: "shell", environment: { type: "local", skills: [skill] } },
+  { type: "local_shell" },
+  { type: "apply_patch" },
+];
+const limits = { timeout_ms: 1_000, max_output_length: 1_000 };
+const operation = { type: "update_file", path: "a", diff: "+a" };
+const outcome = { type: "exit", exit_code: 0 };
+const vendorItems = [
+  { type: "shell_call", call_id: "call_4", action: { commands: ["ls"], ...limits } },
+  { type: "shell_call_output", call_id: "call_4", output: [{ stdout: "a", stderr: "b", outcome }] },
+  { type: "local_shell_call", call_id: "call_5", action: { command: ["ls"], working_directory: "/", ...limits } },
+  { type: "local_shell_call_output", id: "call_5", output: "done" },
+  { type: "apply_patch_call", call_id: "call_6", operation },
+  { type: "apply_patch_call_output", call_id: "call_6", status: "completed", output: "done" },
+];
 const choice = { type: "function", name: "read", namespace: "files" };
 const RESPONSES_BODIES: readonly object[] = [
   FULL["/v1/responses"],
@@ -138,7 +155,8 @@ const RESPONSES_BODIES: readonly object[] = [
       { type: "reasoning", content: [{ type: "reasoning_text", text: "t" }], summary: [] },
       { type: "function_call", call_id: "call_1", name: "read", namespace: "files", arguments: "{}" },
       { type: "function_call_output", call_id: "call_1", output: parts },
-      { type: "additional_tools", tools: [custom, search] },
+      { type: "additional_tools", tools: [custom, search, ...vendorTools] },
+      ...vendorItems,
       { type: "custom_tool_call", call_id: "call_2", name: "exec", namespace: "files", input: "text" },
       { type: "custom_tool_call_output", call_id: "call_2", output: "done" },
       { type: "tool_search_call", call_id: "call_3", execution: "client", arguments: {} },
@@ -146,7 +164,7 @@ const RESPONSES_BODIES: readonly object[] = [
       { type: "compaction", encrypted_content: "sealed" },
       { type: "compaction_trigger" },
     ],
-    tools: [functionTool, group, custom, search],
+    tools: [functionTool, group, custom, search, ...vendorTools],
     tool_choice: { type: "allowed_tools", mode: "auto", tools: [choice] },
     stream_options: { include_obfuscation: true },
     ...{ background: false, previous_response_id: null, conversation: null, prompt: null, moderation: null },
