@@ -213,6 +213,11 @@ export function cacheBreakpoint(value: unknown): CacheBreakpoint | undefined {
 
 export const MAX_STOP_STRINGS = 16;
 
+/** The most characters of one: each is searched in every delta. */
+export const MAX_STOP_LENGTH = 1_024;
+
+export const stopText = z.string().max(MAX_STOP_LENGTH);
+
 export const MAX_MESSAGES = 100_000;
 
 export const MAX_LOGIT_BIAS = 1_024;

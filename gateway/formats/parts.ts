@@ -6,6 +6,7 @@ import {
   type Part,
 } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { ApiError, type ErrorCode, type FieldPath } from "../errors.ts";
+import { isJsonObject } from "../json/json-text.ts";
 import { invalidValue, unsupportedValue } from "./field-error.ts";
 import { cacheBreakpoint } from "./fields.ts";
 
@@ -58,6 +59,14 @@ export function readOr<Content>(
     if (rule === "reject" || !(error instanceof ApiError) || !UNREADABLE.has(error.code)) throw error;
     return instead(`[Here was ${what}, which this model cannot read.]`);
   }
+}
+
+/**
+ * Returns whether parts of unknown types are left out of `content`, which is open: beside one of a `known` type. Content
+ * of unknown parts alone is refused where it is read, as the model would see none of it.
+ */
+export function leavesUnknownOut(content: readonly unknown[], known: (type: string) => boolean): boolean {
+  return content.some((part) => isJsonObject(part) && typeof part.type === "string" && known(part.type));
 }
 
 export const IMAGE_TYPES = ["image/png", "image/jpeg", "image/gif", "image/webp"] as const;

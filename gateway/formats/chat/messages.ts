@@ -9,6 +9,7 @@ import {
   IMAGE_DETAILS,
   imageFromUrl,
   imagesNotAccepted,
+  leavesUnknownOut,
   readOr,
   reasoningParts,
   textPart,
@@ -142,15 +143,30 @@ function contentParts(content: unknown, path: FieldPath, rule: ContentRule): rea
   if (content === undefined || content === null) return [];
   if (typeof content === "string") return content === "" ? [] : [textPart(content)];
   if (!Array.isArray(content)) throw wrongType(path, "a string or an array of content parts", content);
+  const leavesOut = leavesUnknownOut(content, isPartType);
   return content
-    .map((part: unknown, index) => contentPart(part, [...path, index], rule))
+    .flatMap((part: unknown, index) => {
+      const read = contentPart(part, [...path, index], rule, leavesOut);
+      return read ? [read] : [];
+    })
     .filter((part) => part.kind?.$case !== "text" || part.kind.value.text !== "" || part.cacheBreakpoint);
 }
 
-function contentPart(part: unknown, path: FieldPath, rule: ContentRule): Part {
+/** Undefined for a part of an unknown type that is left out. */
+function contentPart(part: unknown, path: FieldPath, rule: ContentRule, leavesOut: boolean): Part | undefined {
   const { type, cache_control, prompt_cache_breakpoint } = checked(ANY_PART, part, path);
+  if (leavesOut && !isPartType(type)) return undefined;
   const breakpoint = cacheBreakpoint(cache_control) ?? partBreakpoint(prompt_cache_breakpoint);
   return { kind: partKind(type, part, path, rule), cacheBreakpoint: breakpoint };
+}
+
+/** The types of this format, and those that clients take from responses by mistake: leaving them out would lose words. */
+const PART_TYPES: ReadonlySet<string> = new Set([
+  ...["text", "refusal", "image_url", "input_audio", "file", "input_text", "output_text", "input_image"],
+]);
+
+function isPartType(type: string): boolean {
+  return PART_TYPES.has(type);
 }
 
 const ANY_PART = z.object({

@@ -11,6 +11,7 @@ import {
   jsonSchemaField,
   MAX_LOGIT_BIAS,
   MAX_MESSAGES,
+  MAX_STOP_LENGTH,
   MAX_STOP_STRINGS,
   modelId,
   named,
@@ -23,6 +24,7 @@ import {
   promptCacheRetention,
   reasoningEffort,
   schemaName,
+  stopText,
   stream,
   strictAnswer,
   strictTool,
@@ -228,8 +230,8 @@ export const chatRequest = named("ChatRequest", "The body of a request for a cha
   }).describe("Whether and how much the model reasons before it answers."),
   reasoning_effort: unchecked(effort.nullish()).describe("The same as `reasoning.effort`, which wins."),
   stop: optional(
-    z.union([z.string(), z.array(z.string()).max(MAX_STOP_STRINGS)], "a string or an array of strings"),
-    "Texts that end the answer where they would occur; they are not part of it. Empty texts are left out.",
+    z.union([stopText, z.array(stopText).max(MAX_STOP_STRINGS)], "a string or an array of strings"),
+    `Texts of at most ${MAX_STOP_LENGTH} characters that end the answer where they would occur; they are not part of it. Empty texts are left out.`,
   ),
   seed: unchecked(z.int().nullish()).describe(
     "A number that makes random choices repeatable, as far as the engine can. Any integer is taken.",

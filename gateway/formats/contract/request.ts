@@ -18,10 +18,11 @@ import {
   invalidSchema,
   invalidValue,
   oneOf,
+  tooLong,
   tooMany,
   unsupportedParameter,
 } from "../field-error.ts";
-import { MAX_LOGIT_BIAS, MAX_STOP_STRINGS, reasoningBudget } from "../fields.ts";
+import { MAX_LOGIT_BIAS, MAX_STOP_LENGTH, MAX_STOP_STRINGS, reasoningBudget } from "../fields.ts";
 import type { CountFormat, EveryField, Format } from "../format.ts";
 import { catalogModel } from "../request-body.ts";
 import { EMPTY_PARAMETERS, MAX_SCHEMA_BYTES, MAX_TOOLS, schemaText, shownTools, toolName } from "../tools.ts";
@@ -151,6 +152,7 @@ function checkedSampling(sampling: Sampling | undefined): EveryField<Sampling> |
   for (const bias of biases) checkNumber(bias, at("logit_bias"), -MAX_BIAS, MAX_BIAS);
   const stop = sampling.stop.filter((text) => text !== "");
   if (stop.length > MAX_STOP_STRINGS) throw tooMany(at("stop"), MAX_STOP_STRINGS);
+  if (stop.some((text) => text.length > MAX_STOP_LENGTH)) throw tooLong(at("stop"), MAX_STOP_LENGTH);
   return {
     temperature: within(sampling.temperature, "temperature", 0, 2),
     topP: within(sampling.topP, "top_p", 0, 1),

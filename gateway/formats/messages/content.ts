@@ -64,7 +64,7 @@ export type BlockType = keyof typeof PLACES;
 const LEFT_OUT =
   /^(redacted_thinking|server_tool_use|container_upload|mcp_[a-z_]+|(web_search|web_fetch|tool_search|[a-z_]*code_execution)_tool_result)$/;
 
-const ANY_BLOCK = z.object({ type: z.string() });
+export const ANY_BLOCK = z.object({ type: z.string() });
 
 /**
  * Reads content as blocks: a string is one text block, absent content is none. Blocks of unknown kinds are left out, as
@@ -211,6 +211,6 @@ function textParts(text: string): readonly Part[] {
   return text === "" ? [] : [textPart(text)];
 }
 
-function isBlockType(type: string): type is BlockType {
+export function isBlockType(type: string): type is BlockType {
   return Object.hasOwn(PLACES, type);
 }

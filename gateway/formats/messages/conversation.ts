@@ -3,9 +3,17 @@ import { ApiError, type FieldPath } from "../../errors.ts";
 import { isJsonObject, type JsonObject } from "../../json/json-text.ts";
 import { checked, field } from "../checked.ts";
 import { invalidValue, missing, unsupportedValue, wrongType } from "../field-error.ts";
-import { withBreakpoint } from "../parts.ts";
+import { leavesUnknownOut, withBreakpoint } from "../parts.ts";
 import { summaryText } from "../summary.ts";
-import { allParts, type Block, type ContentContext, contentBlocks, partsOf } from "./content.ts";
+import {
+  ANY_BLOCK,
+  allParts,
+  type Block,
+  type ContentContext,
+  contentBlocks,
+  isBlockType,
+  partsOf,
+} from "./content.ts";
 import { compactionBlock, inputMessage, textBlock, toolResultBlock, toolUseBlock } from "./schema.ts";
 import { RequestTools } from "./tools.ts";
 
@@ -220,9 +228,12 @@ export function systemBlocks(system: unknown, at: FieldPath): readonly Block[] {
   if (system === undefined || system === null) return [];
   if (typeof system === "string") return [{ type: "text", value: { text: withoutAttributionLine(system) }, path: at }];
   if (!Array.isArray(system)) throw wrongType(at, "a string or an array of text blocks", system);
-  return system.map((value: unknown, index) => {
+  const leavesOut = leavesUnknownOut(system, (type) => type === "text");
+  return system.flatMap((value: unknown, index) => {
     const path = [...at, index];
-    return { type: "text", value: checked(textBlock, value, path), path };
+    const { type } = checked(ANY_BLOCK, value, path);
+    if (leavesOut && type !== "text" && !isBlockType(type)) return [];
+    return [{ type: "text", value: checked(textBlock, value, path), path }];
   });
 }
 

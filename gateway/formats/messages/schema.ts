@@ -6,10 +6,12 @@ import {
   flag,
   jsonSchemaField,
   MAX_MESSAGES,
+  MAX_STOP_LENGTH,
   MAX_STOP_STRINGS,
   modelId,
   named,
   optional,
+  stopText,
   stream,
   strictTool,
   tag,
@@ -306,8 +308,8 @@ const options = {
     .describe("The form and the effort of the answer."),
   output_format: outputFormat.nullish().describe("The older place of `output_config.format`."),
   stop_sequences: optional(
-    z.array(z.string(), "an array of strings").max(MAX_STOP_STRINGS),
-    "Texts that end the answer where they would occur; they are not part of it.",
+    z.array(stopText, "an array of strings").max(MAX_STOP_STRINGS),
+    `Texts of at most ${MAX_STOP_LENGTH} characters that end the answer where they would occur; they are not part of it.`,
   ),
   cache_control: cacheControl,
   compaction: z
@@ -409,6 +411,7 @@ export const MESSAGES_UNTAKEN: readonly UntakenField[] = [
   ]),
   ...ignored("Arguments are always streamed as they are written.", ["tools[].eager_input_streaming"]),
   ...ignored("Chat templates have no place for it.", ["tools[].input_examples"]),
+  ...ignored("It is for the caller, who runs the tool.", ["tools[].max_characters", "tools[].display_number"]),
   ...ignored("It only shortens prompts, and none is shortened here.", [
     ...["clear_thinking_20251015", "clear_tool_uses_20250919"].map((type) => `context_management.edits[]<${type}>`),
   ]),

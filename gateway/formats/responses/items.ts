@@ -10,6 +10,7 @@ import {
   IMAGE_DETAILS,
   imageFromUrl,
   imagesNotAccepted,
+  leavesUnknownOut,
   readOr,
   reasoningParts,
   textPart,
@@ -369,7 +370,20 @@ function contentParts(
   unreadable: UnreadableRule,
 ): readonly Part[] {
   if (typeof content === "string") return [textPart(content)];
-  return content.map((part, index) => contentPart(part, [...path, index], images, unreadable));
+  const leavesOut = leavesUnknownOut(content, isPartType);
+  return content.flatMap((part, index) => {
+    if (leavesOut && isJsonObject(part) && typeof part.type === "string" && !isPartType(part.type)) return [];
+    return [contentPart(part, [...path, index], images, unreadable)];
+  });
+}
+
+/** The types of this format, and those that clients take from chat by mistake: leaving them out would lose words. */
+const PART_TYPES: ReadonlySet<string> = new Set([
+  ...["input_text", "output_text", "refusal", "input_image", "input_file", "text", "image_url"],
+]);
+
+function isPartType(type: string): boolean {
+  return PART_TYPES.has(type);
 }
 
 /** Agents mix the types of input and output text, so either is accepted in every role. */

@@ -295,6 +295,20 @@ export const responsesRequest = closed(
       .optional()
       .describe("Refused, as no prompts are stored."),
     moderation: z.null().optional().describe("Refused."),
+    access_programs: z.null().optional().describe("Refused: the vendor's programs of access are not known here."),
+    background_options: z
+      .null("Responses do not run in the background.")
+      .optional()
+      .describe("Refused, as responses do not run in the background."),
+    image: z
+      .strictObject({
+        context_compression: inert(
+          z.enum(["auto", "disabled"]).nullish(),
+          "`auto` or `disabled`, which change nothing: images reach the engine as they are.",
+        ),
+      })
+      .nullish()
+      .describe("The handling of images."),
     context_management: unchecked(z.array(z.unknown()).max(0).nullish()).describe(
       "Refused unless it is an empty list.",
     ),
@@ -386,10 +400,14 @@ export const RESPONSES_UNTAKEN: readonly UntakenField[] = [
   ...ignored("It is a hint, which no model here knows.", ["text.verbosity"]),
   ...ignored("An item means what its content says.", ["input[].id", "input[].status", "input[].phase"]),
   ...ignored("Calls are the model's own, and one agent answers.", ["input[].caller", "input[].agent"]),
+  ...ignored("No model here writes them.", ["input[].action.env", "input[].action.user"]),
   ...ignored("Each call has its output in the next request.", ["input[].async", "tools[].async"]),
   ...ignored("They say nothing to the model.", ["input[].content[].annotations", "input[].content[].logprobs"]),
   ...ignored("A text stands in the place of a file, but for the user's own in the last item, which is refused.", [
     ...["file_data", "file_url", "filename"].map((field) => `input[].content[].${field}`),
   ]),
-  ...ignored("The model writes arguments, and reads outputs as they are.", ["tools[].output_schema"]),
+  ...ignored("The model writes arguments, and reads outputs as they are.", [
+    "tools[].output_schema",
+    "input[].tools[].output_schema",
+  ]),
 ];

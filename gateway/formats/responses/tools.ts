@@ -30,7 +30,7 @@ import {
   toolChoiceSchema,
   vendorTool,
 } from "./tool-schema.ts";
-import { isVendorTool, VENDOR_TOOL_NAMES, type VendorToolName, vendorFunction } from "./vendor-tools.ts";
+import { isHosted, isVendorTool, VENDOR_TOOL_NAMES, type VendorToolName, vendorFunction } from "./vendor-tools.ts";
 
 /** The name that the model sees of the caller's search. */
 export const SEARCH = "tool_search";
@@ -126,7 +126,8 @@ export class DeclaredTools {
       if (type === "custom") return [this.#custom(entry, at)];
       if (of.namespace === undefined && type === "tool_search" && entry.execution === "client")
         return [this.#search(entry, at)];
-      if (of.namespace === undefined && isVendorTool(entry)) return [this.#vendorTool(entry, at)];
+      if (of.namespace === undefined && isVendorTool(entry) && !(isHosted(entry) && this.#unsupported === "skip"))
+        return [this.#vendorTool(entry, at)];
       if (of.namespace === undefined && type === "namespace") {
         const { name, description, tools: inner } = checked(namespaceTool, entry, at.path);
         const echo = this.#walk(inner ?? [], { ...of, path: [...at.path, "tools"], namespace: name });
@@ -192,6 +193,7 @@ export class DeclaredTools {
 
   #vendorTool(entry: JsonObject, at: Declaring): JsonObject {
     const { type: name, ...fields } = checked(vendorTool, entry, at.path);
+    if (isHosted(entry)) throw unsupportedValue([...at.path, "environment"], "No containers run here, only 'local'.");
     const { source, schema } = vendorFunction(name, entry);
     this.#add(toolOf(source, schema, at.path), { kind: name, name }, at, at.path);
     return { type: name, ...fields };

@@ -52,7 +52,7 @@ export const shellCallItem = named("InputShellCall", "A call of `shell` in an ea
       timeout_ms: milliseconds,
       max_output_length: z.number().nullish().describe("The most characters of output."),
     })
-    .describe("What was to be run."),
+    .describe("The order to the shell."),
 });
 
 export const shellOutputItem = named("ShellCallOutput", "The result of a call of `shell`.", {
@@ -84,7 +84,7 @@ export const localShellCallItem = named("InputLocalShellCall", "A call of `local
       working_directory: z.string().nullish().describe("The folder of the command."),
       timeout_ms: milliseconds,
     })
-    .describe("What was to be run."),
+    .describe("The order to the shell."),
 });
 
 export const localShellOutputItem = named("LocalShellCallOutput", "The result of a call of `local_shell`.", {
@@ -99,7 +99,7 @@ export const patchCallItem = named("InputApplyPatchCall", "A call of `apply_patc
   call_id: callId,
   operation: z
     .looseObject({
-      type: z.enum(["create_file", "update_file", "delete_file"]).describe("What was to be done."),
+      type: z.enum(["create_file", "update_file", "delete_file"]).describe("The kind of the change."),
       path: z.string().describe("The path of the file."),
       diff: z.string().nullish().describe("The diff; none of a deletion."),
     })
@@ -127,7 +127,7 @@ export const shellCall = named("OutputShellCall", "A call of `shell`.", {
       timeout_ms: z.number().nullable().describe("The longest time of the commands, in milliseconds."),
       max_output_length: z.number().nullable().describe("The most characters of output."),
     })
-    .describe("What is to be run."),
+    .describe("The order to the shell."),
   environment: z.object({ type: tag("local") }).describe("Where."),
 });
 
@@ -146,7 +146,7 @@ export const localShellCall = named("OutputLocalShellCall", "A call of `local_sh
       timeout_ms: z.number().nullable().describe("The longest time of the command, in milliseconds."),
       working_directory: z.string().nullable().describe("The folder of the command."),
     })
-    .describe("What is to be run."),
+    .describe("The order to the shell."),
 });
 
 export const patchCall = named("OutputApplyPatchCall", "A call of `apply_patch`.", {
@@ -156,7 +156,7 @@ export const patchCall = named("OutputApplyPatchCall", "A call of `apply_patch`.
   call_id: called,
   operation: z
     .object({
-      type: z.enum(["create_file", "update_file", "delete_file"]).describe("What is to be done."),
+      type: z.enum(["create_file", "update_file", "delete_file"]).describe("The kind of the change."),
       path: z.string().describe("The path of the file; empty where the item is announced, or the call was cut."),
       diff: z.string().optional().describe("The diff; none of a deletion."),
     })
@@ -168,10 +168,13 @@ export const VENDOR_TOOL_NAMES = ["shell", "local_shell", "apply_patch"] as cons
 
 export type VendorToolName = (typeof VENDOR_TOOL_NAMES)[number];
 
-/** A shell in a container of the vendor's is none of the caller's. */
-export function isVendorTool({ type, environment }: JsonObject): boolean {
-  if (type === "shell" && isJsonObject(environment)) return (environment.type ?? "local") === "local";
+export function isVendorTool({ type }: JsonObject): boolean {
   return VENDOR_TOOL_NAMES.some((name) => name === type);
+}
+
+/** A shell in a container runs at the vendor. */
+export function isHosted({ environment }: JsonObject): boolean {
+  return isJsonObject(environment) && environment.type !== "local";
 }
 
 const text = (description: string) => ({ type: "string", description });

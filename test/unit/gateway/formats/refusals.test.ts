@@ -508,3 +508,58 @@ test.each([
 ])("a refusal of responses repeats no text of the caller: %j", (fields) => {
   expect(JSON.stringify(thrownBy(() => prepare(responses, fields)))).not.toContain(SECRET.trim());
 });
+
+describe("parts of unknown types", () => {
+  const odd = { type: "hologram", data: "x" };
+  const FORMS = [
+    ["chat", chat, (content: object[]) => ({ messages: [{ role: "user", content }] }), { type: "text", text: "hi" }],
+    [
+      "messages",
+      messages,
+      (content: object[]) => ({ messages: [{ role: "user", content }] }),
+      { type: "text", text: "hi" },
+    ],
+    [
+      "the system text of messages",
+      messages,
+      (system: object[]) => ({ system, messages: [{ role: "user", content: "hi" }] }),
+      { type: "text", text: "hi" },
+    ],
+    [
+      "responses",
+      responses,
+      (content: object[]) => ({ input: [{ role: "user", content }] }),
+      { type: "input_text", text: "hi" },
+    ],
+  ] as const;
+
+  test.each(FORMS)("%s: they are left out beside text, and refused alone", (_, format, bodyOf, text) => {
+    expect(requestOf(format, bodyOf([odd, text, odd])).messages).toEqual(requestOf(format, bodyOf([text])).messages);
+    expect(refusal(format, bodyOf([odd]))).toMatch(/\[?0\]?\.type/);
+  });
+
+  test.each([
+    [chat, "input_text", (content: object[]) => ({ messages: [{ role: "user", content }] }), "text"],
+    [responses, "text", (content: object[]) => ({ input: [{ role: "user", content }] }), "input_text"],
+  ] as const)("%#: a type of another format is refused beside text: %s", (format, type, bodyOf, own) => {
+    const content = [
+      { type: own, text: "a" },
+      { type, text: "b" },
+    ];
+    expect(refusal(format, bodyOf(content))).toMatch(/\[1\]\.type/);
+  });
+});
+
+test.each([
+  ["chat", chat, { stop: "x".repeat(1_025) }, "string_above_max_length stop"],
+  ["chat", chat, { stop: ["a", "x".repeat(1_025)] }, "string_above_max_length stop[1]"],
+  ["responses", responses, { image: { context_compression: "hard" } }, "invalid_value image.context_compression"],
+  ["responses", responses, { access_programs: ["x"] }, "unsupported_parameter access_programs"],
+  ["responses", responses, { background_options: {} }, "unsupported_parameter background_options"],
+] as const)("%s: refusal %#, of a stop text or by name", (_, format, fields, expected) => {
+  expect(refusal(format, fields)).toBe(expected);
+});
+
+test("a compression of images that changes nothing is taken", () => {
+  expect(() => prepare(responses, { image: { context_compression: "auto" } })).not.toThrow();
+});

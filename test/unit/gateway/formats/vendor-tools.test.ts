@@ -207,7 +207,7 @@ describe("responses", () => {
   });
 
   test.each<[object, string]>([
-    [{ tools: [{ type: "shell", environment: { type: "container_auto" } }] }, "unsupported_value tools[0].type"],
+    [{ tools: [{ type: "shell", environment: { type: "container_auto" } }] }, "unsupported_value tools[0].environment"],
     [{ tools: [{ type: "shell" }, { type: "function", name: "shell" }] }, "invalid_value tools[1].name"],
     [{ tool_choice: { type: "shell" }, tools: [{ type: "apply_patch" }] }, "invalid_value tool_choice"],
     [{ input: [user, shellCall] }, "invalid_value input[1].call_id"],
