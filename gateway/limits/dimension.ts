@@ -18,11 +18,6 @@ export type Dimension = {
 
 export type DimensionReading = { readonly dimension: Dimension; readonly reading: Reading };
 
-/** Burst of a rested key, as seconds of its requests per minute; at least 1 request. */
-const REQUEST_BURST_SECONDS = 10;
-/** Burst of a rested key, as seconds of its tokens per minute. */
-const TOKEN_BURST_SECONDS = 60;
-
 export type PlaceLimit = {
   readonly of: "generations" | "counts";
   /** Name of the places in the limit store, unique within the key. */
@@ -47,7 +42,7 @@ export function modelDimensions({ limits }: Principal, model: string): Dimension
 
 /** Returns the limits on counting tokens: the same requests per minute as for generations, counted separately. */
 export function countDimensions({ limits }: Principal): Dimension[] {
-  return limits.rpm === undefined ? [] : [perMinute("countRpm", limits.rpm, undefined, REQUEST_BURST_SECONDS)];
+  return limits.rpm === undefined ? [] : [perMinute("countRpm", limits.rpm, undefined)];
 }
 
 /** Returns the limit on concurrent generations, of all models or of `model`; undefined if there is none. */
@@ -68,16 +63,16 @@ function ratesOf({ perModel }: KeyLimits, model: string): Rates | undefined {
 
 function rateDimensions({ rpm, itpm, otpm }: Rates, model: string | undefined): Dimension[] {
   return [
-    ...(rpm === undefined ? [] : [perMinute("rpm", rpm, model, REQUEST_BURST_SECONDS)]),
-    ...(itpm === undefined ? [] : [perMinute("itpm", itpm, model, TOKEN_BURST_SECONDS)]),
-    ...(otpm === undefined ? [] : [perMinute("otpm", otpm, model, TOKEN_BURST_SECONDS)]),
+    ...(rpm === undefined ? [] : [perMinute("rpm", rpm, model)]),
+    ...(itpm === undefined ? [] : [perMinute("itpm", itpm, model)]),
+    ...(otpm === undefined ? [] : [perMinute("otpm", otpm, model)]),
   ];
 }
 
-function perMinute(measure: Measure, limit: number, model: string | undefined, burstSeconds: number): Dimension {
-  // Below 1, not even one request would ever pass.
-  const capacity = Math.max(1, (limit * burstSeconds) / 60);
-  return { measure, model, limit, name: nameOf(measure, model), rule: { kind: "bucket", perMinute: limit, capacity } };
+/** A rested key may use the whole minute at once: agents send their turns in bursts. */
+function perMinute(measure: Measure, limit: number, model: string | undefined): Dimension {
+  const rule = { kind: "bucket", perMinute: limit, capacity: limit } as const;
+  return { measure, model, limit, name: nameOf(measure, model), rule };
 }
 
 function nameOf(what: string, model: string | undefined): string {

@@ -36,11 +36,11 @@ test("/limits reports the state of a key's limits, and its held places", async (
   expect(levels).toMatchObject({
     key_id: id,
     limits: [
-      { limit: "rpm", per: "minute", value: 60, capacity: 10 },
+      { limit: "rpm", per: "minute", value: 60, capacity: 60 },
       { limit: "otpm", per: "minute", value: 5_000, capacity: 5_000 },
       { limit: "tokensPerDay", per: "day", value: 900_000 },
-      { limit: "countRpm", value: 60, remaining: 10, full_in_ms: 0 },
-      { limit: "rpm", model: MODEL, value: 30, capacity: 5 },
+      { limit: "countRpm", value: 60, remaining: 60, full_in_ms: 0 },
+      { limit: "rpm", model: MODEL, value: 30, capacity: 30 },
     ],
     places: [
       { of: "generations", limit: 3, taken: 1 },
@@ -49,7 +49,7 @@ test("/limits reports the state of a key's limits, and its held places", async (
     ],
   });
   const [rpm, otpm] = (levels as { limits: { remaining: number }[] }).limits;
-  expect(rpm?.remaining).toBeLessThan(10);
+  expect(rpm?.remaining).toBeLessThan(60);
   expect(otpm?.remaining).toBeLessThan(5_000);
   open();
   await response.text();
@@ -75,7 +75,7 @@ test("/keys/{id}/usage has the use of a key by day and model, with or without li
   expect(day?.models).toEqual([{ model: MODEL, ...((await used()).total as object) }]);
   const metrics = await rig.admin.text("/stats?filter=svc_key_");
   expect(metrics).toContain(`svc_key_tokens_total{key_id="${id}",token_type="output"} ${output_tokens}`);
-  const small = await rig.service.createKey("--name", "small", "--models", "all", "--rpm", "6");
+  const small = await rig.service.createKey("--name", "small", "--models", "all", "--rpm", "1");
   for (const status of [200, 429])
     expect((await rig.service.post(CHAT, {}, { authorization: `Bearer ${small}` })).status).toBe(status);
   const total = async () =>

@@ -77,8 +77,8 @@ describe.skipIf(!HAS_REDIS)(`a limit store in Redis${HAS_REDIS ? "" : ` (${NO_RE
 
   test("a generation of a key with all kinds of limits takes one round trip, and is refused as with two", async () => {
     const principal = principalWith({
-      ...{ rpm: 240, itpm: 1_000_000, otpm: 1_000_000, concurrency: 30 },
-      perModel: { "svc-qwen": { rpm: 150, concurrency: 26 } },
+      ...{ rpm: 40, itpm: 1_000_000, otpm: 1_000_000, concurrency: 30 },
+      perModel: { "svc-qwen": { rpm: 25, concurrency: 26 } },
     });
     const limiters = (await open(2, {}, { nowMs: () => 1e12 })).map(({ store }) => limiterOf(store));
     const before = await commands("evalsha");

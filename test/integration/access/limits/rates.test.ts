@@ -71,12 +71,12 @@ test.each(["/v1/chat/completions", "/v1/responses", "/v1/messages"] as const)(
     expect(headers).toMatchObject(
       isB
         ? {
-            "vendor-ratelimit-requests-remaining": "9",
+            "vendor-ratelimit-requests-remaining": "59",
             "vendor-ratelimit-input-tokens-remaining": expect.stringMatching(/^89\d{3}$/),
             "vendor-ratelimit-output-tokens-remaining": expect.stringMatching(/^[34]\d{3}$/),
           }
         : {
-            "x-ratelimit-remaining-requests": "9",
+            "x-ratelimit-remaining-requests": "59",
             "x-ratelimit-remaining-tokens": expect.stringMatching(/^[34]\d{3}$/),
           },
     );
@@ -93,14 +93,14 @@ test("a list of models and a count have the headers, and take nothing from gener
   const auth = await keyWith(gateway, { rpm: 60, otpm: 5_000 });
   const rested = {
     ...{ "x-ratelimit-limit-requests": "60", "x-ratelimit-limit-tokens": "5000" },
-    ...{ "x-ratelimit-remaining-requests": "10", "x-ratelimit-remaining-tokens": "5000" },
+    ...{ "x-ratelimit-remaining-requests": "60", "x-ratelimit-remaining-tokens": "5000" },
     ...{ "x-ratelimit-reset-requests": "0s", "x-ratelimit-reset-tokens": "0s" },
   };
   const models = async () => limitHeaders(await gateway.get("/v1/models", auth));
   expect(await models()).toEqual(rested);
   const count = "/v1/messages/count_tokens";
   const counted = limitHeaders(await gateway.post(count, MINIMAL[count], auth));
-  expect(counted["anthropic-ratelimit-requests-remaining"]).toBe("9");
+  expect(counted["anthropic-ratelimit-requests-remaining"]).toBe("59");
   expect(counted["anthropic-ratelimit-output-tokens-remaining"]).toBe("5000");
   expect(await models()).toEqual(rested);
 });
