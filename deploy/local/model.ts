@@ -8,6 +8,7 @@ export type LocalModel =
   | {
       readonly kind: "llama";
       readonly modelPath: string;
+      readonly templatePath?: string;
       /** Most tokens of prompt and answer together, per generation. */
       readonly contextTokens: number;
       /** Concurrent generations of each engine. */
@@ -34,7 +35,7 @@ const CONNECT_FAILED = "undici:client:connectError";
 /**
  * Resolves to the backend of the engines. `model` is the path of a GGUF file, `hf:org/repo:quant`, `scripted`, or
  * undefined for the demonstration model of the project at `root`. `contextTokens` is the context of one
- * generation; by default it depends on the model.
+ * generation; by default it depends on the model. `chatTemplate` is the path of a template, for a file without one.
  * Several engines share the cores, as threads without a core of their own hold up all others of their engine.
  * A model `hf:…` is downloaded once into `stateDir`: the only network access of a local start. Throws `ModelError` if
  * the file cannot be read or downloaded.
@@ -45,6 +46,7 @@ export async function findModel(
   model: string | undefined,
   contextTokens: number | undefined,
   engines = 1,
+  chatTemplate?: string,
 ): Promise<LocalModel> {
   if (model === "scripted") return { kind: "scripted" };
   const path =
@@ -60,9 +62,15 @@ export async function findModel(
   } catch (cause) {
     throw new ModelError(`--model: there is no readable file at ${path}${meant(model)}`, { cause });
   }
+  const templatePath = chatTemplate === undefined ? undefined : resolve(chatTemplate);
+  if (templatePath !== undefined)
+    await access(templatePath, constants.R_OK).catch((cause: unknown) => {
+      throw new ModelError(`--chat-template: there is no readable file at ${templatePath}`, { cause });
+    });
   return {
     kind: "llama",
     modelPath: path,
+    ...(templatePath !== undefined && { templatePath }),
     slots: model === undefined ? DEMO.slots : bytes <= SMALL_BYTES ? REAL.smallSlots : REAL.slots,
     contextTokens: contextTokens ?? (model === undefined ? DEMO : REAL).contextTokens,
     ...(model !== undefined && engines > 1 && { threads: Math.max(1, Math.floor(availableParallelism() / engines)) }),

@@ -20,6 +20,8 @@ export type LocalOptions = {
   readonly stateDir: string;
   /** Path of a GGUF file, `hf:org/repo:quant` or `scripted`; absent: the demonstration model. */
   readonly model?: string;
+  /** Path of a file with the model's chat template; absent: the template in the model's file. */
+  readonly chatTemplate?: string;
   /** Tokens of prompt and answer together, per generation; absent: depends on the model. */
   readonly contextTokens?: number;
   readonly engines: number;
@@ -89,6 +91,7 @@ function startCommand(): Command {
     .option("--metrics-port <n>", "metrics of the first engine node, the others' follow; 0 picks free ports", port, 0)
     .option("--state-dir <folder>", "keys and generated configuration", ".svc")
     .option("--model <file>", "a GGUF file, hf:org/repo:quant or scripted (default: the demonstration model)")
+    .option("--chat-template <file>", "the model's chat template in Jinja, for a GGUF file without one")
     .option("--context-tokens <n>", "prompt and answer together, per generation", whole(256, 4_194_304))
     .option("--engines <n>", "engine nodes", whole(1, 64), 1)
     .option("--drain-grace <s>", "time for a proxy in front to detect that the gateway stops", whole(0, 3_600), 0)

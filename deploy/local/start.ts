@@ -47,8 +47,8 @@ export type Engines = {
 
 const ENGINES: Engines = {
   program: ENGINE,
-  backendOf: ({ model, contextTokens, engines }, folder) =>
-    findModel(projectFolder(), folder, model, contextTokens, engines),
+  backendOf: ({ model, contextTokens, engines, chatTemplate }, folder) =>
+    findModel(projectFolder(), folder, model, contextTokens, engines, chatTemplate),
 };
 
 /** Milliseconds after which engines that are not ready are reported as loading. */

@@ -35,6 +35,16 @@ test("bad usage and bad configuration exit with 2, and name the fault", async ()
   const model = await run("--model", "/nowhere/model.gguf", "--state-dir", await mkdtemp(join(tmpdir(), "svc-start-")));
   expect(model).toMatchObject({ code: 2 });
   expect(model.stderr).toContain("--model");
+  const template = await run(
+    "--chat-template",
+    "/nowhere/template.jinja",
+    "--state-dir",
+    await mkdtemp(join(tmpdir(), "svc-start-")),
+  );
+  expect([template.code, template.stderr]).toEqual([
+    2,
+    expect.stringContaining("--chat-template: there is no readable"),
+  ]);
   const folder = await run("--state-dir", join(START, "state"));
   expect([folder.code, folder.stderr]).toEqual([
     2,

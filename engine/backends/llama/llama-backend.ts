@@ -271,7 +271,7 @@ async function templateSource(path: string | undefined, ofModel: string | undefi
   if (ofModel !== undefined) return ofModel;
   throw new EngineError(
     "ENGINE_DOWN",
-    "The model file holds no chat template; backend.templatePath may name a file with one.",
+    "The model file holds no chat template: name a file with one in backend.templatePath (npm start: --chat-template).",
   );
 }
 
