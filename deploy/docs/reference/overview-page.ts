@@ -5,6 +5,7 @@ import {
   MAX_CACHE_KEY_LENGTH,
   MAX_LOGIT_BIAS,
   MAX_MESSAGES,
+  MAX_STOP_LENGTH,
   MAX_STOP_STRINGS,
 } from "../../../gateway/formats/fields.ts";
 import { MAX_CLIENT_METADATA_BYTES, MAX_METADATA } from "../../../gateway/formats/responses/schema.ts";
@@ -39,9 +40,13 @@ export function limitTable(): string {
       ["messages, or items of `input`", many(MAX_MESSAGES), "400"],
       ["tools", many(MAX_TOOLS), "400"],
       ["name of a tool", "1 to 128 of letters, digits, `_`, `-`, `.` and `:`", "400"],
-      ["one JSON Schema", `${bytes(MAX_SCHEMA_BYTES)}, ${MAX_SCHEMA_DEPTH} levels, no reference to elsewhere`, "400"],
+      [
+        "one JSON Schema",
+        `${bytes(MAX_SCHEMA_BYTES)}, ${MAX_SCHEMA_DEPTH} levels with those of the body around it (60 in a tool of chat), no reference to elsewhere`,
+        "400",
+      ],
       ["one JSON Schema with `strict`", bytes(MAX_STRICT_SCHEMA_BYTES), "400"],
-      ["stop texts", many(MAX_STOP_STRINGS), "400"],
+      ["stop texts", `${many(MAX_STOP_STRINGS)}, each of ${many(MAX_STOP_LENGTH)} characters`, "400"],
       ["entries of `logit_bias`", many(MAX_LOGIT_BIAS), "400"],
       ["`top_logprobs`", "20", "400"],
       ["`prompt_cache_key`", `${MAX_CACHE_KEY_LENGTH} characters`, "400"],
