@@ -218,6 +218,9 @@ export const MAX_STOP_LENGTH = 1_024;
 
 export const stopText = z.string().max(MAX_STOP_LENGTH);
 
+/** The refusal of fields that keep an answer from ending. */
+export const FOR_LOAD_TESTS = "Only keys for load tests may set it ('keys create --load-tests').";
+
 export const MAX_MESSAGES = 100_000;
 
 export const MAX_LOGIT_BIAS = 1_024;

@@ -46,6 +46,8 @@ export type PrepareContext = {
   readonly catalog: Catalog;
   /** The ids of the models that the caller can use now, for the refusal of an unknown one. */
   readonly usableModels: readonly string[];
+  /** Whether the key is for load tests, whose answers may be kept from ending. */
+  readonly loadTests: boolean;
 };
 
 export type FormatSettings = {

@@ -82,6 +82,8 @@ const record = z.object({
   weight: z.int().min(1).max(1000),
   limits,
   quota,
+  /** Set if requests may keep answers from ending (`ignore_eos`), as load generators do; absent: refused. */
+  loadTests: z.literal(true).optional(),
   /** 16 random bytes in base64url. A new value separates the key from all prefixes cached for it. */
   cacheSalt: z.string().regex(/^[A-Za-z0-9_-]{22}$/),
   created: instant,

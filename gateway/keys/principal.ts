@@ -17,6 +17,8 @@ export type Principal = {
   readonly quota: KeyQuota;
   readonly priority: KeyPriority;
   readonly weight: number;
+  /** Whether requests may keep answers from ending, as load generators do. */
+  readonly loadTests: boolean;
   /** Pseudonym of the owner, or of the key if it has none: 32 base64url characters, the same on every gateway. */
   readonly tenant: string;
   /** Isolation domain of cached prefixes, 43 base64url characters; keys of one owner share it. */
@@ -43,6 +45,7 @@ export function makePrincipal(record: KeyRecord, pepper: Pepper): Principal {
     quota: record.quota,
     priority: record.priority,
     weight: record.weight,
+    loadTests: record.loadTests ?? false,
     tenant: pseudonym(pepper, "tenant", subject).subarray(0, TENANT_BYTES).toString("base64url"),
     cacheSalt: pseudonym(pepper, "cache-salt", [...subject, record.cacheSalt]).toString("base64url"),
     routingKey: pseudonym(pepper, "routing", [...subject, record.cacheSalt]),

@@ -22,6 +22,7 @@ export type Caller = {
   /** The most tokens of an answer that the key allows. */
   readonly maxOutputTokens: number | undefined;
   readonly usableModels: readonly string[];
+  readonly loadTests: boolean;
   /** By the caller's headers; 0 or below. */
   readonly priority: number;
 };
@@ -84,7 +85,14 @@ export function translate(body: unknown, order: TranslationOrder, surroundings: 
     };
     return { ...own, open };
   };
-  const context = { sealer, acceptsImages, settings, catalog, usableModels: caller.usableModels };
+  const context = {
+    sealer,
+    acceptsImages,
+    settings,
+    catalog,
+    usableModels: caller.usableModels,
+    loadTests: caller.loadTests,
+  };
   if (route.use === "count") return countOf(route.format.prepare(body, context), order);
   const {
     model,

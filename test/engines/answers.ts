@@ -61,6 +61,12 @@ export function answersBeside(rig: Rig): void {
       expect(finished?.usage?.inputTokens).toBe(counted);
     });
 
+    test("have their full length where they may not end before", async () => {
+      const sampling = { temperature: 0, stop: [], logitBias: {}, minOutputTokens: 60 };
+      const { finished } = await rig.ask({ messages: [user(COUNT)], maxOutputTokens: 60, sampling });
+      expect([finished?.reason, finished?.usage?.outputTokens]).toEqual([FinishReason.MAX_OUTPUT_TOKENS, 60]);
+    });
+
     test("go on with a text that was begun", async () => {
       const begun = "1, 2, 3,";
       const messages = [user(COUNT), assistant(text(begun))];

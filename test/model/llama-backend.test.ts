@@ -97,6 +97,20 @@ describe.skipIf(missing !== "")("the demonstration model in process", () => {
     idle();
   });
 
+  test("an answer does not end before its least tokens, and behind them where the model ends it", async () => {
+    const full = await ask(backend, {
+      ...request(COUNT),
+      maxOutputTokens: 60,
+      sampling: sampling({ minOutputTokens: 60 }),
+    });
+    expect(full.finished).toMatchObject({ reason: FinishReason.MAX_OUTPUT_TOKENS, usage: { outputTokens: 60 } });
+    const free = await ask(backend, { ...request(COUNT), sampling: sampling({ minOutputTokens: 45 }) });
+    expect(free.finished.reason).toBe(FinishReason.STOP);
+    expect(free.finished.usage?.outputTokens).toBeGreaterThanOrEqual(45);
+    const short = await ask(backend, { ...request(COUNT), sampling: sampling({ minOutputTokens: 5 }) });
+    expect(short.text).toBe(NUMBERS);
+  });
+
   test("the context window can be filled to the last token, where the answer is truncated", async () => {
     const small = await startBackend({ contextTokens: 300, slots: 1, batchTokens: 64 });
     const padding = await small.countTokens(request(""), never());

@@ -38,7 +38,15 @@ function translator(program: URL, { clock = new VirtualClock() } = {}): Translat
 }
 
 const CALLER: Caller = {
-  ...{ requestId: "r", tenant: "t", cacheSalt: "", maxOutputTokens: undefined, usableModels: [], priority: 0 },
+  ...{
+    requestId: "r",
+    tenant: "t",
+    cacheSalt: "",
+    maxOutputTokens: undefined,
+    usableModels: [],
+    loadTests: false,
+    priority: 0,
+  },
   routingKey: Buffer.alloc(32),
 };
 

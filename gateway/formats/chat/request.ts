@@ -10,11 +10,12 @@ import type { CatalogModel } from "../../catalog.ts";
 import type { FieldPath } from "../../errors.ts";
 import { isJsonObject } from "../../json/json-text.ts";
 import { checked } from "../checked.ts";
-import { invalidValue, tooMany, unsupportedValue, wrongType } from "../field-error.ts";
+import { invalidValue, tooMany, unsupportedParameter, unsupportedValue, wrongType } from "../field-error.ts";
 import {
   cacheBreakpoint,
   cacheTtl,
   effort,
+  FOR_LOAD_TESTS,
   MAX_LOGIT_BIAS,
   promptCacheTtl,
   reasoningBudget,
@@ -68,7 +69,10 @@ function readRequest(body: ChatBody, model: CatalogModel, context: PrepareContex
   const options = body.prompt_cache_options ?? undefined;
   const limit = options?.prewarm ? 0 : (body.max_completion_tokens ?? body.max_tokens ?? undefined);
   const maxOutputTokens = limit === undefined ? undefined : Math.min(limit, model.contextWindow);
-  const sampling = readSampling(body);
+  const sampling = {
+    ...readSampling(body),
+    minOutputTokens: readLeast(body, maxOutputTokens ?? model.contextWindow, context),
+  };
   const reasoning = readReasoning(body, maxOutputTokens);
   const { tools, toolPaths } = readTools(body.tools);
   const request = {
@@ -98,7 +102,18 @@ const MAX_TOKEN_ID = 2 ** 32 - 1;
 /** Seeds are passed on as integers that a double holds exactly. */
 const SEEDS = 2 ** 53;
 
-function readSampling(body: ChatBody): EveryField<Sampling> {
+/** Throws `ApiError` unless the key is for load tests: answers that cannot end serve nothing else. */
+function readLeast(
+  { min_tokens: least, ignore_eos: endless }: ChatBody,
+  most: number,
+  { loadTests }: PrepareContext,
+): number | undefined {
+  if (!endless && !least) return undefined;
+  if (!loadTests) throw unsupportedParameter([endless ? "ignore_eos" : "min_tokens"], FOR_LOAD_TESTS);
+  return endless ? most : Math.min(least ?? 0, most);
+}
+
+function readSampling(body: ChatBody): Omit<EveryField<Sampling>, "minOutputTokens"> {
   return {
     temperature: body.temperature ?? undefined,
     topP: body.top_p ?? undefined,

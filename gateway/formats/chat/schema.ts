@@ -8,6 +8,7 @@ import {
   frequencyPenalty,
   imageDetail,
   imageUrl,
+  inert,
   jsonSchemaField,
   MAX_LOGIT_BIAS,
   MAX_MESSAGES,
@@ -182,6 +183,7 @@ export const chatRequest = named("ChatRequest", "The body of a request for a cha
   stream,
   stream_options: open({
     include_usage: flag.describe("Whether a last chunk before `[DONE]` holds the usage. Default: `false`."),
+    continuous_usage_stats: inert(flag, "Without effect, as load generators send it: the last chunk has the usage."),
   }).describe("What a stream holds beside the answer. It means nothing without `stream`."),
   max_tokens: tokens.describe(
     "The most tokens of the answer, those of reasoning included. More than the window has room for is cut to that. Default: the rest of the window.",
@@ -233,6 +235,14 @@ export const chatRequest = named("ChatRequest", "The body of a request for a cha
     z.union([stopText, z.array(stopText).max(MAX_STOP_STRINGS)], "a string or an array of strings"),
     `Texts of at most ${MAX_STOP_LENGTH} characters that end the answer where they would occur; they are not part of it. Empty texts are left out.`,
   ),
+  min_tokens: optional(
+    z.int().min(0),
+    "The least tokens of the answer. Above 0 for load tests only, by keys that were made for them.",
+  ),
+  ignore_eos: optional(
+    z.boolean(),
+    "Whether the answer has its full length, `max_tokens`. For load tests only, by keys that were made for them.",
+  ),
   seed: unchecked(z.int().nullish()).describe(
     "A number that makes random choices repeatable, as far as the engine can. Any integer is taken.",
   ),
@@ -279,7 +289,7 @@ export const CHAT_UNTAKEN: readonly UntakenField[] = [
     ...{ guided_json: [], guided_regex: [], guided_choice: [], guided_grammar: [], structured_outputs: [] },
     ...{ json_schema: [], grammar: [], regex: [], ebnf: [], format: [""] },
   }),
-  ...refused(TOKENS, { min_tokens: [0], stop_token_ids: [[]], allowed_token_ids: [[]], ignore_eos: [false] }),
+  ...refused(TOKENS, { stop_token_ids: [[]], allowed_token_ids: [[]] }),
   ...refused("Use 'max_tokens' instead.", { n_predict: [-1] }),
   ...refused("Use 'stop' instead.", { stop_regex: [[]] }),
   ...refused("Send them as fields of this format, such as 'temperature' and 'max_tokens'.", { options: [{}] }),

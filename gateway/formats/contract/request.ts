@@ -22,7 +22,7 @@ import {
   tooMany,
   unsupportedParameter,
 } from "../field-error.ts";
-import { MAX_LOGIT_BIAS, MAX_STOP_LENGTH, MAX_STOP_STRINGS, reasoningBudget } from "../fields.ts";
+import { FOR_LOAD_TESTS, MAX_LOGIT_BIAS, MAX_STOP_LENGTH, MAX_STOP_STRINGS, reasoningBudget } from "../fields.ts";
 import type { CountFormat, EveryField, Format } from "../format.ts";
 import { catalogModel } from "../request-body.ts";
 import { EMPTY_PARAMETERS, MAX_SCHEMA_BYTES, MAX_TOOLS, schemaText, shownTools, toolName } from "../tools.ts";
@@ -60,7 +60,7 @@ export const contractGenerate: Pick<Format, "name" | "fields" | "prepare"> = {
       tools,
       toolChoice: checkedToolChoice(request.toolChoice, shownTools(tools, messages)),
       outputConstraint: checkedConstraint(request.outputConstraint),
-      sampling: checkedSampling(request.sampling),
+      sampling: checkedSampling(request.sampling, context.loadTests),
       reasoning: checkedReasoning(request.reasoning, maxOutputTokens),
       cache: checkedCacheHints(request.cache),
       maxOutputTokens,
@@ -139,7 +139,7 @@ function checkEnum(value: number, path: FieldPath, names: Readonly<Record<string
 const MAX_BIAS = 1_000;
 const MAX_TOP_LOGPROBS = 50;
 
-function checkedSampling(sampling: Sampling | undefined): EveryField<Sampling> | undefined {
+function checkedSampling(sampling: Sampling | undefined, loadTests: boolean): EveryField<Sampling> | undefined {
   if (!sampling) return undefined;
   const at = (name: string) => ["sampling", name];
   const within = (value: number | undefined, name: string, least: number, most: number) => {
@@ -150,6 +150,7 @@ function checkedSampling(sampling: Sampling | undefined): EveryField<Sampling> |
   if (biases.length > MAX_LOGIT_BIAS) throw tooMany(at("logit_bias"), MAX_LOGIT_BIAS);
   // The key of an entry is the caller's: the path ends at the field.
   for (const bias of biases) checkNumber(bias, at("logit_bias"), -MAX_BIAS, MAX_BIAS);
+  if (sampling.minOutputTokens && !loadTests) throw unsupportedParameter(at("min_output_tokens"), FOR_LOAD_TESTS);
   const stop = sampling.stop.filter((text) => text !== "");
   if (stop.length > MAX_STOP_STRINGS) throw tooMany(at("stop"), MAX_STOP_STRINGS);
   if (stop.some((text) => text.length > MAX_STOP_LENGTH)) throw tooLong(at("stop"), MAX_STOP_LENGTH);
@@ -165,6 +166,7 @@ function checkedSampling(sampling: Sampling | undefined): EveryField<Sampling> |
     topLogprobs: within(sampling.topLogprobs, "top_logprobs", 0, MAX_TOP_LOGPROBS),
     logitBias: sampling.logitBias,
     stop,
+    minOutputTokens: sampling.minOutputTokens,
   };
 }
 

@@ -120,6 +120,7 @@ function checkedBody(
       frequencyPenalty: undefined,
       presencePenalty: undefined,
       repetitionPenalty: undefined,
+      minOutputTokens: undefined,
       seed: undefined,
       topLogprobs: undefined,
       logitBias: {},

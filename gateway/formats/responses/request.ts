@@ -156,6 +156,7 @@ function sampling(body: ResponsesBody, logprobs: boolean): EveryField<Sampling> 
     topK: undefined,
     minP: undefined,
     repetitionPenalty: undefined,
+    minOutputTokens: undefined,
     seed: undefined,
     stop: [],
     logitBias: {},

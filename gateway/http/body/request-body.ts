@@ -151,13 +151,13 @@ export async function translateReceived(
   const bodyBytes = received?.bytes.length ?? 0;
   const lacking = overload.lacksFor(bodyBytes);
   if (lacking) throw inTrouble(LACKING[lacking], random);
-  const { tenant, routingKey, cacheSalt, limits } = principal;
+  const { tenant, routingKey, cacheSalt, limits, loadTests } = principal;
   const { requestId } = record;
   const usableModels: string[] = [];
   for (const { id } of models.usable(principal)) usableModels.push(id);
   const { maxOutputTokens } = limits;
   const priority = priorityOfHeaders(headers);
-  const caller = { requestId, tenant, routingKey, cacheSalt, maxOutputTokens, usableModels, priority };
+  const caller = { requestId, tenant, routingKey, cacheSalt, maxOutputTokens, usableModels, loadTests, priority };
   overload.countTranslated(bodyBytes);
   try {
     return await translator.translate(received, { operation, caller, bodyBytes }, signal);

@@ -35,6 +35,7 @@ type CreateOptions = LimitOptions &
   Pick<KeyRequest, "owner"> & {
     readonly allowIps?: string[] | null;
     readonly expires?: number;
+    readonly loadTests?: true;
     readonly quiet: boolean;
   };
 
@@ -53,6 +54,7 @@ export function addChangeCommands(program: Command, context: CliContext): void {
     .option("--owner <owner>", "keys of one owner are one tenant and share cached prefixes", parseLabel)
     .option("--allow-ips <list>", NETWORKS_HELP, parseNetworks)
     .option("--expires <duration>", "such as 90d; never by default", parseLifetimeMs)
+    .option("--load-tests", "for load generators: requests may keep answers from ending (ignore_eos, min_tokens)")
     .option("--weight <n>", "share among waiting keys", parseWeight, 1)
     .option(...QUIET)
     .addOption(
@@ -134,10 +136,10 @@ function addStatusCommands(program: Command, context: CliContext): void {
 }
 
 function createCommand(context: CliContext, options: CreateOptions): Promise<void> {
-  const { name, owner = null, models, allowIps, priority, weight, expires, quiet } = options;
+  const { name, owner = null, models, allowIps, priority, weight, expires, loadTests, quiet } = options;
   return mint(context, { create: true, quiet }, (set, pepper, nowMs) => {
     const expiresAt = expires === undefined ? null : new Date(nowMs + expires).toISOString();
-    const who = { name, owner, models, allowIps: allowIps ?? undefined, priority, weight, expiresAt };
+    const who = { name, owner, models, allowIps: allowIps ?? undefined, priority, weight, expiresAt, loadTests };
     return createKey(set, { ...who, ...limitsOf(options) }, pepper, nowMs);
   });
 }

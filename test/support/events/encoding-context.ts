@@ -19,6 +19,7 @@ export const CONTEXT: PrepareContext = {
   settings: FORMAT_SETTINGS,
   catalog: DEFAULT_CATALOG,
   usableModels: [],
+  loadTests: false,
 };
 
 /** The head of an answer: the same ids and times in every run. */

@@ -3,7 +3,15 @@ import type { Principal } from "../../../gateway/keys/principal.ts";
 
 /** Makes a key with these limits; its other fields are arbitrary. */
 export function principalWith(limits: KeyLimits, quota: KeyQuota = {}, keyId = "keyA"): Principal {
-  const rest = { name: "test", owner: null, models: "all", priority: "DEFAULT", weight: 1, revision: 1 } as const;
+  const rest = {
+    name: "test",
+    owner: null,
+    models: "all",
+    priority: "DEFAULT",
+    weight: 1,
+    loadTests: false,
+    revision: 1,
+  } as const;
   return {
     ...rest,
     keyId,

@@ -220,9 +220,8 @@ function samplingOf(
   generated: readonly Token[],
 ): SamplingOptions {
   // A grammar treats their spelling as text, but detokenizing drops it.
-  const banned = needsGrammar({ ...fixed, markers })
-    ? vocabulary.hiddenTokens.filter((token) => !markTokens.has(token))
-    : [];
+  const isHeld = needsGrammar({ ...fixed, markers });
+  const banned = isHeld ? vocabulary.hiddenTokens.filter((token) => !markTokens.has(token)) : [];
   return toSamplingOptions({
     sampling,
     defaults: samplingDefaults,
@@ -231,6 +230,8 @@ function samplingOf(
     randomSeed: () => randomInt(2 ** 32 - 1),
     newBias: (biases) => newTokenBias(runtime.model, biases),
     banned,
+    // Where a grammar allows nothing but the end, no token would be left.
+    ends: isHeld ? [] : vocabulary.endTokens,
   });
 }
 

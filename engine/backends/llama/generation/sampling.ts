@@ -45,6 +45,8 @@ export type SamplingInput = {
   readonly randomSeed: () => number;
   readonly newBias: (biases: ReadonlyMap<Token, number>) => TokenBias;
   readonly banned: readonly Token[];
+  /** The tokens that end an answer. */
+  readonly ends: readonly Token[];
 };
 
 /** Reads `general.sampling.*` of a GGUF file; the rest are llama.cpp's defaults. */
@@ -74,7 +76,9 @@ export function toSamplingOptions(input: SamplingInput): SamplingOptions {
     presencePenalty: inRange("presence_penalty", sampling?.presencePenalty ?? 0, -2, 2),
   };
   const penalised = penalties.penalty !== 1 || penalties.frequencyPenalty !== 0 || penalties.presencePenalty !== 0;
-  const bias = tokenBias(input);
+  const bias = tokenBias(input, input.banned);
+  const least = sampling?.minOutputTokens ?? 0;
+  const endless = least > 0 ? tokenBias(input, [...input.banned, ...input.ends]) : undefined;
   const temperature = inRange("temperature", sampling?.temperature ?? defaults.temperature, 0, 100);
   return {
     temperature: temperature < LEAST_TEMPERATURE ? 0 : temperature,
@@ -91,7 +95,10 @@ export function toSamplingOptions(input: SamplingInput): SamplingOptions {
           },
         }
       : {}),
-    ...(bias ? { tokenBias: bias } : {}),
+    // Read at each step.
+    ...(endless
+      ? { tokenBias: (() => (generated.length < least ? endless : bias)) as never }
+      : bias && { tokenBias: bias }),
   };
 }
 
@@ -115,6 +122,7 @@ export function usedSampling({ temperature, topK, topP, minP, repeatPenalty }: S
     topLogprobs: undefined,
     stop: [],
     logitBias: {},
+    minOutputTokens: undefined,
   };
 }
 
@@ -124,7 +132,10 @@ export function wantedLogprobs(sampling: Sampling | undefined): number | undefin
   return wanted === undefined ? undefined : inRange("top_logprobs", wanted, 0, MAX_TOP_LOGPROBS);
 }
 
-function tokenBias({ sampling, vocabularySize, newBias, banned }: SamplingInput): TokenBias | undefined {
+function tokenBias(
+  { sampling, vocabularySize, newBias }: SamplingInput,
+  banned: readonly Token[],
+): TokenBias | undefined {
   const biases = Object.entries(sampling?.logitBias ?? {});
   if (biases.length === 0 && banned.length === 0) return undefined;
   const all = new Map<Token, number>();

@@ -16,6 +16,7 @@ export type Vocabulary = {
   readonly longestTokenBytes: number | undefined;
   /** The control tokens that do not end an answer: detokenizing drops them. */
   readonly hiddenTokens: readonly Token[];
+  readonly endTokens: readonly Token[];
   readonly bosText: string;
   readonly eosText: string;
   /** The single token that the tokenizer matches for this spelling anywhere in a text. */
@@ -26,6 +27,7 @@ export function readVocabulary(model: LlamaModel): Vocabulary {
   const tokens: ControlToken[] = [];
   const ids = new Map<string, Token>();
   const hiddenTokens: Token[] = [];
+  const endTokens: Token[] = [];
   let size = 0;
   let longest = 1;
   for (const id of model.iterateAllTokens()) {
@@ -33,6 +35,7 @@ export function readVocabulary(model: LlamaModel): Vocabulary {
     const attributes = model.getTokenAttributes(id);
     const text = model.detokenize([id], true);
     longest = Math.max(longest, Buffer.byteLength(text));
+    if (model.isEogToken(id)) endTokens.push(id);
     if (!attributes.control && !attributes.userDefined && !attributes.unknown) continue;
     tokens.push({ text, stripsLeft: attributes.lstrip });
     ids.set(text, id);
@@ -44,6 +47,7 @@ export function readVocabulary(model: LlamaModel): Vocabulary {
     size,
     controlTokens: new ControlTokens(tokens),
     hiddenTokens,
+    endTokens,
     longestTokenBytes: ["bpe", "spm"].includes(model.vocabularyType) ? longest : undefined,
     cutsAtWords: model.vocabularyType === "bpe" && pre !== undefined && SPLITS_WORDS.has(pre),
     bosText: bos === null ? "" : model.detokenize([bos], true),

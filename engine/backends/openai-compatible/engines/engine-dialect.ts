@@ -219,6 +219,7 @@ const SHARED_NAMES: Omit<SamplingNames, "seed" | "topLogprobs"> = {
   presencePenalty: "presence_penalty",
   repetitionPenalty: "repetition_penalty",
   logitBias: undefined,
+  minOutputTokens: undefined,
 };
 
 /** Returns the sampling parameters of vLLM and SGLang, whose names for the seed and log probabilities differ. */

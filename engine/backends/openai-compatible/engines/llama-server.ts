@@ -1,4 +1,5 @@
 import { EngineKind } from "../../../../proto/gen/svc/inference/v1/node_service.ts";
+import { EngineError } from "../../../errors.ts";
 import { readFault } from "../http/http-error.ts";
 import { asCount, asFields, asList, asText, type JsonFields } from "../http/json-fields.ts";
 import { TokenList } from "../http/token-list.ts";
@@ -9,6 +10,7 @@ import {
   readLogprob,
   type SamplingNames,
   type TokenChunk,
+  type TokenRequest,
 } from "./engine-dialect.ts";
 
 const NAMES: SamplingNames = {
@@ -22,6 +24,7 @@ const NAMES: SamplingNames = {
   seed: "seed",
   topLogprobs: undefined,
   logitBias: undefined,
+  minOutputTokens: undefined,
 };
 
 /**
@@ -65,6 +68,7 @@ export const LLAMA_SERVER: EngineDialect = {
     return {
       prompt: request.tokens,
       n_predict: request.maxTokens,
+      ignore_eos: endless(request),
       stream: true,
       return_tokens: true,
       return_progress: true,
@@ -95,6 +99,13 @@ export const LLAMA_SERVER: EngineDialect = {
     };
   },
 };
+
+/** Whether an answer has its full length. Throws `EngineError` UNSUPPORTED_FEATURE for another least one. */
+function endless({ minOutputTokens: least = 0, maxTokens }: TokenRequest): boolean | undefined {
+  if (least === 0) return undefined;
+  if (least >= maxTokens) return true;
+  throw new EngineError("UNSUPPORTED_FEATURE", "sampling.min_output_tokens: only the full length is supported here.");
+}
 
 const FINISH: Readonly<Record<string, TokenChunk["finish"]>> = { eos: "stop", limit: "length" };
 

@@ -87,6 +87,7 @@ export const SGLANG: EngineDialect = {
       sampling_params: {
         ...sharedSampling(request, { seed: "sampling_seed", topLogprobs: undefined }),
         max_new_tokens: request.maxTokens,
+        min_new_tokens: request.minOutputTokens,
         ebnf: grammar,
       },
     };

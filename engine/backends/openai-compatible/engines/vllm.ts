@@ -83,6 +83,7 @@ export const VLLM: EngineDialect = {
       sampling_params: {
         ...sharedSampling(request, { seed: "seed", topLogprobs: "logprobs" }),
         max_tokens: request.maxTokens,
+        min_tokens: request.minOutputTokens,
         structured_outputs: grammar === undefined ? undefined : { grammar },
       },
     };

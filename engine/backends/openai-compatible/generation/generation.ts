@@ -278,6 +278,7 @@ class Generation {
       tokens: new TokenList(prompt.tokens, [...this.#tokens]),
       features: prompt.features,
       maxTokens,
+      minOutputTokens: leastBehind(sampling, this.#tokens.length, maxTokens),
       grammar: this.#grammar,
       marks: markup.spellings,
       cacheSalt: salt,
@@ -356,6 +357,11 @@ function readEvent(datum: string, read: (event: JsonFields) => TokenChunk): Toke
 /** Reads on behind the end of an answer, where a lost connection is no fault. */
 function restOf(stream: EventStream): Promise<StreamStep> {
   return stream.next().catch(() => ({ data: [], done: true }));
+}
+
+/** Returns the least tokens of the rest of an answer of which `made` are there; undefined for none. */
+function leastBehind({ minOutputTokens: least = 0 }: TokenSampling, made: number, most: number): number | undefined {
+  return least > made ? Math.min(least - made, most) : undefined;
 }
 
 /**

@@ -79,6 +79,7 @@ export function toSampling(
     seed: seed === undefined ? undefined : seed % dialect.seeds,
     topLogprobs: sampling?.topLogprobs,
     logitBias: { ...sampling?.logitBias },
+    minOutputTokens: sampling?.minOutputTokens,
   };
 }
 

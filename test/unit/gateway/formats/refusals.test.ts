@@ -563,3 +563,22 @@ test.each([
 test("a compression of images that changes nothing is taken", () => {
   expect(() => prepare(responses, { image: { context_compression: "auto" } })).not.toThrow();
 });
+
+test.each([
+  [{ ignore_eos: true, max_tokens: 50 }, 50],
+  [{ min_tokens: 20, max_tokens: 50 }, 20],
+  [{ min_tokens: 70, max_tokens: 50 }, 50],
+  [{ min_tokens: 0, ignore_eos: false }, undefined],
+])("%j is for keys of load tests alone: the least tokens are %s", (fields, least) => {
+  const context = { ...contextOf({}), loadTests: true };
+  const body = { model: "svc-qwen", messages: [{ role: "user", content: "hi" }], ...fields };
+  expect(chat.prepare(body, context).request.sampling?.minOutputTokens).toBe(least);
+  const name = "ignore_eos" in fields && fields.ignore_eos ? "ignore_eos" : "min_tokens";
+  if (least !== undefined) expect(refusal(chat, fields)).toBe(`unsupported_parameter ${name}`);
+  else expect(() => prepare(chat, fields)).not.toThrow();
+});
+
+test("statistics of usage in each chunk are taken without effect, as load generators send it", () => {
+  const fields = { stream: true, stream_options: { include_usage: true, continuous_usage_stats: true } };
+  expect(() => prepare(chat, fields)).not.toThrow();
+});

@@ -34,7 +34,15 @@ import { sizeOf } from "../../../support/size.ts";
  */
 
 const CALLER: Caller = {
-  ...{ requestId: "req_1", tenant: "t", cacheSalt: "salt", maxOutputTokens: undefined, usableModels: [], priority: 0 },
+  ...{
+    requestId: "req_1",
+    tenant: "t",
+    cacheSalt: "salt",
+    maxOutputTokens: undefined,
+    usableModels: [],
+    loadTests: false,
+    priority: 0,
+  },
   routingKey: Buffer.alloc(32, 7),
 };
 const sealing = new Sealing();

@@ -35,7 +35,15 @@ test("a key without the limit changes nothing", () => {
 });
 
 const CALLER: Caller = {
-  ...{ requestId: "req_1", tenant: "t", cacheSalt: "salt", maxOutputTokens: undefined, usableModels: [], priority: 0 },
+  ...{
+    requestId: "req_1",
+    tenant: "t",
+    cacheSalt: "salt",
+    maxOutputTokens: undefined,
+    usableModels: [],
+    loadTests: false,
+    priority: 0,
+  },
   routingKey: Buffer.alloc(32),
 };
 const BODY = { model: "svc-qwen", messages: [{ role: "user", content: "hi" }], prompt_cache_key: "mine" };

@@ -22,6 +22,7 @@ function taskOf(operation: string, body: Buffer, more: Partial<TranslationTask> 
       cacheSalt: "salt",
       maxOutputTokens: undefined,
       usableModels: [],
+      loadTests: false,
       priority: 0,
     },
     routingKey: new Uint8Array(32),

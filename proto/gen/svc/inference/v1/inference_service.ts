@@ -407,6 +407,13 @@ export interface Sampling {
    * outside -1000 to 1000 may be refused.
    */
   readonly logitBias: { [key: number]: number };
+  /**
+   * No token that ends the answer is drawn before the answer has this many tokens, for load tests: an answer of exactly
+   * max_output_tokens has them as its least, too. A grammar of the output goes first. More than max_output_tokens, or
+   * than there is room for, counts as that. Absent: the model ends the answer. A node beside llama-server, whose engine
+   * knows only answers of their full length, takes no other number and fails with UNSUPPORTED_FEATURE.
+   */
+  readonly minOutputTokens?: number | undefined;
 }
 
 export interface Sampling_LogitBiasEntry {
@@ -1475,6 +1482,7 @@ function createBaseSampling(): Sampling {
     stop: [],
     topLogprobs: undefined,
     logitBias: {},
+    minOutputTokens: undefined,
   };
 }
 
@@ -1513,6 +1521,9 @@ export const Sampling: MessageFns<Sampling> = {
     globalThis.Object.entries(message.logitBias).forEach(([key, value]: [string, number]) => {
       Sampling_LogitBiasEntry.encode({ key: key as any, value }, writer.uint32(90).fork()).join();
     });
+    if (message.minOutputTokens !== undefined) {
+      writer.uint32(96).uint32(message.minOutputTokens);
+    }
     return writer;
   },
 
@@ -1620,6 +1631,14 @@ export const Sampling: MessageFns<Sampling> = {
             }
             continue;
           }
+          case 12: {
+            if (tag !== 96) {
+              break;
+            }
+
+            message.minOutputTokens = reader.uint32();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1701,6 +1720,11 @@ export const Sampling: MessageFns<Sampling> = {
           {},
         )
         : {},
+      minOutputTokens: isSet(object.minOutputTokens)
+        ? globalThis.Number(object.minOutputTokens)
+        : isSet(object.min_output_tokens)
+        ? globalThis.Number(object.min_output_tokens)
+        : undefined,
     };
   },
 
@@ -1745,6 +1769,9 @@ export const Sampling: MessageFns<Sampling> = {
         });
       }
     }
+    if (message.minOutputTokens !== undefined) {
+      obj.minOutputTokens = Math.round(message.minOutputTokens);
+    }
     return obj;
   },
 
@@ -1772,6 +1799,7 @@ export const Sampling: MessageFns<Sampling> = {
       },
       {},
     );
+    message.minOutputTokens = object.minOutputTokens ?? undefined;
     return message;
   },
 };

@@ -23,6 +23,7 @@ const input = (fields: Partial<Sampling> | undefined, more: Partial<SamplingInpu
     throw new Error("no bias is wanted");
   },
   banned: [],
+  ends: [],
   ...more,
 });
 
@@ -117,6 +118,7 @@ const vocabulary = {
   controlTokens: new ControlTokens(SPELLINGS.map((text) => ({ text, stripsLeft: false }))),
   cutsAtWords: true,
   hiddenTokens: [],
+  endTokens: [],
   longestTokenBytes: undefined,
   bosText: "",
   eosText: "<|im_end|>",

@@ -64,6 +64,11 @@ describe("create", () => {
     expect((await keys("verify", { stdin: rotated })).code).toBe(0);
   });
 
+  test("makes keys for load tests on demand alone", async () => {
+    expect(await created("--models svc-qwen --load-tests")).toMatchObject({ loadTests: true });
+    expect(await created()).not.toHaveProperty("loadTests");
+  });
+
   test("names the catalog for a model that is not in it, and makes no file", async () => {
     const { code, err } = await keys("create --name ci --models svc-qwen,gpt");
     expect(code).toBe(2);
