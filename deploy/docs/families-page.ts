@@ -84,12 +84,17 @@ export function familiesPage(): string {
   const families = readFamilyCases();
   return page("Families of models", "`engine/profiles/` and `test/unit/engine/output-parser/family-cases/`", [
     [
-      "A profile for each family reads what models write. The cases are facts out of the tests of vLLM's and SGLang's parsers, with names and values of our own;",
+      "Profiles read what models write. The cases are facts out of the tests of vLLM's and SGLang's parsers, with names and values of our own;",
       "each runs whole, by characters and in two pieces split anywhere. *Alike*: the result is theirs, but for white space around texts.",
       "*Differing*: it is not, for a reason below; each names it, and its source.",
-      "`reported-outputs.yaml` has misspelled calls of public reports.",
     ].join("\n"),
     table(["family", "profiles", "cases", "alike", "differing"], families.map(familyRow)),
+    "## Prompts that code writes",
+    [
+      "Checkpoints of DeepSeek V3.2, V4, V4.1 and Kimi-K3 have code, no template. `engine/conversation/renderers/` writes their prompts, in process and beside vLLM and",
+      "SGLang: token for token those of vLLM's encoders (`test/engines`), and of Kimi-K3's own. Mistral, prompts with images, and what differs at the start stay with the",
+      "engine's rendering; llama-server takes its model file's template.",
+    ].join("\n"),
     "## What differs on purpose",
     table(["reason", "cases"], reasonRows(families)),
   ]);

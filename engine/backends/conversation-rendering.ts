@@ -53,6 +53,7 @@ export function familyFormat(
   { reasoning }: OutputMarkers,
 ): Omit<PromptFormat, "source" | "bosToken" | "eosToken" | "controlTokens" | "maxUnits" | "cutsAtWords"> {
   return {
+    renderer: profile.renderer,
     reasoningOn: profile.thinking?.on ?? {},
     reasoningOff: profile.thinking?.off ?? {},
     historyArguments: profile.historyArguments,

@@ -5,13 +5,17 @@ import { type TextCalls, withCallsAsText } from "./calls-as-text.ts";
 import { withDeclaredTools } from "./declared-tools.ts";
 import { pythonQuoted } from "./jinja/operators.ts";
 import { JinjaTemplate, RaisedByTemplate } from "./jinja/template.ts";
-import { list, toValue } from "./jinja/values.ts";
+import { list, toValue, type Value } from "./jinja/values.ts";
 import { type CallIdRule, type HistoryMessage, modelHistory, reasoningOf, textOf, writtenBy } from "./model-history.ts";
 import type { ControlTokens } from "./prompt-pieces.ts";
+import type { Renderer } from "./renderers/renderer.ts";
+import { RENDERERS, type RendererName } from "./renderers/renderers.ts";
 import {
   type ReasoningField,
   type StandIn,
   type TemplateMessage,
+  type TemplateTool,
+  type TemplateVariables,
   toTemplateMessages,
   toTemplateTools,
 } from "./template-messages.ts";
@@ -123,6 +127,8 @@ export type MarkedRendering = {
 
 export type ChatTemplateOptions = {
   readonly source: string;
+  /** The code that writes prompts in the place of `source`. Default: none. */
+  readonly renderer?: RendererName | undefined;
   readonly bosToken: string;
   readonly eosToken: string;
   readonly controlTokens: ControlTokens;
@@ -136,8 +142,6 @@ export type ChatTemplateOptions = {
   /** The form in which tools and calls are written as text, for a template without tools. */
   readonly textCalls?: TextCalls | undefined;
 };
-
-type TemplateVariables = Readonly<Record<string, string | number | boolean>>;
 
 /** Facts: `field`, the refused part, such as `messages[3]`, and `template_says`, its own message if it may be shown. */
 export class TemplateRefusal extends EngineError {
@@ -160,17 +164,17 @@ export class TemplateRefusal extends EngineError {
 export class ChatTemplate {
   readonly source: string;
   readonly turns: TurnRules;
-  readonly #template: JinjaTemplate;
+  readonly #template: Renderer;
   readonly #options: ChatTemplateOptions;
   /** The template with marks; `none` if the marks would change the prompt. */
-  #marking: JinjaTemplate | "none" | undefined;
+  #marking: Renderer | "none" | undefined;
   readonly #openings = new Map<string, string>();
 
   /** Throws for invalid Jinja, and if the template fails for all trial conversations. */
   constructor(options: ChatTemplateOptions) {
     this.source = options.source;
     this.#options = options;
-    this.#template = new JinjaTemplate(options.source);
+    this.#template = options.renderer ? RENDERERS[options.renderer] : this.#jinja();
     this.turns = turnRulesOfRendering((messages) => this.#tried({ messages, tools: [], reasoning: false }, ANY_ORDER));
     this.#mustRun();
   }
@@ -220,10 +224,33 @@ export class ChatTemplate {
     return { spans, places: written.map((messages) => lastKnown(begins, messages)) };
   }
 
+  /** Returns the template in Jinja, with `name` for the function whose marks stand in front of the messages. */
+  #jinja(name?: string): Renderer {
+    const template = new JinjaTemplate(this.source, name);
+    const { bosToken, eosToken } = this.#options;
+    return ({ messages, tools, variables, opensTurn, mark, quoted }) => {
+      const shown = messages.map(toValue);
+      const numbers = new Map(shown.map(({ value }, index) => [value, index]));
+      const marking = (item: unknown) => {
+        const number = numbers.get(item);
+        return number === undefined ? null : mark(number);
+      };
+      const values: Record<string, Value> = { messages: list(shown) };
+      const given = {
+        ...{ tools: tools.length === 0 ? null : tools, documents: null, add_generation_prompt: opensTurn },
+        ...variables,
+        ...{ bos_token: bosToken, eos_token: eosToken },
+        ...(name !== undefined && { [name]: marking }),
+      };
+      for (const [variable, value] of Object.entries(given)) values[variable] = toValue(value);
+      return template.render(values, (text) => quoted(text, pythonQuoted));
+    };
+  }
+
   /** Checks with trial conversations that the marks do not change the prompt. */
-  #markingTemplate(): JinjaTemplate | "none" {
+  #markingTemplate(): Renderer | "none" {
     if (this.#marking) return this.#marking;
-    const marking = new JinjaTemplate(this.source, MARK);
+    const marking = this.#options.renderer ? this.#template : this.#jinja(MARK);
     const isSame = Object.values(TRIALS).every((messages) =>
       [[], [TRIAL_TOOL]].every((tools) => {
         const trial = { messages, tools, reasoning: false };
@@ -253,7 +280,7 @@ export class ChatTemplate {
     return this.#openings.get(key);
   }
 
-  #tried(conversation: Conversation, turns: TurnRules, template?: JinjaTemplate): string | undefined {
+  #tried(conversation: Conversation, turns: TurnRules, template?: Renderer): string | undefined {
     try {
       return textOfSpans(this.#rendered(conversation, turns, template));
     } catch {
@@ -262,7 +289,7 @@ export class ChatTemplate {
   }
 
   /** Renders a conversation. With `marking`, empty spans mark the beginnings of messages. */
-  #rendered(conversation: Conversation, turns: TurnRules, marking?: JinjaTemplate): readonly Span[] {
+  #rendered(conversation: Conversation, turns: TurnRules, marking?: Renderer): readonly Span[] {
     const placeholders = new Placeholders();
     // Equal texts share a placeholder, because a template may compare them.
     const held = new Map<string, string>();
@@ -285,7 +312,7 @@ export class ChatTemplate {
     if (prefill === undefined) return run(!closed);
 
     const last = messages.pop();
-    if (prefill === "") return run(!closed);
+    if (!last || prefill === "") return run(!closed);
     const mark = placeholders.forText(prefill);
     messages.push({ ...last, content: mark });
     const spans = run(false);
@@ -302,31 +329,17 @@ export class ChatTemplate {
 
   #run({ messages, tools, conversation, placeholders, opensTurn, marking }: Run): readonly Span[] {
     const { reasoning, effortVariables } = conversation;
-    const shown = messages.map(toValue);
-    const numbers = new Map(shown.map(({ value }, index) => [value, index]));
-    const mark = (item: unknown) => {
-      const number = numbers.get(item);
-      return number === undefined ? null : placeholders.forMark(number);
-    };
-    const variables = {
-      tools: tools.length === 0 ? null : tools,
-      documents: null,
-      add_generation_prompt: opensTurn,
-      enable_thinking: reasoning,
-      ...(reasoning ? this.#options.reasoningOn : this.#options.reasoningOff),
-      ...effortVariables,
-      bos_token: this.#options.bosToken,
-      eos_token: this.#options.eosToken,
-      ...(marking && { [MARK]: mark }),
-    };
-    const values = Object.entries(variables).map(([name, value]) => [name, toValue(value)] as const);
+    const { reasoningOn, reasoningOff, renderer } = this.#options;
     let rendered: string;
     try {
-      rendered = (marking ?? this.#template).render({ messages: list(shown), ...Object.fromEntries(values) }, (text) =>
-        placeholders.quoted(text, pythonQuoted),
-      );
+      rendered = (marking ?? this.#template)({
+        ...{ messages, tools, opensTurn },
+        variables: { enable_thinking: reasoning, ...(reasoning ? reasoningOn : reasoningOff), ...effortVariables },
+        mark: marking ? (message) => placeholders.forMark(message) : () => "",
+        quoted: (text, quote) => placeholders.quoted(text, quote),
+      });
     } catch (cause) {
-      throw new TemplateRefusal("messages", ownWords(cause, this.source), cause);
+      throw new TemplateRefusal("messages", ownWords(cause, renderer ? undefined : this.source), cause);
     }
     const spans = placeholders.restore(rendered);
     if (!spans) throw new TemplateRefusal("messages");
@@ -336,11 +349,11 @@ export class ChatTemplate {
 
 type Run = {
   readonly messages: readonly TemplateMessage[];
-  readonly tools: readonly TemplateMessage[];
+  readonly tools: readonly TemplateTool[];
   readonly conversation: Conversation;
   readonly placeholders: Placeholders;
   readonly opensTurn: boolean;
-  readonly marking: JinjaTemplate | undefined;
+  readonly marking: Renderer | undefined;
 };
 
 function textOfSpans(spans: readonly Span[]): string {
@@ -378,10 +391,11 @@ function lastKnown(begins: readonly (number | undefined)[], index: number): numb
 /** Text that cannot contain a file name, a host or an address. */
 const PLAIN_WORDS = /^(?:[A-Za-z0-9 ,;:!?'"()_-]|[A-Za-z]\/(?=[A-Za-z.])|\.(?![A-Za-z0-9])){1,200}$/;
 
-/** Only a message that stands literally in the source: a composed one may contain a caller's text. */
-function ownWords(thrown: unknown, source: string): string | undefined {
+/** Only a message that stands literally in the source, or a renderer's: a composed one may contain a caller's text. */
+function ownWords(thrown: unknown, source: string | undefined): string | undefined {
   const words = thrown instanceof Error ? thrown.message : "";
-  return PLAIN_WORDS.test(words) && source.includes(words) ? words : undefined;
+  const isOwn = source === undefined ? thrown instanceof RaisedByTemplate : source.includes(words);
+  return isOwn && PLAIN_WORDS.test(words) ? words : undefined;
 }
 
 /** Returns the text that the answer continues: "" for an empty last turn, undefined if the last turn is closed. */

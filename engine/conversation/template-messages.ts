@@ -6,7 +6,8 @@ import {
   type ToolResultPart,
 } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { EngineError } from "../errors.ts";
-import { JsonNumber } from "./jinja/values.ts";
+import { IN_LINE, type JsonOptions, pythonJson } from "./jinja/operators.ts";
+import { JsonNumber, toValue } from "./jinja/values.ts";
 import { PART_SEPARATOR, reasoningOf, textOf } from "./model-history.ts";
 
 /** Deeper values would exhaust the stack of the template's interpreter. */
@@ -123,7 +124,41 @@ function isJson(text: string): boolean {
   }
 }
 
-export type TemplateMessage = Readonly<Record<string, unknown>>;
+/** Returns a template value as Python's `json.dumps` writes it in one line, without escapes for other alphabets. */
+export function templateJson(value: unknown, options: Partial<JsonOptions> = {}): string {
+  return pythonJson(toValue(value), {
+    ...{ indent: undefined, separators: IN_LINE, sortKeys: false, ascii: false },
+    ...options,
+  });
+}
+
+/** A call of an earlier turn; arguments that are no JSON object are text. */
+export type TemplateCall = {
+  readonly id: string;
+  readonly type: "function";
+  readonly function: { readonly name: string; readonly arguments: ReadonlyMap<string, unknown> | string };
+};
+
+export type TemplateMessage = {
+  readonly role: string;
+  readonly content: string;
+  readonly name?: string;
+  readonly reasoning_content?: string;
+  readonly thinking?: string;
+  readonly tool_calls?: readonly TemplateCall[];
+  readonly tool_call_id?: string;
+};
+
+export type TemplateTool = {
+  readonly type: "function";
+  readonly function: {
+    readonly name: string;
+    readonly description: string;
+    readonly parameters: ReadonlyMap<string, unknown>;
+  };
+};
+
+export type TemplateVariables = Readonly<Record<string, string | number | boolean>>;
 
 export const ROLE: Readonly<Record<number, string>> = {
   [Role.SYSTEM]: "system",
@@ -149,7 +184,7 @@ export function toTemplateMessages(
     if (role === Role.TOOL && first?.kind?.$case === "toolResult") return resultOf(first.kind.value, standIn);
     const turn = role === Role.ASSISTANT ? turnOf(parts, standIn, form) : {};
     const named = name === undefined ? {} : { name: standIn(name) };
-    return { role: ROLE[role], content: standIn(textOf(parts)), ...named, ...turn };
+    return { role: ROLE[role] ?? "", content: standIn(textOf(parts)), ...named, ...turn };
   });
 }
 
@@ -166,13 +201,14 @@ function resultOf({ content, callId, name }: ToolResultPart, standIn: StandIn): 
  * Returns the tools that are not deferred, in the template's form. Throws `EngineError` for a schema that is not a JSON
  * object.
  */
-export function toTemplateTools(tools: readonly Tool[], standIn: StandIn): readonly TemplateMessage[] {
+export function toTemplateTools(tools: readonly Tool[], standIn: StandIn): readonly TemplateTool[] {
   return tools.flatMap((tool, index) => {
     if (tool.deferred) return [];
     const parameters = toTemplateValue(schemaOf(tool), standIn);
     if (!(parameters instanceof Map)) throw notAnObject(index);
-    const description = tool.description === "" ? {} : { description: standIn(tool.description) };
-    return [{ type: "function", function: { name: standIn(tool.name), ...description, parameters } }];
+    // Always there: vLLM would add an empty one to a tool without, so that engines would have different prompts.
+    const described = { name: standIn(tool.name), description: standIn(tool.description) };
+    return [{ type: "function", function: { ...described, parameters } }];
   });
 }
 
@@ -196,9 +232,9 @@ function turnOf(
   parts: readonly Part[],
   standIn: StandIn,
   { historyArguments, historyReasoning = "reasoning_content" }: TurnForm,
-): TemplateMessage {
+): Partial<TemplateMessage> {
   const reasoning = reasoningOf(parts);
-  const calls = parts.flatMap(({ kind }) => {
+  const calls = parts.flatMap(({ kind }): TemplateCall[] => {
     if (kind?.$case !== "toolCall") return [];
     const { callId, name, argumentsJson } = kind.value;
     const value = toTemplateValue(argumentsJson === "" ? "{}" : argumentsJson, standIn);

@@ -4,6 +4,7 @@ import * as z from "zod";
 import { ConfigError, parseConfig } from "../../deploy/runtime/config/load-config.ts";
 import { projectFolder } from "../../deploy/runtime/files/project-folder.ts";
 import type { TextCalls } from "../conversation/calls-as-text.ts";
+import { RENDERER_NAMES } from "../conversation/renderers/renderers.ts";
 import { SYSTEM_PLACES } from "../conversation/turn-rules.ts";
 import { type OutputMarkers, reasoningMarkers, textMarkers } from "../output-parser/markers.ts";
 import { formOf, toolCallMarkers } from "../tool-calls/forms.ts";
@@ -74,6 +75,12 @@ export const profileSchema = z
       .default(false)
       .describe(
         "Whether the template has no tools, so that the node writes them into the system message, and calls and results into the texts of the turns; calls have the form `json` then, and an answer has one at most. The `llama` backend does so where a template shows no tools; every backend does where it reads no calls of the family.",
+      ),
+    renderer: z
+      .enum(RENDERER_NAMES)
+      .optional()
+      .describe(
+        "The node's own code that writes the family's prompts, as the checkpoint has code for them and no template; a configured `templatePath` goes before it, and llama-server renders by the template of its model file.",
       ),
     images: z
       .boolean()

@@ -74,6 +74,19 @@ function laneEngine(
   return { dialect, column, installed: wanted.includes(dialect) && existsSync(program), command, runningMetric };
 }
 
+/** Returns vLLM's server for rendering, of prompts of any length, with one of its encoders. */
+export function rendererCommand(mode: string): EngineCommand {
+  return {
+    program: python("vllm"),
+    args: (port) => [
+      ...[join(import.meta.dirname, "vllm-render.py"), "--model", exported, "--tokenizer-mode", mode],
+      ...["--host", "127.0.0.1", "--port", String(port), "--max-model-len", "1000000"],
+    ],
+    env: { ...QUIET, VLLM_NO_USAGE_STATS: "1", VLLM_ALLOW_LONG_MAX_MODEL_LEN: "1" },
+    logFile: join(logs, `${mode}.log`),
+  };
+}
+
 /** Returns the arguments of SGLang, which runs with the PyTorch of vLLM's environment. */
 export function sglangArgs(port: number, ...more: readonly string[]): readonly string[] {
   return [

@@ -199,8 +199,10 @@ export class LlamaBackend implements Backend {
     const { nodeId, modelPath, templatePath, queueLength, maxQueueWaitMs } = this.#options;
     const { metadata } = model.fileInfo;
     const vocabulary = readVocabulary(model);
-    const source = await templateSource(templatePath, metadata.tokenizer.chat_template);
-    const { profile, markers, familyNotes } = familyOf(this.#options.profile, metadata.general, source, vocabulary);
+    const named = this.#options.profile === undefined ? undefined : loadProfile(this.#options.profile);
+    const source = await templateSource(templatePath, metadata.tokenizer.chat_template, named?.renderer !== undefined);
+    const family = familyOf(named, metadata.general, source, vocabulary, templatePath !== undefined);
+    const { profile, markers, familyNotes } = family;
     const format = promptFormat(source, vocabulary, profile, markers);
     const segments = new SegmentCache(this.#clock, this.#options.tokenCacheMegabytes, MIN_SEGMENT_UNITS);
     const prompts = newEncoder({ model, vocabulary, format, contextWindow, work: this.#work, segments });
@@ -262,13 +264,17 @@ function describedOf(parts: EngineParts, template: string): DescribedModel {
   return { revision, contextWindow, longestTokenBytes, slots: slots.count, template, profile, markers, continues };
 }
 
-/** Throws `EngineError` ENGINE_DOWN if there is no template, or its file cannot be read. */
-async function templateSource(path: string | undefined, ofModel: string | undefined): Promise<string> {
+/** Throws `EngineError` ENGINE_DOWN if its file cannot be read, or if there is none and no code writes prompts. */
+async function templateSource(
+  path: string | undefined,
+  ofModel: string | undefined,
+  hasRenderer: boolean,
+): Promise<string> {
   if (path !== undefined)
     return await readFile(path, "utf8").catch((cause: unknown) => {
       throw new EngineError("ENGINE_DOWN", `backend.templatePath: ${path} cannot be read.`, {}, cause);
     });
-  if (ofModel !== undefined) return ofModel;
+  if (ofModel !== undefined || hasRenderer) return ofModel ?? "";
   throw new EngineError(
     "ENGINE_DOWN",
     "The model file holds no chat template: name a file with one in backend.templatePath (npm start: --chat-template).",
@@ -281,17 +287,22 @@ type Family = {
   readonly familyNotes: readonly string[];
 };
 
-/** Throws `ConfigError` if the configured profile does not exist or is invalid. */
+/** Returns the configured profile, or the fitting one. The operator's own template goes before the family's code. */
 function familyOf(
-  configured: string | undefined,
+  configured: ModelProfile | undefined,
   { architecture, name = "" }: { readonly architecture: string; readonly name?: string | undefined },
   template: string,
   vocabulary: Vocabulary,
+  isOperators: boolean,
 ): Family {
-  const { profile, fits } =
-    configured === undefined
-      ? chooseProfile({ architecture, name, template })
-      : { profile: loadProfile(configured), fits: true };
+  const { profile: found, fits } = configured
+    ? { profile: configured, fits: true }
+    : chooseProfile({ architecture, name, template });
+  const profile = isOperators ? { ...found, renderer: undefined } : found;
+  if (profile.renderer) {
+    const { reasoning, toolCall, text } = profile;
+    return { profile, markers: { reasoning, toolCall, text }, familyNotes: [] };
+  }
   const markers = usableMarkers(profile, template, (mark) => withoutTokens(mark, vocabulary));
   const family = JSON.stringify(profile.family);
   const lost = markers.reasoning ? "" : ": reasoning comes out as text";

@@ -175,7 +175,8 @@ export class OpenAiCompatibleBackend implements Backend {
     signal: AbortSignal,
   ): Promise<OwnPrompts | undefined> {
     const { files, work, tokenCacheMegabytes: cacheMegabytes } = this.#options;
-    if (!files) return undefined;
+    const byCode = this.#dialect.rendersByCode && settings.profile.renderer !== undefined;
+    if (!files || (files.template === "" && !byCode)) return undefined;
     let own: OwnPrompts;
     try {
       const { markers } = markup;

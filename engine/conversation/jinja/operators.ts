@@ -22,7 +22,7 @@ import {
 
 export type Quote = (text: string) => string;
 
-type JsonOptions = {
+export type JsonOptions = {
   /** The indentation of one level; undefined for a single line. */
   readonly indent: string | undefined;
   readonly separators: readonly [item: string, key: string];

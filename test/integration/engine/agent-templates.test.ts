@@ -1,48 +1,19 @@
-import { readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { ChatTemplate } from "../../../engine/conversation/chat-template.ts";
 import { ControlTokens } from "../../../engine/conversation/prompt-pieces.ts";
 import { builtInProfiles, type ModelProfile, textCallsOf } from "../../../engine/profiles/profile.ts";
-import { chat } from "../../../gateway/formats/chat/request.ts";
 import type { CanonicalRequest, Format } from "../../../gateway/formats/format.ts";
 import { messages } from "../../../gateway/formats/messages/request.ts";
 import { responses } from "../../../gateway/formats/responses/request.ts";
 import { FAMILY_TEMPLATES } from "../../support/engine/family-templates.ts";
-import { CONTEXT } from "../../support/events/encoding-context.ts";
+import { RECORDED_CONTEXT, recordedBody, recordedRequests } from "../../support/requests/recorded-requests.ts";
 import { PROFILE_SHAPES } from "../../support/templates/profile-shapes.ts";
 
 /*
  * Real agents' requests, as the gateway forwards them, are rendered by templates with the checks of every family.
  */
 
-const FOLDER = join(import.meta.dirname, "../../agent-requests");
-const FORMATS: Readonly<Record<string, Format>> = {
-  "/v1/chat/completions": chat,
-  "/v1/messages": messages,
-  "/v1/responses": responses,
-};
-
-type Recorded = { readonly name: string; readonly request: CanonicalRequest };
-
-const context = {
-  ...CONTEXT,
-  settings: { ...CONTEXT.settings, unsupportedTools: "skip" as const, unreadableContent: "placeholder" as const },
-  acceptsImages: () => false,
-};
-
-/** The recorded request of a file in canonical form; empty for requests that are refused. */
-function recordedIn(file: string): readonly Recorded[] {
-  const { path, body, expect: expected } = JSON.parse(readFileSync(join(FOLDER, file), "utf8"));
-  const format = FORMATS[path.split("?")[0]];
-  const isRefused = expected.status !== 200 && !file.startsWith("codex-");
-  if (!format || isRefused) return [];
-  // Some name a model of a vendor, for which a gateway has an alias.
-  const { request } = format.prepare({ ...body, model: "svc-qwen" }, context);
-  return [{ name: file.replace(".json", ""), request }];
-}
-
-const RECORDED = readdirSync(FOLDER).flatMap(recordedIn);
+const RECORDED = recordedRequests();
 
 test("all requests of Codex are among them", () => {
   expect(RECORDED.filter(({ name }) => name.startsWith("codex-"))).toHaveLength(13);
@@ -70,24 +41,22 @@ type Body = Readonly<Record<string, unknown>>;
 /** Recorded, or made of a recorded one: requests of one conversation, of which all but the first come behind new tools. */
 type Loading = { readonly format: Format; readonly loads: readonly string[]; readonly bodies: readonly Body[] };
 
-const bodyOf = (file: string) => JSON.parse(readFileSync(join(FOLDER, `${file}.json`), "utf8")).body;
-
 function claudeSearch(): Loading {
-  const body = bodyOf("claude-332-3-tool-search-loaded");
+  const body = recordedBody("claude-332-3-tool-search-loaded");
   const loads = ["WebFetch", "NotebookEdit"];
   const tools = body.tools.filter(({ name }: { readonly name: string }) => !loads.includes(name));
   return { format: messages, loads, bodies: [{ ...body, messages: body.messages.slice(0, -2), tools }, body] };
 }
 
 function codexSearch(): Loading {
-  const body = bodyOf("codex-171-11-tool-search-loaded");
+  const body = recordedBody("codex-171-11-tool-search-loaded");
   const at = body.input.findIndex(({ type }: { readonly type: string }) => type === "tool_search_output");
   const inputs = [body.input.slice(0, at - 2), body.input.slice(0, at + 1), body.input];
   return { format: responses, loads: ["mcp__probe__lookup"], bodies: inputs.map((input) => ({ ...body, input })) };
 }
 
 function codexAddition(): Loading {
-  const body = bodyOf("codex-171-9-gpt-5.6-additional-tools");
+  const body = recordedBody("codex-171-9-gpt-5.6-additional-tools");
   const parameters = { type: "object", properties: { url: { type: "string" } }, required: ["url"] };
   const tools = [
     { type: "function", name: "fetch_page", description: "Gets a page.", parameters },
@@ -116,7 +85,7 @@ const SOURCES = builtInProfiles().flatMap(({ name, profile }) => [
 ]);
 
 describe.each(Object.entries(LOADINGS))("%s", (_, { format, loads, bodies }) => {
-  const requests = bodies.map((body) => format.prepare({ ...body, model: "svc-qwen" }, context).request);
+  const requests = bodies.map((body) => format.prepare({ ...body, model: "svc-qwen" }, RECORDED_CONTEXT).request);
 
   test.each(SOURCES)("changes nothing of the prompt by the template of $name", ({ source, profile }) => {
     const template = templateOf(source, profile);

@@ -77,6 +77,6 @@ export function pythonTools(tools: readonly Tool[]): readonly object[] | null {
   if (tools.length === 0) return null;
   return tools.map(({ name, description, parametersJsonSchema }) => ({
     type: "function",
-    function: { name, ...(description !== "" && { description }), parameters: json(parametersJsonSchema) },
+    function: { name, description, parameters: json(parametersJsonSchema) },
   }));
 }

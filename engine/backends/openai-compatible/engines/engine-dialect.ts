@@ -112,6 +112,8 @@ export interface EngineDialect {
   /** Whether the chat call has its own field for the reasoning effort. */
   readonly takesEffort: boolean;
   readonly takesImages: boolean;
+  /** Whether prompts of families without a template in Jinja are written by code, as `profile.renderer` does. */
+  readonly rendersByCode: boolean;
   /** Whether the KV events report each stored and removed copy of a block. */
   readonly countsBlockCopies: boolean;
   readonly grammarReader: GrammarReader["name"];

@@ -48,6 +48,7 @@ export const LLAMA_SERVER: EngineDialect = {
   saltsCache: false,
   takesEffort: false,
   takesImages: false,
+  rendersByCode: false,
   countsBlockCopies: false,
   grammarReader: "llama.cpp",
   grammarsNameTokens: true,

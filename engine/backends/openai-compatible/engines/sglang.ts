@@ -36,6 +36,7 @@ export const SGLANG: EngineDialect = {
   saltsCache: true,
   takesEffort: true,
   takesImages: false,
+  rendersByCode: true,
   countsBlockCopies: false,
   grammarReader: "xgrammar",
   grammarsNameTokens: true,

@@ -35,6 +35,7 @@ export const VLLM: EngineDialect = {
   saltsCache: true,
   takesEffort: true,
   takesImages: true,
+  rendersByCode: true,
   countsBlockCopies: true,
   grammarReader: "xgrammar",
   grammarsNameTokens: true,

@@ -12,20 +12,21 @@ export type AddedToken = {
 
 /** What renders a model's prompts, as published beside its `tokenizer.json`. */
 export type ModelFiles = {
+  /** The source in Jinja; "" where there is none, as of families whose prompts are written by code. */
   readonly template: string;
   readonly bosToken: string;
   readonly eosToken: string;
   readonly tokens: readonly AddedToken[];
 };
 
-/** Reads the template and the added tokens of a model; undefined where they are not beside each other. */
+/** Reads the template and the added tokens of a model; undefined for a file without such tokens. */
 export function readModelFiles(tokenizerFile: string): ModelFiles | undefined {
   const beside = (name: string) => textOf(join(dirname(tokenizerFile), name));
   const config = parseFields(beside("tokenizer_config.json") ?? "") ?? {};
   const template = beside("chat_template.jinja") ?? asText(config.chat_template);
   const { added_tokens: added } = parseFields(textOf(tokenizerFile) ?? "") ?? {};
   const tokens = asList(added).flatMap((token) => addedToken(token) ?? []);
-  if (template === "" || tokens.length === 0) return undefined;
+  if (tokens.length === 0) return undefined;
   return { template, bosToken: spelling(config.bos_token), eosToken: spelling(config.eos_token), tokens };
 }
 

@@ -50,13 +50,15 @@ export class OwnPrompts {
   /** Whether prompts are rendered here; not once a prompt differs from the engine's. */
   isOn = true;
 
-  /** Throws if the template cannot be run. */
+  /** `files` hold a template, or the family has a renderer. Throws if the template cannot be run. */
   constructor({ files, settings, markers, work, turns, clock, cacheMegabytes }: OwnPromptsOptions) {
-    const { profile } = settings;
+    const { profile, dialect } = settings;
+    const renderer = dialect.rendersByCode ? profile.renderer : undefined;
     const format: PromptFormat = {
       ...{ source: files.template, bosToken: files.bosToken, eosToken: files.eosToken },
       controlTokens: files.tokens.map(({ text, cuts }) => ({ text, stripsLeft: !cuts })),
       ...familyFormat(profile, markers),
+      renderer,
       maxUnits: CALL_UNITS,
       cutsAtWords: false,
     };

@@ -113,13 +113,6 @@ export function toChatTools(tools: readonly Tool[], marks: SpelledMarks): readon
     if (!parameters) {
       throw new EngineError("INVALID_SCHEMA", `tools[${index}].parameters_json_schema: is not a JSON object.`);
     }
-    return {
-      type: "function",
-      function: {
-        name,
-        description: description === "" ? undefined : marks.broken(description),
-        parameters,
-      },
-    };
+    return { type: "function", function: { name, description: marks.broken(description), parameters } };
   });
 }
