@@ -136,6 +136,7 @@ const CASES: Readonly<Record<string, Case>> = {
   SvcEngineCacheFull: gauge("svc_engine_kv_cache_usage_ratio", "0.97", "0.9", 20),
   SvcCacheHitsFell: { minutes: 1_440 + 180, raised: cached(200), quiet: cached(600) },
   SvcEngineSchemaFault: gauge('svc_engine_caller_work_total{instance="a",outcome="failed"}', "0+1", "3", 10),
+  SvcOwnRenderingOff: gauge('svc_engine_own_rendering{instance="a"}', "0", "1", 10),
 };
 
 /** Returns a promtool test that an alert fires after some minutes. */
