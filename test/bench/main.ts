@@ -12,6 +12,7 @@ import { scaleBench } from "./scale/scale-bench.ts";
 import { schemasBench } from "./schemas/schemas-bench.ts";
 import { ALL_REPLAY_POLICIES, type BenchSettings, QUICK_SCALE, type ScaleSettings, WHOLE_SCALE } from "./settings.ts";
 import { CELL_NAMES, STAND_TARGETS, standBench } from "./stand/stand-bench.ts";
+import { turnsBench } from "./turns/turns-bench.ts";
 
 const BENCHES: Readonly<Record<string, (settings: BenchSettings) => Promise<BenchResult>>> = {
   replay: replayBench,
@@ -20,6 +21,7 @@ const BENCHES: Readonly<Record<string, (settings: BenchSettings) => Promise<Benc
   schemas: schemasBench,
   llama: llamaBench,
   stand: standBench,
+  turns: turnsBench,
 };
 
 const NAMES: readonly string[] = Object.keys(BENCHES);

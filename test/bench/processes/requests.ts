@@ -23,6 +23,9 @@ export function stampedUs(text: string, at: number): number | undefined {
   return Number.parseInt(digits, 36);
 }
 
+/** In a prompt, asks the engine of the bench of turns for a stream of pieces that ends when the caller leaves. */
+export const PACED = "paced stream";
+
 /** The events that a request asks the bench engine for, as JSON in its only message. */
 export type Directive = {
   readonly events: number;
