@@ -152,6 +152,8 @@ async function gapNotes({ target }: Stand, rounds: number): Promise<readonly str
   const more = ["content-type: application/json", `content-length: ${content.length}`, "", content];
   const client = await LoadClient.open({ name: "the gateway", port: target.port }, [[...head, ...more].join("\r\n")]);
   const longest = async (during: () => Promise<unknown>) => {
+    // This process reads what came while it wrote a body.
+    await sleep(SETTLE_MS);
     client.start();
     await during();
     await sleep(SETTLE_MS);
