@@ -17,11 +17,14 @@ const MEGABYTE = 1_000_000;
 const IDLE_MS = 600_000;
 /** The interval between two looks for idle entries, in milliseconds. */
 const SWEEP_MS = 60_000;
-/** The bytes of an entry beside its tokens. */
-const ENTRY_BYTES = 120;
+/** The bytes of an entry beside its tokens, and those of an array outside the heap more: measured. */
+const ENTRY_BYTES = 250;
+const ARRAY_BYTES = 1_000;
 const KEY_BYTES = 16;
+/** Lists up to so many tokens are kept as strings: most segments are shorter than what an array costs. */
+const PACKED_TOKENS = 512;
 
-type Entry = { readonly tokens: Uint32Array; usedMs: number };
+type Entry = { readonly tokens: Uint32Array | string; usedMs: number };
 
 /** The entries of one tenant, least recently used first. */
 type Tenant = { readonly entries: Map<string, Entry>; bytes: number };
@@ -86,11 +89,13 @@ export class SegmentCache {
     tenant.entries.delete(key);
     tenant.entries.set(key, entry);
     entry.usedMs = this.#clock.nowMs();
-    this.foundTokens += entry.tokens.length;
-    return entry.tokens;
+    const tokens = unpacked(entry.tokens);
+    this.foundTokens += tokens.length;
+    return tokens;
   }
 
-  #keep(name: string, key: string, tokens: Uint32Array): void {
+  #keep(name: string, key: string, made: Uint32Array): void {
+    const tokens = packed(made);
     const bytes = bytesOf(tokens);
     if (bytes > this.#maxBytes) return;
     const tenant = this.#tenants.get(name) ?? { entries: new Map(), bytes: 0 };
@@ -137,6 +142,18 @@ export class SegmentCache {
   }
 }
 
-function bytesOf(tokens: Uint32Array): number {
-  return ENTRY_BYTES + tokens.byteLength;
+function packed(tokens: Uint32Array): Uint32Array | string {
+  if (tokens.length > PACKED_TOKENS) return tokens;
+  return Buffer.from(tokens.buffer, tokens.byteOffset, tokens.byteLength).toString("utf16le");
+}
+
+function unpacked(tokens: Uint32Array | string): Uint32Array {
+  if (typeof tokens !== "string") return tokens;
+  const list = new Uint32Array(tokens.length / 2);
+  Buffer.from(list.buffer).write(tokens, "utf16le");
+  return list;
+}
+
+function bytesOf(tokens: Uint32Array | string): number {
+  return ENTRY_BYTES + (typeof tokens === "string" ? 2 * tokens.length : ARRAY_BYTES + tokens.byteLength);
 }

@@ -1,3 +1,5 @@
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { expect, test } from "vitest";
 import { SegmentCache } from "../../../../engine/conversation/segment-cache.ts";
 import { VirtualClock } from "../../../support/virtual-clock.ts";
@@ -68,4 +70,33 @@ test("without room nothing is kept, and clearing drops all", () => {
   segments.clear();
   expect(segments.bytes).toBe(0);
   expect(segments.of("a", "").get(TEXT, true)).toBeUndefined();
+});
+
+test("tokens come back as they were kept, in short lists and in long ones", () => {
+  const own = cache().segments.of("a", "");
+  for (const count of [0, 1, 7, 512, 513, 4_000]) {
+    const kept = Uint32Array.from({ length: count }, (_, at) => (at * 2_654_435_761) >>> 0).subarray(0);
+    own.keep(`${TEXT} ${count}`, true, kept);
+    expect(own.get(`${TEXT} ${count}`, true)).toEqual(kept);
+  }
+});
+
+test("the bytes that are counted are those that the process has more", () => {
+  setFlagsFromString("--expose-gc");
+  const collect = runInNewContext("gc") as () => void;
+  const used = () => {
+    collect();
+    const { heapUsed, arrayBuffers } = process.memoryUsage();
+    return heapUsed + arrayBuffers;
+  };
+  const { segments } = cache(32);
+  const own = segments.of("a", "");
+  const before = used();
+  // As an agent's conversation has them: mostly a few tokens, sometimes thousands.
+  for (let at = 0; segments.bytes < 31_000_000; at += 1)
+    own.keep(`${TEXT} ${at}`, true, tokens([5, 5, 50, 5, 5, 20, 50, 2_000][at % 8] ?? 0));
+  const more = used() - before;
+  expect(more).toBeLessThan(1.05 * segments.bytes);
+  expect(more).toBeGreaterThan(0.7 * segments.bytes);
+  expect(own.get(`${TEXT} 0`, true)).toBeDefined();
 });
