@@ -110,7 +110,7 @@ export const WHOLE_PROMPT = -2;
 
 export type PreparedCount = Places & {
   readonly model: string;
-  readonly request: Omit<CountTokensRequest, "tenant">;
+  readonly request: Omit<CountTokensRequest, "tenant" | "cache">;
 };
 
 /** Returns the count of all that engines render of the prompt, so that it equals the answer's input tokens. */

@@ -144,7 +144,11 @@ function countOf({ model, request, ...places }: PreparedCount, { caller, bodyByt
   return {
     ...{ model, places, stream: undefined, options: undefined, facts: undefined, maxOutputTokens: undefined },
     ...{ priority: caller.priority, unopened: 0 },
-    bytes: CountTokensRequest.encode({ ...request, tenant: caller.tenant }).finish(),
+    bytes: CountTokensRequest.encode({
+      ...request,
+      tenant: caller.tenant,
+      cache: cacheHints(caller, undefined),
+    }).finish(),
     inputTokens: estimateInputTokens(bodyBytes, request.messages),
   };
 }

@@ -122,6 +122,20 @@ describe.skipIf(missing !== "")("the demonstration model in process", () => {
     await small.close();
   });
 
+  test("a count finds the tokens of an answer under its salt, and under no other", async () => {
+    const salted = (isolationSalt: string) => ({ cache: { affinityKey: "", isolationSalt, ttl: undefined } });
+    const long = `${COUNT} ${"Count on. ".repeat(30)}`;
+    const answered = await ask(backend, request(long, { ...salted("one"), maxOutputTokens: 1 }));
+    const tokenized = async (isolationSalt: string) => {
+      const before = backend.load().promptTokens?.tokenized ?? 0;
+      const counted = await backend.countTokens(request(long, salted(isolationSalt)), never());
+      expect(counted).toBe(answered.finished.usage?.inputTokens);
+      return (backend.load().promptTokens?.tokenized ?? 0) - before;
+    };
+    expect(await tokenized("one")).toBeLessThan(20);
+    expect(await tokenized("other")).toBeGreaterThan(60);
+  });
+
   test("the prefix cache is reported, does not change the answer, and is not shared across salts or tenants", async () => {
     const wanted = (isolationSalt: string, tenant = "t") => {
       const cache = { affinityKey: "", isolationSalt, ttl: undefined };

@@ -10,9 +10,17 @@ import {
   Utf8Holder,
   type Vocabulary,
 } from "../../engine/backends/llama/tokens/vocabulary.ts";
+import { LoopTurns } from "../../engine/backends/loop-turns.ts";
+import type { Ask } from "../../engine/backends/openai-compatible/engines/engine-dialect.ts";
+import { VLLM } from "../../engine/backends/openai-compatible/engines/vllm.ts";
+import { SpelledMarks } from "../../engine/backends/openai-compatible/marks/spelled-marks.ts";
+import { OwnPrompts } from "../../engine/backends/openai-compatible/prompt/own-prompts.ts";
 import { ChatTemplate, type Conversation } from "../../engine/conversation/chat-template.ts";
 import { PromptRenderer } from "../../engine/conversation/prompt-renderer.ts";
 import { SegmentCache } from "../../engine/conversation/segment-cache.ts";
+import { ANY_ORDER } from "../../engine/conversation/turn-rules.ts";
+import { loadProfile } from "../../engine/profiles/profile.ts";
+import { CountTokensRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { Role } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { MARKS, PLACES } from "../support/dialects/injections.ts";
 import { assistant, call, reasoning, system, text, tool, toolResult, user } from "../support/engine/canonical.ts";
@@ -69,6 +77,42 @@ describe.skipIf(missing !== "")("a conversation in the model's own tokens", () =
     user("Thanks"),
   ];
   const tools = [tool("get_weather", "Get the weather")];
+
+  describe("rendered in a node beside an engine with this vocabulary", () => {
+    let own: OwnPrompts;
+
+    beforeAll(() => {
+      const { model } = runtime;
+      const source = model.fileInfo.metadata.tokenizer.chat_template ?? "";
+      const tokens = vocabulary.controlTokens.tokens.map(({ text: spelling, stripsLeft }) => {
+        const [id = -1] = model.tokenize(spelling, true);
+        return { id, text: spelling, cuts: !stripsLeft };
+      });
+      const dialect = {
+        ...VLLM,
+        tokenize: async (_ask: Ask, _model: string, said: string) => Uint32Array.from(model.tokenize(said, true)),
+      };
+      const { bosText: bosToken, eosText: eosToken } = vocabulary;
+      own = new OwnPrompts({
+        files: { template: source, bosToken, eosToken, tokens },
+        settings: {
+          ...{ dialect, servedModel: "m", profile: loadProfile("hermes"), turns: ANY_ORDER, images: false },
+          ...{ marks: new SpelledMarks(MARKS), priorities: false, sharedCache: true, defaults: {} },
+        },
+        ...{ markers: HERMES_MARKERS, work: workHere, turns: new LoopTurns(), clock: systemClock, cacheMegabytes: 16 },
+      });
+    });
+
+    test.each(Object.entries(PLACES))("a spelled control token has the same tokens in %s", async (_place, spelled) => {
+      const noAsk = (() => Promise.reject(new Error("no page is asked for"))) as unknown as Ask;
+      for (const mark of [...MARKS, "nothing"]) {
+        const said = spelled(mark);
+        const request = { ...CountTokensRequest.create(), ...said };
+        const prompt = await own.render(request, "", noAsk, order());
+        expect(Array.from(prompt?.tokens ?? [])).toEqual(await encode(said));
+      }
+    });
+  });
 
   test("harmless text has exactly the tokens of the whole prompt in one piece", async () => {
     const expected = runtime.model.tokenize(rendered({ messages: dialogue, tools }), true);

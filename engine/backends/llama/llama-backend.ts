@@ -140,7 +140,7 @@ export class LlamaBackend implements Backend {
   async countTokens(request: CountTokensRequest, signal: AbortSignal): Promise<number> {
     const { prompts, profile } = this.#parts();
     const { conversation } = planConversation(request, profile.thinking);
-    return prompts.count(conversation, { tenant: request.tenant, signal });
+    return prompts.count(conversation, { tenant: request.tenant, salt: request.cache?.isolationSalt ?? "", signal });
   }
 
   async close(): Promise<void> {

@@ -256,7 +256,10 @@ export class OpenAiCompatibleBackend implements Backend {
     const { settings, countTimeoutMs, turns, own } = this.#ready().parts;
     const turn = () => turns.nextUnlessLeft(request.tenant, signal);
     const ask = asking(this.#http, countTimeoutMs, signal, turn);
-    const counted = await own?.render(request, "", ask, { tenant: request.tenant, signal });
+    const counted = await own?.render(request, request.cache?.isolationSalt ?? "", ask, {
+      tenant: request.tenant,
+      signal,
+    });
     if (counted) return counted.tokens.length;
     return (await this.#dialect.render(ask, toChatPrompt(request, settings))).tokens.length;
   }

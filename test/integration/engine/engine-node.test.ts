@@ -48,7 +48,15 @@ test("refusals carry ErrorInfo: while loading, for unknown models, when full and
   const { node, client } = await nodeOf(scripted(forever, 1), { serving: false });
   const count = (model: string) => {
     const { messages, tools } = generateRequest();
-    const request = { model, messages, tools, toolChoice: undefined, reasoning: undefined, tenant: "" };
+    const request = {
+      model,
+      messages,
+      tools,
+      toolChoice: undefined,
+      reasoning: undefined,
+      tenant: "",
+      cache: undefined,
+    };
     return client.countTokens(request).catch((error) => errorInfo(error)?.reason);
   };
   const refusal = async (model = "svc-qwen") => {

@@ -211,6 +211,7 @@ describe.each(DIALECTS)("a node in front of %s", (dialect) => {
       messages: [textMessage(Role.USER, "hello")],
       tools: TOOLS,
       toolChoice: undefined,
+      cache: undefined,
       tenant: "",
       reasoning: { mode: ReasoningMode.DISABLED, effort: ReasoningEffort.UNSPECIFIED },
     });

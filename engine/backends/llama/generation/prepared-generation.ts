@@ -157,7 +157,8 @@ export async function prepareGeneration(
   const marks = prefixMarks(request);
   const counts = marks.map(({ messages }) => messages);
   const isolation = JSON.stringify([request.tenant, request.cache?.isolationSalt ?? ""]);
-  const prompt = await parts.prompts.encode({ ...plan.conversation, counts }, { ...order, isolation });
+  const salt = request.cache?.isolationSalt ?? "";
+  const prompt = await parts.prompts.encode({ ...plan.conversation, counts }, { ...order, salt });
   const limit = limitOutput(request, prompt.tokens.length, runtime.contextWindow);
   const given = givenTokens(parts, continued, limit);
   const gate = await newGate(parts, plan, prompt, { ...order, isolation });

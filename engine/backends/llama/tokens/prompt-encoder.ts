@@ -41,8 +41,8 @@ export type PromptEncoderOptions = {
 
 /** A tenant's turn to have a prompt encoded. */
 export type EncodeOrder = WorkOrder & {
-  /** The isolation domain whose earlier prompts are known. Default: that of the tenant without a salt. */
-  readonly isolation?: string;
+  /** The isolation salt under which the tenant's earlier prompts are known. Default: none. */
+  readonly salt?: string;
 };
 
 type Tokenized = {
@@ -124,7 +124,7 @@ export class PromptEncoder {
     const { contextWindow, model } = this.#options;
     const { text, ends, marked } = rendered;
     const plain = new Set(rendered.plain);
-    const segments = this.#options.segments.of(order.tenant, order.isolation ?? "");
+    const segments = this.#options.segments.of(order.tenant, order.salt ?? "");
     const tokens: Token[] = [];
     const places: number[] = Array.from(rendered.places, () => 0);
     let markedFrom: number | undefined;

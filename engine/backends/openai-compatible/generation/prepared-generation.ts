@@ -56,7 +56,7 @@ export async function prepareGeneration(
   const isolation = JSON.stringify([request.tenant, request.cache?.isolationSalt ?? ""]);
   // Their names are checked, and their schemas, by whatever the prompt is rendered.
   toChatTools(request.tools, settings.marks);
-  const own = await parts.own?.render(request, isolation, ask, order);
+  const own = await parts.own?.render(request, request.cache?.isolationSalt ?? "", ask, order);
   const prompt = own
     ? { tokens: own.tokens, features: undefined }
     : await dialect.render(ask, toChatPrompt(request, settings));

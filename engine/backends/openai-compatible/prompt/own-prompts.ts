@@ -19,6 +19,10 @@ const BRIDGED_UNITS = 16_384;
 /** The most text of one call: the engine's tokenizer serves all prompts by turns. */
 const CALL_UNITS = 200_000;
 
+/** The text whose segments are looked up at once, and the cost of a segment beside its text, in UTF-16 units: some 5 ms. */
+const PORTION_UNITS = 1_000_000;
+const SEGMENT_UNITS = 1_000;
+
 /** A prompt as tokens. */
 export type OwnPrompt = { readonly tokens: Uint32Array; readonly startsInReasoning: boolean };
 
@@ -43,6 +47,7 @@ export class OwnPrompts {
   readonly #settings: RequestSettings;
   readonly #rendering: ConversationRendering;
   readonly #segments: SegmentCache;
+  readonly #turns: LoopTurns;
   /** The control tokens that begin segments, by their texts, longest first. */
   readonly #ids: ReadonlyMap<string, number>;
   readonly #cutIds: ReadonlySet<number>;
@@ -63,6 +68,7 @@ export class OwnPrompts {
       cutsAtWords: false,
     };
     this.#settings = settings;
+    this.#turns = turns;
     this.#rendering = new ConversationRendering(new PromptRenderer(format), format, work, turns);
     this.#segments = new SegmentCache(clock, cacheMegabytes);
     const cuts = files.tokens.filter((token) => token.cuts);
@@ -99,7 +105,7 @@ export class OwnPrompts {
     const { conversation } = planConversation(request, this.#settings.profile.thinking);
     const rendered = await this.#rendered(conversation, order);
     if (!rendered || rendered.plain.length > 0) return undefined;
-    const tokens = await this.#tokens(rendered, this.#segments.of(order.tenant, salt), ask);
+    const tokens = await this.#tokens(rendered, this.#segments.of(order.tenant, salt), ask, order);
     return tokens && { tokens, startsInReasoning: rendered.startsInReasoning };
   }
 
@@ -112,13 +118,23 @@ export class OwnPrompts {
     }
   }
 
-  async #tokens({ text, ends }: RenderedPrompt, cache: Segments, ask: Ask): Promise<Uint32Array | undefined> {
+  async #tokens(
+    { text, ends }: RenderedPrompt,
+    cache: Segments,
+    ask: Ask,
+    { tenant, signal }: WorkOrder,
+  ): Promise<Uint32Array | undefined> {
     const segments: Segment[] = [];
     let from = 0;
+    let portion = 0;
     for (const end of ends) {
       const segment = text.slice(from, end);
       segments.push({ text: segment, tokens: cache.get(segment, true) });
+      portion += SEGMENT_UNITS + end - from;
       from = end;
+      if (portion < PORTION_UNITS) continue;
+      portion = 0;
+      await this.#turns.nextUnlessLeft(tenant, signal);
     }
     for (const run of this.#runs(segments))
       if (!(await this.#tokenize(run, cache, ask).catch(unlessOfPrompt))) return undefined;

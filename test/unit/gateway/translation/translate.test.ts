@@ -3,7 +3,7 @@ import { DEFAULT_CATALOG } from "../../../../gateway/catalog.ts";
 import { Sealing } from "../../../../gateway/sealing/sealing.ts";
 import { type Caller, translate, withinOutputLimit } from "../../../../gateway/translation/translate.ts";
 import type { PromptBound } from "../../../../gateway/upstream/prompt-bound.ts";
-import { GenerateRequest } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { CountTokensRequest, GenerateRequest } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { FORMAT_SETTINGS } from "../../../support/events/encoding-context.ts";
 import { generateRequest } from "../../../support/requests/generate-request.ts";
 
@@ -48,9 +48,14 @@ const CALLER: Caller = {
 };
 const BODY = { model: "svc-qwen", messages: [{ role: "user", content: "hi" }], prompt_cache_key: "mine" };
 
-function translated(caller: Partial<Caller> = {}, body: object = BODY, bounds: readonly PromptBound[] = []) {
+function translated(
+  caller: Partial<Caller> = {},
+  body: object = BODY,
+  bounds: readonly PromptBound[] = [],
+  operation: "chat" | "count_tokens" = "chat",
+) {
   const by = { ...CALLER, ...caller };
-  const order = { operation: "chat", caller: by, bodyBytes: 90 } as const;
+  const order = { operation, caller: by, bodyBytes: 90 } as const;
   // Another gateway each time: it shares keys, but not the sealing keys.
   return translate(body, order, {
     sealing: new Sealing(),
@@ -60,6 +65,13 @@ function translated(caller: Partial<Caller> = {}, body: object = BODY, bounds: r
     catalog: DEFAULT_CATALOG,
   });
 }
+
+test("a count has the salt of the key's answers, so that both share what a node knows of earlier prompts", () => {
+  const count = CountTokensRequest.decode(
+    translated({}, { model: "svc-qwen", messages: BODY.messages }, [], "count_tokens").bytes,
+  );
+  expect(count).toMatchObject({ tenant: "t", cache: { affinityKey: "", isolationSalt: "salt" } });
+});
 
 test("the engine receives the tenant, and the caller's cache key only as a digest", () => {
   const { bytes, facts, inputTokens } = translated({ maxOutputTokens: 7 });

@@ -713,6 +713,11 @@ export interface CountTokensRequest {
     | undefined;
   /** The tenant is a pseudonym of the count's owner, as in GenerateRequest. Empty is a tenant too. */
   readonly tenant: string;
+  /**
+   * The cache hints are those of the tenant's answers: of them a count uses the isolation salt, so that it shares what a
+   * node knows of earlier prompts. Absent: no hints.
+   */
+  readonly cache: CacheHints | undefined;
 }
 
 /** CountTokensResponse is the length of a prompt. */
@@ -3861,7 +3866,15 @@ export const Timings: MessageFns<Timings> = {
 };
 
 function createBaseCountTokensRequest(): CountTokensRequest {
-  return { model: "", messages: [], tools: [], toolChoice: undefined, reasoning: undefined, tenant: "" };
+  return {
+    model: "",
+    messages: [],
+    tools: [],
+    toolChoice: undefined,
+    reasoning: undefined,
+    tenant: "",
+    cache: undefined,
+  };
 }
 
 export const CountTokensRequest: MessageFns<CountTokensRequest> = {
@@ -3883,6 +3896,9 @@ export const CountTokensRequest: MessageFns<CountTokensRequest> = {
     }
     if (message.tenant !== "") {
       writer.uint32(50).string(message.tenant);
+    }
+    if (message.cache !== undefined) {
+      CacheHints.encode(message.cache, writer.uint32(58).fork()).join();
     }
     return writer;
   },
@@ -3948,6 +3964,14 @@ export const CountTokensRequest: MessageFns<CountTokensRequest> = {
             message.tenant = reader.string();
             continue;
           }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.cache = CacheHints.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -3972,6 +3996,7 @@ export const CountTokensRequest: MessageFns<CountTokensRequest> = {
         : undefined,
       reasoning: isSet(object.reasoning) ? Reasoning.fromJSON(object.reasoning) : undefined,
       tenant: isSet(object.tenant) ? globalThis.String(object.tenant) : "",
+      cache: isSet(object.cache) ? CacheHints.fromJSON(object.cache) : undefined,
     };
   },
 
@@ -3995,6 +4020,9 @@ export const CountTokensRequest: MessageFns<CountTokensRequest> = {
     if (message.tenant !== "") {
       obj.tenant = message.tenant;
     }
+    if (message.cache !== undefined) {
+      obj.cache = CacheHints.toJSON(message.cache);
+    }
     return obj;
   },
 
@@ -4013,6 +4041,9 @@ export const CountTokensRequest: MessageFns<CountTokensRequest> = {
       ? Reasoning.fromPartial(object.reasoning)
       : undefined;
     message.tenant = object.tenant ?? "";
+    message.cache = (object.cache !== undefined && object.cache !== null)
+      ? CacheHints.fromPartial(object.cache)
+      : undefined;
     return message;
   },
 };

@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { queryObjects } from "node:v8";
 import { beforeEach, describe, expect, test } from "vitest";
 import { LoopTurns } from "../../../../../../engine/backends/loop-turns.ts";
 import type { Ask } from "../../../../../../engine/backends/openai-compatible/engines/engine-dialect.ts";
@@ -9,16 +10,20 @@ import { OwnPrompts } from "../../../../../../engine/backends/openai-compatible/
 import { RenderingCheck } from "../../../../../../engine/backends/openai-compatible/prompt/rendering-check.ts";
 import { ANY_ORDER } from "../../../../../../engine/conversation/turn-rules.ts";
 import { EngineError } from "../../../../../../engine/errors.ts";
-import { loadProfile } from "../../../../../../engine/profiles/profile.ts";
-import { CountTokensRequest } from "../../../../../../proto/gen/svc/inference/v1/inference_service.ts";
-import type { Message } from "../../../../../../proto/gen/svc/inference/v1/messages.ts";
-import { assistant, text, user } from "../../../../../support/engine/canonical.ts";
+import { loadProfile, type ModelProfile } from "../../../../../../engine/profiles/profile.ts";
+import {
+  CountTokensRequest,
+  ReasoningEffort,
+  ReasoningMode,
+} from "../../../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { type Message, Role } from "../../../../../../proto/gen/svc/inference/v1/messages.ts";
+import { assistant, call, reasoning, result, text, tool, user } from "../../../../../support/engine/canonical.ts";
 import { workHere } from "../../../../../support/engine/work-here.ts";
 import { generateRequest } from "../../../../../support/requests/generate-request.ts";
 import { VirtualClock } from "../../../../../support/virtual-clock.ts";
 
 const TEMPLATE = readFileSync(join(import.meta.dirname, "../../../../../../engine/demo-model/template.jinja"), "utf8");
-const CONTROL = ["<|im_start|>", "<|im_end|>", "<think>", "</think>", "<tool_call>", "</tool_call>"];
+const CHATML = ["<|im_start|>", "<|im_end|>", "<think>", "</think>", "<tool_call>", "</tool_call>"];
 const never = new AbortController().signal;
 const order = { tenant: "t", signal: never };
 const PROFILE = loadProfile("hermes-thinking");
@@ -32,21 +37,29 @@ let tokenize: (text: string) => readonly number[];
 /** The engine's own rendering of the last prompt, for the check. */
 let rendered: (tokens: Uint32Array) => Uint32Array;
 
+/** The control tokens of the engine's model. */
+let control: readonly string[];
+
 function plainly(said: string): readonly number[] {
+  const marks = new RegExp(`(${control.map((mark) => mark.replaceAll("|", "\\|")).join("|")})`);
   return said
-    .split(/(<\|im_start\|>|<\|im_end\|>|<\/?think>|<\/?tool_call>)/)
+    .split(marks)
     .flatMap((part, at) =>
-      at % 2 === 1 ? CONTROL.indexOf(part) : Array.from(part, (one) => 1_000 + (one.codePointAt(0) ?? 0)),
+      at % 2 === 1 ? control.indexOf(part) : Array.from(part, (one) => 1_000 + (one.codePointAt(0) ?? 0)),
     );
 }
 
 beforeEach(() => {
   calls = [];
+  control = CHATML;
   tokenize = plainly;
   rendered = (tokens) => tokens;
 });
 
-function prompts(clock = new VirtualClock()) {
+type Made = { readonly profile?: ModelProfile; readonly marks?: readonly string[]; readonly megabytes?: number };
+
+function prompts({ profile = PROFILE, marks = CHATML, megabytes = 16 }: Made = {}) {
+  control = marks;
   const dialect = {
     ...VLLM,
     tokenize: async (_ask: Ask, _model: string, said: string) => {
@@ -59,35 +72,39 @@ function prompts(clock = new VirtualClock()) {
     ...{
       dialect,
       servedModel: "m",
-      profile: PROFILE,
+      profile,
       turns: ANY_ORDER,
-      marks: new SpelledMarks(CONTROL),
+      marks: new SpelledMarks(marks),
       images: false,
     },
     ...{ priorities: false, sharedCache: true, defaults: {} },
   };
-  const { reasoning, toolCall, text: around } = PROFILE;
+  const { reasoning, toolCall, text: around } = profile;
   const own = new OwnPrompts({
     files: {
       ...{ template: TEMPLATE, bosToken: "", eosToken: "<|im_end|>" },
-      tokens: CONTROL.map((spelling, id) => ({ id, text: spelling, cuts: true })),
+      tokens: marks.map((spelling, id) => ({ id, text: spelling, cuts: true })),
     },
-    ...{ settings, markers: { reasoning, toolCall, text: around }, work: workHere, turns: new LoopTurns(), clock },
-    cacheMegabytes: 16,
+    ...{ settings, markers: { reasoning, toolCall, text: around }, work: workHere, turns: new LoopTurns() },
+    ...{ clock: new VirtualClock(), cacheMegabytes: megabytes },
   });
   let last: Uint32Array = new Uint32Array();
-  const render = async (messages: readonly Message[], tenant = "t") => {
-    calls = [];
-    const request = { ...CountTokensRequest.create(), messages };
-    const prompt = await own.render(request, "", NO_ASK, { ...order, tenant });
+  const unseen = own.render.bind(own);
+  own.render = async (...asked) => {
+    const prompt = await unseen(...asked);
     last = prompt?.tokens ?? last;
     return prompt;
+  };
+  const render = async (messages: readonly Message[], tenant = "t", fields: Partial<CountTokensRequest> = {}) => {
+    calls = [];
+    const request = { ...CountTokensRequest.create(), messages, ...fields };
+    return own.render(request, "", NO_ASK, { ...order, tenant });
   };
   return { own, settings, render };
 }
 
 const textOf = (tokens: Uint32Array = new Uint32Array()) =>
-  Array.from(tokens, (token) => CONTROL[token] ?? String.fromCodePoint(token - 1_000)).join("");
+  Array.from(tokens, (token) => control[token] ?? String.fromCodePoint(token - 1_000)).join("");
 const turns = (count: number, units: number) =>
   Array.from({ length: count }, (_, at) => [
     user(`${at} ${"question ".repeat(units / 9)}`),
@@ -120,11 +137,35 @@ describe("a prompt", () => {
   });
 
   test("is not known to another tenant", async () => {
-    const { render } = prompts();
+    const { own, render } = prompts();
     const one = await render(turns(2, 900), "one");
+    const found = own.tokensFound;
     const two = await render(turns(2, 900), "two");
     expect(two?.tokens).toEqual(one?.tokens);
     expect(calls).toHaveLength(1);
+    expect(own.tokensFound).toBe(found);
+    expect(own.tokensMade).toBe(2 * (one?.tokens.length ?? 0));
+  });
+
+  test("of four megabytes takes at most 25 calls, none of more than 256 KB", async () => {
+    const { render } = prompts();
+    const said = turns(250, 8_000);
+    const prompt = await render(said);
+    expect(prompt?.tokens.length).toBeGreaterThan(3_900_000);
+    expect(calls.length).toBeLessThanOrEqual(25);
+    expect(Math.max(...calls.map(({ length }) => length))).toBeLessThanOrEqual(256_000);
+    expect(calls.join("").length).toBeLessThan(1.01 * (prompt?.tokens.length ?? 0) + 7 * said.length * CHATML.length);
+  });
+
+  test("leaves nothing in memory where the cache has no room", async () => {
+    const { own, render } = prompts({ megabytes: 0 });
+    await render([user("first")]);
+    const held = () => queryObjects(Uint32Array, { format: "count" });
+    const before = held();
+    for (let at = 0; at < 20; at += 1) await render(turns(3, 900 + 9 * at));
+    // The last prompt is the test's own.
+    expect(held()).toBeLessThanOrEqual(before + 1);
+    expect(own.tokensFound).toBe(0);
   });
 
   test("has a caller's control token cut apart, in two calls that do not touch", async () => {
@@ -149,6 +190,45 @@ describe("a prompt", () => {
       throw new EngineError("ENGINE_DOWN", "gone");
     };
     await expect(render([user("third")])).rejects.toMatchObject({ reason: "ENGINE_DOWN" });
+  });
+});
+
+/** The marks of DeepSeek and Kimi-K3 that are control tokens. */
+const DEEPSEEK = ["<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", "<｜User｜>", "<｜Assistant｜>", "<｜System｜>"];
+const THINKING = ["<think>", "</think>"];
+const FAMILIES: readonly (readonly [name: string, marks: readonly string[]])[] = [
+  ["hermes-thinking", CHATML],
+  ...["deepseek-v3.2", "deepseek-v4", "deepseek-v4.1"].map((name) => [name, [...DEEPSEEK, ...THINKING]] as const),
+  ["kimi-k3", ["<|open|>", "<|close|>", "<|sep|>", "<|end_of_msg|>"]],
+];
+
+test.each(FAMILIES)("a user who speaks behind a long run with reasoning adds under 1 KB: %s", async (name, marks) => {
+  const { render } = prompts({ profile: loadProfile(name), marks });
+  const run = Array.from({ length: 30 }, (_, at): readonly Message[] => [
+    assistant(reasoning(`${at} ${"so it is ".repeat(25)}`), call("look", `{"at":${at}}`, `c${at}`)),
+    { role: Role.TOOL, parts: [result(`${at} ${"report ".repeat(250)}`, "look", `c${at}`)] },
+  ]).flat();
+  const fields = {
+    tools: [tool("look", "Looks.")],
+    reasoning: { mode: ReasoningMode.ENABLED, effort: ReasoningEffort.UNSPECIFIED },
+  };
+  await render([user("Go on."), ...run], "t", fields);
+  expect(calls.join("").length).toBeGreaterThan(60_000);
+  const behind = [user("Go on."), ...run, assistant(text("Done.")), user("And now?")];
+  const second = await render(behind, "t", fields);
+  expect(textOf(second?.tokens)).toContain("And now?");
+  expect(calls.join("").length).toBeLessThan(1_000);
+});
+
+describe("the check at the start", () => {
+  test("switches own rendering off where the engine's template has one space more", async () => {
+    const { own, settings, render } = prompts();
+    const trial = new RenderingCheck(own, settings, () => 1);
+    expect(await trial.start(NO_ASK, never)).toBeUndefined();
+    rendered = (tokens) => Uint32Array.from([...tokens, 1_032]);
+    expect(await trial.start(NO_ASK, never)).toContain("the node differ from them");
+    expect(own.isOn).toBe(false);
+    expect(await render([user("one")])).toBeUndefined();
   });
 });
 
