@@ -14,6 +14,7 @@ import { ANY_ORDER } from "../../engine/conversation/turn-rules.ts";
 import { loadProfile } from "../../engine/profiles/profile.ts";
 import {
   CountTokensRequest,
+  type Event,
   ReasoningEffort,
   ReasoningMode,
 } from "../../proto/gen/svc/inference/v1/inference_service.ts";
@@ -21,6 +22,8 @@ import type { Message } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { MARKS, PLACES } from "../support/dialects/injections.ts";
 import { assistant, call, reasoning, system, text, tool, toolResult, user } from "../support/engine/canonical.ts";
 import { workHere } from "../support/engine/work-here.ts";
+import { answerOf } from "../support/events/answer-of.ts";
+import { generateRequest } from "../support/requests/generate-request.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
 import { TOKENIZER_FILE } from "./engines.ts";
 import type { Rig } from "./rig.ts";
@@ -86,10 +89,35 @@ export function ownPromptsBeside(rig: Rig): void {
       expect(own.isOn).toBe(true);
     });
 
+    test("are the engine's where its template has one space less, and answers stay", async () => {
+      const files = readModelFiles(TOKENIZER_FILE);
+      if (!files) throw new Error("the exported model has no template");
+      const template = files.template.replace("<|im_start|>", "<|im_start|> ");
+      expect(template).not.toBe(files.template);
+      const [other, plain] = [await rig.backend(2, "demo", { ...files, template }), await rig.backend(2, "demo")];
+      try {
+        expect(other.load().ownRendering).toBe(false);
+        expect(other.startNotes().join()).toContain("those of the node differ");
+        const asked = generateRequest({
+          messages: [user("Count from 1 to 9.")],
+          sampling: { temperature: 0, stop: [], logitBias: {} },
+        });
+        const said = async (backend: typeof other) => {
+          const events: Event[] = [];
+          for await (const { events: some } of backend.generate(asked, never)) events.push(...some);
+          return answerOf(events);
+        };
+        expect((await said(other)).blocks).toEqual((await said(plain)).blocks);
+      } finally {
+        await other.close();
+        await plain.close();
+      }
+    });
+
     test("have the engine's tokens, whatever is said", async () => {
       const random = new SeededRandom(5);
       const some = () => Array.from({ length: 1 + random.below(30) }, () => random.pick(PIECES)).join("");
-      for (let at = 0; at < 25; at += 1) {
+      for (let at = 0; at < 500; at += 1) {
         const messages = [
           ...(random.below(2) === 0 ? [system(some())] : []),
           user(some()),

@@ -114,8 +114,12 @@ export class RenderingCheck {
   }
 }
 
-/** Whether the engine's own way keeps the exact text: it parses arguments, and is sent no spelled control token. */
-function isExact({ messages, tools }: GenerateRequest, { marks }: RequestSettings): boolean {
+/**
+ * Whether the engine's own way keeps the exact text: it parses arguments, and is sent no spelled control token. Encoders
+ * in code close an answer that the caller has begun.
+ */
+function isExact({ messages, tools }: GenerateRequest, { marks, profile }: RequestSettings): boolean {
+  if (profile.renderer && messages.at(-1)?.role === Role.ASSISTANT) return false;
   const isPlain = (text: string) => !marks.isSpelledIn(text);
   const isKept = (json: string) => isPlain(json) && !/\\|\d[.eE]|-0/.test(json);
   return (
