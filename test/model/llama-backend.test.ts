@@ -122,6 +122,26 @@ describe.skipIf(missing !== "")("the demonstration model in process", () => {
     await small.close();
   });
 
+  test("a family of code has its prompts written by it, but for an operator's own template", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "svc-template-"));
+    const templatePath = join(folder, "chat.jinja");
+    const written =
+      "<｜begin▁of▁sentence｜>{% for m in messages %}<｜User｜>{{ m.content }}{% endfor %}<｜Assistant｜></think>";
+    const count = async (template: string | undefined, profile = "deepseek-v3.2") => {
+      if (template !== undefined) writeFileSync(templatePath, template);
+      const started = await startBackend({ profile, ...(template !== undefined && { templatePath }) });
+      const counted = await started.countTokens(request("Hello, and good day."), never());
+      await started.close();
+      return counted;
+    };
+    try {
+      expect(await count(undefined)).toBe(await count(written));
+      expect(await count(`${written} and more words`)).toBeGreaterThan(await count(undefined));
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  });
+
   test("a count finds the tokens of an answer under its salt, and under no other", async () => {
     const salted = (isolationSalt: string) => ({ cache: { affinityKey: "", isolationSalt, ttl: undefined } });
     const long = `${COUNT} ${"Count on. ".repeat(30)}`;
