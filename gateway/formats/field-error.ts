@@ -93,3 +93,9 @@ function nameOfType(value: unknown): string {
   if (typeof value === "number") return Number.isInteger(value) ? "an integer" : "a decimal number";
   return typeof value === "object" ? "an object" : `a ${typeof value}`;
 }
+
+/** The same for unknown ids, those of other sockets and callers, and what is not kept any more. */
+export function previousNotFound(): ApiError {
+  const text = "Previous response not found on this WebSocket. Send the whole conversation in 'input' instead.";
+  return new ApiError("previous_response_not_found", text, { path: ["previous_response_id"] });
+}

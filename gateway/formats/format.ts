@@ -4,6 +4,7 @@ import type {
   GenerateRequest,
   Sampling,
 } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import type { Part } from "../../proto/gen/svc/inference/v1/messages.ts";
 import type { Catalog } from "../catalog.ts";
 import type { ApiError, FieldPath } from "../errors.ts";
 import type { Completion } from "./completion.ts";
@@ -38,7 +39,28 @@ export type Sealer = {
   open(sealed: string, kind?: SealedKind): string | undefined;
 };
 
+/** What the items of a conversation leave for those behind them, beside the messages: plain data. */
+export type ItemState = {
+  /** The numbers of items so far, and of the messages that they have made for good. */
+  readonly items: number;
+  readonly messages: number;
+  /** The parts of an assistant turn that further items may belong to, and the number of its first item. */
+  readonly turn: readonly Part[];
+  readonly turnPlace: number;
+  /** The names of all calls by their ids; each has its output. */
+  readonly calls: ReadonlyMap<string, string>;
+  /** Whether all messages so far are system text. */
+  readonly isHead: boolean;
+  /** The names of the tools that messages have declared. */
+  readonly shown: ReadonlySet<string>;
+  /** The items that brought tools: their lists as JSON text, how they were added, and the names that needed a declaration. */
+  readonly tools: readonly { readonly json: string; readonly deferred: boolean; readonly names: readonly string[] }[];
+  readonly acceptsImages: boolean;
+};
+
 export type PrepareContext = {
+  /** What the conversation's earlier items left; absent for a whole conversation. */
+  readonly before?: ItemState | undefined;
   readonly sealer: (model: string) => Sealer;
   /** Returns whether some engine of this model has image input. */
   readonly acceptsImages: (model: string) => boolean;
@@ -101,6 +123,10 @@ export type Prepared<Options extends object = object> = Places & {
   readonly options: Options;
   /** The contract's priority by hints in the body, 0 or below. Default: 0. */
   readonly priority?: number;
+  /** The number of leading messages that are not of the conversation's items. Default: 0. */
+  readonly lead?: number;
+  /** For a request that continues this one with new items only; absent where none can. */
+  readonly after?: ItemState | undefined;
 };
 
 /** The place of a canonical message that came from the instructions field, beside the prompt. */

@@ -56,7 +56,7 @@ export async function countTokens(
   try {
     const { model, translated, answer } = await checked(rpc, call.request, "countTokens", deps);
     const { tenant } = principalOf(rpc);
-    const counting = { request: new RequestBuffer(translated.bytes, tenant), model, record: rpc.record };
+    const counting = { request: new RequestBuffer(translated, tenant), model, record: rpc.record };
     const inputTokens = await deps.router.tokenCounter.count(counting, answer.signal).catch((error: unknown) => {
       throw located(toApiError(error), RPCS.countTokens.format.fields, translated.places);
     });
@@ -111,7 +111,7 @@ async function streamedAnswer(
   const principal = principalOf(rpc);
   const paid: PaidRequest = {
     ...{ format: RPCS.generate.format, model, places, facts, kept, record, answer },
-    request: new RequestBuffer(bytes, principal.tenant, () => rpc.body?.release()),
+    request: new RequestBuffer({ bytes }, principal.tenant, () => rpc.body?.release()),
     hints: routingHints(principal, rpc.headers, translated.priority),
   };
   const writer = new EventWriter(paid, rpc, call, deps);

@@ -1,13 +1,21 @@
 import { toDuration } from "../../deploy/runtime/time/clock.ts";
 import { CountTokensRequest, type GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Catalog } from "../catalog.ts";
+import { previousNotFound } from "../formats/field-error.ts";
 import { reasoningBudget } from "../formats/fields.ts";
-import type { CanonicalRequest, FormatSettings, Places, PreparedCount, Sealer } from "../formats/format.ts";
+import type { CanonicalRequest, FormatSettings, ItemState, Places, PreparedCount, Sealer } from "../formats/format.ts";
 import { routingDigest } from "../keys/principal.ts";
 import { estimateInputTokens } from "../limits/input-estimate.ts";
 import { PROMPT_ROUTES } from "../routes.ts";
 import type { Sealing } from "../sealing/sealing.ts";
-import { encodeRequest, type PromptFacts } from "../upstream/encoded-request.ts";
+import {
+  type EncodedAfter,
+  type EncodedBefore,
+  encodedBefore,
+  encodeRequest,
+  type InsertedMessages,
+  type PromptFacts,
+} from "../upstream/encoded-request.ts";
 import type { PromptBound } from "../upstream/prompt-bound.ts";
 
 /* From a parsed body to the bytes for an engine: a function of plain data, so that it can run on any thread. */
@@ -31,7 +39,27 @@ export type TranslationOrder = {
   readonly operation: string;
   readonly caller: Caller;
   readonly bodyBytes: number;
+  /** What the request continues; absent for a whole conversation. */
+  readonly before?: ConversationBefore | undefined;
+  /** Whether all of a large conversation before may be digested here. Default: true. */
+  readonly mayDigest?: boolean | undefined;
 };
+
+/** What a request leaves for one that continues it: plain data, besides `prompt`. */
+type ConversationState = {
+  readonly model: string;
+  readonly items: ItemState;
+  /** Expected of the messages alone. */
+  readonly inputTokens: number;
+  /** Sealed parts of the messages that did not open. */
+  readonly unopened: number;
+};
+
+/** A conversation, behind which a request brings new items only. */
+export type ConversationBefore = ConversationState & { readonly prompt: EncodedBefore };
+
+/** The same, before its messages are cut out of the bytes of its request. */
+export type ConversationAfter = ConversationState & { readonly prompt: EncodedAfter };
 
 /**
  * Milliseconds for which the engine may hold deltas of an unstreamed answer. The caller sees none before the end, each
@@ -58,6 +86,10 @@ export type Translated = {
   readonly places: Places;
   /** The message for an engine; empty if no engine can take the prompt according to `facts`. */
   readonly bytes: Uint8Array;
+  /** The part of it that is not in `bytes`. */
+  readonly inserted?: InsertedMessages | undefined;
+  /** For a request that continues this one; absent where none can. */
+  readonly after?: ConversationAfter | undefined;
   /** Facts of a generation for routing; undefined for a count. */
   readonly facts: PromptFacts | undefined;
   /** Expected, at least 1. */
@@ -71,11 +103,11 @@ export type Translated = {
 
 /** Translates parsed JSON, or the bytes of a message of the contract. Throws only `ApiError`, except for bugs. */
 export function translate(body: unknown, order: TranslationOrder, surroundings: Surroundings): Translated {
-  const { operation, caller, bodyBytes } = order;
+  const { operation, caller, bodyBytes, before, mayDigest } = order;
   const { sealing, acceptsImages, promptBounds, settings, catalog } = surroundings;
   const route = PROMPT_ROUTES.get(operation);
   if (!route) throw new Error(`${operation} takes no prompt`);
-  let unopened = 0;
+  let unopened = before?.unopened ?? 0;
   const sealer = (model: string): Sealer => {
     const own = sealing.for({ tenant: caller.tenant, model, format: route.format.name });
     const open: Sealer["open"] = (sealed, kind) => {
@@ -86,12 +118,9 @@ export function translate(body: unknown, order: TranslationOrder, surroundings: 
     return { ...own, open };
   };
   const context = {
-    sealer,
-    acceptsImages,
-    settings,
-    catalog,
-    usableModels: caller.usableModels,
-    loadTests: caller.loadTests,
+    ...{ sealer, acceptsImages, settings, catalog },
+    ...{ usableModels: caller.usableModels, loadTests: caller.loadTests },
+    before: before?.items,
   };
   if (route.use === "count") return countOf(route.format.prepare(body, context), order);
   const {
@@ -100,8 +129,12 @@ export function translate(body: unknown, order: TranslationOrder, surroundings: 
     request: canonical,
     options,
     priority: said = 0,
+    lead,
+    after,
     ...places
   } = route.format.prepare(body, context);
+  // Its reasoning was sealed for the other model.
+  if (before && before.model !== model) throw previousNotFound();
   const priority = Math.min(caller.priority, said);
   const allowed = withinOutputLimit(canonical, caller.maxOutputTokens);
   const request = {
@@ -117,17 +150,25 @@ export function translate(body: unknown, order: TranslationOrder, surroundings: 
     prefixDigests: Buffer.alloc(0),
   };
   const prefixKey = prefixKeyOf(caller.routingKey, model);
-  const inputTokens = estimateInputTokens(bodyBytes, canonical.messages);
+  const inputTokens = (before?.inputTokens ?? 0) + estimateInputTokens(bodyBytes, canonical.messages);
   const { maxOutputTokens } = allowed;
-  const encoded = encodeRequest(request, prefixKey, promptBounds(model));
+  const encoded = encodeRequest(request, prefixKey, promptBounds(model), {
+    ...{ lead, before: before?.prompt, mayDigest },
+    after: after && { open: Number(after.turn.length > 0), shown: after.shown },
+  });
   const facts = { ...encoded.facts, lacksReasoning: unopened > 0 };
+  const prompt = encoded.after;
+  const own = prompt && estimateInputTokens(prompt.to - prompt.from, canonical.messages);
+  const state = { model, unopened, inputTokens: (before?.inputTokens ?? 0) + (own ?? 0) };
   return {
     model,
     stream,
     options,
     places,
     bytes: encoded.bytes,
+    inserted: encoded.inserted,
     facts,
+    after: after && prompt && { ...state, items: after, prompt },
     inputTokens,
     maxOutputTokens,
     priority,
@@ -151,6 +192,12 @@ function countOf({ model, request, ...places }: PreparedCount, { caller, bodyByt
     }).finish(),
     inputTokens: estimateInputTokens(bodyBytes, request.messages),
   };
+}
+
+/** Returns what a request that continues a translated one needs; undefined where none can. */
+export function conversationBehind({ bytes, inserted, facts, after }: Translated): ConversationBefore | undefined {
+  if (!facts || !after) return undefined;
+  return { ...after, prompt: encodedBefore({ bytes, inserted, facts }, after.prompt) };
 }
 
 /** The caller's own cache key never leaves the gateway: it is digested per tenant. */

@@ -50,7 +50,13 @@ export type TranslationReply = ThreadReply & {
   readonly unknownKeys: readonly string[];
   /** The result, the error for the caller, or a crash report. */
   readonly end:
-    | { readonly translated: Omit<Translated, "facts"> & { readonly facts: PackedFacts | undefined } }
+    | {
+        readonly translated: Omit<Translated, "facts" | "inserted"> & {
+          readonly facts: PackedFacts | undefined;
+          /** The place of inserted messages, which stay where they came from. */
+          readonly insertedAt: number | undefined;
+        };
+      }
     | { readonly error: { readonly code: ErrorCode; readonly wording: Wording; readonly options: ApiErrorOptions } }
     | { readonly fault: CrashReport };
 };
@@ -77,8 +83,9 @@ export function replyTo(task: TranslationTask): TranslationReply {
   const boundsOf = (model: string) => promptBounds[model] ?? [];
   const end = endOf(() => {
     const surroundings = { sealing, acceptsImages, promptBounds: boundsOf, settings, catalog };
-    const { facts, ...translated } = translate(parsed(task), order, surroundings);
-    return { translated: { ...translated, facts: facts && { ...facts, shape: packed(facts.shape) } } };
+    const { facts, inserted, ...translated } = translate(parsed(task), order, surroundings);
+    const shape = facts && { ...facts, shape: packed(facts.shape) };
+    return { translated: { ...translated, insertedAt: inserted?.at, facts: shape } };
   });
   return { openings: sealing.openings, unknownKeys, end };
 }
@@ -114,10 +121,15 @@ function packed({ boundaries, ...shape }: PromptShape): PackedShape {
 }
 
 /** Returns the result of a translation. Throws its `ApiError` instead, if there is one. */
-export function resultOf(end: Exclude<TranslationReply["end"], { readonly fault: CrashReport }>): Translated {
+export function resultOf(
+  end: Exclude<TranslationReply["end"], { readonly fault: CrashReport }>,
+  { before }: Pick<TranslationOrder, "before">,
+): Translated {
   if ("error" in end) throw new ApiError(end.error.code, end.error.wording, end.error.options);
-  const { facts, ...translated } = end.translated;
-  return { ...translated, facts: facts && { ...facts, shape: unpacked(facts.shape) } };
+  const { facts, insertedAt, ...translated } = end.translated;
+  const inserted =
+    before && insertedAt !== undefined ? { at: insertedAt, messages: before.prompt.messages } : undefined;
+  return { ...translated, inserted, facts: facts && { ...facts, shape: unpacked(facts.shape) } };
 }
 
 /** Returns a shape that came from a thread. */

@@ -3,7 +3,7 @@ import { canRun, WorkNotDone, WorkThreads } from "../../deploy/runtime/threads/w
 import type { MonotonicClock } from "../../deploy/runtime/time/clock.ts";
 import { ApiError, toApiError } from "../errors.ts";
 import { parseBody, scanBody } from "../json/json-body.ts";
-import { shapeBehind } from "../upstream/encoded-request.ts";
+import { HeadChanged, shapeBehind, wholeBytes } from "../upstream/encoded-request.ts";
 import type { PromptShape } from "../upstream/load-balancing/boundary-hashes.ts";
 import { type LastPrompt, LeftOutTools, restored } from "./left-out-tools.ts";
 import { prefixKeyOf, type Surroundings, type Translated, type TranslationOrder, translate } from "./translate.ts";
@@ -92,14 +92,20 @@ export class Translator {
    */
   async translate(body: ReceivedBody | undefined, order: TranslationOrder, signal: AbortSignal): Promise<Translation> {
     const translated = await this.#translate(body, order, signal);
-    const { bytes, facts } = translated;
+    const { facts } = translated;
     if (!this.#leftOut || !facts || facts.beyond) return translated;
+    if (facts.shape.boundaries[0]?.tools) {
+      const { bytes } = translated;
+      return { ...translated, kept: this.#leftOut.keep({ bytes, facts }) };
+    }
+    const found = this.#leftOut.of(facts);
+    if (found.length === 0) return translated;
+    const bytes = wholeBytes(translated);
     const request = { bytes, facts };
-    if (facts.shape.boundaries[0]?.tools) return { ...translated, kept: this.#leftOut.keep(request) };
-    for (const leftOut of this.#leftOut.of(facts)) {
+    for (const leftOut of found) {
       const shape = await this.#shapeBehind(leftOut.tools, bytes, order.caller, facts.model, signal);
       const whole = shape && restored(request, leftOut, shape, this.#windowOf(facts.model));
-      if (whole) return { ...translated, ...whole };
+      if (whole) return { ...translated, ...whole, inserted: undefined, after: undefined };
     }
     return translated;
   }
@@ -107,8 +113,13 @@ export class Translator {
   async #translate(body: ReceivedBody | undefined, order: TranslationOrder, signal: AbortSignal): Promise<Translated> {
     try {
       const parsed = body && parsedHere(body, this.#threads !== undefined);
-      if (!body || !this.#threads || parsed) return translate(parsed, order, this.#options);
+      const keptBytes = order.before?.prompt.messages.reduce((sum, { bytes }) => sum + bytes.byteLength, 0) ?? 0;
+      const mayDigest = !this.#threads || keptBytes <= ON_THE_SPOT_BYTES;
+      if (!body || !this.#threads || parsed) return translate(parsed, { ...order, mayDigest }, this.#options);
     } catch (error) {
+      if (error instanceof HeadChanged && body && this.#threads) {
+        return this.#onThread(this.#threads, body, order, signal);
+      }
       if (!(error instanceof ApiError)) this.#options.onFault(crashReport(error));
       throw toApiError(error);
     }
@@ -174,7 +185,7 @@ export class Translator {
     if (!("openings" in reply)) throw new Error("a translation is answered with one");
     const { openings, unknownKeys, end } = reply;
     sealing.opened(openings, unknownKeys);
-    if (!("fault" in end)) return resultOf(end);
+    if (!("fault" in end)) return resultOf(end, order);
     onFault(end.fault);
     throw toApiError(undefined);
   }

@@ -1,10 +1,18 @@
+import { hash } from "node:crypto";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { durationMs } from "../../deploy/runtime/time/clock.ts";
 import { type Continuation, GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { Tool, ToolChoiceMode } from "../../proto/gen/svc/inference/v1/messages.ts";
-import { type Boundary, DIGEST_BYTES, type PromptShape, promptShape } from "./load-balancing/boundary-hashes.ts";
+import {
+  type Boundary,
+  DIGEST_BYTES,
+  extendedShape,
+  type PromptShape,
+  promptShape,
+} from "./load-balancing/boundary-hashes.ts";
 import { type Beyond, beyondBounds, type PromptBound, userTextBytes } from "./prompt-bound.ts";
 
+const MESSAGES_TAG = (3 << 3) | 2;
 const TOOLS_TAG = (4 << 3) | 2;
 const RESUMABLE_TAG = 14 << 3;
 /** The size of that field in bytes: one each for tag and value. */
@@ -22,6 +30,36 @@ const MAX_DIGESTS = 64;
 /** The digests of the beginning of a prompt among them, which other conversations share. */
 const HEAD_DIGESTS = 2;
 const NO_SHAPE: PromptShape = { boundaries: [], lastTurn: undefined };
+
+/** Consecutive messages in the bytes of a request. */
+export type EncodedMessages = { readonly bytes: Uint8Array; readonly count: number };
+
+/** Messages of earlier requests, with what another request needs to be encoded and digested behind them: plain data. */
+export type EncodedBefore = {
+  readonly messages: readonly EncodedMessages[];
+  /** The shape of the prompt with these messages, and a digest of all else that it depends on. */
+  readonly shape: PromptShape;
+  readonly head: string;
+  readonly userTextBytes: number;
+  /** The names of the tools that they declare. */
+  readonly shown: ReadonlySet<string>;
+};
+
+/** Earlier messages that go into the bytes of a request at a place. */
+export type InsertedMessages = { readonly at: number; readonly messages: readonly EncodedMessages[] };
+
+/** What `EncodedBefore` of the next request is made of. */
+export type EncodedAfter = Pick<EncodedBefore, "head" | "userTextBytes" | "shown"> & {
+  /** The place of the request's own messages in its bytes, behind those of the head, and their number. */
+  readonly from: number;
+  readonly to: number;
+  readonly count: number;
+  /** The number of boundaries behind them. */
+  readonly boundaries: number;
+};
+
+/** Thrown where all earlier messages have to be digested again, which a large conversation does on a thread. */
+export class HeadChanged extends Error {}
 
 /**
  * The facts of a request for routing, where the conversation itself is no longer read. It is plain data, which can be
@@ -46,24 +84,42 @@ export type PromptFacts = {
 
 /** A Generate request in the bytes of the contract, with its facts for routing. */
 export type EncodedRequest = {
-  /** The whole message, from which `messageFor` makes that of a call; empty where no endpoint could take the prompt. */
+  /** The message, from which `messageFor` makes that of a call; empty where no endpoint could take the prompt. */
   readonly bytes: Uint8Array;
+  /** The part of the message that is not in `bytes`. */
+  readonly inserted?: InsertedMessages | undefined;
   readonly facts: PromptFacts;
+};
+
+export type Encoding = {
+  /** The number of leading messages, which no later request repeats. Default: 0. */
+  readonly lead?: number | undefined;
+  /** Messages that belong behind those. */
+  readonly before?: EncodedBefore | undefined;
+  /** Whether `before` may be digested again here. Default: true. */
+  readonly mayDigest?: boolean | undefined;
+  /** For a request that continues this one: how many of the last messages may grow, and the names of declared tools. */
+  readonly after?: { readonly open: number; readonly shown: ReadonlySet<string> } | undefined;
 };
 
 /**
  * Encodes a request, with the digests of its prompt. `prefixKey` keys the digests of the prompt: 32 bytes, one for each
  * tenant, isolation salt and model. A prompt beyond all of `bounds`, those of the endpoints of the model, is not
- * encoded: it would be the most expensive of all.
+ * encoded: it would be the most expensive of all. Throws `HeadChanged`.
  */
 export function encodeRequest(
   request: GenerateRequest,
   prefixKey: Uint8Array,
   bounds: readonly PromptBound[] = [],
-): EncodedRequest {
+  encoding: Encoding = {},
+): EncodedRequest & { readonly after?: EncodedAfter } {
   const { model, tenant, cache, messages } = request;
-  const beyond = beyondBounds(userTextBytes(messages), bounds);
-  const shape = beyond ? NO_SHAPE : promptShape(request, prefixKey);
+  const { before, after } = encoding;
+  const textBytes = (before?.userTextBytes ?? 0) + userTextBytes(messages);
+  const beyond = beyondBounds(textBytes, bounds);
+  const head = (shown: ReadonlySet<string>) => headDigest(request, encoding.lead ?? 0, shown, prefixKey);
+  const isSameHead = before !== undefined && before.shape.boundaries.length > 1 && before.head === head(before.shown);
+  const shape = beyond ? NO_SHAPE : shapeOf(request, prefixKey, encoding, isSameHead);
   const facts = {
     model,
     tenant,
@@ -74,7 +130,77 @@ export function encodeRequest(
   };
   if (beyond) return { bytes: new Uint8Array(), facts };
   const prefixDigests = digestsOf(shape.boundaries);
-  return { bytes: encodeResumable({ ...request, prefixDigests }), facts };
+  const bytes = encodeResumable({ ...request, prefixDigests });
+  if (!before && !after) return { bytes, facts };
+  const { lead = 0 } = encoding;
+  const from = placeOf(bytes, lead);
+  const inserted = before && { at: from, messages: before.messages };
+  if (!after) return { bytes, inserted, facts };
+  const count = messages.length - lead - after.open;
+  return {
+    ...{ bytes, inserted, facts },
+    after: {
+      head: isSameHead && after.shown.size === before.shown.size ? before.head : head(after.shown),
+      ...{ shown: after.shown, userTextBytes: textBytes, from, to: placeOf(bytes, lead + count), count },
+      boundaries: shape.boundaries.length - after.open,
+    },
+  };
+}
+
+/** Returns the shape of a prompt with the messages before it. Throws `HeadChanged`. */
+function shapeOf(
+  request: GenerateRequest,
+  key: Uint8Array,
+  { lead = 0, before, mayDigest = true }: Encoding,
+  isSameHead: boolean,
+): PromptShape {
+  if (!before) return promptShape(request, key);
+  const { messages, tools } = request;
+  const own = messages.slice(lead);
+  if (isSameHead) return extendedShape(before.shape, { messages: own, tools }, key);
+  if (!mayDigest) throw new HeadChanged("the head of the prompt has changed");
+  const earlier = before.messages.flatMap(({ bytes }) => GenerateRequest.decode(bytes).messages);
+  return promptShape({ messages: [...messages.slice(0, lead), ...earlier, ...own], tools }, key);
+}
+
+/** Returns a digest of what the digests of messages depend on beside these: leading messages, tools, and their key. */
+function headDigest(
+  { messages, tools }: Pick<GenerateRequest, "messages" | "tools">,
+  lead: number,
+  shown: ReadonlySet<string>,
+  key: Uint8Array,
+): string {
+  const seen = tools.filter(({ name, deferred }) => !deferred || shown.has(name));
+  const text = JSON.stringify([messages.slice(0, lead), seen]);
+  return hash("sha256", `${Buffer.from(key).toString("base64")}${text}`, "base64");
+}
+
+/** Returns where the message of this number begins in the bytes of a request, or the place behind the last one. */
+function placeOf(bytes: Uint8Array, number: number): number {
+  const reader = new BinaryReader(bytes);
+  let left = number;
+  while (reader.pos < reader.len) {
+    const at = reader.pos;
+    const tag = reader.uint32();
+    if (tag > MESSAGES_TAG || (tag === MESSAGES_TAG && left === 0)) return at;
+    if (tag === MESSAGES_TAG) left -= 1;
+    reader.skip(tag & 7);
+  }
+  return reader.pos;
+}
+
+/** Returns what a request behind this one begins with. */
+export function encodedBefore(
+  { bytes, inserted, facts: { shape } }: EncodedRequest,
+  { from, to, count, boundaries, ...same }: EncodedAfter,
+): EncodedBefore {
+  // A copy, as the request's bytes have its tools as well.
+  const own = count === 0 ? [] : [{ bytes: Uint8Array.from(bytes.subarray(from, to)), count }];
+  return {
+    messages: [...(inserted?.messages ?? []), ...own],
+    shape: { ...shape, boundaries: shape.boundaries.slice(0, boundaries) },
+    ...same,
+  };
 }
 
 /** Returns the digests of a prompt's boundaries as bytes: of many the first two and the last ones. */
@@ -137,6 +263,13 @@ function encodeResumable(request: GenerateRequest): Uint8Array {
   const bytes = GenerateRequest.encode(request, used).uint32(RESUMABLE_TAG).bool(true).finish();
   if (bytes.byteLength <= KEPT_BYTES) writer = used;
   return bytes;
+}
+
+/** Returns the bytes of a request with those that are inserted. */
+export function wholeBytes({ bytes, inserted }: Pick<EncodedRequest, "bytes" | "inserted">): Uint8Array {
+  if (!inserted) return bytes;
+  const { at, messages } = inserted;
+  return Buffer.concat([bytes.subarray(0, at), ...messages.map((some) => some.bytes), bytes.subarray(at)]);
 }
 
 /**

@@ -2,18 +2,18 @@ import { ApiError, type FieldPath } from "../../errors.ts";
 import { invalidJson, parseBody, type ScannedBody, scanBody } from "../../json/json-body.ts";
 import { isJsonObject } from "../../json/json-text.ts";
 import { missing, unknownParameter, wrongType } from "../field-error.ts";
-import { type Format, WHOLE_PROMPT } from "../format.ts";
+import { type Format, type ItemState, WHOLE_PROMPT } from "../format.ts";
 import { requestBody } from "../request-body.ts";
 import { type Answering, prepared, responses } from "./request.ts";
 import { checkBody, MAX_CLIENT_METADATA_BYTES } from "./schema.ts";
 
 /*
  * Responses over WebSocket. A frame is the body of a response with a few fields of its own, and may continue an earlier
- * response of its socket: then its `input` has new items only. The kept items are put into the frame under a key that no
- * caller may use, and the whole is translated like the body of the same conversation by HTTP.
+ * response of its socket: then its `input` has new items only. What is kept as items (the output of that response, and
+ * earlier tools) is put into the frame under a key that no caller may use, and is read behind the state of all others.
  */
 
-/** The key under which the kept items of a continued conversation are in a body. */
+/** The key under which kept items are in a body: first those with the tools of earlier items, then an output. */
 const KEPT_ITEMS = "kept_items";
 
 /** The keys of a frame that must be unique. */
@@ -36,8 +36,6 @@ export type Frame = {
   readonly generates: boolean;
   /** What the caller says of this turn: pairs of strings, not checked for their number. */
   readonly metadata: Readonly<Record<string, unknown>>;
-  /** The JSON text of the input's items, separated by commas; empty for an input of another form. */
-  readonly items: Buffer;
 };
 
 /** Reads the fields of a frame by which a socket decides, without parsing the rest. Throws `ApiError`. */
@@ -57,7 +55,6 @@ export function readFrame(bytes: Buffer): Frame {
     streamId: textOf(values, "stream_id"),
     previousId: textOf(values, "previous_response_id"),
     metadata: isJsonObject(metadata) ? metadata : {},
-    items: itemsOf(values.get("input")),
   };
 }
 
@@ -83,21 +80,7 @@ function whatIsWrong(scanned: ScannedBody): ApiError {
   return missing(["type"]);
 }
 
-const QUOTE = 0x22;
-const OPEN_BRACKET = 0x5b;
-const CLOSE_BRACKET = 0x5d;
 const OPEN_BRACE = 0x7b;
-const COMMA = Buffer.from(",");
-const NOTHING = Buffer.alloc(0);
-
-/** Returns a copy: the frame itself is not kept. */
-function itemsOf(input: Buffer | undefined): Buffer {
-  const text = input ? trimmed(input) : NOTHING;
-  if (text[0] === QUOTE && text.length > 2)
-    return Buffer.concat([Buffer.from('{"role":"user","content":'), text, Buffer.from("}")]);
-  if (text[0] !== OPEN_BRACKET || text.at(-1) !== CLOSE_BRACKET) return NOTHING;
-  return Buffer.from(trimmed(text.subarray(1, -1)));
-}
 
 function trimmed(text: Buffer): Buffer {
   let [from, to] = [0, text.length];
@@ -110,18 +93,15 @@ function isSpace(byte: number | undefined): boolean {
   return byte === 0x20 || (byte !== undefined && byte >= 0x09 && byte <= 0x0d);
 }
 
-/** Joins the JSON text of items. */
-export function joinItems(...lists: readonly Buffer[]): Buffer {
-  return Buffer.concat(
-    lists.filter(({ length }) => length > 0).flatMap((list, at) => (at === 0 ? [list] : [COMMA, list])),
-  );
-}
-
-/** Returns the body of a frame behind the kept items of the conversation that it continues. Throws `ApiError`. */
-export function bodyOf({ json }: Frame, kept: Buffer = NOTHING): Buffer {
+/**
+ * Returns the body of a frame, without a reference to it; one that continues a conversation is behind what its items left
+ * and the JSON texts of the output that it continues. Throws `ApiError`.
+ */
+export function bodyOf({ json }: Frame, before?: ItemState, output: readonly string[] = []): Buffer {
+  const kept = [...(before?.tools ?? []).map((item) => item.json), ...output].join(",");
   const text = trimmed(json);
   if (text[0] !== OPEN_BRACE) throw invalidJson("json_syntax");
-  return Buffer.concat([Buffer.from(`{"${KEPT_ITEMS}":[`), kept, Buffer.from("],"), text.subarray(1)]);
+  return Buffer.concat([Buffer.from(`{"${KEPT_ITEMS}":[${kept}],`), text.subarray(1)]);
 }
 
 /** The bodies that `bodyOf` makes. The answer is always a stream. */
@@ -131,24 +111,29 @@ export const responseFrames: Format<Answering> = {
     const body = requestBody(value);
     const { [KEPT_ITEMS]: list, type, stream, stream_id, generate, background, stream_options, ...rest } = body;
     const { previous_response_id: previous, input: own, ...settings } = rest;
-    const kept: readonly unknown[] = Array.isArray(list) ? list : [];
-    const items = typeof own === "string" && own !== "" && kept.length > 0 ? [{ role: "user", content: own }] : own;
-    const input = Array.isArray(items) ? [...kept, ...items] : items;
-    const isEmpty = Array.isArray(input) && input.length === 0 && generate === false;
+    const { before } = context;
+    const texts: readonly unknown[] = Array.isArray(list) ? list : [];
+    const tools = texts.slice(0, before?.tools.length ?? 0);
+    const output = texts.slice(tools.length);
+    /** The number of items before those of the frame. */
+    const kept = (before?.items ?? 0) + output.length;
+    const items = typeof own === "string" && own !== "" && kept > 0 ? [{ role: "user", content: own }] : own;
+    const input = Array.isArray(items) ? [...output, ...items] : items;
+    const isEmpty = Array.isArray(input) && input.length === 0 && (generate === false || kept > 0);
     try {
       const checked = checkBody({ ...settings, stream: true, input: isEmpty ? "none" : input });
-      const ready = prepared(isEmpty ? { ...checked, input: [] } : checked, context, false);
+      const ready = prepared(isEmpty ? { ...checked, input: [] } : checked, context, false, tools);
       const { options, toolPaths, schemaPaths, messagePlaces, ...others } = ready;
       const echo = { ...options.echo, previous_response_id: typeof previous === "string" ? previous : null };
       return {
         ...others,
         options: { ...options, echo },
-        ...(toolPaths && { toolPaths: toolPaths.map((path) => ownPath(path, kept.length)) }),
-        ...(schemaPaths && { schemaPaths: schemaPaths.map((path) => ownPath(path, kept.length)) }),
-        ...(messagePlaces && { messagePlaces: messagePlaces.map((place) => ownPlace(place, kept.length)) }),
+        ...(toolPaths && { toolPaths: toolPaths.map((path) => ownPath(path, kept)) }),
+        ...(schemaPaths && { schemaPaths: schemaPaths.map((path) => ownPath(path, kept)) }),
+        ...(messagePlaces && { messagePlaces: messagePlaces.map((place) => ownPlace(place, kept)) }),
       };
     } catch (error) {
-      throw error instanceof ApiError ? inOwnInput(error, kept.length) : error;
+      throw error instanceof ApiError ? inOwnInput(error, kept) : error;
     }
   },
 };

@@ -5,7 +5,7 @@ import { checked } from "../checked.ts";
 import { bracketPath } from "../error-envelope.ts";
 import { invalidValue, missing, oneOf, unsupportedParameter, unsupportedValue, wrongType } from "../field-error.ts";
 import { partBreakpoint } from "../fields.ts";
-import { type FormatSettings, type Sealer, WHOLE_PROMPT } from "../format.ts";
+import { type FormatSettings, type ItemState, type Sealer, WHOLE_PROMPT } from "../format.ts";
 import {
   IMAGE_DETAILS,
   imageFromUrl,
@@ -53,6 +53,8 @@ export type ItemContext = {
   readonly unsupported: FormatSettings["unsupportedTools"];
   /** The tools of the body, to which items add theirs. */
   readonly tools: DeclaredTools;
+  /** What earlier items left, behind which the input is read. Default: it is the whole conversation. */
+  readonly before?: ItemState | undefined;
 };
 
 export type Input = {
@@ -61,9 +63,13 @@ export type Input = {
   /** For each message, the number of the item that it, or its beginning, came from. */
   readonly places: readonly number[];
   readonly compacts: boolean;
+  /** The names of the tools that messages have declared. */
+  readonly shown: ReadonlySet<string>;
+  /** Undefined where nothing can continue the input. */
+  readonly after: ItemState | undefined;
 };
 
-type PlacedMessages = Omit<Input, "compacts">;
+type PlacedMessages = Pick<Input, "messages" | "places" | "shown">;
 
 /**
  * Reads `input` ("Input items of responses" in formats/README.md). Neighbouring assistant messages, reasoning and
@@ -74,21 +80,25 @@ export function readInput(input: ResponsesBody["input"], context: ItemContext, c
   const path = ["input"];
   if (typeof input === "string") {
     if (input === "") throw invalidValue(path, "expected a non-empty string.");
-    const placed = { messages: [{ role: Role.USER, parts: [textPart(input)] }], places: [WHOLE_PROMPT] };
-    return compacts ? withSummaryRequest(placed) : { ...placed, compacts };
+    const conversation = new Conversation(context, 0);
+    conversation.say(input);
+    const placed = conversation.end();
+    return compacts ? withSummaryRequest(placed) : placed;
   }
-  const conversation = new Conversation(context, input.length - 1);
-  for (const [index, item] of input.entries()) conversation.add(item, index);
+  const first = context.before?.items ?? 0;
+  const conversation = new Conversation(context, first + input.length - 1);
+  for (const [index, item] of input.entries()) conversation.add(item, first + index);
   const placed = conversation.end();
   return compacts || placed.compacts ? withSummaryRequest(placed) : placed;
 }
 
-function withSummaryRequest({ messages, places }: PlacedMessages): Input {
-  return { messages: [...messages, summaryRequest()], places: [...places, WHOLE_PROMPT], compacts: true };
+function withSummaryRequest({ messages, places, shown }: PlacedMessages): Input {
+  const asked = { messages: [...messages, summaryRequest()], places: [...places, WHOLE_PROMPT] };
+  return { ...asked, shown, compacts: true, after: undefined };
 }
 
 /** `kind` is the vendor's word for calls of its item. */
-type Call = { readonly kind: string; readonly name: string; readonly path: FieldPath };
+type Call = { readonly kind: string; readonly path: FieldPath };
 
 type CalledTool = {
   readonly type: string;
@@ -103,25 +113,42 @@ class Conversation {
   readonly #messages: Message[] = [];
   readonly #places: number[] = [];
   /** The parts of the assistant turn that the next item may still belong to. */
-  #turn: Part[] = [];
+  #turn: Part[];
   /** The number of that turn's first item. */
-  #turnPlace = 0;
-  #place = 0;
-  readonly #calls = new Map<string, Call>();
+  #turnPlace: number;
+  /** The number of the item being read. */
+  #place: number;
+  /** The names of all calls, by their ids. */
+  readonly #calls: Map<string, string>;
   /** The calls that have no output yet. */
   readonly #open = new Map<string, Call>();
   /** Whether all messages so far are system text, behind which tools are still in the head of the prompt. */
-  #isHead = true;
+  #isHead: boolean;
   /** The names of the tools that messages have declared. */
-  readonly #shown = new Set<string>();
+  readonly #shown: Set<string>;
+  readonly #toolItems: ItemState["tools"][number][];
   /** Declarations that wait for the next output. */
   readonly #waiting: Part[] = [];
   /** The path of the item that requests a summary of all items before it. */
   #trigger: FieldPath | undefined;
 
   constructor(context: ItemContext, lastPlace: number) {
+    const { before } = context;
     this.#context = context;
     this.#lastPlace = lastPlace;
+    this.#turn = [...(before?.turn ?? [])];
+    this.#turnPlace = before?.turnPlace ?? 0;
+    this.#place = (before?.items ?? 0) - 1;
+    this.#calls = new Map(before?.calls);
+    this.#isHead = before?.isHead ?? true;
+    this.#shown = new Set(before?.shown);
+    this.#toolItems = [...(before?.tools ?? [])];
+  }
+
+  /** Adds an input that is a text: the user's message, which is all of the prompt's field. */
+  say(text: string): void {
+    this.#place += 1;
+    this.#push({ role: Role.USER, parts: [textPart(text)] }, WHOLE_PROMPT);
   }
 
   add(item: unknown, place: number): void {
@@ -148,12 +175,26 @@ class Conversation {
 
   /** Returns all messages. Throws `ApiError` when a call has no output, as the model would consider it unfinished. */
   end(): Input {
+    const { before, acceptsImages } = this.#context;
     for (const { kind, path } of this.#open.values())
       throw unpaired(`No tool output found for ${kind} '${bracketPath(path)}'.`, path);
+    const after: ItemState = {
+      ...{
+        items: this.#place + 1,
+        messages: (before?.messages ?? 0) + this.#messages.length,
+        turn: this.#turn,
+        turnPlace: this.#turnPlace,
+        calls: this.#calls,
+      },
+      ...{ isHead: this.#isHead, shown: this.#shown, tools: this.#toolItems },
+      acceptsImages,
+    };
+    const isEmpty = after.messages === 0 && this.#turn.length === 0;
     this.#endTurn();
-    if (this.#trigger && this.#messages.length === 0)
+    if (this.#trigger && isEmpty)
       throw invalidValue(this.#trigger, "there is nothing before it that could be compacted.");
-    return { messages: this.#messages, places: this.#places, compacts: this.#trigger !== undefined };
+    const placed = { messages: this.#messages, places: this.#places, shown: this.#shown };
+    return { ...placed, compacts: this.#trigger !== undefined, after: this.#trigger ? undefined : after };
   }
 
   #message(item: JsonObject, path: FieldPath): void {
@@ -196,7 +237,7 @@ class Conversation {
   /** Tools that a search found can be called from here on. */
   #searchOutput(item: JsonObject, path: FieldPath): void {
     const { tools, ...answered } = checked(searchOutputItem, item, path);
-    const parts = this.#declared(this.#context.tools.addOfItem(tools, [...path, "tools"], true));
+    const parts = this.#declared(this.#added(item.tools, tools, path, true));
     const nothing = tools.length === 0 ? "No tools were found." : "These tools are there already.";
     this.#result(answered, parts.length > 0 ? parts : [textPart(nothing)], path);
   }
@@ -205,9 +246,17 @@ class Conversation {
   #tools(item: JsonObject, path: FieldPath): void {
     const { tools } = checked(toolsItem, item, path);
     const isHead = this.#isHead && this.#turn.length === 0;
-    const parts = this.#declared(this.#context.tools.addOfItem(tools, [...path, "tools"], !isHead));
+    const parts = this.#declared(this.#added(item.tools, tools, path, !isHead));
     if (this.#open.size > 0) this.#waiting.push(...parts);
     else if (parts.length > 0) this.#push({ role: Role.SYSTEM, parts });
+  }
+
+  /** Adds the tools of an item, and records them with their numbers as the caller wrote them. */
+  #added(written: unknown, tools: readonly unknown[], path: FieldPath, deferred: boolean): readonly string[] {
+    const names = this.#context.tools.addOfItem(tools, [...path, "tools"], deferred);
+    const json = jsonText(written as readonly unknown[]); // Checked: `tools` is its copy.
+    this.#toolItems.push({ json: `{"tools":${json}}`, deferred, names });
+    return names;
   }
 
   /** Returns the declaration of those tools that no message has declared. */
@@ -224,8 +273,8 @@ class Conversation {
   ): void {
     const name = modelName(namespace ?? undefined, declared);
     this.#turn.push({ kind: { $case: "toolCall", value: { callId, name, argumentsJson } } });
-    const place: Call = { kind: type.replaceAll("_", " "), name, path: [...path, "call_id"] };
-    this.#calls.set(callId, place);
+    const place: Call = { kind: type.replaceAll("_", " "), path: [...path, "call_id"] };
+    this.#calls.set(callId, name);
     this.#open.set(callId, place);
   }
 
@@ -252,22 +301,22 @@ class Conversation {
     path: FieldPath,
     isError = false,
   ): void {
-    const call = this.#calls.get(callId);
-    if (!call) {
+    const name = this.#calls.get(callId);
+    if (name === undefined) {
       const at: FieldPath = [...path, "call_id"];
       throw unpaired(`No tool call found for ${type.replaceAll("_", " ")} with call_id '${bracketPath(at)}'.`, at);
     }
     this.#open.delete(callId);
     const content = [...parts, ...this.#waiting.splice(0)];
-    const result = { callId, name: call.name, content, isError };
+    const result = { callId, name, content, isError };
     this.#push({ role: Role.TOOL, parts: [{ kind: { $case: "toolResult", value: result } }] });
   }
 
-  #push(message: Message): void {
+  #push(message: Message, place = this.#place): void {
     this.#endTurn();
     if (message.role !== Role.SYSTEM) this.#isHead = false;
     this.#messages.push(message);
-    this.#places.push(this.#place);
+    this.#places.push(place);
   }
 
   #endTurn(): void {

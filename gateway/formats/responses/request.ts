@@ -1,9 +1,9 @@
 import type { OutputConstraint, Sampling } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { Role, type Tool } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { type Catalog, findModel } from "../../catalog.ts";
-import type { JsonObject } from "../../json/json-text.ts";
+import { isJsonObject, type JsonObject } from "../../json/json-text.ts";
 import { priorityOfTurn } from "../agent-hints.ts";
-import { unsupportedValue } from "../field-error.ts";
+import { previousNotFound, unsupportedValue } from "../field-error.ts";
 import { promptCacheTtl, reasoningOfEffort } from "../fields.ts";
 import {
   type CanonicalRequest,
@@ -12,6 +12,7 @@ import {
   type EveryField,
   type Format,
   INSTRUCTIONS,
+  type ItemState,
   type PrepareContext,
   type Prepared,
 } from "../format.ts";
@@ -37,7 +38,7 @@ export const responses: Format<Answering> = {
     toolSchema: ["parameters"],
   },
   repeatsCutStreams: false,
-  prepare: (body, context) => prepared(checkBody(body), context, false),
+  prepare: (body, context) => ({ ...prepared(checkBody(body), context, false), after: undefined }),
   encoder: (head, { echo, view }) => {
     const stream = new ResponsesStream(head, echo, view);
     return view.compacts ? compactionStream(head, stream) : stream;
@@ -71,8 +72,16 @@ type Compacting = Answering & { readonly kept: readonly KeptMessage[] };
 const MAX_REPEATED_UNITS = 1_048_576;
 const MAX_REPEATED_WORD_UNITS = 1_024;
 
-/** `compacts` requests a summary of the conversation; so may the last item. */
-export function prepared(body: ResponsesBody, context: PrepareContext, compacts: boolean): Prepared<Answering> {
+/**
+ * `compacts` requests a summary of the conversation; so may the last item. `earlierTools` are the lists of
+ * `context.before.tools`.
+ */
+export function prepared(
+  body: ResponsesBody,
+  context: PrepareContext,
+  compacts: boolean,
+  earlierTools: readonly unknown[] = [],
+): Prepared<Answering> {
   const model = catalogModel(catalogId(body.model, context.catalog), context);
   const effort = body.reasoning?.effort ?? undefined;
   const { prewarm } = body.prompt_cache_options ?? {};
@@ -83,6 +92,7 @@ export function prepared(body: ResponsesBody, context: PrepareContext, compacts:
   const declared = new DeclaredTools(context.settings.unsupportedTools);
   const declaredEcho = declared.add(body.tools ?? [], ["tools"]);
   const toolsEcho = repeatedTools(declared.tools, declaredEcho);
+  restoreTools(declared, context.before, earlierTools);
   const format = textFormat(body.text?.format);
   const logprobs = included.has(LOGPROBS) || (body.top_logprobs ?? 0) > 0;
   const items = {
@@ -91,10 +101,12 @@ export function prepared(body: ResponsesBody, context: PrepareContext, compacts:
     unreadable: context.settings.unreadableContent,
     unsupported: context.settings.unsupportedTools,
     tools: declared,
+    before: context.before,
   };
+  if (context.before && context.before.acceptsImages !== items.acceptsImages) throw previousNotFound();
   const instructions = body.instructions ? [{ role: Role.SYSTEM, parts: [textPart(body.instructions)] }] : [];
   const input = readInput(body.input, items, compacts);
-  const { tools, callable } = declared.shownIn(input.messages);
+  const { tools, callable } = declared.shown(input.shown);
   const choice = toolChoice(body.tool_choice, { declared, callable, parallel });
   if (prewarm && input.compacts)
     throw unsupportedValue(["prompt_cache_options", "prewarm"], "A summary is an answer: only false is supported.");
@@ -130,7 +142,18 @@ export function prepared(body: ResponsesBody, context: PrepareContext, compacts:
     toolPaths: declared.paths,
     schemaPaths: declared.schemaPaths,
     messagePlaces: [...instructions.map(() => INSTRUCTIONS), ...input.places],
+    lead: instructions.length,
+    after: input.after,
   };
+}
+
+/** Adds the tools of earlier items again. Throws `ApiError` if the request's own tools make them others. */
+function restoreTools(declared: DeclaredTools, before: ItemState | undefined, lists: readonly unknown[]): void {
+  for (const [at, { deferred, names }] of (before?.tools ?? []).entries()) {
+    const list = isJsonObject(lists[at]) ? lists[at].tools : undefined;
+    const added = declared.addOfItem(Array.isArray(list) ? list : [], ["input", -1, "tools"], deferred);
+    if (added.join() !== names.join()) throw previousNotFound();
+  }
 }
 
 /** In this format, `svc/glm53` and `svc/svc-glm53` are aliases of `svc-glm53`. */

@@ -1,25 +1,11 @@
 import type * as z from "zod";
-import {
-  type Message,
-  type Tool,
-  type ToolChoice,
-  ToolChoiceMode,
-} from "../../../proto/gen/svc/inference/v1/messages.ts";
+import { type Tool, type ToolChoice, ToolChoiceMode } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import type { ApiError, FieldPath } from "../../errors.ts";
 import { isJsonObject, type JsonObject } from "../../json/json-text.ts";
 import { checked } from "../checked.ts";
 import { invalidValue, missing, tooMany, unsupportedValue, wrongType } from "../field-error.ts";
 import type { FormatSettings } from "../format.ts";
-import {
-  CHOICE_MODES,
-  isDirect,
-  isRepeated,
-  MAX_STRICT_SCHEMA_BYTES,
-  MAX_TOOLS,
-  shownTools,
-  toolName,
-  toolOf,
-} from "../tools.ts";
+import { CHOICE_MODES, isDirect, isRepeated, MAX_STRICT_SCHEMA_BYTES, MAX_TOOLS, toolName, toolOf } from "../tools.ts";
 import { inputSchema } from "./custom-input.ts";
 import {
   allowedTool,
@@ -99,11 +85,12 @@ export class DeclaredTools {
   }
 
   /**
-   * Returns the tools for the engine, and which of them the model can call. Without a search nothing else would show
-   * tools with `defer_loading`, so that they are tools like others.
+   * Returns the tools for the engine, and which of them the model can call: not deferred, or of the names `declared` by
+   * messages. Without a search nothing else would show tools with `defer_loading`, so that they are tools like others.
    */
-  shownIn(messages: readonly Message[]): { readonly tools: readonly Tool[]; readonly callable: ReadonlySet<string> } {
-    const callable = new Set(shownTools(this.tools, messages).map(({ name }) => name));
+  shown(declared: ReadonlySet<string>): { readonly tools: readonly Tool[]; readonly callable: ReadonlySet<string> } {
+    const visible = this.tools.filter(({ name, deferred }) => !deferred || declared.has(name));
+    const callable = new Set(visible.map(({ name }) => name));
     if (this.#hasSearch) return { tools: this.tools, callable };
     const tools = this.tools.map((tool) => (callable.has(tool.name) ? tool : { ...tool, deferred: false }));
     return { tools, callable: new Set(tools.map(({ name }) => name)) };

@@ -23,7 +23,7 @@ export function countTokensRoute(format: CountFormat, { router, translation, run
     const { model, bytes, places } = await translateBody(request, signal, translation);
     record.prepared(model, undefined);
     translation.models.require(principal, model);
-    const counting = { request: new RequestBuffer(bytes, principal.tenant), model, record };
+    const counting = { request: new RequestBuffer({ bytes }, principal.tenant), model, record };
     const inputTokens = await router.tokenCounter.count(counting, signal).catch((error: unknown) => {
       throw located(toApiError(error), format.fields, places);
     });

@@ -75,7 +75,7 @@ async function check(
   await reserveTokens(request.limited, translated, deps.limits);
   const head = headOf(format, record, principal.tenant, model, deps);
   return {
-    request: new RequestBuffer(bytes, principal.tenant, () => request.inflightBody?.release()),
+    request: new RequestBuffer({ bytes }, principal.tenant, () => request.inflightBody?.release()),
     hints: routingHints(principal, request.headers, priority),
     ...{ format, model, stream, options, places, facts, kept, head, record, reply, answer },
   };

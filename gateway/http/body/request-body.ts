@@ -7,6 +7,7 @@ import type { Principal } from "../../keys/principal.ts";
 import type { Detail } from "../../outcome.ts";
 import type { InflightBody, NoRoom } from "../../overload/body-budget.ts";
 import type { LackingResource, OverloadManager } from "../../overload/overload-manager.ts";
+import type { ConversationBefore } from "../../translation/translate.ts";
 import type { ReceivedBody, Translation, Translator } from "../../translation/translator.ts";
 import { bodyTooLarge } from "../access/request-head.ts";
 import type { ModelDirectory } from "../model-directory.ts";
@@ -139,12 +140,14 @@ export type BodyOrder = {
   readonly record: Pick<RequestRecord, "requestId">;
   readonly principal: Principal;
   readonly headers: IncomingHttpHeaders;
+  /** What the body continues; absent for a whole conversation. */
+  readonly before?: ConversationBefore | undefined;
 };
 
 /** Checks and translates a received body, as `translateBody` does. */
 export async function translateReceived(
   received: ReceivedBody | undefined,
-  { operation, record, principal, headers }: BodyOrder,
+  { operation, record, principal, headers, before }: BodyOrder,
   signal: AbortSignal,
   { translator, models, overload, random }: TranslationDeps,
 ): Promise<Translation> {
@@ -160,7 +163,7 @@ export async function translateReceived(
   const caller = { requestId, tenant, routingKey, cacheSalt, maxOutputTokens, usableModels, loadTests, priority };
   overload.countTranslated(bodyBytes);
   try {
-    return await translator.translate(received, { operation, caller, bodyBytes }, signal);
+    return await translator.translate(received, { operation, caller, bodyBytes, before }, signal);
   } catch (error) {
     if (!(error instanceof WorkNotDone)) throw error;
     if (error.why === "given_up") throw inTrouble("translation_given_up", random);

@@ -1,29 +1,46 @@
 import type { BodyBudget, Evictable } from "../../overload/body-budget.ts";
+import type { ConversationBefore } from "../../translation/translate.ts";
 
-/** Bytes that an entry takes besides its items. */
+/** Bytes that an entry takes besides what is counted, and those of a boundary and of a call in it. */
 const ENTRY_BYTES = 512;
+const BOUNDARY_BYTES = 150;
+const CALL_BYTES = 100;
 /** Share of the bytes left by other tenants that the entries of one tenant may take, as with bodies. */
 const TENANT_SHARE = 0.5;
 
-/** The items of a conversation, until they are dropped. */
+/** What a frame continues: the messages of the conversation, encoded and digested, and the output behind them. */
+export type Conversation = ConversationBefore & {
+  /** JSON texts of the items of the last answer. */
+  readonly output: readonly string[];
+};
+
+/** A conversation, until it is dropped. */
 export type Kept = {
-  /** JSON text, separated by commas; undefined once dropped. */
-  readonly items: Buffer | undefined;
+  readonly conversation: Conversation | undefined;
   drop(): void;
 };
 
 class Entry implements Kept {
   readonly tenant: string;
   readonly bytes: number;
-  items: Buffer | undefined;
+  conversation: Conversation | undefined;
   readonly drop: () => void;
 
-  constructor(tenant: string, items: Buffer, drop: (entry: Entry) => void) {
+  constructor(tenant: string, conversation: Conversation, drop: (entry: Entry) => void) {
     this.tenant = tenant;
-    this.items = items;
-    this.bytes = items.length + ENTRY_BYTES;
+    this.conversation = conversation;
+    this.bytes = keptBytes(conversation);
     this.drop = () => drop(this);
   }
+}
+
+/** Returns the bytes that a conversation takes in memory, those shared with another one included. */
+export function keptBytes({ prompt, items, output }: Conversation): number {
+  let bytes = ENTRY_BYTES + BOUNDARY_BYTES * prompt.shape.boundaries.length + CALL_BYTES * items.calls.size;
+  for (const some of prompt.messages) bytes += some.bytes.byteLength;
+  for (const { json } of items.tools) bytes += json.length;
+  for (const text of output) bytes += text.length;
+  return bytes;
 }
 
 /**
@@ -42,8 +59,8 @@ export class KeptConversations implements Evictable {
     budget.yields(this);
   }
 
-  keep(tenant: string, items: Buffer): Kept {
-    const entry = new Entry(tenant, items, (dropped) => this.#remove(dropped));
+  keep(tenant: string, conversation: Conversation): Kept {
+    const entry = new Entry(tenant, conversation, (dropped) => this.#remove(dropped));
     this.#entries.add(entry);
     this.#count(entry, entry.bytes);
     // A tenant makes room among its own entries first: others' conversations are not its to drop.
@@ -55,10 +72,10 @@ export class KeptConversations implements Evictable {
     return entry;
   }
 
-  /** Returns the items of an entry, which counts as used; undefined if they were dropped. */
-  use(kept: Kept): Buffer | undefined {
+  /** Returns the conversation of an entry, which counts as used; undefined if it was dropped. */
+  use(kept: Kept): Conversation | undefined {
     if (kept instanceof Entry && this.#entries.delete(kept)) this.#entries.add(kept);
-    return kept.items;
+    return kept.conversation;
   }
 
   free(bytes: number): void {
@@ -79,7 +96,7 @@ export class KeptConversations implements Evictable {
 
   #remove(entry: Entry): void {
     if (!this.#entries.delete(entry)) return;
-    entry.items = undefined;
+    entry.conversation = undefined;
     this.#count(entry, -entry.bytes);
   }
 

@@ -2,7 +2,8 @@ import type { IncomingHttpHeaders } from "node:http";
 import type { Socket } from "node:net";
 import type { WebSocket } from "ws";
 import { ApiError, toApiError } from "../../errors.ts";
-import { type Frame, joinItems, readFrame } from "../../formats/responses/frames.ts";
+import { previousNotFound } from "../../formats/field-error.ts";
+import { type Frame, readFrame } from "../../formats/responses/frames.ts";
 import type { Principal } from "../../keys/principal.ts";
 import type { InflightBody } from "../../overload/body-budget.ts";
 import { SOCKET } from "../../routes.ts";
@@ -11,7 +12,7 @@ import { type RecordSinks, writeDown } from "../record/access-log.ts";
 import { RequestRecord, type RouteLabels } from "../record/request-record.ts";
 import { traceContextOf } from "../record/trace-context.ts";
 import { FrameReply, type FrameSink } from "./frame-reply.ts";
-import type { Kept, KeptConversations } from "./kept-conversations.ts";
+import { type Conversation, type Kept, type KeptConversations, keptBytes } from "./kept-conversations.ts";
 import { type Answered, type Asked, answerFrame, type Caller, type Turn, type TurnDeps } from "./socket-turn.ts";
 
 /** Frames of one socket that may wait for earlier ones. */
@@ -82,8 +83,8 @@ export type SocketCaller = Caller & {
 };
 
 /**
- * One WebSocket. Frames of a lane are answered in order, lanes at the same time. The items of the last conversation of
- * each lane are kept while the socket is open, if there is room, so that a frame can continue it by new items only.
+ * One WebSocket. Frames of a lane are answered in order, lanes at the same time. The last conversation of each lane is
+ * kept while the socket is open, if there is room, so that a frame can continue it by new items only.
  */
 export class ResponseSocket {
   readonly #ws: WebSocket;
@@ -246,23 +247,25 @@ export class ResponseSocket {
     const previousId = waiting.frame instanceof ApiError ? undefined : waiting.frame?.previousId;
     lane.busy = true;
     this.#running += 1;
-    let previous: Kept | undefined;
     let own: Kept | undefined;
     const asked = (): Asked => {
       const create = this.#accepted(waiting.frame, refusal);
       waiting.frame = undefined;
-      previous = this.#find(create);
+      const previous = this.#find(create);
       const kept = previous && store.use(previous);
       this.#countFrame(create, kept !== undefined);
       if (create.previousId !== undefined && !kept) throw previousNotFound();
       turn.continued = kept !== undefined;
-      // The memory of items that may be dropped counts as such from here on.
-      own = store.keep(this.#caller.principal.tenant, create.items);
-      return { frame: create, kept };
+      const keep = (conversation: Conversation) => {
+        // What the lane goes on with is in the new one, and would count twice.
+        if (previous === lane.last?.kept) forget(lane);
+        own = store.keep(this.#caller.principal.tenant, conversation);
+      };
+      return { frame: create, kept, keep };
     };
     try {
       const answered = await answerFrame(turn, this.#caller, asked, this.#deps);
-      this.#keep(lane, answered, previous, own);
+      this.#keep(lane, answered, own);
     } catch (thrown) {
       const error = toApiError(thrown);
       this.#refuse(turn, error);
@@ -302,14 +305,15 @@ export class ResponseSocket {
   }
 
   /** Replaces what a lane keeps by the conversation behind its answer, if that can be continued. */
-  #keep(lane: Lane, answered: Answered | undefined, previous: Kept | undefined, own: Kept | undefined): void {
-    const before = previous ? previous.items : NO_ITEMS;
+  #keep(lane: Lane, answered: Answered | undefined, own: Kept | undefined): void {
     forget(lane);
-    if (!answered || !before || !own?.items || this.#ws.readyState !== this.#ws.OPEN) return;
-    const items = joinItems(before, own.items, ...answered.output);
-    if (items.length > this.#deps.bodies.maxBodyBytes) return;
-    const kept = this.#deps.kept.keep(this.#caller.principal.tenant, items);
-    lane.last = { responseId: answered.responseId, kept };
+    const conversation = own?.conversation;
+    if (!answered || !conversation || this.#ws.readyState !== this.#ws.OPEN) return;
+    const { responseId, output } = answered;
+    const whole = { ...conversation, output };
+    own?.drop();
+    if (keptBytes(whole) > this.#deps.bodies.maxBodyBytes) return;
+    lane.last = { responseId, kept: this.#deps.kept.keep(this.#caller.principal.tenant, whole) };
   }
 
   /** Begins the record of a frame, which is written down when its reply has ended. */
@@ -382,8 +386,6 @@ export class ResponseSocket {
   }
 }
 
-const NO_ITEMS = Buffer.alloc(0);
-
 /** Replies to frames of other services that ask for no response; undefined for none. */
 const UNANSWERED: ReadonlyMap<string, object | undefined> = new Map([
   [
@@ -452,12 +454,6 @@ function invalidStreamId(): ApiError {
 function tooManyStreams(): ApiError {
   const text = `This WebSocket has had ${MAX_LANES} streams. Please use one of them, or a new WebSocket.`;
   return new ApiError("websocket_stream_limit_reached", text, { path: ["stream_id"] });
-}
-
-/** The same for unknown ids and those of other sockets and callers. */
-function previousNotFound(): ApiError {
-  const text = "Previous response not found on this WebSocket. Send the whole conversation in 'input' instead.";
-  return new ApiError("previous_response_not_found", text, { path: ["previous_response_id"] });
 }
 
 function renewSocket(): ApiError {

@@ -9,6 +9,7 @@ import { ResponsesStream } from "../../formats/responses/stream.ts";
 import type { Principal } from "../../keys/principal.ts";
 import type { InflightBody } from "../../overload/body-budget.ts";
 import { SOCKET } from "../../routes.ts";
+import { conversationBehind } from "../../translation/translate.ts";
 import type { Translation } from "../../translation/translator.ts";
 import { RequestBuffer } from "../../upstream/call/request-buffer.ts";
 import { type AuthDeps, authenticate } from "../access/auth.ts";
@@ -20,6 +21,7 @@ import { type BodyLimits, maxBytesOf, noRoom, refuseInTrouble, translateReceived
 import type { RequestRecord } from "../record/request-record.ts";
 import { routingHints } from "../request-context.ts";
 import type { FrameReply } from "./frame-reply.ts";
+import { type Conversation, keptBytes } from "./kept-conversations.ts";
 
 export type TurnDeps = GenerateRouteDeps & { readonly auth: AuthDeps; readonly bodies: BodyLimits };
 
@@ -43,12 +45,14 @@ export type Turn = {
 /** What a frame asks for, once its socket has looked at it. */
 export type Asked = {
   readonly frame: Frame;
-  /** The items of the conversation that it continues. */
-  readonly kept: Buffer | undefined;
+  /** The conversation that it continues. */
+  readonly kept: Conversation | undefined;
+  /** Called with the conversation of the frame, before its answer. */
+  readonly keep: (conversation: Conversation) => void;
 };
 
-/** What can be continued: the response, and the JSON text of its items. */
-export type Answered = { readonly responseId: string; readonly output: readonly Buffer[] };
+/** What can be continued: the response, and the JSON texts of its items. */
+export type Answered = { readonly responseId: string; readonly output: readonly string[] };
 
 /**
  * Passes a frame through the gates of an HTTP request, in the same order, and answers it. `asked` is called behind the
@@ -70,13 +74,15 @@ export async function answerFrame(
   refuseInTrouble(bodies.overload, bodies.random);
   const limited: LimitedRequest = { record, principal, use: SOCKET.use, reply, show: () => {} };
   await admitRequest(limited, limits);
-  const { bytes, generates } = bodyAsked(turn, asked(), bodies);
+  const { bytes, generates, before, keep } = bodyAsked(turn, asked(), bodies);
   const translated = await translateReceived(
     { bytes, singleKeys: FRAME_KEYS },
-    { operation: SOCKET.operation, record, principal, headers: turn.headers },
+    { operation: SOCKET.operation, record, principal, headers: turn.headers, before },
     answer.signal,
     translation,
   );
+  const conversation = conversationBehind(translated);
+  if (conversation) keep({ ...conversation, output: [] });
   const { model, unopened } = translated;
   record.prepared(model, true, unopened);
   translation.models.require(principal, model);
@@ -86,14 +92,15 @@ export async function answerFrame(
 }
 
 /** Returns the body that a frame asks for, without a reference to the frame, and counts it. Throws `ApiError`. */
-function bodyAsked({ record, body }: Turn, { frame, kept }: Asked, bodies: BodyLimits) {
-  const bytes = bodyOf(frame, kept);
+function bodyAsked({ record, body }: Turn, { frame, kept, keep }: Asked, bodies: BodyLimits) {
+  const bytes = bodyOf(frame, kept?.items, kept?.output);
   record.bodyRead(frame.json.length);
   const maxBytes = maxBytesOf(record, bodies);
-  if (bytes.length > maxBytes) throw bodyTooLarge(maxBytes);
-  const lack = kept && body.add(kept.length);
+  const earlierBytes = kept ? keptBytes(kept) : 0;
+  if (bytes.length + earlierBytes > maxBytes) throw bodyTooLarge(maxBytes);
+  const lack = kept && body.add(earlierBytes);
   if (lack) throw noRoom(lack, bodies.random);
-  return { bytes, generates: frame.generates };
+  return { bytes, generates: frame.generates, before: kept, keep };
 }
 
 const NO_TOKENS = { inputTokens: 0, cachedInputTokens: 0, cacheWriteTokens: 0, outputTokens: 0, reasoningTokens: 0 };
@@ -121,7 +128,7 @@ async function giveAnswer(
   deps: TurnDeps,
 ): Promise<Answered | undefined> {
   const { record, reply, body, headers } = turn;
-  const { model, places, bytes, facts, kept, priority } = translated;
+  const { model, places, bytes, inserted, facts, kept, priority } = translated;
   if (!facts) throw new Error("a generation was translated as something else");
   const encoder = responseFrames.encoder(head, translated.options as Answering);
   const responseId = `resp_${head.replyId}`;
@@ -134,7 +141,7 @@ async function giveAnswer(
   await reserveTokens(limited, translated, deps.limits);
   const paid: PaidRequest = {
     ...{ format: SOCKET.format, model, places, facts, kept, record, answer },
-    request: new RequestBuffer(bytes, principal.tenant, () => body.release()),
+    request: new RequestBuffer({ bytes, inserted }, principal.tenant, () => body.release()),
     hints: routingHints(principal, headers, priority),
   };
   const stream = openStream(paid, { response: reply, encoder, headers: {} }, deps);
@@ -151,5 +158,5 @@ async function giveAnswer(
   }
   stream.end();
   if (!(encoder instanceof ResponsesStream)) return undefined;
-  return { responseId, output: encoder.output.map((item) => Buffer.from(JSON.stringify(item))) };
+  return { responseId, output: encoder.output.map((item) => JSON.stringify(item)) };
 }

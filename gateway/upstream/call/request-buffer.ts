@@ -1,3 +1,8 @@
+import { type EncodedRequest, wholeBytes } from "../encoded-request.ts";
+
+/** A message for an engine. */
+export type RequestBytes = Pick<EncodedRequest, "bytes" | "inserted">;
+
 /**
  * Holds a request as long as an attempt may need it. It is the only holder of the bytes, which may be tens of
  * megabytes: a sender reads them when it writes them, and keeps no reference.
@@ -5,22 +10,23 @@
 export class RequestBuffer {
   readonly tenant: string;
   readonly size: number;
-  #bytes: Uint8Array | undefined;
+  #request: RequestBytes | undefined;
   isTaken = false;
   readonly #onTaken: () => void;
 
   /** `onTaken` is called once, when an engine has taken the message permanently. */
-  constructor(bytes: Uint8Array, tenant: string, onTaken = () => {}) {
+  constructor(request: RequestBytes, tenant: string, onTaken = () => {}) {
+    const { bytes, inserted } = request;
     this.tenant = tenant;
-    this.size = bytes.byteLength;
-    this.#bytes = bytes;
+    this.size = (inserted?.messages ?? []).reduce((sum, some) => sum + some.bytes.byteLength, bytes.byteLength);
+    this.#request = request;
     this.#onTaken = onTaken;
   }
 
   /** The message for the engine, in the bytes of the contract. Throws after `drop`. */
   get bytes(): Uint8Array {
-    if (!this.#bytes) throw new Error("the request was dropped");
-    return this.#bytes;
+    if (!this.#request) throw new Error("the request was dropped");
+    return wholeBytes(this.#request);
   }
 
   /** Records that an engine has taken the message; it is held in case another has to continue. Idempotent. */
@@ -32,7 +38,7 @@ export class RequestBuffer {
 
   /** Releases the message: no attempt will need it any more. Idempotent. */
   drop(): void {
-    this.#bytes = undefined;
+    this.#request = undefined;
     this.taken();
   }
 }

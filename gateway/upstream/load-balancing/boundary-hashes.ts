@@ -29,6 +29,8 @@ export type PromptShape = {
   readonly lastTurn: number | undefined;
   /** A digest of the first message alone, which a conversation keeps with other tools, or none; absent without one. */
   readonly opening?: string | undefined;
+  /** The number of messages before the first boundary. */
+  readonly headMessages?: number;
 };
 
 /**
@@ -61,19 +63,39 @@ export function promptShape(
     headLength += 1;
     if (addMessage(message, undeclared)) marked = true;
   }
-  let last: Boundary = { hash: section.digest(), bytes: section.bytes, marked, tools: toolsOutline };
-  const boundaries = [last];
+  const head: Boundary = { hash: section.digest(), bytes: section.bytes, marked, tools: toolsOutline };
   const first = messages[headLength];
-  const opening = first && digestAlone(first);
-  let lastTurn: number | undefined;
-  for (const message of messages.slice(headLength)) {
+  const shape = { boundaries: [head], lastTurn: undefined, opening: first && digestAlone(first) };
+  return longer({ ...shape, headMessages: headLength }, messages.slice(headLength), undeclared);
+}
+
+/**
+ * Returns the shape of a prompt with further messages, as `promptShape` does of all together. The prompt has a message
+ * that is no system text, and `tools` are those of both that no earlier message has declared.
+ */
+export function extendedShape(
+  shape: PromptShape,
+  { messages, tools }: Pick<GenerateRequest, "messages" | "tools">,
+  key: Uint8Array,
+): PromptShape {
+  gathered.set(key);
+  const undeclared = new Map<string, Tool>();
+  for (const tool of tools) if (tool.deferred) undeclared.set(tool.name, tool);
+  return longer(shape, messages, undeclared);
+}
+
+function longer(shape: PromptShape, messages: readonly Message[], undeclared: Map<string, Tool>): PromptShape {
+  const boundaries = [...shape.boundaries];
+  let last = boundaries.at(-1) as Boundary; // never empty
+  let { lastTurn } = shape;
+  for (const message of messages) {
     if (message.role === Role.ASSISTANT) lastTurn = boundaries.length - 1;
     section.begin(last.hash);
     const isMarked = addMessage(message, undeclared);
     last = { hash: section.digest(), bytes: last.bytes + section.bytes, marked: isMarked };
     boundaries.push(last);
   }
-  return { boundaries, lastTurn, opening };
+  return { ...shape, boundaries, lastTurn };
 }
 
 /** Returns the digest of a message without the prompt in front of it, and without the tools that it declares. */

@@ -335,17 +335,29 @@ describe("frames", () => {
     const head = { model: MODEL, instructions: "Be terse.", prompt_cache_key: "k", tools: [], temperature: 0.5 };
     const items: object[] = [];
     let previous: string | undefined;
-    for (const text of ["One.", "Two.", "Three."]) {
-      const frame = { ...head, input: [user(text)], ...(previous && { previous_response_id: previous }) };
+    for (const text of ["One.", "Two.", "Three.", "Four."]) {
+      // The digests of all messages change with the instructions.
+      const own = { ...head, ...(text === "Three." && { instructions: "Be long." }) };
+      const frame = { ...own, input: [user(text)], ...(previous && { previous_response_id: previous }) };
       const answered = await client.ask(frame);
       const { requestId: _socket, ...bySocket } = service.lastRequest();
       items.push(user(text));
-      await service.stream("/v1/responses", { ...head, input: items });
+      await service.stream("/v1/responses", { ...own, input: items });
       const { requestId: _http, ...byHttp } = service.lastRequest();
       expect(bySocket).toEqual(byHttp);
       items.push(...answered.output);
       previous = answered.id;
     }
+  });
+
+  test("answer what an earlier one has prepared, and for another model ask for the whole", async () => {
+    const client = await open();
+    const { id } = await client.ask(say("Hi.", { generate: false }));
+    const answered = await client.ask({ model: MODEL, previous_response_id: id, input: [] });
+    expect(answered.status).toBe("completed");
+    expect(service.lastRequest().messages).toHaveLength(1);
+    const other = await client.ask(say("Go on.", { model: "svc-glm53", previous_response_id: answered.id }));
+    expect(other.error?.code).toBe("previous_response_not_found");
   });
 
   test("take the turn's own headers from client_metadata", async () => {

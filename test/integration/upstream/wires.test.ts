@@ -73,7 +73,7 @@ function caller(wire: "grpc" | "fast", address: string) {
       const failure = callGenerate(
         {
           endpoint,
-          request: new RequestBuffer(new Uint8Array(10), "tenant"),
+          request: new RequestBuffer({ bytes: new Uint8Array(10) }, "tenant"),
           resumption: "resumable",
           headers: { traceparent: "00-1-2-01" },
           deadline: Date.now() + timeoutMs,

@@ -43,11 +43,14 @@ const PREFIX_KEY = Buffer.alloc(32, 1);
 /** Returns a request in the bytes of the contract, held as the gateway holds one, and what matters on its way. */
 export function encoded(request: GenerateRequest): { readonly request: RequestBuffer; readonly facts: PromptFacts } {
   const { bytes, facts } = encodeRequest(request, PREFIX_KEY);
-  return { request: new RequestBuffer(bytes, request.tenant), facts };
+  return { request: new RequestBuffer({ bytes }, request.tenant), facts };
 }
 
 export function encodedCount(model = "svc-qwen"): RequestBuffer {
-  return new RequestBuffer(CountTokensRequest.encode(CountTokensRequest.fromPartial({ model })).finish(), "");
+  return new RequestBuffer(
+    { bytes: CountTokensRequest.encode(CountTokensRequest.fromPartial({ model })).finish() },
+    "",
+  );
 }
 
 export type FrontRigOptions = {

@@ -1,19 +1,20 @@
 import { describe, expect, test } from "vitest";
 import { DEFAULT_CATALOG } from "../../../../gateway/catalog.ts";
 import { ApiError } from "../../../../gateway/errors.ts";
-import {
-  bodyOf,
-  FRAME_KEYS,
-  joinItems,
-  readFrame,
-  responseFrames,
-} from "../../../../gateway/formats/responses/frames.ts";
+import { bodyOf, FRAME_KEYS, readFrame, responseFrames } from "../../../../gateway/formats/responses/frames.ts";
 import type { Answering } from "../../../../gateway/formats/responses/request.ts";
 import type { ResponsesStream } from "../../../../gateway/formats/responses/stream.ts";
 import { dataOf } from "../../../../gateway/formats/sse.ts";
+import type { Conversation } from "../../../../gateway/http/websocket/kept-conversations.ts";
 import { parseBody, scanBody } from "../../../../gateway/json/json-body.ts";
 import { Sealing } from "../../../../gateway/sealing/sealing.ts";
-import { type Caller, type Translated, translate } from "../../../../gateway/translation/translate.ts";
+import {
+  type Caller,
+  conversationBehind,
+  type Translated,
+  translate,
+} from "../../../../gateway/translation/translate.ts";
+import { HeadChanged, wholeBytes } from "../../../../gateway/upstream/encoded-request.ts";
 import type { Event } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { FORMAT_SETTINGS, HEAD } from "../../../support/events/encoding-context.ts";
 import {
@@ -48,11 +49,13 @@ const CALLER: Caller = {
 const sealing = new Sealing();
 const MODEL = "svc-glm53";
 
-function translated(bytes: Buffer, operation: "responses" | "responses_frame"): Translated {
+type Order = { readonly before?: Conversation | undefined; readonly mayDigest?: boolean };
+
+function translated(bytes: Buffer, operation: "responses" | "responses_frame", order: Order = {}): Translated {
   const keys = operation === "responses" ? ["model", "input", "stream"] : FRAME_KEYS;
   return translate(
     parseBody(scanBody(bytes, keys)),
-    { operation, caller: CALLER, bodyBytes: 1 },
+    { operation, caller: CALLER, bodyBytes: 1, ...order },
     {
       ...{ sealing, acceptsImages: () => true, promptBounds: () => [] },
       ...{ settings: FORMAT_SETTINGS, catalog: DEFAULT_CATALOG },
@@ -68,7 +71,12 @@ const written = (value: unknown, space?: string) =>
 type Item = Readonly<Record<string, unknown>>;
 
 /** A conversation after an answer: what the client has, and what the socket keeps. */
-type Node = { readonly items: readonly Item[]; readonly kept: Buffer; readonly open: readonly Item[] };
+type Node = {
+  readonly items: readonly Item[];
+  readonly kept: Conversation | undefined;
+  readonly open: readonly Item[];
+  readonly instructions: string | undefined;
+};
 
 const TOOLS = [
   {
@@ -90,13 +98,14 @@ class Client {
   }
 
   /** New items for a turn: outputs of open calls, then others. */
-  turn({ open }: Node): { readonly input: readonly Item[] | string; readonly settings: Item } {
+  turn({ open, instructions: earlier }: Node): { readonly input: readonly Item[] | string; readonly settings: Item } {
     const outputs = open.map(({ type, call_id }) => ({ type: `${type}_output`, call_id, output: this.#text() }));
     const others = Array.from({ length: this.#random.below(3) + Number(open.length === 0) }, () => this.#item());
     const input = open.length === 0 && this.#random.below(5) === 0 ? this.#text() : [...outputs, ...others];
+    const instructions = this.#random.below(4) > 0 ? earlier : this.pick([undefined, ...TEXTS]);
     const settings = {
       ...{ model: MODEL, tools: TOOLS, include: ["reasoning.encrypted_content"], prompt_cache_key: "k" },
-      ...(this.#random.below(2) === 0 && { instructions: this.#text() }),
+      ...(instructions !== undefined && { instructions }),
       ...(this.#random.below(2) === 0 && { reasoning: { summary: "auto" } }),
       ...(this.#random.below(3) === 0 && { temperature: 0.5, include: [] }),
     };
@@ -165,22 +174,33 @@ const asItems = (input: readonly Item[] | string) =>
 
 test("a continued frame has the bytes and digests of its conversation by HTTP, over chains and forks", () => {
   let continued = 0;
+  let digestedAnew = 0;
   for (let seed = 0; seed < sizeOf({ quick: 40, exhaustive: 500 }); seed += 1) {
     const client = new Client(seed);
-    const nodes: Node[] = [{ items: [], kept: Buffer.alloc(0), open: [] }];
+    const nodes: Node[] = [{ items: [], kept: undefined, open: [], instructions: "Be terse." }];
     for (let turn = 0; turn < 8; turn += 1) {
       // Most turns continue the last answer; a fork continues an earlier one.
       const before = turn % 3 === 2 ? client.pick(nodes) : (nodes.at(-1) as Node);
       const { input, settings } = client.turn(before);
       const isFirst = before === nodes[0];
+      const { kept } = before;
       const previous = isFirst
         ? {}
         : { previous_response_id: "resp_1", stream_id: "lane", client_metadata: { a: "b" } };
       const frame = readFrame(client.frame({ type: "response.create", ...settings, ...previous, input }));
-      const socket = translated(bodyOf(frame, isFirst ? undefined : before.kept), "responses_frame");
+      const body = bodyOf(frame, kept?.items, kept?.output);
+      const bySocket = (mayDigest: boolean) => translated(body, "responses_frame", { before: kept, mayDigest });
+      let socket: Translated;
+      try {
+        socket = bySocket(false);
+      } catch (error) {
+        expect(error).toBeInstanceOf(HeadChanged);
+        digestedAnew += 1;
+        socket = bySocket(true);
+      }
       const items = [...before.items, ...asItems(input)];
       const http = translated(Buffer.from(written({ ...settings, stream: true, input: items })), "responses");
-      expect(Buffer.compare(Buffer.from(socket.bytes), Buffer.from(http.bytes))).toBe(0);
+      expect(Buffer.compare(wholeBytes(socket), http.bytes)).toBe(0);
       expect(socket.facts).toEqual(http.facts);
       expect([socket.unopened, http.unopened]).toEqual([0, 0]);
       continued += Number(!isFirst);
@@ -191,30 +211,24 @@ test("a continued frame has the bytes and digests of its conversation by HTTP, o
       // What the socket keeps is what the client was given.
       const output = encoder.output.map((item) => JSON.stringify(item));
       expect(output).toEqual(done.map((item) => JSON.stringify(item)));
+      const conversation = conversationBehind(socket);
+      // As between threads.
+      const cloned = conversation && structuredClone(conversation);
       nodes.push({
         items: [...items, ...done],
-        kept: joinItems(before.kept, frame.items, ...output.map((item) => Buffer.from(item))),
+        kept: cloned && { ...cloned, output },
         open: done.filter(({ type }) => String(type).endsWith("_call")),
+        instructions: settings.instructions as string | undefined,
       });
     }
   }
   expect(continued).toBeGreaterThan(200);
+  // New instructions change the digests of all that follows, and so do the first tools of an item.
+  expect(digestedAnew).toBeLessThan(continued / 2);
 });
 
 describe("a frame", () => {
   const reads = (text: string) => readFrame(Buffer.from(text));
-
-  test.each([
-    ['{"type":"response.create","input":[1,2]}', "1,2"],
-    ['{ "type" : "response.create" , "input" : [ {"a":[1]} , 2 ] }', '{"a":[1]} , 2'],
-    ['{"type":"x","input":"h\\"i"}', '{"role":"user","content":"h\\"i"}'],
-    ['{"type":"x","input":""}', ""],
-    ['{"type":"x","input":[ ]}', ""],
-    ['{"type":"x","input":{"a":1}}', ""],
-    ['{"type":"x","nested":{"input":[3]},"input":[4]}', "4"],
-  ])("%s has these items", (text, items) => {
-    expect(String(reads(text).items)).toBe(items);
-  });
 
   test.each([
     ['{"type":"response.create","type":"response.create"}', "bad_request", ["type"]],
@@ -243,18 +257,20 @@ describe("a frame", () => {
     '{"type":"response.create"}}',
     '{"type":"response.create",',
   ])("%s is no JSON behind kept items either", (text) => {
-    const kept = Buffer.from('{"role":"user","content":"hi"}');
-    expect(() => translated(bodyOf(reads(text), kept), "responses_frame")).toThrow(ApiError);
+    expect(() => translated(bodyOf(reads(text), undefined, ['{"role":"user"}']), "responses_frame")).toThrow(ApiError);
   });
 
   test("names a place in its own input, or the response that it continues", () => {
-    const kept = Buffer.from(
-      '{"role":"user","content":"hi"},{"type":"function_call","call_id":"c","name":"f","arguments":"{}"}',
+    const first = Buffer.from(
+      JSON.stringify({ type: "response.create", model: MODEL, input: [{ role: "user", content: "hi" }] }),
     );
+    const output = ['{"type":"function_call","call_id":"c","name":"f","arguments":"{}"}'];
+    const said = conversationBehind(translated(bodyOf(readFrame(first)), "responses_frame"));
+    const before = said && { ...said, output };
     const error = (input: readonly Item[]) => {
       const frame = readFrame(Buffer.from(JSON.stringify({ type: "response.create", model: MODEL, input })));
       try {
-        translated(bodyOf(frame, kept), "responses_frame");
+        translated(bodyOf(frame, before?.items, output), "responses_frame", { before });
       } catch (thrown) {
         return thrown;
       }

@@ -6,8 +6,9 @@ import { ApiError } from "../../../../gateway/errors.ts";
 import { ROUTES } from "../../../../gateway/routes.ts";
 import { Sealing } from "../../../../gateway/sealing/sealing.ts";
 import { newSealingKey } from "../../../../gateway/sealing/sealing-key.ts";
-import { type Translated, translate } from "../../../../gateway/translation/translate.ts";
+import { conversationBehind, type Translated, translate } from "../../../../gateway/translation/translate.ts";
 import { replyTo, resultOf, type TranslationTask } from "../../../../gateway/translation/translation-task.ts";
+import { wholeBytes } from "../../../../gateway/upstream/encoded-request.ts";
 import { FORMAT_SETTINGS } from "../../../support/events/encoding-context.ts";
 import { parseJsonBody } from "../../../support/gateway/parse-json-body.ts";
 
@@ -49,7 +50,7 @@ function here(
 function there(task: TranslationTask): Translated | ApiError {
   const { end } = structuredClone(replyTo(structuredClone(task)));
   if ("fault" in end) throw new Error(end.fault.error);
-  return orError(() => resultOf(end));
+  return orError(() => resultOf(end, task.order));
 }
 
 function orError(run: () => Translated): Translated | ApiError {
@@ -75,6 +76,23 @@ describe("requests of real agents", () => {
       expect({ ...other, bytes: 0 }).toEqual({ ...one, bytes: 0 });
     } else expect({ ...other }).toEqual({ ...one });
   });
+});
+
+test("what continues a conversation has the same result on a thread, to which its messages go once", () => {
+  const frame = (input: readonly object[], more: object = {}) =>
+    Buffer.from(JSON.stringify({ type: "response.create", model: "svc-qwen", input, ...more }));
+  const first = frame([{ role: "user", content: "Hi." }]);
+  const said = there(taskOf("responses_frame", first));
+  const before = said instanceof ApiError ? undefined : conversationBehind(said);
+  expect(before?.prompt.messages).toHaveLength(1);
+  const next = frame([{ role: "user", content: "Go on." }], { instructions: "Be terse." });
+  const task = taskOf("responses_frame", next);
+  const continued = { ...task, order: { ...task.order, before } };
+  const [one, other] = [here(continued, next), there(continued)];
+  if (one instanceof ApiError || other instanceof ApiError) throw new Error("refused");
+  expect(other.inserted?.messages).toBe(before?.prompt.messages);
+  expect(Buffer.compare(wholeBytes(other), wholeBytes(one))).toBe(0);
+  expect({ ...other, bytes: 0 }).toEqual({ ...one, bytes: 0 });
 });
 
 test("refusals come back whole", () => {
