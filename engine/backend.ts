@@ -68,6 +68,8 @@ export interface Backend {
   readonly holdsStrict?: boolean;
   /** The cached prefixes, by the digests of requests, of models with CAPABILITY_PREFIX_EVENTS. */
   readonly prefixes?: HeldPrefixes | undefined;
+  /** The most megabytes that the node keeps of messages of prompts. Default: 0, none. */
+  readonly promptMegabytes?: number;
   /** The prefill speed, which the node measures by the timings of generations. Absent: the backend does not use it. */
   readonly prefillSpeed?: PrefillSpeed;
   /**

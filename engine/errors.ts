@@ -41,6 +41,10 @@ const REASON_TABLE = {
     status: status.FAILED_PRECONDITION,
     meaning: "Another revision of the model began the answer that the caller wants to continue.",
   },
+  PREFIX_UNKNOWN: {
+    status: status.FAILED_PRECONDITION,
+    meaning: "The node does not have the messages that the request leaves out; its caller sends them all.",
+  },
   QUEUE_FULL: {
     status: status.RESOURCE_EXHAUSTED,
     meaning:

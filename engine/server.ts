@@ -39,7 +39,7 @@ import {
 } from "../proto/gen/svc/inference/v1/node_service.ts";
 import { OrcaLoadReport } from "../proto/gen/xds/data/orca/v3/orca_load_report.ts";
 import { OpenRcaServiceService, type OrcaLoadReportRequest } from "../proto/gen/xds/service/orca/v3/orca.ts";
-import type { Backend } from "./backend.ts";
+import type { Backend, BackendDescription } from "./backend.ts";
 import type { CallerWork } from "./caller-work/caller-work.ts";
 import { WORK } from "./caller-work/work-kinds.ts";
 import { logGeneration, measureGeneration, verdictRecorder } from "./calls/call-log.ts";
@@ -62,6 +62,7 @@ import type { EngineMetrics } from "./metrics/engine-metrics.ts";
 import { registerNodeGauges } from "./metrics/engine-metrics.ts";
 import { type NodePhase, NodeState } from "./node/node-state.ts";
 import { type Watchdog, watchNode } from "./node/watchdog.ts";
+import { KnownPrompts } from "./prefixes/known-prompts.ts";
 import { PrefixStreams } from "./prefixes/prefix-streams.ts";
 import type { GenerationTracing } from "./tracing/generation-tracing.ts";
 
@@ -111,6 +112,7 @@ export class EngineServer {
   readonly #throughput: Throughput;
   readonly #loadStreams: LoadStreams;
   readonly #prefixStreams: PrefixStreams | undefined;
+  readonly #prompts: KnownPrompts;
   readonly #watchdog: Watchdog | undefined;
   readonly #closing = new AbortController();
   readonly #calls: OpenCalls;
@@ -128,6 +130,7 @@ export class EngineServer {
     this.#throughput = new Throughput(() => clock.nowMs(), backend.prefillSpeed);
     this.#loadStreams = new LoadStreams(clock, (readers) => this.#report(readers));
     this.#prefixStreams = backend.prefixes && new PrefixStreams(backend.prefixes, clock);
+    this.#prompts = new KnownPrompts(clock, backend.promptMegabytes ?? 0);
     backend.prefixes?.onVerdict(verdictRecorder(metrics, log));
     const health = new HealthImplementation();
     this.#state = new NodeState({ nodeId, nodeVersion, models, setHealth: (name, now) => health.setStatus(name, now) });
@@ -151,6 +154,7 @@ export class EngineServer {
       running: () => this.#calls.running,
       pausedStreams: () => this.#calls.paused,
       stepAgeMs: () => this.#watchdog?.stepAgeMs ?? 0,
+      promptBytes: () => this.#prompts.bytes,
       gpuMemoryBytes: async () => backend.gpuMemoryBytes?.(),
       engine: () => backend.describe().engineVersion,
     });
@@ -215,6 +219,7 @@ export class EngineServer {
     if (this.#state.become("draining")) {
       this.#options.log.info({ running: this.#calls.running }, "draining");
       this.#loadStreams.report();
+      this.#prompts.clear();
     }
     if (timeoutMs !== undefined) this.#clock.after(timeoutMs, () => this.#calls.stopAll(stopped()));
     if (graceMs !== undefined) this.#clock.after(graceMs, () => this.#handOver());
@@ -260,7 +265,7 @@ export class EngineServer {
     });
     this.#server.addService(NodeServiceService, {
       describeNode: (_call: unknown, reply: sendUnaryData<DescribeNodeResponse>) =>
-        reply(null, this.#state.describe(this.#options.backend.describe())),
+        reply(null, this.#state.describe(this.#described())),
       drainNode: (
         { request }: ServerUnaryCall<DrainNodeRequest, DrainNodeResponse>,
         reply: sendUnaryData<DrainNodeResponse>,
@@ -274,6 +279,16 @@ export class EngineServer {
     this.#server.addService(OpenRcaServiceService, {
       streamCoreMetrics: (call: LoadStream) => this.#streamLoad(call),
     });
+  }
+
+  /** Returns what the backend says of itself, with what the node does for every backend. */
+  #described(): BackendDescription {
+    const { backend } = this.#options;
+    const described = backend.describe();
+    if (!backend.promptMegabytes) return described;
+    const added = [Capability.PROMPT_BASE];
+    const models = described.models.map((model) => ({ ...model, capabilities: [...model.capabilities, ...added] }));
+    return { ...described, models };
   }
 
   #report(readers: number): OrcaLoadReport {
@@ -300,7 +315,14 @@ export class EngineServer {
 
   async #generate(call: GenerateStream): Promise<void> {
     const { backend, work, metrics, log, tracing } = this.#options;
-    const { request } = call;
+    let { request } = call;
+    try {
+      // A node that takes no calls refuses for that, and keeps nothing.
+      if (this.#state.now === "serving") request = this.#prompts.take(request);
+    } catch (error) {
+      call.emit("error", this.#failed(toEngineError(error)));
+      return;
+    }
     const generation = new GenerationCall({
       request,
       sink: {

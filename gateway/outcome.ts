@@ -285,6 +285,11 @@ const OF_UPSTREAM = {
     meaning: "The engine has another revision of the model than the engine that began the answer.",
     flag: "UH",
   },
+  upstream_prefix_unknown: {
+    ...LOST,
+    meaning: "The engine lacks messages that were left out.",
+    flag: "UPE",
+  },
   upstream_other_answer: {
     ...LOST,
     meaning: "The engine was to continue the answer of another engine, and sent another answer.",

@@ -45,6 +45,7 @@ export function engineRegistry(): Registry {
     running: () => 0,
     pausedStreams: () => 0,
     stepAgeMs: () => 0,
+    promptBytes: () => 0,
     gpuMemoryBytes: async () => undefined,
     engine: () => "",
   });

@@ -9,7 +9,7 @@ export type MetricActions = Readonly<Record<string, Readonly<Record<string, stri
 export const GATEWAY_METRIC_ACTIONS: MetricActions = {
   "Requests and answers": {
     svc_http_requests_total:
-      'Alert on the share of `outcome="server_error"`; the detail token of their log lines says why. More `client_error` is mostly a new version of a client, more `rate_limited` a key that has outgrown its limits.',
+      'Alert on the share of `outcome="server_error"`; the detail token of their log lines says why.',
     svc_request_duration_seconds:
       "Look at the part that grew with it: first token or time per token. If neither did, answers are longer.",
     svc_time_to_first_token_seconds:
@@ -49,8 +49,9 @@ export const GATEWAY_METRIC_ACTIONS: MetricActions = {
       "Engines are lost or drain with answers on them: meant in a rolling restart, else look at the nodes.",
     svc_cluster_upstream_rq_continuation_active: "Above 0 for long, answers wait for an engine: see `/clusters`.",
     svc_continuations_total:
-      'Alert on all but `outcome="went_on"`: these answers broke off. `not_kept`: no capability or no room; `no_endpoint`: none of the same revision in time; `other_answer`: two nodes of one revision differ, a fault; `refused`: see the engine\'s log; `lost_too_often`, `suspected`: something kills engines.',
+      'Alert on all but `outcome="went_on"`: these answers broke off. `not_kept`: no room; `no_endpoint`: none of the revision in time; `other_answer`: nodes of one revision differ, a fault; `refused`: see the engine\'s log; others: something kills engines.',
     svc_continuation_gap_seconds: "Long pauses wait for an endpoint, or read long prompts anew.",
+    svc_prompt_bases_total: "Many `unknown`: nodes drop prompts early; raise `tokenCacheMegabytes` there.",
     svc_answers_not_kept_total:
       "They would fail with their engine. `no_room`: raise `continuation.maxBytes`; `overload`, `released`: more memory; `no_room_for_key`: one owner with many big prompts.",
     svc_cluster_upstream_rq_timeout_total:
@@ -118,8 +119,7 @@ export const GATEWAY_METRIC_ACTIONS: MetricActions = {
       "Alert on a rise: a fail-over lost changes. Make them again; until then gateways keep their newer records.",
     svc_sealing_keys:
       'Alert where gateways differ: `count(count by (key_id) (svc_sealing_keys{does="seals"})) > 1`. They have other files as `sealingKeyFile`, or none.',
-    svc_sealed_texts_total:
-      "Many `unknown_key`: gateways have different sealing keys, or one was dropped too early. A few `refused` are those of other services and models.",
+    svc_sealed_texts_total: "Many `unknown_key`: gateways have different sealing keys, or one was dropped too early.",
     svc_keystore_stale: "Alert on 1: revoked keys may still open the service. `keys doctor` says why.",
   },
   "This process": {
@@ -186,6 +186,7 @@ export const ENGINE_METRIC_ACTIONS: MetricActions = {
     svc_engine_tokens_per_second:
       "Gateways route by it. A fall without more load: clock rates of the machine, other programs.",
     svc_engine_own_rendering: "0: the log says why; the engine renders, and tokenizes whole prompts.",
+    svc_engine_kept_prompts_bytes: "At `tokenCacheMegabytes`, prompts are dropped before ten minutes.",
     svc_engine_prompt_tokens_total: "Few `known`: `tokenCacheMegabytes` is small, or `own_rendering` is 0.",
     svc_engine_gpu_memory_bytes: "Near the card's size, the next growth of a cache fails. Leave some room.",
   },

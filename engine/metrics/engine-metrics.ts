@@ -118,6 +118,8 @@ export type NodeReadings = {
   readonly stepAgeMs: () => number;
   /** Returns the GPU memory in use, in bytes; undefined without a GPU or if unknown. */
   readonly gpuMemoryBytes: () => Promise<number | undefined>;
+  /** Returns the bytes of the messages of prompts that the node keeps. */
+  readonly promptBytes: () => number;
   /** Returns the engine's version and setup, for people; empty if unknown. */
   readonly engine: () => string;
 };
@@ -136,7 +138,7 @@ export function registerNodeGauges(registry: Registry, readings: NodeReadings): 
         else this.set(now);
       },
     });
-  const { load, rates, running, pausedStreams, stepAgeMs, gpuMemoryBytes, engine } = readings;
+  const { load, rates, running, pausedStreams, stepAgeMs, promptBytes, gpuMemoryBytes, engine } = readings;
   gauge("svc_engine_running", "Generate calls that the backend works on now, waiting ones included.", running);
   gauge("svc_engine_slots", "Generations that the backend can run at once.", () => load().slots);
   gauge("svc_engine_slots_busy", "Slots of the backend that generations hold now.", () => load().busySlots);
@@ -176,6 +178,7 @@ export function registerNodeGauges(registry: Registry, readings: NodeReadings): 
   );
   const tokens = "Tokens of prompts by how the node got them: known from earlier prompts, or tokenized.";
   labelled(Counter, ["svc_engine_prompt_tokens_total", tokens], "how", () => load().promptTokens ?? {});
+  gauge("svc_engine_kept_prompts_bytes", "Bytes of messages of earlier prompts, at most.", promptBytes);
   const passes =
     "Passes of llama.cpp over the weights, by cause: step, or gap, one more because running sequences lay apart.";
   labelled(Counter, ["svc_engine_decoder_passes_total", passes], "cause", () => load().passes ?? {});

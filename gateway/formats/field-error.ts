@@ -94,7 +94,7 @@ function nameOfType(value: unknown): string {
   return typeof value === "object" ? "an object" : `a ${typeof value}`;
 }
 
-/** The same for unknown ids, those of other sockets and callers, and what is not kept any more. */
+/** The same for unknown ids, those of other sockets and callers, and those that were dropped. */
 export function previousNotFound(): ApiError {
   const text = "Previous response not found on this WebSocket. Send the whole conversation in 'input' instead.";
   return new ApiError("previous_response_not_found", text, { path: ["previous_response_id"] });

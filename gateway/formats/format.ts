@@ -22,7 +22,8 @@ export type EveryField<Message> = { readonly [Key in keyof Required<Message>]: M
 export type CanonicalRequest = EveryField<
   Omit<
     GenerateRequest,
-    "requestId" | "tenant" | "priority" | "stream" | "resumable" | "continuation" | "prefixDigests" | "sampling"
+    | ("requestId" | "tenant" | "priority" | "stream" | "resumable" | "continuation" | "sampling")
+    | ("prefixDigests" | "baseDigest")
   > & { readonly sampling: EveryField<Sampling> | undefined }
 >;
 

@@ -52,6 +52,11 @@ export class UpstreamStats extends MetricGroup {
     "Answers that lost their engine before their end, by outcome: went_on, or why no other engine continued them.",
     ...(["cluster", "outcome"] as const),
   );
+  readonly promptBases = this.counter(
+    "svc_prompt_bases_total",
+    "Calls that left out messages the endpoint had, by base: found, or unknown, then sent whole.",
+    ...(["cluster", "base"] as const),
+  );
   readonly notKept = this.counter(
     "svc_answers_not_kept_total",
     "Answers not kept for continuation, or not any more, by reason: no_room, no_room_for_key, overload, released.",

@@ -67,6 +67,8 @@ export type ConversationAfter = ConversationState & { readonly prompt: EncodedAf
  */
 const FOLDED_JOIN_MS = 200;
 
+const NO_BYTES = Buffer.alloc(0);
+
 export type Surroundings = {
   readonly sealing: Sealing;
   readonly acceptsImages: (model: string) => boolean;
@@ -147,7 +149,8 @@ export function translate(body: unknown, order: TranslationOrder, surroundings: 
     stream: stream ? undefined : { maxBatchDelay: toDuration(FOLDED_JOIN_MS) },
     resumable: false,
     continuation: undefined,
-    prefixDigests: Buffer.alloc(0),
+    prefixDigests: NO_BYTES,
+    baseDigest: NO_BYTES,
   };
   const prefixKey = prefixKeyOf(caller.routingKey, model);
   const inputTokens = (before?.inputTokens ?? 0) + estimateInputTokens(bodyBytes, canonical.messages);

@@ -14,7 +14,7 @@ import type { ClusterMember } from "./cluster-member.ts";
 import type { ClusterTraffic } from "./cluster-traffic.ts";
 import type { ContinuationRoom } from "./continuation/continuation-room.ts";
 import { ResumableAnswer } from "./continuation/resumable-answer.ts";
-import type { PromptFacts } from "./encoded-request.ts";
+import { baseOf, type PromptBase, type PromptFacts } from "./encoded-request.ts";
 import type { Endpoint } from "./endpoint/endpoint.ts";
 import { promptBytes } from "./load-balancing/boundary-hashes.ts";
 import { type Route, type RoutingHints, routeOf } from "./load-balancing/route.ts";
@@ -201,13 +201,19 @@ export class AttemptLoop {
     const inputTokens = promptBytes(this.#route.shape) / BYTES_PER_TOKEN + (continuedTokens ?? 0);
     stats.begin(facts.model, kind);
     member.beginCall(continued);
-    const found = await callGenerate(
-      {
-        ...{ endpoint, request, resumption, headers, deadline: this.#deadline, clock, timeouts, inputTokens },
-        ...{ placement, notes: continued ? undefined : record, answer, gate: this.#gate },
-      },
-      this.#signal,
-    ).catch(ourFault);
+    const call = (base?: PromptBase) =>
+      callGenerate(
+        {
+          ...{ endpoint, request, resumption, base, headers, deadline: this.#deadline, clock, timeouts, inputTokens },
+          ...{ placement, notes: continued ? undefined : record, answer, gate: this.#gate },
+        },
+        this.#signal,
+      ).catch(ourFault);
+    const base = this.#baseOn(slot);
+    let found = await call(base);
+    const isUnknown = base !== undefined && found?.lacksBase === true;
+    if (base) stats.promptBases.inc({ cluster: facts.model, base: isUnknown ? "unknown" : "found" });
+    if (isUnknown && !this.#signal.aborted) found = await call();
     const failure = this.#signal.aborted ? undefined : found;
     const end = this.#signal.aborted ? "cancelled" : (found ?? "answered");
     member.endCall(failure?.retriable ?? false);
@@ -216,6 +222,14 @@ export class AttemptLoop {
     if (end !== "cancelled") this.#traffic.report(endpoint.address, failure, clock.nowMs());
     slot.release();
     return end;
+  }
+
+  /** Returns what the endpoint of a slot has of the prompt, so that it can be left out. */
+  #baseOn({ member: { endpoint }, placement }: Slot): PromptBase | undefined {
+    const description = endpoint.description(this.#dispatch.facts.model);
+    const { heldUpTo } = placement ?? {};
+    if (heldUpTo === undefined || !description?.capabilities.includes(Capability.PROMPT_BASE)) return undefined;
+    return baseOf(this.#route.shape, heldUpTo);
   }
 
   /** Resolves to the record of a failed attempt, once the simultaneous losses are counted. */

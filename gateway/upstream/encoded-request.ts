@@ -177,16 +177,21 @@ function headDigest(
 
 /** Returns where the message of this number begins in the bytes of a request, or the place behind the last one. */
 function placeOf(bytes: Uint8Array, number: number): number {
+  return skipMessages(bytes, number).at;
+}
+
+/** Returns the place behind so many messages, and how many there were too few. */
+function skipMessages(bytes: Uint8Array, number: number): { readonly at: number; readonly left: number } {
   const reader = new BinaryReader(bytes);
   let left = number;
   while (reader.pos < reader.len) {
     const at = reader.pos;
     const tag = reader.uint32();
-    if (tag > MESSAGES_TAG || (tag === MESSAGES_TAG && left === 0)) return at;
+    if (tag > MESSAGES_TAG || (tag === MESSAGES_TAG && left === 0)) return { at, left };
     if (tag === MESSAGES_TAG) left -= 1;
     reader.skip(tag & 7);
   }
-  return reader.pos;
+  return { at: reader.pos, left };
 }
 
 /** Returns what a request behind this one begins with. */
@@ -265,6 +270,43 @@ function encodeResumable(request: GenerateRequest): Uint8Array {
   return bytes;
 }
 
+/** The least text that a call leaves out, in bytes: less costs no more to send than to look up. */
+const MIN_LEFT_OUT_BYTES = 16_384;
+
+/** The messages that an endpoint has from an earlier request. */
+export type PromptBase = { readonly digest: Buffer; readonly messages: number };
+
+/**
+ * Returns what of a prompt can be left out for an endpoint that has it up to a boundary; undefined for too little, and
+ * where breakpoints are marked in it, which the endpoint does not keep.
+ */
+export function baseOf({ boundaries, headMessages = 0 }: PromptShape, upTo: number): PromptBase | undefined {
+  const known = boundaries.slice(0, upTo + 1);
+  const last = known.at(-1);
+  if (!last || last.bytes < MIN_LEFT_OUT_BYTES || known.some(({ marked }) => marked)) return undefined;
+  return { digest: Buffer.from(last.hash, "base64url"), messages: headMessages + upTo };
+}
+
+/** Returns the bytes of a request without its first messages. */
+function bytesBehind({ bytes, inserted }: Pick<EncodedRequest, "bytes" | "inserted">, messages: number): Uint8Array {
+  const first = placeOf(bytes, 0);
+  const at = inserted?.at ?? bytes.byteLength;
+  const parts = [{ bytes: bytes.subarray(first, at) }, ...(inserted?.messages ?? []), { bytes: bytes.subarray(at) }];
+  let left = messages;
+  const kept = parts.map((part) => {
+    if ("count" in part && part.count <= left) {
+      left -= part.count;
+      return NOTHING;
+    }
+    const found = skipMessages(part.bytes, left);
+    left = found.left;
+    return part.bytes.subarray(found.at);
+  });
+  return Buffer.concat([bytes.subarray(0, first), ...kept]);
+}
+
+const NOTHING = new Uint8Array();
+
 /** Returns the bytes of a request with those that are inserted. */
 export function wholeBytes({ bytes, inserted }: Pick<EncodedRequest, "bytes" | "inserted">): Uint8Array {
   if (!inserted) return bytes;
@@ -273,14 +315,20 @@ export function wholeBytes({ bytes, inserted }: Pick<EncodedRequest, "bytes" | "
 }
 
 /**
- * Returns the message of one call, from the result of `encodeResumable`. Concatenated messages of the contract merge,
- * so that a continuation does not decode the request again.
+ * Returns the message of one call, from the result of `encodeResumable`; with `base` it leaves out what the endpoint has.
+ * Concatenated messages of the contract merge, so that a continuation does not decode the request again.
  */
-export function messageFor(encoded: Uint8Array, resumption: Resumption): Uint8Array {
-  if (resumption === "resumable") return encoded;
-  if (resumption === "none") return encoded.subarray(0, encoded.byteLength - RESUMABLE_BYTES);
-  return Buffer.concat([
-    encoded,
-    GenerateRequest.encode(GenerateRequest.fromPartial({ continuation: resumption })).finish(),
-  ]);
+export function messageFor(
+  request: Pick<EncodedRequest, "bytes" | "inserted">,
+  resumption: Resumption,
+  base?: PromptBase,
+): Uint8Array {
+  const encoded = base ? bytesBehind(request, base.messages) : wholeBytes(request);
+  const own = resumption === "none" ? encoded.subarray(0, encoded.byteLength - RESUMABLE_BYTES) : encoded;
+  const more = {
+    ...(base && { baseDigest: base.digest }),
+    ...(typeof resumption === "object" && { continuation: resumption }),
+  };
+  if (!base && typeof resumption === "string") return own;
+  return Buffer.concat([own, GenerateRequest.encode(GenerateRequest.fromPartial(more)).finish()]);
 }

@@ -128,8 +128,8 @@ const LIMITS = [
 ].join("\n");
 
 const RETENTION = [
-  "Nothing of a request or an answer is kept, in no log, metric, file or error. Prefixes are cached in the engine's memory, apart for each owner of",
-  "keys. So every request brings its whole conversation. The service calls nothing: no webhooks, no address in a request is fetched.",
+  "Nothing of a request or an answer is kept, in no log, metric, file or error; memory has an open WebSocket's conversation, and engines' prompts for",
+  "minutes, apart for each owner of keys. The service calls nothing: no webhooks, no address in a request is fetched.",
 ].join("\n");
 
 const VERSION = [

@@ -56,6 +56,7 @@ export class LlamaBackend implements Backend {
   /** Always true, as the sampler cannot leave the grammar of a strict schema. */
   readonly holdsStrict = true;
   readonly prefixes = new HeldPrefixes(() => this.#kvTokens());
+  readonly promptMegabytes: number;
   readonly #options: LlamaOptions;
   readonly #clock: Clock;
   readonly #closing = sharedAbort();
@@ -71,6 +72,7 @@ export class LlamaBackend implements Backend {
     clock: Clock = systemClock,
   ) {
     this.#options = options;
+    this.promptMegabytes = options.tokenCacheMegabytes;
     this.#work = work;
     this.#clock = clock;
   }

@@ -62,6 +62,7 @@ export class OpenAiCompatibleBackend implements Backend {
   readonly #watch: EngineWatch;
   readonly #ledger: PromptLedger;
   readonly prefillSpeed: PrefillSpeed;
+  readonly promptMegabytes: number;
   readonly #sessions: CacheSessions;
   readonly #cache: EngineCache | undefined;
   readonly #closing = sharedAbort();
@@ -73,6 +74,7 @@ export class OpenAiCompatibleBackend implements Backend {
 
   constructor(options: OpenAiCompatibleOptions, clock: Clock = systemClock) {
     this.#options = options;
+    this.promptMegabytes = options.tokenCacheMegabytes;
     this.#dialect = DIALECTS[options.dialect];
     this.#http = new EngineHttp(options.baseUrl, options.apiKey);
     this.#clock = clock;

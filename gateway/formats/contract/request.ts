@@ -50,6 +50,8 @@ export const contractGenerate: Pick<Format, "name" | "fields" | "prepare"> = {
     const model = catalogModel(request.model || undefined, context);
     // The answer would silently start again, which no client with a continuation can want.
     if (request.continuation) throw unsupportedParameter(["continuation"], "The gateway itself goes on with answers.");
+    if (request.baseDigest.length > 0)
+      throw unsupportedParameter(["base_digest"], "The gateway itself leaves out what nodes have: send all messages.");
     const limit = request.maxOutputTokens;
     checkNumber(limit, ["max_output_tokens"], 0, Number.MAX_SAFE_INTEGER);
     const maxOutputTokens = limit === undefined ? undefined : Math.min(limit, model.contextWindow);

@@ -9,8 +9,8 @@ import { checkBody, MAX_CLIENT_METADATA_BYTES } from "./schema.ts";
 
 /*
  * Responses over WebSocket. A frame is the body of a response with a few fields of its own, and may continue an earlier
- * response of its socket: then its `input` has new items only. What is kept as items (the output of that response, and
- * earlier tools) is put into the frame under a key that no caller may use, and is read behind the state of all others.
+ * response of its socket: then its `input` has new items only. Kept items (the output of that response, and earlier
+ * tools) are put into the frame under a key that no caller may use, and read behind the state of all others.
  */
 
 /** The key under which kept items are in a body: first those with the tools of earlier items, then an output. */

@@ -55,6 +55,8 @@ export type ItemContext = {
   readonly tools: DeclaredTools;
   /** What earlier items left, behind which the input is read. Default: it is the whole conversation. */
   readonly before?: ItemState | undefined;
+  /** Whether a later input may be read behind this one. */
+  readonly isContinued: boolean;
 };
 
 export type Input = {
@@ -175,7 +177,7 @@ class Conversation {
 
   /** Returns all messages. Throws `ApiError` when a call has no output, as the model would consider it unfinished. */
   end(): Input {
-    const { before, acceptsImages } = this.#context;
+    const { before, acceptsImages, isContinued } = this.#context;
     for (const { kind, path } of this.#open.values())
       throw unpaired(`No tool output found for ${kind} '${bracketPath(path)}'.`, path);
     const after: ItemState = {
@@ -194,7 +196,11 @@ class Conversation {
     if (this.#trigger && isEmpty)
       throw invalidValue(this.#trigger, "there is nothing before it that could be compacted.");
     const placed = { messages: this.#messages, places: this.#places, shown: this.#shown };
-    return { ...placed, compacts: this.#trigger !== undefined, after: this.#trigger ? undefined : after };
+    return {
+      ...placed,
+      compacts: this.#trigger !== undefined,
+      after: this.#trigger || !isContinued ? undefined : after,
+    };
   }
 
   #message(item: JsonObject, path: FieldPath): void {
@@ -254,6 +260,7 @@ class Conversation {
   /** Adds the tools of an item, and records them with their numbers as the caller wrote them. */
   #added(written: unknown, tools: readonly unknown[], path: FieldPath, deferred: boolean): readonly string[] {
     const names = this.#context.tools.addOfItem(tools, [...path, "tools"], deferred);
+    if (!this.#context.isContinued) return names;
     const json = jsonText(written as readonly unknown[]); // Checked: `tools` is its copy.
     this.#toolItems.push({ json: `{"tools":${json}}`, deferred, names });
     return names;

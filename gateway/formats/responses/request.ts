@@ -38,7 +38,7 @@ export const responses: Format<Answering> = {
     toolSchema: ["parameters"],
   },
   repeatsCutStreams: false,
-  prepare: (body, context) => ({ ...prepared(checkBody(body), context, false), after: undefined }),
+  prepare: (body, context) => prepared(checkBody(body), context, false),
   encoder: (head, { echo, view }) => {
     const stream = new ResponsesStream(head, echo, view);
     return view.compacts ? compactionStream(head, stream) : stream;
@@ -74,13 +74,13 @@ const MAX_REPEATED_WORD_UNITS = 1_024;
 
 /**
  * `compacts` requests a summary of the conversation; so may the last item. `earlierTools` are the lists of
- * `context.before.tools`.
+ * `context.before.tools`; undefined for a request that no other continues.
  */
 export function prepared(
   body: ResponsesBody,
   context: PrepareContext,
   compacts: boolean,
-  earlierTools: readonly unknown[] = [],
+  earlierTools?: readonly unknown[],
 ): Prepared<Answering> {
   const model = catalogModel(catalogId(body.model, context.catalog), context);
   const effort = body.reasoning?.effort ?? undefined;
@@ -92,7 +92,7 @@ export function prepared(
   const declared = new DeclaredTools(context.settings.unsupportedTools);
   const declaredEcho = declared.add(body.tools ?? [], ["tools"]);
   const toolsEcho = repeatedTools(declared.tools, declaredEcho);
-  restoreTools(declared, context.before, earlierTools);
+  restoreTools(declared, context.before, earlierTools ?? []);
   const format = textFormat(body.text?.format);
   const logprobs = included.has(LOGPROBS) || (body.top_logprobs ?? 0) > 0;
   const items = {
@@ -102,6 +102,7 @@ export function prepared(
     unsupported: context.settings.unsupportedTools,
     tools: declared,
     before: context.before,
+    isContinued: earlierTools !== undefined,
   };
   if (context.before && context.before.acceptsImages !== items.acceptsImages) throw previousNotFound();
   const instructions = body.instructions ? [{ role: Role.SYSTEM, parts: [textPart(body.instructions)] }] : [];

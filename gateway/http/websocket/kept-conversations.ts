@@ -1,7 +1,7 @@
 import type { BodyBudget, Evictable } from "../../overload/body-budget.ts";
 import type { ConversationBefore } from "../../translation/translate.ts";
 
-/** Bytes that an entry takes besides what is counted, and those of a boundary and of a call in it. */
+/** Uncounted bytes of an entry, and those of a boundary and of a call in it. */
 const ENTRY_BYTES = 512;
 const BOUNDARY_BYTES = 150;
 const CALL_BYTES = 100;

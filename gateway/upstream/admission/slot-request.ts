@@ -32,7 +32,7 @@ export type SlotRequest = {
 export type Admitted<Member> = {
   readonly member: Member;
   /** Follows the attempt for the load-balancing policy; undefined when the policy learns nothing from attempts. */
-  readonly placement: Pick<Placement, "see"> | undefined;
+  readonly placement: Pick<Placement, "see" | "heldUpTo"> | undefined;
   /** Whether the request's wait for prefill had reached its limit. */
   readonly overdue: boolean;
   /** Frees the slot at the end of the attempt. Idempotent. */

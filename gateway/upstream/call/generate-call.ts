@@ -2,7 +2,7 @@ import { onAbort } from "../../../deploy/runtime/time/abort.ts";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import { GenerateResponse } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { ResumableAnswer } from "../continuation/resumable-answer.ts";
-import { messageFor, type Resumption } from "../encoded-request.ts";
+import type { PromptBase, Resumption } from "../encoded-request.ts";
 import type { Endpoint } from "../endpoint/endpoint.ts";
 import type { NoteSink, Placement } from "../load-balancing/policy.ts";
 import type { CallHeaders, WireCall, WireEnd, WireListener } from "../wire/generate-wire.ts";
@@ -37,6 +37,8 @@ export type GenerateCallOptions = {
   readonly endpoint: Endpoint;
   readonly request: RequestBuffer;
   readonly resumption: Resumption;
+  /** What of the prompt is left out, as the endpoint has it. */
+  readonly base?: PromptBase | undefined;
   readonly headers: CallHeaders;
   /** The deadline of the whole answer, in milliseconds of the wall clock. */
   readonly deadline: number;
@@ -83,19 +85,21 @@ class GenerateCall implements WireListener {
     signal: AbortSignal,
     resolve: (failure: UpstreamFailure | undefined) => void,
   ) {
-    const { endpoint, request, resumption, headers, deadline, clock, timeouts, inputTokens } = options;
+    const { endpoint, request, resumption, base, headers, deadline, clock, timeouts, inputTokens } = options;
     this.#options = options;
     this.#resolve = resolve;
     const connected = () => this.#call?.connected ?? false;
-    const size = { bytes: request.size, inputTokens };
-    const isBig = isBigMessage(request.size);
+    const message = request.messageFor(resumption, base);
+    const { byteLength: bytes } = message;
+    const size = { bytes, inputTokens };
+    const isBig = isBigMessage(bytes);
     this.#watch = new AttemptTimeouts(clock, timeouts, size, connected, (limit) => {
       const failure = limit === "hand_over" ? notHandedOver(isBig) : stalled(limit);
       // A connection that takes a big message slowly is not silent: a ping would wait behind the message.
       const why = limit === "hand_over" && isBig ? undefined : "silent";
       this.#breakOff({ ...failure, workedMs: this.#watch.aliveMs, waited: this.#watch.waits }, why);
     });
-    const { tenant, size: bytes } = request;
+    const { tenant } = request;
     const handOver = new HandOver({ lane: endpoint.handOvers, tenant, bytes, watch: this.#watch });
     this.#handOver = handOver;
     this.#flow = {
@@ -108,7 +112,6 @@ class GenerateCall implements WireListener {
         this.#call?.resume();
       },
     };
-    const message = messageFor(request.bytes, resumption);
     this.#call = endpoint.wire.open({ message, headers, deadline, handOver }, this);
     this.#letGo = onAbort(signal, () => this.#cancel());
   }

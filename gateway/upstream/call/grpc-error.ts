@@ -23,6 +23,8 @@ export type UpstreamFailure = {
   readonly waited?: boolean;
   /** Whether the endpoint was to continue an answer and sent a different one. Default: false. */
   readonly otherAnswer?: boolean;
+  /** Whether the endpoint does not have the messages that were left out. Default: false. */
+  readonly lacksBase?: boolean;
 };
 
 /**
@@ -55,6 +57,8 @@ export function fromGrpc(cause: ServiceError, accepted: boolean): UpstreamFailur
       return elsewhere(overloaded("upstream_loading", undefined, cause), notReady);
     case "REVISION_MISMATCH":
       return elsewhere(engineLost("upstream_other_revision", cause), notReady);
+    case "PREFIX_UNKNOWN":
+      return { ...elsewhere(engineLost("upstream_prefix_unknown", cause), said), lacksBase: true };
     case "MODEL_NOT_SERVED":
       return elsewhere(overloaded("upstream_model_not_served", undefined, cause), { kind: "version_mismatch" });
     case "ENGINE_ABORTED":

@@ -1,4 +1,4 @@
-import { type EncodedRequest, wholeBytes } from "../encoded-request.ts";
+import { type EncodedRequest, messageFor, type PromptBase, type Resumption, wholeBytes } from "../encoded-request.ts";
 
 /** A message for an engine. */
 export type RequestBytes = Pick<EncodedRequest, "bytes" | "inserted">;
@@ -23,10 +23,19 @@ export class RequestBuffer {
     this.#onTaken = onTaken;
   }
 
-  /** The message for the engine, in the bytes of the contract. Throws after `drop`. */
+  /** The message in the bytes of the contract. Throws after `drop`. */
   get bytes(): Uint8Array {
+    return wholeBytes(this.#held);
+  }
+
+  /** Returns the message of one call (`messageFor`). Throws after `drop`. */
+  messageFor(resumption: Resumption, base?: PromptBase): Uint8Array {
+    return messageFor(this.#held, resumption, base);
+  }
+
+  get #held(): RequestBytes {
     if (!this.#request) throw new Error("the request was dropped");
-    return wholeBytes(this.#request);
+    return this.#request;
   }
 
   /** Records that an engine has taken the message; it is held in case another has to continue. Idempotent. */

@@ -124,9 +124,13 @@ function addMessage({ role, name, parts }: Message, undeclared: Map<string, Tool
   let isMarked = false;
   for (const part of parts) {
     addPart(part, undeclared);
-    if (part.cacheBreakpoint) isMarked = true;
+    if (hasBreakpoint(part)) isMarked = true;
   }
   return isMarked;
+}
+
+function hasBreakpoint({ cacheBreakpoint, kind }: Part): boolean {
+  return cacheBreakpoint !== undefined || (kind?.$case === "toolResult" && kind.value.content.some(hasBreakpoint));
 }
 
 function addPart({ kind }: Part, undeclared: Map<string, Tool>): void {

@@ -46,6 +46,8 @@ export type NoteSink = { cached(note: CacheNote): void };
  * not used.
  */
 export type Placement = {
+  /** The index of the last boundary up to which the endpoint is known or believed to hold the prompt; absent for none. */
+  readonly heldUpTo?: number | undefined;
   begin(): void;
   /**
    * Called with the events of one message from the engine: cached tokens, progress and speed of the prefill. `notes`

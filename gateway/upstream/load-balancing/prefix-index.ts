@@ -122,6 +122,8 @@ export type SentPrompt = {
 
 /** The longest part of a prompt that an endpoint holds. */
 export type HeldPart = {
+  /** The index of the boundary at its end. */
+  readonly index: number;
   readonly bytes: number;
   readonly tokens: number;
   /** The cached tokens behind the part, of an answer that the prompt continues. */
@@ -260,7 +262,7 @@ export class PrefixIndex {
       if (found.has(address)) continue;
       const usableTailTokens = Math.min(tailTokens, mostTail);
       const lowerTokens = Math.max(0, lower - (tailTokens - usableTailTokens));
-      const part = { bytes, tokens, tailTokens, usableTailTokens, lowerTokens };
+      const part = { index, bytes, tokens, tailTokens, usableTailTokens, lowerTokens };
       found.set(address, { ...part, usedAtMs: undefined, prefilled: true });
     }
     for (const prompt of this.#sent.get(hash) ?? NOTHING) {
@@ -272,7 +274,16 @@ export class PrefixIndex {
       const tokens = bytes * prompt.tokensPerByte;
       const tailTokens = prompt.digest === hash && index <= (lastTurn ?? -1) ? prompt.answerTokens : 0;
       // Counted as saved, an answer that nothing announces drew conversations back to busy endpoints of full caches.
-      found.set(address, { bytes, tokens, tailTokens, usableTailTokens: 0, lowerTokens: 0, usedAtMs, prefilled });
+      found.set(address, {
+        index,
+        bytes,
+        tokens,
+        tailTokens,
+        usableTailTokens: 0,
+        lowerTokens: 0,
+        usedAtMs,
+        prefilled,
+      });
     }
     return isHeld;
   }

@@ -49,10 +49,14 @@ export type ScriptedOptions = {
   /** Returns the number of tokens of a prompt. Default: the characters of all its texts, divided by four. */
   readonly countTokens?: (request: CountTokensRequest) => number;
   readonly keepsRequests?: boolean;
+  /** What the node keeps of prompts. Default: 64. */
+  readonly promptMegabytes?: number;
 };
 
-/** All capabilities, as a script can play any events. */
-const ALL_CAPABILITIES = Object.values(Capability).filter((value) => value !== Capability.UNSPECIFIED);
+/** All capabilities of backends, as a script can play any events; the node adds its own. */
+const ALL_CAPABILITIES = Object.values(Capability).filter(
+  (value) => value !== Capability.UNSPECIFIED && value !== Capability.PROMPT_BASE,
+);
 
 /** A backend that plays scripts instead of running a model. It is the process border in the tests of the gateway. */
 export class ScriptedBackend implements Backend {
@@ -61,9 +65,11 @@ export class ScriptedBackend implements Backend {
   readonly #closing = sharedAbort();
   #busy = 0;
   readonly requests: GenerateRequest[] = [];
+  readonly promptMegabytes: number;
 
   constructor(options: ScriptedOptions) {
     this.#options = options;
+    this.promptMegabytes = options.promptMegabytes ?? 64;
     this.#revision = options.revision ?? "scripted";
   }
 

@@ -52,6 +52,7 @@ const UNKNOWN: NodeReadings = {
   running: () => 1,
   pausedStreams: () => 0,
   stepAgeMs: () => 1_500,
+  promptBytes: () => 0,
   gpuMemoryBytes: async () => undefined,
   engine: () => "llama.cpp b1; CPU",
 };

@@ -83,6 +83,10 @@ class PrefixPlacement implements Placement {
     this.#ttlMs = route.ttlMs ?? BELIEVED_MS;
   }
 
+  get heldUpTo(): number | undefined {
+    return this.#prediction.part?.index;
+  }
+
   /** Adds the prompt to the endpoint's work, and to the index: its prefix will be in the cache there. */
   begin(): void {
     const { index, learning, clock } = this.#parts;

@@ -198,8 +198,9 @@ export function finishReasonToJSON(object: FinishReason): string {
 }
 
 /**
- * GenerateRequest asks for one answer to a conversation. It carries everything that the answer depends on: a node keeps
- * only the cached prefixes of earlier requests.
+ * GenerateRequest asks for one answer to a conversation. It carries everything that the answer depends on, or names the
+ * part that an earlier request brought: a node keeps only what it can do without, prefixes and messages of earlier
+ * requests.
  */
 export interface GenerateRequest {
   /**
@@ -282,6 +283,14 @@ export interface GenerateRequest {
    * INVALID_REQUEST.
    */
   readonly prefixDigests: Buffer;
+  /**
+   * The base digest is one of the prefix digests of an earlier request with the same tenant, isolation salt and model,
+   * 16 bytes: `messages` has only those behind its position, and the node takes the others, without cache breakpoints,
+   * from that request. `prefix_digests` are those of the whole prompt. A node that does not have it fails with
+   * PREFIX_UNKNOWN before any event, and the caller sends all messages. Empty, the default: `messages` has all. Only to
+   * a node with CAPABILITY_PROMPT_BASE: another one would answer the new messages alone.
+   */
+  readonly baseDigest: Buffer;
 }
 
 /**
@@ -747,6 +756,7 @@ function createBaseGenerateRequest(): GenerateRequest {
     resumable: false,
     continuation: undefined,
     prefixDigests: Buffer.alloc(0),
+    baseDigest: Buffer.alloc(0),
   };
 }
 
@@ -799,6 +809,9 @@ export const GenerateRequest: MessageFns<GenerateRequest> = {
     }
     if (message.prefixDigests.length !== 0) {
       writer.uint32(130).bytes(message.prefixDigests);
+    }
+    if (message.baseDigest.length !== 0) {
+      writer.uint32(138).bytes(message.baseDigest);
     }
     return writer;
   },
@@ -944,6 +957,14 @@ export const GenerateRequest: MessageFns<GenerateRequest> = {
             message.prefixDigests = Buffer.from(reader.bytes());
             continue;
           }
+          case 17: {
+            if (tag !== 138) {
+              break;
+            }
+
+            message.baseDigest = Buffer.from(reader.bytes());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -993,6 +1014,11 @@ export const GenerateRequest: MessageFns<GenerateRequest> = {
         ? Buffer.from(bytesFromBase64(object.prefixDigests))
         : isSet(object.prefix_digests)
         ? Buffer.from(bytesFromBase64(object.prefix_digests))
+        : Buffer.alloc(0),
+      baseDigest: isSet(object.baseDigest)
+        ? Buffer.from(bytesFromBase64(object.baseDigest))
+        : isSet(object.base_digest)
+        ? Buffer.from(bytesFromBase64(object.base_digest))
         : Buffer.alloc(0),
     };
   },
@@ -1047,6 +1073,9 @@ export const GenerateRequest: MessageFns<GenerateRequest> = {
     if (message.prefixDigests.length !== 0) {
       obj.prefixDigests = base64FromBytes(message.prefixDigests);
     }
+    if (message.baseDigest.length !== 0) {
+      obj.baseDigest = base64FromBytes(message.baseDigest);
+    }
     return obj;
   },
 
@@ -1085,6 +1114,7 @@ export const GenerateRequest: MessageFns<GenerateRequest> = {
       ? Continuation.fromPartial(object.continuation)
       : undefined;
     message.prefixDigests = object.prefixDigests ?? Buffer.alloc(0);
+    message.baseDigest = object.baseDigest ?? Buffer.alloc(0);
     return message;
   },
 };
@@ -4133,7 +4163,7 @@ export const CountTokensResponse: MessageFns<CountTokensResponse> = {
  *                        too long) and `context_window` in its metadata
  *   RESOURCE_EXHAUSTED   QUEUE_FULL, with `google.rpc.RetryInfo`; MESSAGE_TOO_LARGE: the request is above 64 MiB
  *   FAILED_PRECONDITION  MODEL_LOADING, REVISION_MISMATCH: another revision of the model began the answer that a
- *                        continuation continues
+ *                        continuation continues; PREFIX_UNKNOWN: the node has not, or no more, the base of a prompt
  *   NOT_FOUND            MODEL_NOT_SERVED
  *   UNAVAILABLE          DRAINING, ENGINE_DOWN, ENGINE_STREAM_TRUNCATED
  *   ABORTED              ENGINE_ABORTED

@@ -170,6 +170,11 @@ export const Capability = {
   CONTINUATION: 14,
   /** PREFIX_EVENTS - CAPABILITY_PREFIX_EVENTS: WatchPrefixes reports the held prefixes of the model. */
   PREFIX_EVENTS: 15,
+  /**
+   * PROMPT_BASE - CAPABILITY_PROMPT_BASE: the node keeps the messages of prompts for some minutes, and takes
+   * GenerateRequest.base_digest.
+   */
+  PROMPT_BASE: 16,
 } as const;
 
 export type Capability = typeof Capability[keyof typeof Capability];
@@ -191,6 +196,7 @@ export namespace Capability {
   export type CACHE_ISOLATION = typeof Capability.CACHE_ISOLATION;
   export type CONTINUATION = typeof Capability.CONTINUATION;
   export type PREFIX_EVENTS = typeof Capability.PREFIX_EVENTS;
+  export type PROMPT_BASE = typeof Capability.PROMPT_BASE;
 }
 
 export function capabilityFromJSON(object: any): Capability {
@@ -243,6 +249,9 @@ export function capabilityFromJSON(object: any): Capability {
     case 15:
     case "CAPABILITY_PREFIX_EVENTS":
       return Capability.PREFIX_EVENTS;
+    case 16:
+    case "CAPABILITY_PROMPT_BASE":
+      return Capability.PROMPT_BASE;
     default:
       throw new globalThis.Error("Unrecognized enum value " + object + " for enum Capability");
   }
@@ -282,6 +291,8 @@ export function capabilityToJSON(object: Capability): string {
       return "CAPABILITY_CONTINUATION";
     case Capability.PREFIX_EVENTS:
       return "CAPABILITY_PREFIX_EVENTS";
+    case Capability.PROMPT_BASE:
+      return "CAPABILITY_PROMPT_BASE";
     default:
       throw new globalThis.Error("Unrecognized enum value " + object + " for enum Capability");
   }
