@@ -120,8 +120,12 @@ export const responseFrames: Format<Answering> = {
     const items = typeof own === "string" && own !== "" && kept > 0 ? [{ role: "user", content: own }] : own;
     const input = Array.isArray(items) ? [...output, ...items] : items;
     const isEmpty = Array.isArray(input) && input.length === 0 && (generate === false || kept > 0);
+    const { prompt_cache_options: cache } = settings;
+    const prewarm = generate === false && {
+      prompt_cache_options: { ...(isJsonObject(cache) && cache), prewarm: true },
+    };
     try {
-      const checked = checkBody({ ...settings, stream: true, input: isEmpty ? "none" : input });
+      const checked = checkBody({ ...settings, ...prewarm, stream: true, input: isEmpty ? "none" : input });
       const ready = prepared(isEmpty ? { ...checked, input: [] } : checked, context, false, tools);
       const { options, toolPaths, schemaPaths, messagePlaces, ...others } = ready;
       const echo = { ...options.echo, previous_response_id: typeof previous === "string" ? previous : null };

@@ -12,6 +12,7 @@ import { SOCKET } from "../../routes.ts";
 import { conversationBehind } from "../../translation/translate.ts";
 import type { Translation } from "../../translation/translator.ts";
 import { RequestBuffer } from "../../upstream/call/request-buffer.ts";
+import { promptBytes } from "../../upstream/load-balancing/boundary-hashes.ts";
 import { type AuthDeps, authenticate } from "../access/auth.ts";
 import { admitRequest, type LimitedRequest, reserveTokens } from "../access/rate-limit.ts";
 import { bodyTooLarge } from "../access/request-head.ts";
@@ -103,6 +104,9 @@ function bodyAsked({ record, body }: Turn, { frame, kept, keep }: Asked, bodies:
   return { bytes, generates: frame.generates, before: kept, keep };
 }
 
+/** The longest time for reading a prompt ahead, in milliseconds: the turn that it is for waits behind it. */
+const PREWARM_MS = 10_000;
+
 const NO_TOKENS = { inputTokens: 0, cachedInputTokens: 0, cacheWriteTokens: 0, outputTokens: 0, reasoningTokens: 0 };
 
 /** The events of a response without an answer. */
@@ -130,14 +134,17 @@ async function giveAnswer(
   const { record, reply, body, headers } = turn;
   const { model, places, bytes, inserted, facts, kept, priority } = translated;
   if (!facts) throw new Error("a generation was translated as something else");
-  const encoder = responseFrames.encoder(head, translated.options as Answering);
+  const newEncoder = () => responseFrames.encoder(head, translated.options as Answering);
+  const encoder = newEncoder();
   const responseId = `resp_${head.replyId}`;
-  if (!generates) {
+  const answerNothing = () => {
+    const own = newEncoder();
     reply.writeHead();
-    reply.write(NOTHING.map((event) => encoder.next(event)).join(""));
+    reply.write(NOTHING.map((event) => own.next(event)).join(""));
     reply.end();
     return { responseId, output: [] };
-  }
+  };
+  if (!generates && promptBytes(facts.shape) === 0) return answerNothing();
   await reserveTokens(limited, translated, deps.limits);
   const paid: PaidRequest = {
     ...{ format: SOCKET.format, model, places, facts, kept, record, answer },
@@ -145,10 +152,14 @@ async function giveAnswer(
     hints: routingHints(principal, headers, priority),
   };
   const stream = openStream(paid, { response: reply, encoder, headers: {} }, deps);
-  const timeoutMs = deps.timeouts.maxStreamDurationMs;
+  const timeoutMs = generates ? deps.timeouts.maxStreamDurationMs : PREWARM_MS;
   try {
-    await dispatchAnswer(paid, { timeoutMs, mayHold: true, sink: stream }, deps, true);
+    await dispatchAnswer(paid, { timeoutMs, mayHold: generates, sink: stream }, deps, true);
   } catch (thrown) {
+    if (!generates && !stream.committed && !answer.signal.aborted) {
+      stream.abandon();
+      return answerNothing();
+    }
     const error = toApiError(thrown);
     if (stream.committed) {
       record.refused(error.detail);

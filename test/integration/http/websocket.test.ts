@@ -307,11 +307,29 @@ describe("frames", () => {
     const client = await open();
     const empty = await client.ask({ model: MODEL, generate: false, input: [] });
     expect(empty).toMatchObject({ status: "completed", output: [], usage: { output_tokens: 0 } });
-    const full = await client.ask(say("You are terse.", { generate: false, previous_response_id: empty.id }));
     const calls = service.engine.backend.requests.length;
+    service.play(() => [[started(), finished()]]);
+    const full = await client.ask(say("You are terse.", { generate: false, previous_response_id: empty.id }));
+    expect(full).toMatchObject({ status: "completed", output: [] });
+    // The engine reads the prompt ahead.
+    expect(service.lastRequest()).toMatchObject({ maxOutputTokens: 0, messages: [{}] });
+    service.play(() => [textAnswer("Hello.")]);
     const next = await client.ask(say("Hi.", { previous_response_id: full.id }));
     expect(next.status).toBe("completed");
-    expect(service.engine.backend.requests.length).toBe(calls + 1);
+    expect(service.engine.backend.requests.length).toBe(calls + 2);
+    expect(service.lastRequest().messages).toHaveLength(2);
+  });
+
+  test("without an answer wanted do not fail with their engine", async () => {
+    const client = await open();
+    service.play(() => {
+      throw new EngineError("INVALID_REQUEST", "no user");
+    });
+    const prepared = await client.ask(say("Hi.", { generate: false }));
+    expect(prepared).toMatchObject({ status: "completed", output: [] });
+    service.play(() => [textAnswer("Hello.")]);
+    const next = await client.ask(say("Go on.", { previous_response_id: prepared.id }));
+    expect(next.status).toBe("completed");
     expect(service.lastRequest().messages).toHaveLength(2);
   });
 
@@ -352,7 +370,9 @@ describe("frames", () => {
 
   test("answer what an earlier one has prepared, and for another model ask for the whole", async () => {
     const client = await open();
+    service.play(() => [[started(), finished()]]);
     const { id } = await client.ask(say("Hi.", { generate: false }));
+    service.play(() => [textAnswer("Hello.")]);
     const answered = await client.ask({ model: MODEL, previous_response_id: id, input: [] });
     expect(answered.status).toBe("completed");
     expect(service.lastRequest().messages).toHaveLength(1);
