@@ -93,6 +93,8 @@ export interface Backend {
    * at most one step ahead. Throws `EngineError`.
    */
   generate(request: GenerateRequest, signal: AbortSignal): AsyncGenerator<GenerateResponse, void, void>;
+  /** Has the cache of the prompt that ends at a digest go first. Absent: the engine evicts in its own order. */
+  endLease?(digest: string): void;
   /** Resolves to the number of tokens in the fully rendered prompt. Takes no slot. Rejects with `EngineError`. */
   countTokens(request: CountTokensRequest, signal: AbortSignal): Promise<number>;
   /** Resolves to the GPU memory in use, in bytes; undefined without a GPU. Absent if the backend cannot report it. */

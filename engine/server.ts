@@ -33,6 +33,8 @@ import {
   type DescribeNodeResponse,
   type DrainNodeRequest,
   type DrainNodeResponse,
+  type EndLeaseRequest,
+  type EndLeaseResponse,
   NodeServiceService,
   type WatchPrefixesRequest,
   type WatchPrefixesResponse,
@@ -273,6 +275,15 @@ export class EngineServer {
         const { timeout, handoverGrace } = request;
         this.startDraining(timeout && durationMs(timeout), handoverGrace && durationMs(handoverGrace));
         reply(null, { runningRequests: this.#calls.running });
+      },
+      endLease: (
+        { request }: ServerUnaryCall<EndLeaseRequest, EndLeaseResponse>,
+        reply: sendUnaryData<EndLeaseResponse>,
+      ) => {
+        const digest = Buffer.from(request.digest).toString("latin1");
+        this.#prompts.drop(digest);
+        this.#options.backend.endLease?.(digest);
+        reply(null, {});
       },
       watchPrefixes: (call: PrefixStream) => this.#watchPrefixes(call),
     });

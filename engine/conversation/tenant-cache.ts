@@ -63,6 +63,13 @@ export class TenantCache<Value> {
     this.#stopSweep ??= this.#clock.after(SWEEP_MS, () => this.#sweep());
   }
 
+  delete(name: string, key: string): void {
+    const entry = this.#tenants.get(name)?.entries.get(key);
+    if (!entry) return;
+    this.#remove(name, key, entry);
+    this.#onDrop(entry.value);
+  }
+
   clear(): void {
     for (const name of [...this.#tenants.keys()]) while (this.#tenants.has(name)) this.#dropOldestOf(name);
     this.#stopSweep?.();

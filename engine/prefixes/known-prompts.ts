@@ -15,6 +15,7 @@ const DIGEST_BYTES = 100;
 /** Messages of a conversation, to which its turns append, with the digests of the positions among them. */
 type Known = {
   readonly key: string;
+  readonly tenant: string;
   /** Tenant, salt and model. */
   readonly owner: string;
   readonly messages: Message[];
@@ -63,6 +64,13 @@ export class KnownPrompts {
     return whole;
   }
 
+  /** Drops the conversation whose last prompt ends at a digest. */
+  drop(digest: string): void {
+    const position = this.#positions.get(digest);
+    if (position && position.messages === position.known.messages.length)
+      this.#cache.delete(position.known.tenant, position.known.key);
+  }
+
   clear(): void {
     this.#cache.clear();
   }
@@ -75,7 +83,7 @@ export class KnownPrompts {
     const { tenant, messages } = request;
     const base = this.#deepest(marks, owner);
     const isWhole = base !== undefined && base.messages === base.known.messages.length;
-    const known = isWhole ? base.known : this.#begun(owner, base);
+    const known = isWhole ? base.known : this.#begun(tenant, owner, base);
     const own = messages.slice(base?.messages ?? 0, last.messages);
     known.messages.push(...own.map(unmarked));
     known.bytes += own.reduce((sum, message) => sum + MESSAGE_BYTES + UNIT_BYTES * unitsOf(message.parts), 0);
@@ -89,11 +97,11 @@ export class KnownPrompts {
     this.#cache.set(tenant, known.key, known, known.bytes);
   }
 
-  #begun(owner: string, base: Position | undefined): Known {
+  #begun(tenant: string, owner: string, base: Position | undefined): Known {
     this.#count += 1;
     const messages = base ? base.known.messages.slice(0, base.messages) : [];
     const bytes = messages.reduce((sum, message) => sum + MESSAGE_BYTES + UNIT_BYTES * unitsOf(message.parts), 0);
-    return { key: String(this.#count), owner, messages, digests: new Set(), bytes };
+    return { key: String(this.#count), tenant, owner, messages, digests: new Set(), bytes };
   }
 
   #deepest(marks: readonly PrefixMark[], owner: string): Position | undefined {

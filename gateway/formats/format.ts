@@ -23,7 +23,7 @@ export type CanonicalRequest = EveryField<
   Omit<
     GenerateRequest,
     | ("requestId" | "tenant" | "priority" | "stream" | "resumable" | "continuation" | "sampling")
-    | ("prefixDigests" | "baseDigest")
+    | ("prefixDigests" | "baseDigest" | "lease")
   > & { readonly sampling: EveryField<Sampling> | undefined }
 >;
 

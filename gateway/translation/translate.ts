@@ -151,6 +151,7 @@ export function translate(body: unknown, order: TranslationOrder, surroundings: 
     continuation: undefined,
     prefixDigests: NO_BYTES,
     baseDigest: NO_BYTES,
+    lease: false,
   };
   const prefixKey = prefixKeyOf(caller.routingKey, model);
   const inputTokens = (before?.inputTokens ?? 0) + estimateInputTokens(bodyBytes, canonical.messages);

@@ -254,6 +254,15 @@ export function withTools({ bytes, facts }: EncodedRequest, tools: Uint8Array, s
   return { bytes: Buffer.concat(parts), facts: { ...facts, shape } };
 }
 
+/** What a call says beside the request. */
+export type CallTerms = {
+  readonly resumption: Resumption;
+  /** What of the prompt is left out, as the endpoint has it. Default: nothing. */
+  readonly base?: PromptBase | undefined;
+  /** Whether the next turn will come over the caller's connection. Default: false. */
+  readonly lease?: boolean;
+};
+
 /** The request to the engine beside the answer: nothing, the tokens of it, or the continuation of one. */
 export type Resumption = "none" | "resumable" | Continuation;
 
@@ -315,20 +324,20 @@ export function wholeBytes({ bytes, inserted }: Pick<EncodedRequest, "bytes" | "
 }
 
 /**
- * Returns the message of one call, from the result of `encodeResumable`; with `base` it leaves out what the endpoint has.
- * Concatenated messages of the contract merge, so that a continuation does not decode the request again.
+ * Returns the message of one call, from the result of `encodeResumable`. Concatenated messages of the contract merge, so
+ * that a continuation does not decode the request again.
  */
 export function messageFor(
   request: Pick<EncodedRequest, "bytes" | "inserted">,
-  resumption: Resumption,
-  base?: PromptBase,
+  { resumption, base, lease = false }: CallTerms,
 ): Uint8Array {
   const encoded = base ? bytesBehind(request, base.messages) : wholeBytes(request);
   const own = resumption === "none" ? encoded.subarray(0, encoded.byteLength - RESUMABLE_BYTES) : encoded;
   const more = {
+    lease,
     ...(base && { baseDigest: base.digest }),
     ...(typeof resumption === "object" && { continuation: resumption }),
   };
-  if (!base && typeof resumption === "string") return own;
+  if (!base && !lease && typeof resumption === "string") return own;
   return Buffer.concat([own, GenerateRequest.encode(GenerateRequest.fromPartial(more)).finish()]);
 }

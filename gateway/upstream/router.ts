@@ -6,6 +6,9 @@ import { LocalReplies } from "./local-replies.ts";
 import { DeathCounter } from "./retry/death-counter.ts";
 import { TokenCounter } from "./token-counter.ts";
 
+/** The time for a node to end a lease, in milliseconds. */
+const END_LEASE_MS = 5_000;
+
 export type RouterOptions = Omit<AttemptLoopParts, "deaths" | "replies"> & {
   readonly clusters: ClusterManager;
 };
@@ -35,6 +38,13 @@ export class Router {
 
   get traffic(): readonly ClusterTraffic[] {
     return [...this.#traffic.values()];
+  }
+
+  /** Ends the lease of a prompt, by its digest, on the endpoint that has answered it. */
+  endLease(model: string, address: string, digest: string): void {
+    const { endpoints = [] } = this.#traffic.get(model)?.cluster ?? {};
+    const deadline = this.#parts.clock.wallMs() + END_LEASE_MS;
+    endpoints.find((one) => one.address === address)?.endLease(Buffer.from(digest, "base64url"), deadline);
   }
 
   /** Resolves when the answer is complete, and rejects with `ApiError`; aborting the signal ends the attempts. */

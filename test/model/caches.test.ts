@@ -109,6 +109,23 @@ describe.skipIf(missing !== "")("slots", () => {
     });
   });
 
+  test.each([
+    ["one with a lease is dropped behind those without, however old it is", false],
+    ["one whose lease has ended is dropped first", true],
+  ])("%s", async (_name, ends) => {
+    fresh();
+    const how = { keepMs: 60 * LONG_MS };
+    const leased = await use(prompt(1), { ...how, line: { model: "m", places: [{ digest: "end", tokens: 40 }] } });
+    leased.slot.leased = true;
+    await clock.advance(ends ? 0 : 20 * LONG_MS);
+    const newer = await use(prompt(2), how);
+    newer.slot.returns = ends ? "later" : "soon";
+    slots.endLease(ends ? "end" : "of another");
+    await use(prompt(3), how);
+    expect((await read(prompt(ends ? 2 : 1, 9))).cached).toBe(40);
+    expect((await read(prompt(ends ? 1 : 2, 9))).cached).toBe(0);
+  });
+
   describe("a conversation keeps its slot", () => {
     const first = [...prompt(1), ...prompt(2), 3 as Token];
     const sibling = [...first.slice(0, 70), ...prompt(4)];

@@ -104,6 +104,10 @@ export class LlamaBackend implements Backend {
     return total > 0 ? used : undefined;
   }
 
+  endLease(digest: string): void {
+    this.#running?.parts.slots.endLease(digest);
+  }
+
   load(): BackendLoad {
     const running = this.#running;
     if (!running) return { slots: this.#options.slots, busySlots: 0, waiting: 0 };

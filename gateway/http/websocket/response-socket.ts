@@ -13,7 +13,15 @@ import { RequestRecord, type RouteLabels } from "../record/request-record.ts";
 import { traceContextOf } from "../record/trace-context.ts";
 import { FrameReply, type FrameSink } from "./frame-reply.ts";
 import { type Conversation, type Kept, type KeptConversations, keptBytes } from "./kept-conversations.ts";
-import { type Answered, type Asked, answerFrame, type Caller, type Turn, type TurnDeps } from "./socket-turn.ts";
+import {
+  type Answered,
+  type Asked,
+  answerFrame,
+  type Caller,
+  type Lease,
+  type Turn,
+  type TurnDeps,
+} from "./socket-turn.ts";
 
 /** Frames of one socket that may wait for earlier ones. */
 const MAX_WAITING = 8;
@@ -43,7 +51,12 @@ export type SocketEnd = (typeof SOCKET_ENDS)[number];
 
 export type SocketDeps = TurnDeps & { readonly sinks: RecordSinks; readonly kept: KeptConversations };
 
-type Lane = { busy: boolean; last: { readonly responseId: string; readonly kept: Kept } | undefined };
+type Lane = {
+  busy: boolean;
+  last: { readonly responseId: string; readonly kept: Kept } | undefined;
+  /** The lease of the last prompt. */
+  lease?: Lease | undefined;
+};
 
 type Waiting = {
   readonly turn: Turn;
@@ -265,6 +278,8 @@ export class ResponseSocket {
     };
     try {
       const answered = await answerFrame(turn, this.#caller, asked, this.#deps);
+      // A prompt that continues another one has its lease.
+      if (!turn.continued) this.#endLease(lane);
       this.#keep(lane, answered, own);
     } catch (thrown) {
       const error = toApiError(thrown);
@@ -308,6 +323,7 @@ export class ResponseSocket {
   #keep(lane: Lane, answered: Answered | undefined, own: Kept | undefined): void {
     forget(lane);
     const conversation = own?.conversation;
+    if (answered?.lease) lane.lease = answered.lease;
     if (!answered || !conversation || this.#ws.readyState !== this.#ws.OPEN) return;
     const { responseId, output } = answered;
     const whole = { ...conversation, output };
@@ -381,8 +397,17 @@ export class ResponseSocket {
     for (const cancel of [this.#cancelAge, this.#cancelIdle, this.#cancelPing, this.#cancelLeave]) cancel();
     for (const { turn } of this.#waiting.splice(0)) turn.body.release();
     for (const reply of [...this.#replies]) reply.close();
-    for (const lane of this.#lanes.values()) forget(lane);
+    for (const lane of this.#lanes.values()) {
+      forget(lane);
+      this.#endLease(lane);
+    }
     this.#arriving.release();
+  }
+
+  #endLease(lane: Lane): void {
+    const { lease } = lane;
+    lane.lease = undefined;
+    if (lease) this.#deps.router.endLease(lease.model, lease.address, lease.digest);
   }
 }
 

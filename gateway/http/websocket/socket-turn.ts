@@ -53,7 +53,14 @@ export type Asked = {
 };
 
 /** What can be continued: the response, and the JSON texts of its items. */
-export type Answered = { readonly responseId: string; readonly output: readonly string[] };
+export type Answered = {
+  readonly responseId: string;
+  readonly output: readonly string[];
+  /** Where the prompt has a lease, until `Router.endLease`; undefined where no engine has it. */
+  readonly lease: Lease | undefined;
+};
+
+export type Lease = { readonly model: string; readonly address: string; readonly digest: string };
 
 /**
  * Passes a frame through the gates of an HTTP request, in the same order, and answers it. `asked` is called behind the
@@ -142,13 +149,13 @@ async function giveAnswer(
     reply.writeHead();
     reply.write(NOTHING.map((event) => own.next(event)).join(""));
     reply.end();
-    return { responseId, output: [] };
+    return { responseId, output: [], lease: undefined };
   };
   if (!generates && promptBytes(facts.shape) === 0) return answerNothing();
   await reserveTokens(limited, translated, deps.limits);
   const paid: PaidRequest = {
     ...{ format: SOCKET.format, model, places, facts, kept, record, answer },
-    request: new RequestBuffer({ bytes, inserted }, principal.tenant, () => body.release()),
+    request: new RequestBuffer({ bytes, inserted, lease: true }, principal.tenant, () => body.release()),
     hints: routingHints(principal, headers, priority),
   };
   const stream = openStream(paid, { response: reply, encoder, headers: {} }, deps);
@@ -169,5 +176,8 @@ async function giveAnswer(
   }
   stream.end();
   if (!(encoder instanceof ResponsesStream)) return undefined;
-  return { responseId, output: encoder.output.map((item) => JSON.stringify(item)) };
+  const address = record.facts.endpoint;
+  const digest = facts.shape.boundaries.at(-1)?.hash;
+  const lease = address !== undefined && digest !== undefined ? { model, address, digest } : undefined;
+  return { responseId, output: encoder.output.map((item) => JSON.stringify(item)), lease };
 }

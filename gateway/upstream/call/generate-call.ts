@@ -89,7 +89,7 @@ class GenerateCall implements WireListener {
     this.#options = options;
     this.#resolve = resolve;
     const connected = () => this.#call?.connected ?? false;
-    const message = request.messageFor(resumption, base);
+    const message = request.messageFor({ resumption, base });
     const { byteLength: bytes } = message;
     const size = { bytes, inputTokens };
     const isBig = isBigMessage(bytes);

@@ -1,7 +1,7 @@
-import { type EncodedRequest, messageFor, type PromptBase, type Resumption, wholeBytes } from "../encoded-request.ts";
+import { type CallTerms, type EncodedRequest, messageFor, wholeBytes } from "../encoded-request.ts";
 
 /** A message for an engine. */
-export type RequestBytes = Pick<EncodedRequest, "bytes" | "inserted">;
+export type RequestBytes = Pick<EncodedRequest, "bytes" | "inserted"> & Pick<CallTerms, "lease">;
 
 /**
  * Holds a request as long as an attempt may need it. It is the only holder of the bytes, which may be tens of
@@ -29,8 +29,9 @@ export class RequestBuffer {
   }
 
   /** Returns the message of one call (`messageFor`). Throws after `drop`. */
-  messageFor(resumption: Resumption, base?: PromptBase): Uint8Array {
-    return messageFor(this.#held, resumption, base);
+  messageFor(terms: Omit<CallTerms, "lease">): Uint8Array {
+    const { lease = false } = this.#held;
+    return messageFor(this.#held, { ...terms, lease });
   }
 
   get #held(): RequestBytes {

@@ -145,6 +145,12 @@ export class Endpoint {
     });
   }
 
+  /** Ends the lease of a prompt on the node. Nothing depends on it: an older node refuses, and leases end in time. */
+  endLease(digest: Buffer, deadline: number): void {
+    const { path, requestSerialize, responseDeserialize } = NodeServiceService.endLease;
+    this.client.makeUnaryRequest(path, requestSerialize, responseDeserialize, { digest }, { deadline }, () => {});
+  }
+
   setDrained(drained: boolean): void {
     this.drained = drained;
     this.#notify();

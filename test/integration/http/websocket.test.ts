@@ -358,7 +358,7 @@ describe("frames", () => {
       const own = { ...head, ...(text === "Three." && { instructions: "Be long." }) };
       const frame = { ...own, input: [user(text)], ...(previous && { previous_response_id: previous }) };
       const answered = await client.ask(frame);
-      const { requestId: _socket, ...bySocket } = service.lastRequest();
+      const { requestId: _socket, ...bySocket } = { ...service.lastRequest(), lease: false };
       items.push(user(text));
       await service.stream("/v1/responses", { ...own, input: items });
       const { requestId: _http, ...byHttp } = service.lastRequest();

@@ -6,6 +6,7 @@ import { textAnswer } from "../../support/events/events.ts";
 import { startScriptedService } from "../../support/gateway/scripted-service.ts";
 import { startGateway } from "../../support/gateway/start-gateway.ts";
 import { FrameClient } from "../../support/http/frame-client.ts";
+import { until } from "../../support/until.ts";
 
 /* Prompts of which a node gets only what it does not have. */
 
@@ -40,7 +41,7 @@ async function converse({ service, open }: Awaited<ReturnType<typeof serviceWith
     const frame = { ...head, input: [said], ...(previous && { previous_response_id: previous }) };
     const answered = await client.ask(frame);
     expect(answered.status).toBe("completed");
-    const { requestId: _socket, ...bySocket } = service.lastRequest();
+    const { requestId: _socket, ...bySocket } = { ...service.lastRequest(), lease: false };
     await service.stream("/v1/responses", { ...head, input: items });
     const { requestId: _http, ...byHttp } = service.lastRequest();
     expect(bySocket).toEqual(byHttp);
@@ -88,6 +89,30 @@ describe("a prompt whose beginning the node has", () => {
       await client.ask({ model: "svc-qwen", store: false, input: [user(LONG)] });
     }
     expect(await own.bases()).toEqual({ found: 0, unknown: 0 });
+  });
+
+  test("goes first at its node when its socket closes, or when another conversation takes its lane", async () => {
+    const { service, open, bases } = await serviceWith();
+    const { endedLeases, requests } = service.engine.backend;
+    const client = await open();
+    const ask = (text: string, more: object = {}) => client.ask({ model: "svc-qwen", input: [user(text)], ...more });
+    const { id } = await ask(LONG);
+    expect(requests.at(-1)?.lease).toBe(true);
+    await ask("go on", { previous_response_id: id });
+    expect(endedLeases).toEqual([]);
+    const digest = () => requests.at(-1)?.prefixDigests.subarray(-16).toString("latin1");
+    const first = digest();
+    await ask("another");
+    await until(() => endedLeases.length === 1, "the end of a lease");
+    expect(endedLeases).toEqual([first]);
+    const second = digest();
+    await client.close();
+    await until(() => endedLeases.length === 2, "the end of the other");
+    expect(endedLeases[1]).toBe(second);
+    // The node has dropped the messages as well.
+    await service.reply("/v1/responses", { input: [user(LONG), user("go on")] });
+    expect(await bases()).toEqual({ found: 1, unknown: 1 });
+    expect(requests.at(-1)?.lease).toBe(false);
   });
 
   test("goes whole to another node where its own one refuses", async () => {

@@ -66,6 +66,8 @@ export class ScriptedBackend implements Backend {
   #busy = 0;
   readonly requests: GenerateRequest[] = [];
   readonly promptMegabytes: number;
+  /** The digests of the prompts whose leases have ended. */
+  readonly endedLeases: string[] = [];
 
   constructor(options: ScriptedOptions) {
     this.#options = options;
@@ -93,6 +95,10 @@ export class ScriptedBackend implements Backend {
       }),
     );
     return { engineKind: EngineKind.SCRIPTED, engineVersion: "1", models };
+  }
+
+  endLease(digest: string): void {
+    this.endedLeases.push(digest);
   }
 
   load(): BackendLoad {

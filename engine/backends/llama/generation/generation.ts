@@ -58,6 +58,7 @@ export async function* generate(
       step = await decoding.step();
     }
     slot.returns = returnsBehind(answer.finishReason(), request.priority);
+    slot.leased = request.lease;
     const times = { joinedMs, slotMs, firstTokenMs: decoding.firstTokenMs, endMs: parts.clock.nowMs() };
     // Closed before the last event is sent: the next turn of this conversation may arrive at once, and needs this slot.
     await lease.close();

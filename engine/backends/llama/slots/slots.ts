@@ -32,6 +32,8 @@ export type Returns = "soon" | "later" | "never";
  * 210 s behind an answer, and 8 s behind a call.
  */
 const PERSON_MS = 600_000;
+/** How much later a cache goes whose caller holds a connection open for the next turn. */
+const LEASE_MS = 3_600_000;
 
 export class Slot {
   readonly sequence: LlamaContextSequence;
@@ -48,6 +50,7 @@ export class Slot {
   affinityKey = "";
   lastUsedMs = 0;
   returns: Returns = "later";
+  leased = false;
   expiresAtMs = 0;
 
   constructor(sequence: LlamaContextSequence, place: number) {
@@ -66,6 +69,7 @@ export class Slot {
   /** The order in which caches go, those with the least first, in milliseconds. */
   get worthMs(): number {
     if (this.returns === "never") return Number.NEGATIVE_INFINITY;
+    if (this.leased) return this.lastUsedMs + LEASE_MS;
     return this.returns === "soon" ? this.lastUsedMs : this.lastUsedMs - PERSON_MS;
   }
 
@@ -95,6 +99,7 @@ export class Slot {
   take(affinityKey: string): void {
     this.busy = true;
     this.returns = "later";
+    this.leased = false;
     this.affinityKey = affinityKey;
   }
 
@@ -336,6 +341,15 @@ export class Slots {
       this.#clock.after(Math.min(keepMs, MAX_TIMER_MS), () => void this.discard(slot)),
     );
     this.#onFree();
+  }
+
+  /** Has the cache go first whose last prompt ends at a digest; a copy may still be taken of it. */
+  endLease(digest: string): void {
+    for (const slot of this.#slots) {
+      if (!slot.leased || slot.line?.places.at(-1)?.digest !== digest) continue;
+      slot.leased = false;
+      if (slot.free) slot.expiresAtMs = this.#clock.nowMs();
+    }
   }
 
   /** Never rejects. A slot whose sequence cannot be cleared stays out of use. */

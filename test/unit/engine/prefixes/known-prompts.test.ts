@@ -25,8 +25,8 @@ function sent(messages: readonly Message[], tenant = "a", upTo?: number, salt = 
   const base = upTo === undefined ? undefined : baseOf(facts.shape, upTo);
   if (upTo !== undefined && !base) throw new Error("no base");
   return {
-    whole: GenerateRequest.decode(messageFor({ bytes }, "resumable")),
-    part: GenerateRequest.decode(messageFor({ bytes }, "resumable", base)),
+    whole: GenerateRequest.decode(messageFor({ bytes }, { resumption: "resumable" })),
+    part: GenerateRequest.decode(messageFor({ bytes }, { resumption: "resumable", base })),
   };
 }
 

@@ -291,6 +291,12 @@ export interface GenerateRequest {
    * a node with CAPABILITY_PROMPT_BASE: another one would answer the new messages alone.
    */
   readonly baseDigest: Buffer;
+  /**
+   * A lease asks the node to drop the prompt and its answer after those of others, within the time to live: the next
+   * turn will come here. NodeService.EndLease ends it. Default: false. It is a hint: llama.cpp in the node's process
+   * follows it, engines beside a node evict in their own order.
+   */
+  readonly lease: boolean;
 }
 
 /**
@@ -757,6 +763,7 @@ function createBaseGenerateRequest(): GenerateRequest {
     continuation: undefined,
     prefixDigests: Buffer.alloc(0),
     baseDigest: Buffer.alloc(0),
+    lease: false,
   };
 }
 
@@ -812,6 +819,9 @@ export const GenerateRequest: MessageFns<GenerateRequest> = {
     }
     if (message.baseDigest.length !== 0) {
       writer.uint32(138).bytes(message.baseDigest);
+    }
+    if (message.lease !== false) {
+      writer.uint32(144).bool(message.lease);
     }
     return writer;
   },
@@ -965,6 +975,14 @@ export const GenerateRequest: MessageFns<GenerateRequest> = {
             message.baseDigest = Buffer.from(reader.bytes());
             continue;
           }
+          case 18: {
+            if (tag !== 144) {
+              break;
+            }
+
+            message.lease = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1020,6 +1038,7 @@ export const GenerateRequest: MessageFns<GenerateRequest> = {
         : isSet(object.base_digest)
         ? Buffer.from(bytesFromBase64(object.base_digest))
         : Buffer.alloc(0),
+      lease: isSet(object.lease) ? globalThis.Boolean(object.lease) : false,
     };
   },
 
@@ -1076,6 +1095,9 @@ export const GenerateRequest: MessageFns<GenerateRequest> = {
     if (message.baseDigest.length !== 0) {
       obj.baseDigest = base64FromBytes(message.baseDigest);
     }
+    if (message.lease !== false) {
+      obj.lease = message.lease;
+    }
     return obj;
   },
 
@@ -1115,6 +1137,7 @@ export const GenerateRequest: MessageFns<GenerateRequest> = {
       : undefined;
     message.prefixDigests = object.prefixDigests ?? Buffer.alloc(0);
     message.baseDigest = object.baseDigest ?? Buffer.alloc(0);
+    message.lease = object.lease ?? false;
     return message;
   },
 };

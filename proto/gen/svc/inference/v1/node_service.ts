@@ -361,6 +361,16 @@ export function modelStateToJSON(object: ModelState): string {
   }
 }
 
+/** EndLeaseRequest names the prompt of a lease. */
+export interface EndLeaseRequest {
+  /** The digest is the last one of GenerateRequest.prefix_digests, 16 bytes. */
+  readonly digest: Buffer;
+}
+
+/** EndLeaseResponse is empty. It has no fields. */
+export interface EndLeaseResponse {
+}
+
 /** DescribeNodeRequest asks for the description of a node. It has no fields. */
 export interface DescribeNodeRequest {
 }
@@ -509,6 +519,125 @@ export interface DrainNodeResponse {
   /** The running requests are the generations of the node, those in its queue included. */
   readonly runningRequests: number;
 }
+
+function createBaseEndLeaseRequest(): EndLeaseRequest {
+  return { digest: Buffer.alloc(0) };
+}
+
+export const EndLeaseRequest: MessageFns<EndLeaseRequest> = {
+  encode(message: EndLeaseRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.digest.length !== 0) {
+      writer.uint32(10).bytes(message.digest);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): EndLeaseRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseEndLeaseRequest() as any;
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.digest = Buffer.from(reader.bytes());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): EndLeaseRequest {
+    return { digest: isSet(object.digest) ? Buffer.from(bytesFromBase64(object.digest)) : Buffer.alloc(0) };
+  },
+
+  toJSON(message: EndLeaseRequest): unknown {
+    const obj: any = {};
+    if (message.digest.length !== 0) {
+      obj.digest = base64FromBytes(message.digest);
+    }
+    return obj;
+  },
+
+  create<I extends Exact<DeepPartial<EndLeaseRequest>, I>>(base?: I): EndLeaseRequest {
+    return EndLeaseRequest.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<EndLeaseRequest>, I>>(object: I): EndLeaseRequest {
+    const message = createBaseEndLeaseRequest() as any;
+    message.digest = object.digest ?? Buffer.alloc(0);
+    return message;
+  },
+};
+
+function createBaseEndLeaseResponse(): EndLeaseResponse {
+  return {};
+}
+
+export const EndLeaseResponse: MessageFns<EndLeaseResponse> = {
+  encode(_: EndLeaseResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): EndLeaseResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseEndLeaseResponse() as any;
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(_: any): EndLeaseResponse {
+    return {};
+  },
+
+  toJSON(_: EndLeaseResponse): unknown {
+    const obj: any = {};
+    return obj;
+  },
+
+  create<I extends Exact<DeepPartial<EndLeaseResponse>, I>>(base?: I): EndLeaseResponse {
+    return EndLeaseResponse.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<EndLeaseResponse>, I>>(_: I): EndLeaseResponse {
+    const message = createBaseEndLeaseResponse() as any;
+    return message;
+  },
+};
 
 function createBaseDescribeNodeRequest(): DescribeNodeRequest {
   return {};
@@ -1645,6 +1774,19 @@ export const NodeServiceService = {
       Buffer.from(WatchPrefixesResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): WatchPrefixesResponse => WatchPrefixesResponse.decode(value),
   },
+  /**
+   * EndLease ends the lease of a prompt (GenerateRequest.lease) whose next turn will not come: what the node keeps of it
+   * goes first. An unknown one, and one that another prompt has continued, is no error.
+   */
+  endLease: {
+    path: "/svc.inference.v1.NodeService/EndLease" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: EndLeaseRequest): Buffer => Buffer.from(EndLeaseRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): EndLeaseRequest => EndLeaseRequest.decode(value),
+    responseSerialize: (value: EndLeaseResponse): Buffer => Buffer.from(EndLeaseResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): EndLeaseResponse => EndLeaseResponse.decode(value),
+  },
 } as const;
 
 export interface NodeServiceServer extends UntypedServiceImplementation {
@@ -1665,6 +1807,11 @@ export interface NodeServiceServer extends UntypedServiceImplementation {
    * again. Nodes that cannot report prefixes fail with UNIMPLEMENTED.
    */
   watchPrefixes: handleServerStreamingCall<WatchPrefixesRequest, WatchPrefixesResponse>;
+  /**
+   * EndLease ends the lease of a prompt (GenerateRequest.lease) whose next turn will not come: what the node keeps of it
+   * goes first. An unknown one, and one that another prompt has continued, is no error.
+   */
+  endLease: handleUnaryCall<EndLeaseRequest, EndLeaseResponse>;
 }
 
 function bytesFromBase64(b64: string): Uint8Array {
