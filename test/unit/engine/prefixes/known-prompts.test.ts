@@ -110,6 +110,15 @@ test("turns of a conversation are kept once, whether or not they leave messages 
   expect(known.bytes).toBeLessThan(bytes + 20 * 1_000);
 });
 
+test("a tenant that fills the memory drops its own prompts", () => {
+  const { known } = prompts(0.2);
+  known.take(sent(FIRST).whole);
+  for (let at = 0; at < 50; at += 1) known.take(sent([says(Role.USER, long(`${at} `))], "b").whole);
+  expect(known.bytes).toBeLessThanOrEqual(200_000);
+  const { part, whole } = sent(NEXT, "a", 1);
+  expect(known.take(part)).toEqual(whole);
+});
+
 test("short prompts and prompts without digests are not kept", () => {
   const { known } = prompts();
   known.take(sent([says(Role.USER, "short")]).whole);
