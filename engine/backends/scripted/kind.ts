@@ -25,7 +25,9 @@ const SLOTS = 64;
 const CONTEXT_TOKENS = 262_144;
 
 /** A script has no tokens to continue from and no cache. */
-const NOT_OFFERED: readonly Capability[] = [Capability.UNSPECIFIED, Capability.CONTINUATION, Capability.PREFIX_EVENTS];
+const NOT_OFFERED: readonly Capability[] = [
+  ...[Capability.UNSPECIFIED, Capability.CONTINUATION, Capability.PREFIX_EVENTS, Capability.PROMPT_BASE],
+];
 const CAPABILITIES = Object.values(Capability).filter((value) => !NOT_OFFERED.includes(value));
 
 class ScriptedAgent implements Backend {
