@@ -51,8 +51,8 @@ test("an engine that is lost in mid-answer is followed by another, and the conve
   expect(second).toMatchObject({ status: "completed", output_text: "one two three" });
   const third = await client.ask({ model: MODEL, input: "and on", previous_response_id: second.id });
   expect(third.status).toBe("completed");
-  const whole = engines.flatMap(({ backend }) => backend.requests).at(-1);
-  expect(whole?.messages).toHaveLength(5);
+  const seen = engines.flatMap(({ backend }) => backend.requests.map(({ messages }) => messages.length));
+  expect(seen.sort()).toEqual([1, 3, 3, 5]);
 });
 
 test("a gateway that is replaced is followed by another, which gets the conversation once", async () => {
