@@ -14,8 +14,8 @@ import {
   type Translated,
   translate,
 } from "../../../../gateway/translation/translate.ts";
-import { HeadChanged, wholeBytes } from "../../../../gateway/upstream/encoded-request.ts";
-import type { Event } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { HeadChanged, messageFor, wholeBytes } from "../../../../gateway/upstream/encoded-request.ts";
+import { type Event, GenerateRequest } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { FORMAT_SETTINGS, HEAD } from "../../../support/events/encoding-context.ts";
 import {
   blockEnd,
@@ -130,6 +130,8 @@ class Client {
     return [started(), ...blocks.flat(), finished()];
   }
 
+  readonly below = (bound: number) => this.#random.below(bound);
+
   pick<T>(items: readonly T[]): T {
     return items[this.#random.below(items.length)] as T;
   }
@@ -172,6 +174,16 @@ class Client {
 const asItems = (input: readonly Item[] | string) =>
   typeof input === "string" ? [{ role: "user", content: input }] : input;
 
+/** A call for an endpoint that has some of the messages differs from the whole by these alone. */
+function leavesOut(socket: Translated, whole: GenerateRequest, below: (bound: number) => number): void {
+  const digest = Buffer.alloc(16, 1);
+  const messages = below(whole.messages.length + 1);
+  const bytes = messageFor(socket, { resumption: "resumable", base: { digest, messages } });
+  const part = GenerateRequest.decode(bytes);
+  expect(part).toEqual({ ...whole, messages: whole.messages.slice(messages), baseDigest: part.baseDigest });
+  expect(Buffer.compare(part.baseDigest, digest)).toBe(0);
+}
+
 test("a continued frame has the bytes and digests of its conversation by HTTP, over chains and forks", () => {
   let continued = 0;
   let digestedAnew = 0;
@@ -202,6 +214,7 @@ test("a continued frame has the bytes and digests of its conversation by HTTP, o
       const http = translated(Buffer.from(written({ ...settings, stream: true, input: items })), "responses");
       expect(Buffer.compare(wholeBytes(socket), http.bytes)).toBe(0);
       expect(socket.facts).toEqual(http.facts);
+      leavesOut(socket, GenerateRequest.decode(http.bytes), client.below);
       expect([socket.unopened, http.unopened]).toEqual([0, 0]);
       continued += Number(!isFirst);
       const head = { ...HEAD, sealer: sealing.for({ tenant: "t", model: MODEL, format: "responses" }) };
