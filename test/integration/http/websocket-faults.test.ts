@@ -9,7 +9,7 @@ import { startGateway } from "../../support/gateway/start-gateway.ts";
 import { FrameClient } from "../../support/http/frame-client.ts";
 import { until } from "../../support/until.ts";
 
-/* What is lost beside a socket, and what stays in memory behind it. */
+/* Losses beside a socket, and the memory behind it. */
 
 const MODEL = "svc-qwen";
 const LONG = "a long text of a user, ".repeat(1_000);
