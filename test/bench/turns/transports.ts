@@ -1,4 +1,5 @@
 import { request } from "node:http";
+import { socketSession } from "./socket-session.ts";
 
 /** A conversation as the API of responses writes it. */
 export type Item = Readonly<Record<string, unknown>>;
@@ -37,7 +38,7 @@ const http: Transport = {
 };
 
 /** The transports that the bench measures. */
-export const TRANSPORTS: readonly Transport[] = [http];
+export const TRANSPORTS: readonly Transport[] = [http, { name: "socket", open: socketSession }];
 
 /** Resolves when the reply has ended. Rejects for a status that is not 200. */
 function posted({ port, key }: Target, path: string, body: Buffer): Promise<void> {
