@@ -118,7 +118,7 @@ async function streamedAnswer(
   const ownMs = Number(call.getDeadline()) - deps.clock.wallMs();
   const timeoutMs = Math.min(deps.timeouts.maxStreamDurationMs, ownMs);
   try {
-    await dispatchAnswer(paid, { timeoutMs, mayHold: true, sink: writer }, deps, true);
+    await dispatchAnswer(paid, { timeoutMs, keepsAlive: true, sink: writer }, deps, true);
   } finally {
     writer.end();
   }

@@ -32,6 +32,8 @@ import {
 
 /** The approximate bytes of prompt per token, by which time limits grow with the prompt. */
 const BYTES_PER_TOKEN = 4;
+/** The longest hold of a request whose caller receives nothing meanwhile: many proxies allow 60 s of silence. */
+const SILENT_HOLD_MS = 50_000;
 
 /** A request for an engine. */
 export type Dispatch = {
@@ -41,8 +43,8 @@ export type Dispatch = {
   readonly hints: RoutingHints;
   /** The time limit of the whole answer, in milliseconds from now. */
   readonly timeoutMs: number;
-  /** Whether the request may be held while the model has no endpoint, as its caller receives keep-alives. */
-  readonly mayHold: boolean;
+  /** Whether its caller receives keep-alives while the request waits. */
+  readonly keepsAlive: boolean;
   readonly sink: EventSink;
   readonly record: CallRecord;
 };
@@ -85,7 +87,7 @@ export class AttemptLoop {
   readonly #parts: AttemptLoopParts;
   readonly #signal: AbortSignal;
   readonly #route: Route;
-  readonly #rules: RetryRules;
+  readonly #limits: Omit<RetryRules, "holdMs">;
   /** A keyed digest of the whole prompt, by which its deaths are counted. */
   readonly #digest: string;
   /** The deadline of the whole answer, in milliseconds of the wall clock. */
@@ -106,12 +108,11 @@ export class AttemptLoop {
     this.#parts = parts;
     this.#signal = signal;
     const { clock, numRetries, timeouts } = parts;
-    const { request, facts, hints, mayHold, sink } = dispatch;
+    const { request, facts, hints, sink } = dispatch;
     this.#deadline = clock.wallMs() + dispatch.timeoutMs;
     this.#route = routeOf(facts, hints);
     this.#digest = this.#route.shape.boundaries.at(-1)?.hash ?? "";
-    const { noEndpointHoldMs: holdMs } = traffic.cluster.settings.circuitBreakers;
-    this.#rules = { numRetries, mayHold, holdMs, pendingMs: timeouts.pendingMs };
+    this.#limits = { numRetries, pendingMs: timeouts.pendingMs };
     this.#answer = this.#resumable();
     this.#gate = new RetryBoundary(sink, () => {
       this.#freeShare();
@@ -149,7 +150,7 @@ export class AttemptLoop {
   async #placed(): Promise<Placed> {
     for (;;) {
       if (this.#signal.aborted) throw clientClosed();
-      const step = nextStep(this.#history, this.#situation(), this.#rules);
+      const step = nextStep(this.#history, this.#situation(), { ...this.#limits, holdMs: this.#holdMs() });
       if (step.kind === "give_up") throw this.#givenUp(step);
       if (!this.#takeShare(step.share)) throw this.#exhausted();
       if (step.kind === "wait") {
@@ -169,14 +170,21 @@ export class AttemptLoop {
   }
 
   async #acquire({ avoid: tried, underWay }: AttemptStep): Promise<Slot | NotAdmitted> {
-    const { hints, mayHold, request } = this.#dispatch;
+    const { hints, keepsAlive, request } = this.#dispatch;
     const { tenant, size: bytes } = request;
-    const { pendingMs: timeoutMs } = this.#rules;
-    const asked = { route: this.#route, tenant, hints, tried, timeoutMs, bytes, underWay };
-    const slot = await this.#traffic.admission.acquire({ ...asked, mayHold: mayHold || underWay }, this.#signal);
+    const { pendingMs: timeoutMs } = this.#limits;
+    const asked = { route: this.#route, tenant, hints, tried, timeoutMs, bytes, underWay, keepsAlive };
+    const slot = await this.#traffic.admission.acquire({ ...asked, holdMs: this.#holdMs() }, this.#signal);
     if (!this.#signal.aborted) return slot;
     if (typeof slot !== "string") slot.release();
     throw clientClosed();
+  }
+
+  /** The time for which the request is held or retried in an outage: shorter in silence, before any work is lost. */
+  #holdMs(): number {
+    const { noEndpointHoldMs } = this.#traffic.cluster.settings.circuitBreakers;
+    const mayBeLong = this.#dispatch.keepsAlive || this.#history.some(({ failure }) => failure.workedMs !== undefined);
+    return mayBeLong ? noEndpointHoldMs : Math.min(noEndpointHoldMs, SILENT_HOLD_MS);
   }
 
   /** Makes the next attempt in its slot. Resolves to its end; never rejects. */

@@ -34,7 +34,9 @@ test("are followed and shown by id, and a missing one is counted and logged once
       admin: { port: 0 },
       keys: { file },
       sealingKeyFile,
-      clusters: [{ model: "svc-qwen", endpoints: [{ address: "127.0.0.1:1" }] }],
+      clusters: [
+        { model: "svc-qwen", endpoints: [{ address: "127.0.0.1:1" }], circuitBreakers: { noEndpointHoldMs: 0 } },
+      ],
     },
   );
   try {

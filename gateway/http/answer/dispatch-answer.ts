@@ -39,8 +39,8 @@ export type PaidRequest = {
 export type Giving = {
   /** Time limit of the whole answer, in milliseconds from now. */
   readonly timeoutMs: number;
-  /** Whether the request may be held while the model has no endpoint: only if its caller receives signs of life. */
-  readonly mayHold: boolean;
+  /** Whether its caller receives keep-alives while the request waits. */
+  readonly keepsAlive: boolean;
   readonly sink: EventSink;
   /** Called before events that may send the head of the reply. Default: no call. */
   readonly onHead?: (() => void) | undefined;

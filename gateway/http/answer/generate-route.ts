@@ -116,7 +116,7 @@ async function streamedAnswer(checked: CheckedRequest, deps: GenerateRouteDeps):
   const onHead = deps.cacheHeader ? () => setCacheHeader(checked) : undefined;
   const timeoutMs = deps.timeouts.maxStreamDurationMs;
   try {
-    await dispatchAnswer(checked, { timeoutMs, mayHold: true, sink: stream, onHead }, deps, true);
+    await dispatchAnswer(checked, { timeoutMs, keepsAlive: true, sink: stream, onHead }, deps, true);
     reply.hijack();
     stream.end();
   } catch (thrown) {
@@ -184,7 +184,7 @@ async function foldedAnswer(checked: CheckedRequest, deps: GenerateRouteDeps): P
     },
   };
   const timeoutMs = deps.timeouts.maxRequestDurationMs;
-  await dispatchAnswer(checked, { timeoutMs, mayHold: false, sink }, deps, false);
+  await dispatchAnswer(checked, { timeoutMs, keepsAlive: false, sink }, deps, false);
   if (deps.cacheHeader) setCacheHeader(checked);
   return reply.type("application/json; charset=utf-8").send(JSON.stringify(format.reply(head, fold.result(), options)));
 }

@@ -161,7 +161,7 @@ async function giveAnswer(
   const stream = openStream(paid, { response: reply, encoder, headers: {} }, deps);
   const timeoutMs = generates ? deps.timeouts.maxStreamDurationMs : PREWARM_MS;
   try {
-    await dispatchAnswer(paid, { timeoutMs, mayHold: generates, sink: stream }, deps, true);
+    await dispatchAnswer(paid, { timeoutMs, keepsAlive: true, sink: stream }, deps, true);
   } catch (thrown) {
     if (!generates && !stream.committed && !answer.signal.aborted) {
       stream.abandon();

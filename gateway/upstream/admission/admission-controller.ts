@@ -144,7 +144,7 @@ export class AdmissionController<Member = ClusterMember> {
     this.#followOutage(nowMs);
     const item = this.#waiting(request, nowMs);
     const found = this.#tryAtOnce(item, nowMs);
-    const isRefused = typeof found === "string" && !(request.mayHold && isOutage(found));
+    const isRefused = typeof found === "string" && !(request.holdMs > 0 && isOutage(found));
     if (isRefused) item.tenant.waiting -= 1;
     if (isRefused || (typeof found === "object" && "member" in found)) return Promise.resolve(found);
     return new Promise((resolve) => {
@@ -296,12 +296,12 @@ export class AdmissionController<Member = ClusterMember> {
     const { waitingFor: before, request, queuedMs } = item;
     item.waitingFor = wait;
     if ("address" in before && before.kind === wait.kind) return;
-    const { mayHold, timeoutMs } = request;
+    const { keepsAlive, timeoutMs } = request;
     // A caller without keep-alives does not wait that long.
-    const waitMs = mayHold ? PREFILL_WAIT_MS : Math.min(PREFILL_WAIT_MS, timeoutMs / 2);
+    const waitMs = keepsAlive ? PREFILL_WAIT_MS : Math.min(PREFILL_WAIT_MS, timeoutMs / 2);
     if (item.overdueMs === Number.POSITIVE_INFINITY) {
       item.overdueMs = nowMs + waitMs;
-      const leastMs = mayHold ? Math.max(timeoutMs, PREFILL_WAIT_MS) : timeoutMs / 2;
+      const leastMs = keepsAlive ? Math.max(timeoutMs, PREFILL_WAIT_MS) : timeoutMs / 2;
       item.deadlineMs = Math.max(item.deadlineMs, item.overdueMs + leastMs);
     }
     const dueMs = queuedMs + Math.min(waitMs, OWN_PREFILL_WEIGHT * wait.seconds * 1_000);
@@ -313,23 +313,21 @@ export class AdmissionController<Member = ClusterMember> {
     const isOutage = this.#endpoints.available.all.length === 0;
     if (isOutage === (this.#outageSinceMs !== undefined)) return;
     this.#outageSinceMs = isOutage ? nowMs : undefined;
-    const { noEndpointHoldMs } = this.#cluster.settings.circuitBreakers;
     for (const item of this.#queue.order()) {
       // A request without room, or that may not be held, keeps its deadline.
       if (isOutage) this.#hold(item, nowMs);
       else if (isHeld(item)) {
         item.waitingFor = ANY_SLOT;
         // The backlog of an outage takes long to serve.
-        item.deadlineMs = nowMs + Math.max(noEndpointHoldMs, item.request.timeoutMs);
+        item.deadlineMs = nowMs + Math.max(item.request.holdMs, item.request.timeoutMs);
       }
     }
   }
 
   /** Holds a request during the outage. Returns false where it may not be held, or there is no room. */
   #hold(item: Waiting<Member>, nowMs: number): boolean {
-    const { settings, mayHaveEndpoints } = this.#cluster;
-    const holdUntilMs = item.holdUntilMs ?? nowMs + settings.circuitBreakers.noEndpointHoldMs;
-    if (!item.request.mayHold || !mayHaveEndpoints || holdUntilMs <= nowMs) return false;
+    const holdUntilMs = item.holdUntilMs ?? nowMs + item.request.holdMs;
+    if (!this.#cluster.mayHaveEndpoints || holdUntilMs <= nowMs) return false;
     const held = this.#queue.items().filter(isHeld);
     const ofTenant = held.filter(({ tenant }) => tenant === item.tenant);
     // One request of a tenant is held regardless of its size, where the total leaves room.

@@ -18,8 +18,10 @@ export type SlotRequest = {
   readonly tried: ReadonlySet<string>;
   /** The longest wait for a slot of a present endpoint, in milliseconds. */
   readonly timeoutMs: number;
-  /** Whether the request may be held in an outage, as its caller receives keep-alives. */
-  readonly mayHold: boolean;
+  /** The longest time for which the request is held in an outage, in milliseconds; 0 refuses it at once. */
+  readonly holdMs: number;
+  /** Whether its caller receives keep-alives while it waits; others wait less long for prefill. */
+  readonly keepsAlive: boolean;
   readonly bytes: number;
   /**
    * Whether the request continues an answer whose engine was lost: it precedes all new requests of all tenants, and no

@@ -28,7 +28,7 @@ export const timeoutsSchema = z
     ),
     pendingTimeoutMs: milliseconds(
       30_000,
-      "Milliseconds for which an admitted request waits until an endpoint takes it, before each of its attempts; while none is there, noEndpointHoldMs of the cluster counts for streamed ones.",
+      "Milliseconds for which an admitted request waits until an endpoint takes it, before each of its attempts; while none is there, noEndpointHoldMs of the cluster counts.",
     ),
     perTryIdleTimeoutMs: milliseconds(
       20_000,

@@ -66,8 +66,6 @@ export type Situation = {
 export type RetryRules = {
   /** The most attempts after the first one, where no endpoint was lost. */
   readonly numRetries: number;
-  /** Whether the client receives keep-alives while the request waits. */
-  readonly mayHold: boolean;
   /** The time for which a request that has lost an endpoint is retried, in milliseconds. */
   readonly holdMs: number;
   readonly pendingMs: number;
@@ -116,8 +114,8 @@ export function nextStep(history: readonly FailedAttempt[], situation: Situation
   const last = history.at(-1);
   if (!last) {
     if (verdict === "allowed") return FIRST;
-    // It may be innocent, and its client receives keep-alives meanwhile.
-    return rules.mayHold && verdict !== "denied" ? wait(nowMs + verdict.laterMs, "none") : refusal(verdict);
+    // It may be innocent.
+    return verdict !== "denied" ? wait(nowMs + verdict.laterMs, "none") : refusal(verdict);
   }
   const continued = continuation(history, last, situation, rules);
   const next = typeof continued === "object" ? continued : retry(history, last, situation, rules);
@@ -196,10 +194,9 @@ function retry(
   const windowMs = retriedUntilMs(history, rules);
   const recovers = isLoss(last.failure) && last.endedMs < windowMs && without(endpoints, alone);
   const untouched = OUTCOMES[error.detail].untouched ?? false;
-  const mayWait = rules.mayHold && untouched;
   const retries = history.filter(({ continued }) => !continued).length;
   if (retries > (recovers ? Math.max(rules.numRetries, MOST_LOSSES) : rules.numRetries)) return exhausted;
-  if (!recovers && !mayWait && !without(endpoints, tried)) return exhausted;
+  if (!recovers && !untouched && !without(endpoints, tried)) return exhausted;
   const share = untouched && !recovers ? "none" : recovers ? "recovery" : "budget";
   const underWay = nowMs < windowMs;
   const attempt = (afterMs: number, avoid: ReadonlySet<string>) =>
@@ -212,18 +209,18 @@ function retry(
     return attempt(Math.max(afterMs, LOSS_KNOWN_MS), without(available, latest) ? latest : alone);
   }
   if (underWay) return wait(windowMs, share);
-  return attempt(mayWait ? LOSS_KNOWN_MS : afterMs, tried);
+  return attempt(untouched ? LOSS_KNOWN_MS : afterMs, tried);
 }
 
 /** Returns until when a request is retried that has lost an endpoint, in monotonic milliseconds; 0 where none was. */
-function retriedUntilMs(history: readonly FailedAttempt[], { mayHold, holdMs }: RetryRules): number {
+function retriedUntilMs(history: readonly FailedAttempt[], { holdMs }: RetryRules): number {
   const sinceLast = history.slice(
     Math.max(
       0,
       history.findLastIndex(({ gotOn }) => gotOn),
     ),
   );
-  const loss = sinceLast.find(({ failure }) => isLoss(failure) && (mayHold || failure.workedMs !== undefined));
+  const loss = sinceLast.find(({ failure }) => isLoss(failure));
   return loss ? loss.endedMs + holdMs : 0;
 }
 

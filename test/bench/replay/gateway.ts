@@ -106,7 +106,7 @@ export class Gateway implements Router {
         hints: HINTS,
         tried: new Set<string>(),
       },
-      ...{ timeoutMs: PENDING_MS, mayHold: true, bytes: 0, underWay: false },
+      ...{ timeoutMs: PENDING_MS, keepsAlive: true, holdMs: 0, bytes: 0, underWay: false },
     };
     void this.#admission.acquire(request, NEVER).then((place) => {
       if (typeof place === "string") throw new Error(`no place: ${place}`);

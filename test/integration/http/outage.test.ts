@@ -59,9 +59,22 @@ describe("while a model has no endpoint", () => {
     await becomes(async () => gateway.overload.bodies.bytes === 0, "no body is held");
   });
 
-  test.each(ANSWER_PATHS)("%s that is not streamed gets a retry delay, which grows with the outage", async (path) => {
+  test("requests that are not streamed are held, and answered once when one is back", async () => {
+    const first = await engineAt();
+    const gateway = await inFrontOf(first);
+    await first.stop();
+    const answers = ANSWER_PATHS.map((path) => gateway.post(path, MINIMAL[path]));
+    await held(gateway, ANSWER_PATHS.length);
+    const second = await engineAt(portOf(first));
+    expect((await Promise.all(answers)).map(({ status }) => status)).toEqual(ANSWER_PATHS.map(() => 200));
+    expect(second.backend.requests.length).toBe(ANSWER_PATHS.length);
+    await held(gateway, 0);
+    await becomes(async () => gateway.overload.bodies.bytes === 0, "no body is held");
+  });
+
+  test.each(ANSWER_PATHS)("%s that may not be held gets a retry delay, which grows with the outage", async (path) => {
     const engine = await engineAt();
-    const gateway = await inFrontOf(engine);
+    const gateway = await inFrontOf(engine, { noEndpointHoldMs: 0 });
     await engine.stop();
     await becomes(async () => !gateway.clusters.ready, "the engine is gone");
     const { status, headers } = await gateway.post(path, MINIMAL[path]);

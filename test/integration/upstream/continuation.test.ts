@@ -116,7 +116,7 @@ describe("an answer whose engine is lost", () => {
     const always = { stopAfter: () => 0 };
     const some = await nodes(always, always, always, {});
     const rig = await inFrontOf(some);
-    const sent = ["one", "two"].map((text) => rig.send(generateRequest({}, text), { mayHold: true }));
+    const sent = ["one", "two"].map((text) => rig.send(generateRequest({}, text), { keepsAlive: true }));
     for (const node of some.slice(0, 3)) {
       await settleUntil(rig, () => node.standing === sent.length);
       node.node.stop();
@@ -210,7 +210,7 @@ describe("an answer whose engine is lost", () => {
   test("waits for the same engine to come back if there is no other", async () => {
     const [first] = await nodes(standsBehind(2));
     const rig = await inFrontOf([first] as ResumableNode[]);
-    const sent = rig.send(generateRequest(), { mayHold: true });
+    const sent = rig.send(generateRequest(), { keepsAlive: true });
     await standing(first);
     first?.node.crash();
     expect(await settle(rig, sent.outcome)).toBe("ok");

@@ -35,13 +35,13 @@ async function oneNode() {
 
 test("a request that reached its longest wait precedes new ones, and is counted", async () => {
   const { rig, prefills, waits, begun } = await oneNode();
-  const first = rig.send(long("a"), { mayHold: true });
+  const first = rig.send(long("a"), { keepsAlive: true });
   await begun(1);
   // Without keep-alives, it waits for half of pendingTimeoutMs.
   const second = rig.send(long("b"));
   await waits(1);
   await rig.clock.advance(15_200);
-  const third = rig.send(long("c"), { mayHold: true });
+  const third = rig.send(long("c"), { keepsAlive: true });
   await waits(2);
   prefills[0]?.();
   expect(await first.outcome).toBe("ok");

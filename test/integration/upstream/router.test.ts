@@ -231,7 +231,7 @@ test("if all endpoints are full, the caller gets a retry delay, spread by a fift
     onTestFinished(() => full.stop());
     const { rig } = await inFrontOf([full], { router: { random: () => draw } });
     const sink = { events: () => {} };
-    const request = { ...encoded(generateRequest()), hints: HINTS, timeoutMs: 60_000, mayHold: false };
+    const request = { ...encoded(generateRequest()), hints: HINTS, timeoutMs: 60_000, keepsAlive: false };
     const recorded = { ...request, sink, record: new CallNotes() };
     const dispatched = rig.router.dispatch(recorded, new AbortController().signal);
     await expect(dispatched).rejects.toMatchObject({ detail: "upstream_queue_full", retryAfterMs: expected });

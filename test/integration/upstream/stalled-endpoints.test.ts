@@ -48,7 +48,9 @@ test.each([
     // Bytes sent before the silence must have arrived before time advances.
     if (detail !== "upstream_accept_timeout") await until(() => sent.events.length > 0, "the first events");
     expect(await settle(rig, sent.outcome)).toBe(retried && scripts.length === 2 ? "ok" : detail);
-    expect(sent.calls.attempts).toBe(retried ? scripts.length : 1);
+    // An endpoint that did not begin is asked again as long as the request is held, 16 times at most.
+    const alone = detail === "upstream_accept_timeout" ? 16 : 1;
+    expect(sent.calls.attempts).toBe(retried && scripts.length === 2 ? 2 : alone);
     await rig.atRest();
   }
 });

@@ -44,7 +44,7 @@ async function node(name = "node"): Promise<string> {
 }
 
 function inFrontOf(address: string, tls: object | undefined): FrontRig {
-  const rig = new FrontRig([address], { cluster: { tls } });
+  const rig = new FrontRig([address], { cluster: { tls, circuitBreakers: { noEndpointHoldMs: 0 } } });
   onTestFinished(() => rig.close());
   return rig;
 }

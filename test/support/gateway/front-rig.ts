@@ -156,7 +156,7 @@ export class FrontRig {
   }
 
   /** With `folded` no event leaves the gateway before the end, so that an attempt may be repeated until then. */
-  send(request: GenerateRequest = generateRequest(), { folded = false, timeoutMs = 600_000, mayHold = false } = {}) {
+  send(request: GenerateRequest = generateRequest(), { folded = false, timeoutMs = 600_000, keepsAlive = false } = {}) {
     const controller = new AbortController();
     const events: Event[] = [];
     const calls = new CallNotes();
@@ -174,7 +174,7 @@ export class FrontRig {
     };
     const sink: EventSink = { events: take, deltas, ...(folded && { restart: () => events.splice(0) }) };
     const outcome: Promise<string> = this.router
-      .dispatch({ ...encoded(request), hints: HINTS, timeoutMs, mayHold, sink, record: calls }, controller.signal)
+      .dispatch({ ...encoded(request), hints: HINTS, timeoutMs, keepsAlive, sink, record: calls }, controller.signal)
       .then(() => "ok")
       .catch((error) => error.detail ?? String(error));
     return {

@@ -60,8 +60,15 @@ function admitting({ slots = [1], circuitBreakers = {}, lbPolicy = "prefix_affin
       { hash: `${session} ${promptBytes}`, bytes: promptBytes, marked: false },
     ];
     const route = { shape: { boundaries, lastTurn: undefined }, affinityKey: session, ttlMs: undefined };
-    const limits = { tried: new Set<string>(), timeoutMs: 30_000, mayHold: false, bytes: 0, underWay: false };
-    const asked = { route, tenant: name, hints: { ...HINTS, keyId: name, ...hints }, ...limits, ...request };
+    const limits = { tried: new Set<string>(), timeoutMs: 30_000, holdMs: 0, keepsAlive: false, bytes: 0 };
+    const asked = {
+      route,
+      tenant: name,
+      hints: { ...HINTS, keyId: name, ...hints },
+      underWay: false,
+      ...limits,
+      ...request,
+    };
     let result: Result<string> | undefined;
     void admission.acquire(asked, controller.signal).then((settled) => {
       result = settled;
@@ -315,11 +322,11 @@ describe("the cap per tenant", () => {
 
 describe("an outage", () => {
   /** One endpoint, with functions that take it away and bring it back. */
-  function withOutage(circuitBreakers: object = {}) {
+  function withOutage(circuitBreakers: object = {}, holdMs = 120_000) {
     const rig = admitting({ circuitBreakers });
     const lose = () => rig.change("e0", { healthy: false });
     const comeBack = () => rig.change("e0", { healthy: true });
-    const hold = (name: string, asked: Asked = {}) => rig.ask(name, { ...asked, mayHold: true });
+    const hold = (name: string, asked: Asked = {}) => rig.ask(name, { ...asked, holdMs });
     return { ...rig, lose, comeBack, hold };
   }
 
@@ -356,8 +363,8 @@ describe("an outage", () => {
   test.each([
     [60_000, 60_000],
     [0, 0],
-  ])("holds for noEndpointHoldMs: %i", async (noEndpointHoldMs, heldMs) => {
-    const { hold, lose, clock, admission } = withOutage({ noEndpointHoldMs });
+  ])("holds for the time of the request: %i", async (holdMs, heldMs) => {
+    const { hold, lose, clock, admission } = withOutage({}, holdMs);
     await lose();
     const held = hold("a");
     await clock.advance(Math.max(0, heldMs - 100));
@@ -415,7 +422,7 @@ describe("an outage", () => {
 });
 
 describe("the gate for long prefills", () => {
-  const long = { promptBytes: LONG_BYTES, mayHold: true };
+  const long = { promptBytes: LONG_BYTES, keepsAlive: true };
 
   test("sends each to another endpoint in the same tick, and the next where one is prefilled", async () => {
     const { ask, clock, addresses } = admitting({ slots: [8, 8] });
@@ -464,7 +471,7 @@ describe("the gate for long prefills", () => {
     expect([again.result === home, again.overdue]).toEqual([false, true]);
     const [streamed, whole] = [
       ask("t", { ...long, session: "b" }),
-      ask("t", { ...long, session: "c", mayHold: false }),
+      ask("t", { ...long, session: "c", keepsAlive: false }),
     ];
     await clock.advance(29_900);
     expect(whole.result).toBeUndefined();

@@ -11,8 +11,7 @@ import {
   type RetryRules,
 } from "../../../../../gateway/upstream/retry/retry-policy.ts";
 
-const RULES: RetryRules = { numRetries: 2, mayHold: false, holdMs: 1_000, pendingMs: 300 };
-const HELD: Partial<RetryRules> = { mayHold: true };
+const RULES: RetryRules = { numRetries: 2, holdMs: 1_000, pendingMs: 300 };
 
 const failure = (detail: Detail, ending: UpstreamFailure["ending"], workedMs?: number): UpstreamFailure => ({
   ...{ error: engineLost(detail), retriable: true, ending, workedMs },
@@ -83,20 +82,8 @@ describe("a request without any output at the client", () => {
     ["waits for the back-off", [at("a", { failure: ABORTED, jitter: 0.5 })], "a b", "wait 25"],
     ["waits longer each time", [...abortedAt("a"), at("b", { failure: ABORTED, jitter: 0.5 })], "a b c", "wait 75"],
     ["goes to the queue where none is available", abortedAt("a"), "a! b!", "begin -a, budget"],
-    ["waits for the health checks where it may be held", [at("a", { failure: DRAINS })], "a", "wait 250", HELD],
-    [
-      "waits for them no longer than 250 ms",
-      [at("a", { failure: DRAINS })],
-      "a",
-      "begin -a, none",
-      { ...HELD, nowMs: 250 },
-    ],
-    [
-      "does not wait for them where it may not be held",
-      [at("a", { failure: DRAINS })],
-      "a",
-      "exhausted upstream_draining",
-    ],
+    ["waits for the health checks where no endpoint worked on it", [at("a", { failure: DRAINS })], "a", "wait 250"],
+    ["waits for them no longer than 250 ms", [at("a", { failure: DRAINS })], "a", "begin -a, none", { nowMs: 250 }],
   ]);
 });
 
@@ -121,13 +108,7 @@ describe("a request that lost endpoints before its first output", () => {
       "begin -ab, budget",
       { nowMs: 1_000 },
     ],
-    [
-      "does not wait where none was reached",
-      lost("a", { failure: UNREACHED }),
-      "a",
-      "exhausted upstream_connect_failure",
-    ],
-    ["waits where it may be held", lost("a", { failure: UNREACHED }), "a", "wait 250", HELD],
+    ["waits where none was reached", lost("a", { failure: UNREACHED }), "a", "wait 250"],
     [
       "counts anew once it has got on",
       [
@@ -253,7 +234,7 @@ describe("a request that may have killed endpoints", () => {
   const judged = (history: readonly FailedAttempt[], verdict: "denied" | { laterMs: number }, rules = RULES) =>
     written(nextStep(history, { nowMs: 0, endpoints: cluster("a b c"), verdict }, rules));
   test.each<readonly [string, readonly FailedAttempt[], string, string]>([
-    ["when it comes", [], "denied", "suspected"],
+    ["when it comes", [], "denied", "wait 70"],
     ["that failed otherwise", [at("a", { failure: ABORTED })], "denied", "suspected"],
     ["that lost an endpoint", [at("a")], "denied", "wait 70"],
     ["whose answer would be continued", [begun("a")], "denied (suspected)", "wait 70"],
@@ -261,11 +242,6 @@ describe("a request that may have killed endpoints", () => {
   ])("%s is denied, or waits where it has lost one", (_what, history, denied, suspected) => {
     expect(judged(history, "denied")).toBe(denied);
     expect(judged(history, { laterMs: 70 })).toBe(suspected);
-  });
-
-  test("when it comes waits where it may be held, and may be innocent", () => {
-    const rules = { ...RULES, mayHold: true };
-    expect([judged([], "denied", rules), judged([], { laterMs: 70 }, rules)]).toEqual(["denied", "wait 70"]);
   });
 });
 
