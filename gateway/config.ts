@@ -282,7 +282,7 @@ const gatewayKeys = z.strictObject({
   drainGraceMs: z
     .int()
     .min(0)
-    .default(10_000)
+    .default(15_000)
     .describe(
       "Milliseconds for which a gateway still accepts connections after SIGTERM or POST /drain_listeners?graceful, while /ready fails; longer than the proxy's health checks take.",
     ),

@@ -1,4 +1,5 @@
 import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -6,8 +7,8 @@ import { createInterface } from "node:readline";
 import { parse, stringify } from "yaml";
 import { becomes } from "../becomes.ts";
 import type { Certificates } from "../certificates.ts";
+import { freePort } from "../free-port.ts";
 import { metricSum } from "../metric-text.ts";
-import { killed } from "../processes/fleet-process.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
 /** Path of the binary: from the environment, or as `.ci/run` installs it. */
@@ -56,12 +57,14 @@ export type EnvoyProcess = Awaited<ReturnType<typeof launch>>;
 /**
  * Starts Envoy in front of `gateways`, with the shipped configuration except for addresses and paths: `live.pem` and
  * `live.key` of `certificates`, and `gateways-ca.pem` as the gateways' authority. Resolves when it accepts connections
- * and considers all gateways healthy. `change` may modify the text of the configuration.
+ * and considers all gateways healthy. `change` may modify the text of the configuration. With `drains` the shipped
+ * script runs it, which drains on SIGTERM.
  */
 export async function startEnvoy(
   gateways: readonly EdgeUpstream[],
   certificates: Certificates,
   change: (config: string) => string = (config) => config,
+  { drains = false } = {},
 ): Promise<EnvoyProcess> {
   const config = configFor(change(readFileSync(join(ROOT, "deploy/envoy/envoy.yaml"), "utf8")), certificates);
   for (const { name, load_assignment } of config.static_resources.clusters)
@@ -72,7 +75,7 @@ export async function startEnvoy(
           health_check_config: { port_value: healthPort },
         },
       }));
-  const envoy = await launch(config, certificates, []);
+  const envoy = await launch(config, certificates, [], drains);
   for (const { port, host } of gateways) await envoy.untilHealthy(port, host);
   return envoy;
 }
@@ -89,10 +92,11 @@ export function startEnvoyAs(
   return launch(configFor(text, certificates), certificates, through);
 }
 
-async function launch(config: Config, certificates: Certificates, through: readonly string[]) {
+async function launch(config: Config, certificates: Certificates, through: readonly string[], drains = false) {
   const folder = mkdtempSync(join(tmpdir(), "svc-edge-"));
   const addressFile = join(folder, "admin");
   writeFileSync(join(folder, "tls.yaml"), secretsFor(certificates));
+  const runner = drains ? await drainingRunner(config, folder) : [];
   for (const { filter_chains } of config.static_resources.listeners)
     for (const { transport_socket } of filter_chains)
       for (const secret of transport_socket?.typed_config.common_tls_context.tls_certificate_sds_secret_configs ?? [])
@@ -100,8 +104,9 @@ async function launch(config: Config, certificates: Certificates, through: reado
   writeFileSync(join(folder, "envoy.yaml"), stringify(config, { aliasDuplicateObjects: false }));
   const settings = "--concurrency 1 --disable-hot-restart --log-level warn --file-flush-interval-msec 50".split(" ");
   const files = ["-c", join(folder, "envoy.yaml"), "--admin-address-path", addressFile];
-  const [program = "", ...args] = [...through, BINARY, ...settings, ...files];
-  const child = spawn(program, args, { stdio: ["ignore", "pipe", "pipe"] });
+  const [program = "", ...args] = [...through, ...runner, BINARY, ...settings, ...files];
+  const child = spawn(program, args, { stdio: ["ignore", "pipe", "pipe"], detached: true });
+  const ended = once(child, "close").then(([code]): number | null => code);
   const log: EdgeLine[] = [];
   createInterface({ input: child.stdout }).on("line", (line) => log.push(JSON.parse(line)));
   let said = "";
@@ -131,8 +136,13 @@ async function launch(config: Config, certificates: Certificates, through: reado
       return becomes(async () => (await admin("/clusters")).includes(line), `the gateway at ${port} is healthy`);
     },
     stat: async (name: string) => metricSum((await admin(`/stats?filter=${name}`)).replaceAll(":", ""), name),
+    /** Resolves to the exit code, null after a fatal signal. */
+    ended,
+    signal: (signal: NodeJS.Signals) => void child.kill(signal),
     async end(): Promise<void> {
-      await killed(child);
+      // With its runner, which a process group holds together.
+      if (child.pid && child.exitCode === null && child.signalCode === null) process.kill(-child.pid, "SIGKILL");
+      await ended;
       rmSync(folder, { recursive: true, force: true });
     },
   };
@@ -144,6 +154,16 @@ function configFor(text: string, certificates: Certificates): Config {
   config.admin.address = addressOf(0);
   for (const listener of config.static_resources.listeners) listener.address = addressOf(0);
   return config;
+}
+
+/** Returns the command prefix of the shipped script, for an admin port of its own. */
+async function drainingRunner(config: Config, folder: string): Promise<readonly string[]> {
+  const port = await freePort();
+  config.admin.address = addressOf(port);
+  const script = join(folder, "edge.sh");
+  const text = readFileSync(join(ROOT, "deploy/envoy/edge.sh"), "utf8");
+  writeFileSync(script, text.replace("127.0.0.1/9900", `127.0.0.1/${port}`));
+  return ["bash", script];
 }
 
 function secretsFor(certificates: Certificates): string {

@@ -66,6 +66,9 @@ describe("the compose file", () => {
     const graceMs = (name: string) => Number.parseInt(services[name]?.stop_grace_period ?? "0", 10) * 1000;
     expect(graceMs("gateway-1")).toBeGreaterThan(gateway.drainGraceMs + gateway.drainTimeoutMs);
     expect(graceMs("engine")).toBeGreaterThan(engine.drainTimeoutMs);
+    // All nodes may be stopped together: none hands its answers over.
+    expect(engine.handoverGraceMs).toBe(engine.drainTimeoutMs);
+    expect(graceMs("envoy")).toBeGreaterThan(gateway.drainGraceMs + gateway.drainTimeoutMs);
     for (const name of ["gateway-1", "gateway-2", "engine"]) expect(services[name]?.read_only).toBe(true);
   });
 });

@@ -49,6 +49,11 @@ test("a gateway serves on for longer than Envoy may take to notice that it ends"
   }
 });
 
+test("the edge itself serves on for as long after SIGTERM", () => {
+  const script = readFileSync(join(ROOT, "deploy/envoy/edge.sh"), "utf8");
+  expect(Number(/^GRACE_S=(\d+)$/m.exec(script)?.[1]) * 1_000).toBe(gateway.drainGraceMs);
+});
+
 test("no stream and no answer in one piece is silent for as long as Envoy waits", () => {
   const { timeouts } = gateway;
   expect(durationOf("stream_idle_timeout")).toBeGreaterThan(2 * timeouts.keepAliveIntervalMs);
