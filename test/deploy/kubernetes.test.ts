@@ -25,7 +25,7 @@ import {
 } from "../support/tools/manifests.ts";
 import { portFaults } from "../support/tools/ports.ts";
 
-const FLEETS = ["gpus/h200", "gpus/b200", "gpus/b300", "gpu", "cpu"];
+const FLEETS = ["gpus/h200", "gpus/h200-pairs", "gpus/b200", "gpus/b300", "gpu", "cpu"];
 
 function checked<T extends Parameters<typeof checkConfig>[0]>(schema: T, text: string, env: Labels) {
   const document = parseDocument(text);
@@ -119,7 +119,7 @@ describe.skipIf(noKustomize !== "")("the manifests", () => {
         ),
       ).toBe(true);
       expect(on("whole").length + on("shared").length).toBe(pods.length);
-      if (folder === "gpus/h200") expect(hosts.whole + hosts.shared).toBe(8);
+      if (folder.startsWith("gpus/h200")) expect(hosts.whole + hosts.shared).toBe(8);
     },
   );
 
@@ -195,10 +195,58 @@ describe.skipIf(noKustomize !== "")("the manifests", () => {
     const pods = resources.flatMap(podsOf);
     const nodes = pods.filter(({ metadata }) => metadata.labels["svc/role"] === "node");
     const gateway = pods.find(({ metadata }) => metadata.labels["app.kubernetes.io/name"] === "svc-gateway");
+    const fleet = dataOf(resources, gateway?.spec.containers[0]?.envFrom?.[0]?.configMapRef.name);
+    /** The number of nodes of each model. */
+    const counts = new Map(
+      resources.flatMap((resource) =>
+        podsOf(resource)
+          .filter((pod) => nodes.includes(pod))
+          .map((pod) => [pod.metadata.labels["svc/model"], (resource.spec as { replicas?: number }).replicas ?? 1]),
+      ),
+    );
+
+    test("give gateways the number of nodes, and let a lone node finish its answers", () => {
+      if (!gateway) throw new Error("there is no gateway");
+      const { clusters } = checked(gatewayConfigSchema, configFile(resources, gateway, "gateway.yaml"), fleet);
+      for (const { model, expectedEndpoints } of clusters)
+        expect([model, expectedEndpoints]).toEqual([model, counts.get(model) ?? 0]);
+      for (const pod of nodes) {
+        const env = dataOf(resources, pod.spec.containers[0]?.envFrom?.[0]?.configMapRef.name);
+        const { handoverGraceMs, drainTimeoutMs, models } = checked(
+          engineConfigSchema,
+          configFile(resources, pod, "engine.yaml"),
+          env,
+        );
+        const isAlone = counts.get(models[0] ?? "") === 1;
+        expect([models, handoverGraceMs === drainTimeoutMs]).toEqual([models, isAlone]);
+      }
+      const [, row] = new RegExp(`^\\| \`${folder}\` \\|.*\\| ([\\d, ]+) \\|$`, "m").exec(README) ?? [];
+      const inOrder = ["glm53", "kimik3", "qwen", "minimax", "dsv4flash"].map((id) => counts.get(`svc-${id}`) ?? 0);
+      expect(row ?? inOrder.join(", ")).toBe(inOrder.join(", "));
+    });
+
+    test("replace nodes one by one with time for DNS, and spread those of a model over hosts", () => {
+      for (const { kind, metadata, spec } of resources) {
+        if (kind !== "Deployment" || !metadata.name.endsWith("-engine")) continue;
+        const { minReadySeconds, template } = spec as { readonly minReadySeconds?: number; readonly template: Pod };
+        expect(minReadySeconds).toBeGreaterThan(30);
+        const { topologySpreadConstraints: spread } = template.spec as unknown as {
+          readonly topologySpreadConstraints?: readonly {
+            readonly topologyKey: string;
+            readonly labelSelector: { readonly matchLabels: Labels };
+          }[];
+        };
+        expect(spread?.map(({ topologyKey }) => topologyKey)).toEqual(["kubernetes.io/hostname"]);
+        const { matchLabels = {} } = spread?.[0]?.labelSelector ?? {};
+        expect(selects(matchLabels, template.metadata.labels)).toBe(true);
+        // Those of its model alone.
+        expect(nodes.filter((pod) => selects(matchLabels, pod.metadata.labels))).toHaveLength(1);
+      }
+    });
 
     test("give gateways a valid configuration, whose clusters are the Services of nodes", () => {
       if (!gateway) throw new Error("there is no gateway");
-      const config = checked(gatewayConfigSchema, configFile(resources, gateway, "gateway.yaml"), {});
+      const config = checked(gatewayConfigSchema, configFile(resources, gateway, "gateway.yaml"), fleet);
       const addresses = new Map(config.clusters.map((one) => [one.model, one.type === "strict_dns" && one.address]));
       const services = resources.filter(
         ({ kind, spec }) => kind === "Service" && "svc/role" in (spec as { readonly selector: Labels }).selector,
@@ -228,7 +276,7 @@ describe.skipIf(noKustomize !== "")("the manifests", () => {
           expect(args).toContain("--enable-scale-out");
           expect(args).toContain("--long-prefill-token-threshold=$(LONG_PREFILL)");
           // A quarter of the tokens of a step, as vLLM sets them by the memory of a GPU.
-          expect(Number(env.LONG_PREFILL)).toBe(folder === "gpus/h200" ? 8_192 / 4 : 16_384 / 4);
+          expect(Number(env.LONG_PREFILL)).toBe(folder.startsWith("gpus/h200") ? 8_192 / 4 : 16_384 / 4);
         }
         const [, events = "{}"] = /^--kv-events-config=(.*)$/m.exec(args.join("\n")) ?? [];
         expect(kvSource(JSON.parse(events), "127.0.0.1", Number(env.DP ?? 1) - 1)).toEqual({

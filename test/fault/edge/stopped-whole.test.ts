@@ -82,7 +82,7 @@ async function startWhole() {
     return { process, places };
   };
   const gateways = [await startGateway(), await startGateway()] as const;
-  // As the compose file runs it: by the script, or by itself.
+  // As the compose file runs it: by the script, or alone.
   const drains = services.envoy?.command?.includes("/etc/envoy/edge.sh") ?? false;
   const upstreams = gateways.map(({ places }) => places);
   const envoy = await startEnvoy(upstreams, certificates, (text) => text, { drains });
