@@ -74,11 +74,15 @@ export type ModelReading = {
 /** Templates write the day into the prompt. */
 const DATES = /\d{4}-\d{2}-\d{2}|\d{1,2} [A-Z][a-z]{2,8},? \d{4}|[A-Z][a-z]{2,8} \d{1,2},? \d{4}/g;
 
-/**
- * Resolves to 16 hex digits, equal for nodes that can go on with each other's answers: with the same weights, prompts,
- * vocabulary and marks.
- */
-export async function modelRevision(weights: string, reading: ModelReading): Promise<string> {
+export type ModelIdentity = {
+  /** 16 hex digits, equal for nodes with the same weights, vocabulary and marks, whose test prompts are alike. */
+  readonly revision: string;
+  /** 16 hex digits, equal for nodes with the same weights, vocabulary and marks, however they render prompts. */
+  readonly basis: string;
+};
+
+/** Resolves to the digests by which nodes may continue each other's answers. */
+export async function modelIdentity(weights: string, reading: ModelReading): Promise<ModelIdentity> {
   const prompts: string[] = [];
   for (const conversation of CONVERSATIONS) {
     try {
@@ -89,11 +93,28 @@ export async function modelRevision(weights: string, reading: ModelReading): Pro
       prompts.push("refused");
     }
   }
-  const { reasoning, toolCall, text: around } = reading.markers;
+  const { vocabularyTokens, markers } = reading;
+  const marks = [markers.reasoning, markers.toolCall, markers.text];
+  return {
+    revision: digestOf([weights, prompts, vocabularyTokens, ...marks]),
+    basis: digestOf([weights, vocabularyTokens, ...marks]),
+  };
+}
+
+/** Returns 32 hex digits, equal for prompts of the same tokens on nodes of the same basis. */
+export function promptDigest(basis: string, tokens: ArrayLike<number>): string {
+  const { buffer, byteOffset, byteLength } = Uint32Array.from(tokens);
+  return createHash("sha256")
+    .update(basis)
+    .update(new Uint8Array(buffer, byteOffset, byteLength))
+    .digest("hex")
+    .slice(0, 32);
+}
+
+function digestOf(read: readonly unknown[]): string {
   const sorted = (_key: string, value: unknown) =>
     typeof value === "object" && value !== null && !Array.isArray(value)
       ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)))
       : value;
-  const read = JSON.stringify([weights, prompts, reading.vocabularyTokens, reasoning, toolCall, around], sorted);
-  return createHash("sha256").update(read).digest("hex").slice(0, 16);
+  return createHash("sha256").update(JSON.stringify(read, sorted)).digest("hex").slice(0, 16);
 }

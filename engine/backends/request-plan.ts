@@ -11,14 +11,32 @@ import { type Message, type Tool, type ToolChoice, ToolChoiceMode } from "../../
 import { shownTools } from "../conversation/declared-tools.ts";
 import { EngineError } from "../errors.ts";
 import type { ModelProfile, ThinkingEffort } from "../profiles/profile.ts";
+import { promptDigest } from "./model-revision.ts";
 
 /**
  * Returns the continuation of a request, if any. Throws `EngineError` REVISION_MISMATCH if another `revision` of the
- * model began the answer, as its tokens may represent other text.
+ * model began the answer, as its tokens may represent other text; with a prompt digest, `answeredPrompt` decides.
  */
 export function continuedAnswer({ continuation }: GenerateRequest, revision: string): Continuation | undefined {
-  if (!continuation || continuation.modelRevision === revision) return continuation;
+  if (!continuation || continuation.promptDigest !== undefined || continuation.modelRevision === revision)
+    return continuation;
   throw new EngineError("REVISION_MISMATCH", "Another revision of the model began the answer.");
+}
+
+/**
+ * Returns the digest of a rendered prompt; undefined where no other node could need it. Throws `EngineError`
+ * REVISION_MISMATCH if the answer that the request continues was begun for another one.
+ */
+export function answeredPrompt(
+  { continuation, resumable }: GenerateRequest,
+  basis: string,
+  tokens: ArrayLike<number>,
+): string | undefined {
+  const begun = continuation?.promptDigest;
+  if (!resumable && begun === undefined) return undefined;
+  const digest = promptDigest(basis, tokens);
+  if (begun === undefined || begun === digest) return digest;
+  throw new EngineError("REVISION_MISMATCH", "The answer was begun for another prompt or model.");
 }
 
 export type OutputLimit = {

@@ -284,8 +284,14 @@ export class AttemptLoop {
   #continues(endpoint: Endpoint): boolean | undefined {
     const description = endpoint.description(this.#traffic.cluster.model);
     if (!description) return undefined;
-    const isSame = description.revision === "" || description.revision === this.#answer.revision;
-    return isSame && description.capabilities.includes(Capability.CONTINUATION);
+    const { revision, capabilities } = description;
+    if (!capabilities.includes(Capability.CONTINUATION)) return false;
+    // It renders this prompt otherwise.
+    const isRefused = ({ address, failure }: FailedAttempt) =>
+      address === endpoint.address && failure.otherPrompt === true;
+    if (this.#history.some(isRefused)) return false;
+    const byDigest = this.#answer.promptDigest !== undefined && capabilities.includes(Capability.PROMPT_DIGEST);
+    return byDigest || revision === "" || revision === this.#answer.revision;
   }
 
   /** Resolves at `untilMs`, or before when an endpoint joins, leaves, or becomes available or unavailable. */

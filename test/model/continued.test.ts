@@ -1,3 +1,6 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import type { LlamaBackend } from "../../engine/backends/llama/llama-backend.ts";
 import {
@@ -118,7 +121,10 @@ function received({ steps }: Produced, count: number): readonly Event[] {
 function continuation(whole: Produced, count: number): Continuation {
   const { started } = answerOf(whole.events);
   const callIds = answerOf(received(whole, count)).blocks.flatMap(({ id }) => (id === undefined ? [] : [id]));
-  return { modelRevision: started?.modelRevision ?? "", tokens: whole.tokens.slice(0, count), callIds };
+  const promptDigest = started?.promptDigest;
+  const modelRevision = started?.modelRevision ?? "";
+  const digest = promptDigest === undefined ? {} : { promptDigest };
+  return { modelRevision, ...digest, tokens: whole.tokens.slice(0, count), callIds };
 }
 
 function cutsOf({ length }: readonly number[]): readonly number[] {
@@ -126,6 +132,48 @@ function cutsOf({ length }: readonly number[]): readonly number[] {
   const places = Array.from({ length: Math.ceil(length / every) }, (_, at) => Math.floor(at * every));
   return [...new Set([...places, length - 1, length])].filter((cut) => cut >= 0);
 }
+
+describe.skipIf(missing !== "")("an answer of another build, whose template has another rule for tools", () => {
+  let other: LlamaBackend;
+  beforeAll(async () => {
+    const folder = mkdtempSync(join(tmpdir(), "svc-template-"));
+    const templatePath = join(folder, "chat.jinja");
+    const template = readFileSync(join(import.meta.dirname, "../../engine/demo-model/template.jinja"), "utf8");
+    writeFileSync(templatePath, template.replace("# Tools", "# The tools"));
+    other = await startBackend({ templatePath });
+    rmSync(folder, { recursive: true });
+    return () => other.close();
+  });
+
+  test("is continued where its prompt does not use the rule, wherever it is cut", async () => {
+    const first = await sharedBackend();
+    const wanted = request("Count from 1 to 12.", { resumable: true });
+    const whole = await produced(first, wanted);
+    const { started } = answerOf(whole.events);
+    const cuts = cutsOf(whole.tokens);
+    expect(cuts.length).toBeGreaterThanOrEqual(8);
+    for (const cut of cuts) {
+      const rest = await produced(other, { ...wanted, continuation: continuation(whole, cut) });
+      expect(rest.tokens, `cut at ${cut}`).toEqual(whole.tokens);
+      const again = answerOf(rest.events);
+      expect(again.blocks).toEqual(answerOf(whole.events).blocks);
+      expect(again.started?.promptDigest).toBe(started?.promptDigest);
+      expect(again.started?.modelRevision).not.toBe(started?.modelRevision);
+    }
+  });
+
+  test("is refused where its prompt does, and where no digest says that it does not", async () => {
+    const first = await sharedBackend();
+    const mismatch = { reason: "REVISION_MISMATCH" };
+    const called = request("What is the weather in Ljubljana?", { resumable: true, tools: [WEATHER] });
+    const whole = await produced(first, called);
+    const begun = continuation(whole, 3);
+    await expect(produced(other, { ...called, continuation: begun })).rejects.toMatchObject(mismatch);
+    const plain = request("Count from 1 to 12.", { resumable: true });
+    const { promptDigest: _, ...older } = continuation(await produced(first, plain), 3);
+    await expect(produced(other, { ...plain, continuation: older })).rejects.toMatchObject(mismatch);
+  });
+});
 
 describe.skipIf(missing !== "")("a continued answer", () => {
   let demo: LlamaBackend;

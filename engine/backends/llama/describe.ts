@@ -77,7 +77,7 @@ function capabilities({ template, profile, markers, continues }: DescribedModel)
     ...off,
     ...WITH_TOOLS,
     ...(reasoning ? WITH_REASONING : []),
-    ...(continues ? [Capability.CONTINUATION] : []),
+    ...(continues ? [Capability.CONTINUATION, Capability.PROMPT_DIGEST] : []),
   ];
 }
 

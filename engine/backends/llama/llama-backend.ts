@@ -24,7 +24,7 @@ import {
 import { planConversation } from "../answer-plan.ts";
 import { familyFormat } from "../conversation-rendering.ts";
 import { GrammarCache } from "../grammar-cache.ts";
-import { modelRevision, VOCABULARY_TEXT } from "../model-revision.ts";
+import { modelIdentity, VOCABULARY_TEXT } from "../model-revision.ts";
 import { type DescribedModel, describeModel, weightsOf } from "./describe.ts";
 import { generate } from "./generation/generation.ts";
 import type { EngineParts, Waiting } from "./generation/prepared-generation.ts";
@@ -212,7 +212,7 @@ export class LlamaBackend implements Backend {
     const format = promptFormat(source, vocabulary, profile, markers);
     const segments = new SegmentCache(this.#clock, this.#options.tokenCacheMegabytes, MIN_SEGMENT_UNITS);
     const prompts = newEncoder({ model, vocabulary, format, contextWindow, work: this.#work, segments });
-    const revision = await modelRevision(this.#options.weights ?? (await weightsOf(modelPath, metadata)), {
+    const { revision, basis } = await modelIdentity(this.#options.weights ?? (await weightsOf(modelPath, metadata)), {
       markers,
       vocabularyTokens: model.tokenize(VOCABULARY_TEXT, true),
       promptOf: async (conversation) => prompts.textOf(planConversation(conversation, profile.thinking).conversation),
@@ -233,6 +233,7 @@ export class LlamaBackend implements Backend {
     const parts: EngineParts = {
       nodeId,
       revision,
+      basis,
       runtime,
       vocabulary,
       profile,

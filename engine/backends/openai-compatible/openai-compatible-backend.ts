@@ -22,7 +22,7 @@ import { withGenericCalls } from "../../profiles/profile.ts";
 import { throwIfLeft } from "../caller-left.ts";
 import { GrammarCache } from "../grammar-cache.ts";
 import { LoopTurns } from "../loop-turns.ts";
-import { modelRevision, VOCABULARY_TEXT } from "../model-revision.ts";
+import { modelIdentity, VOCABULARY_TEXT } from "../model-revision.ts";
 import type { PrefillSpeed } from "../prefill-speed.ts";
 import { DIALECTS } from "./engines/dialects.ts";
 import type { Ask, EngineDialect } from "./engines/engine-dialect.ts";
@@ -125,7 +125,7 @@ export class OpenAiCompatibleBackend implements Backend {
       settings,
       facts,
       markup,
-      revision: await this.#revision(facts, settings, markup.markers, ask),
+      ...(await this.#identity(facts, settings, markup.markers, ask)),
       grammars: new GrammarCache(async (text) => text, this.#options.work, this.#clock),
       holdsForms: true,
       tails: new LRUCache({ max: MAX_TAILS }),
@@ -158,9 +158,9 @@ export class OpenAiCompatibleBackend implements Backend {
     this.#running = await this.#withEvents({ parts: { ...parts, settings: tried, holdsForms, own }, found }, signal);
   }
 
-  async #revision({ weights }: EngineFacts, settings: RequestSettings, markers: OutputMarkers, ask: Ask) {
+  async #identity({ weights }: EngineFacts, settings: RequestSettings, markers: OutputMarkers, ask: Ask) {
     const { servedModel: model, dialect } = settings;
-    return modelRevision(this.#options.weights ?? weights, {
+    return modelIdentity(this.#options.weights ?? weights, {
       markers,
       vocabularyTokens: [...(await dialect.tokenize(ask, model, VOCABULARY_TEXT))],
       promptOf: async (conversation) => {

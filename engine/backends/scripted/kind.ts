@@ -26,7 +26,8 @@ const CONTEXT_TOKENS = 262_144;
 
 /** A script has no tokens to continue from and no cache. */
 const NOT_OFFERED: readonly Capability[] = [
-  ...[Capability.UNSPECIFIED, Capability.CONTINUATION, Capability.PREFIX_EVENTS, Capability.PROMPT_BASE],
+  ...[Capability.UNSPECIFIED, Capability.CONTINUATION, Capability.PROMPT_DIGEST],
+  ...[Capability.PREFIX_EVENTS, Capability.PROMPT_BASE],
 ];
 const CAPABILITIES = Object.values(Capability).filter((value) => !NOT_OFFERED.includes(value));
 

@@ -25,6 +25,8 @@ export type UpstreamFailure = {
   readonly otherAnswer?: boolean;
   /** Whether the endpoint does not have the messages that were left out. Default: false. */
   readonly lacksBase?: boolean;
+  /** Whether the endpoint has other tokens for the prompt than the one that began the answer. Default: false. */
+  readonly otherPrompt?: boolean;
 };
 
 /**
@@ -56,7 +58,7 @@ export function fromGrpc(cause: ServiceError, accepted: boolean): UpstreamFailur
     case "MODEL_LOADING":
       return elsewhere(overloaded("upstream_loading", undefined, cause), notReady);
     case "REVISION_MISMATCH":
-      return elsewhere(engineLost("upstream_other_revision", cause), notReady);
+      return { ...elsewhere(engineLost("upstream_other_revision", cause), notReady), otherPrompt: true };
     case "PREFIX_UNKNOWN":
       return { ...elsewhere(engineLost("upstream_prefix_unknown", cause), said), lacksBase: true };
     case "MODEL_NOT_SERVED":

@@ -1,4 +1,9 @@
-import type { BlockDelta, BlockStarted, Event } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import type {
+  BlockDelta,
+  BlockStarted,
+  Event,
+  Started,
+} from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type AnswerLedger, isSameBlock, newBlock, type PassedBlock } from "./answer-ledger.ts";
 
 /**
@@ -52,7 +57,7 @@ export class Replay {
     for (const event of events) {
       const { kind } = event;
       if (kind?.$case === "started") {
-        if (kind.value.modelRevision !== this.#ledger.started?.modelRevision) return undefined;
+        if (!isSamePrompt(kind.value, this.#ledger.started)) return undefined;
         continue;
       }
       const isOld = !this.caughtUp && kind !== undefined && kind.$case !== "progress";
@@ -120,4 +125,11 @@ export class Replay {
   #current(): readonly [PassedBlock | undefined, PassedBlock | undefined] {
     return [this.#block, this.#passed[this.#blocks - 1]];
   }
+}
+
+/** Whether two nodes have the same prompt: by its digests, or by their revisions where one of them sent none. */
+function isSamePrompt(now: Started, first: Started | undefined): boolean {
+  const [one, other] = [now.promptDigest, first?.promptDigest];
+  if (one === undefined || other === undefined) return now.modelRevision === first?.modelRevision;
+  return one === other;
 }

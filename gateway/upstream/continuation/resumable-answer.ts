@@ -53,6 +53,11 @@ export class ResumableAnswer {
     return this.#ledger?.started?.modelRevision ?? "";
   }
 
+  /** The digest of the prompt on the node that began the answer; undefined where it sent none. */
+  get promptDigest(): string | undefined {
+    return this.#ledger?.started?.promptDigest;
+  }
+
   get tokens(): number {
     return this.#ledger?.tokens.size ?? 0;
   }
@@ -81,7 +86,13 @@ export class ResumableAnswer {
     if (ledger && goOn && this.begun) {
       this.#replay = new Replay(ledger);
       const callIds = ledger.blocks.filter(({ kind }) => kind === "toolCall").map(({ callId }) => callId);
-      return { modelRevision: this.revision, tokens: ledger.tokens.all(), callIds };
+      const { revision: modelRevision, promptDigest } = this;
+      return {
+        modelRevision,
+        ...(promptDigest !== undefined && { promptDigest }),
+        tokens: ledger.tokens.all(),
+        callIds,
+      };
     }
     this.#replay = undefined;
     this.forget();

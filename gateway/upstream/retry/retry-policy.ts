@@ -102,7 +102,7 @@ export type Next =
  * Decides the next step of a request by its failed attempts, oldest first. It is a pure function: a wait ends by
  * calling it again.
  *
- * 1. An answer that has begun is continued on another endpoint of its revision, where there is one in time.
+ * 1. An answer that has begun is continued on another endpoint that can, where there is one in time.
  * 2. Otherwise, an answer of which the client has nothing is restarted on an endpoint that has not failed it,
  *    `numRetries` times.
  * 3. A request that loses endpoints is restarted for `holdMs`, also where all endpoints have failed it once, but not
@@ -254,7 +254,8 @@ function fruitlessLosses(history: readonly FailedAttempt[]): number {
 }
 
 function failedAt(history: readonly FailedAttempt[]): ReadonlySet<string> {
-  return addresses(history.filter(({ failure }) => failure.retriable));
+  // One that has another prompt may still give a whole answer.
+  return addresses(history.filter(({ failure }) => failure.retriable && !failure.otherPrompt));
 }
 
 function addresses(some: readonly { readonly address: string }[]): ReadonlySet<string> {

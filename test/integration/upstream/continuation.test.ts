@@ -54,8 +54,9 @@ async function lostAfter(
   steps: number,
   others: readonly Partial<ResumableNodeOptions>[],
   { folded = false, ...options }: Lost = {},
+  lost: Partial<ResumableNodeOptions> = standsBehind(steps),
 ) {
-  const some = await nodes(standsBehind(steps), ...others);
+  const some = await nodes(lost, ...others);
   const rig = await inFrontOf(some, options);
   const sent = rig.send(generateRequest(), { folded });
   const [first, second, third] = some;
@@ -91,6 +92,26 @@ describe("an answer whose engine is lost", () => {
     const { rig, sent } = await lostAfter(steps, [{ inOnePiece: false }]);
     expect(await settle(rig, sent.outcome)).toBe("ok");
     expect(textOf(sent.events)).toBe(TEXT);
+  });
+
+  test("is continued by another revision that has the same prompt, and by its own where there is no digest", async () => {
+    const first = { ...standsBehind(3), promptDigest: "p1" };
+    const own = await lostAfter(3, [{ revision: "r2", promptDigest: "p1" }], {}, first);
+    expect(await settle(own.rig, own.sent.outcome)).toBe("ok");
+    expect(textOf(own.sent.events)).toBe(TEXT);
+    expect(own.second?.calls[0]?.request.continuation).toMatchObject({ modelRevision: "r1", promptDigest: "p1" });
+    const older = await lostAfter(3, [{}], {}, first);
+    expect(await settle(older.rig, older.sent.outcome)).toBe("ok");
+    expect(textOf(older.sent.events)).toBe(TEXT);
+  });
+
+  test("is not continued where others render its prompt otherwise, and asks each of them once", async () => {
+    const first = { ...standsBehind(3), promptDigest: "p1" };
+    const others = { revision: "r2", promptDigest: "p2" };
+    const { rig, sent, second, third } = await lostAfter(3, [others, others], {}, first);
+    expect(await settle(rig, sent.outcome)).toBe("upstream_reset");
+    expect(textOf(sent.events)).toBe("The answer is 4");
+    expect([second?.calls.length, third?.calls.length]).toEqual([1, 1]);
   });
 
   test("continues at a third one after a wait, if others were lost with it twice", async () => {

@@ -23,6 +23,8 @@ export type ResumableNodeOptions = {
   /** The model revision in DescribeNode. Default: `revision`. */
   readonly described?: string;
   readonly canContinue?: boolean;
+  /** The digest of every prompt; without it the revision decides. */
+  readonly promptDigest?: string;
   readonly started?: Partial<Started>;
   /** The steps after which the call of this number, from 1, stalls; after the last only the status is missing. */
   readonly stopAfter?: (call: number) => number | undefined;
@@ -40,10 +42,11 @@ export class ResumableNode {
   }
 
   static async start(options: ResumableNodeOptions): Promise<ResumableNode> {
-    const { revision = "r1", canContinue = true } = options;
+    const { revision = "r1", canContinue = true, promptDigest } = options;
+    const byDigest = promptDigest === undefined ? [] : [Capability.PROMPT_DIGEST];
     const describe: Partial<ModelDescription> = {
       revision: options.described ?? revision,
-      capabilities: canContinue ? [Capability.CONTINUATION] : [],
+      capabilities: canContinue ? [Capability.CONTINUATION, ...byDigest] : [],
     };
     const play = (call: WireCall) => resumable.#play(call, options, revision);
     const resumable: ResumableNode = new ResumableNode(await WireNode.start({ models: ["svc-qwen"], describe, play }));
@@ -63,7 +66,15 @@ export class ResumableNode {
     const { continuation, resumable } = call.request;
     const given = continuation?.tokens.length ?? 0;
     const stop = stopAfter?.(this.calls.length);
-    call.send(started({ modelRevision: revision, ...options.started }));
+    const { promptDigest } = options;
+    const begun = promptDigest === undefined ? undefined : continuation?.promptDigest;
+    if (continuation && (begun === undefined ? continuation.modelRevision !== revision : begun !== promptDigest)) {
+      call.end(status.FAILED_PRECONDITION, "REVISION_MISMATCH");
+      return;
+    }
+    call.send(
+      started({ modelRevision: revision, ...(promptDigest !== undefined && { promptDigest }), ...options.started }),
+    );
     const again = steps.slice(0, given);
     const tokens = (some: readonly Step[]) => (resumable ? some.map(({ token }) => token) : []);
     if (inOnePiece && again.length > 0)

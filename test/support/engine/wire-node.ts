@@ -2,6 +2,8 @@ import { once } from "node:events";
 import { createServer, type Http2Server, type IncomingHttpHeaders, type ServerHttp2Stream } from "node:http2";
 import type { AddressInfo, Socket } from "node:net";
 import { status } from "@grpc/grpc-js";
+import { ErrorInfo } from "../../../proto/gen/google/rpc/error_details.ts";
+import { Status } from "../../../proto/gen/google/rpc/status.ts";
 import { HealthCheckResponse, HealthCheckResponse_ServingStatus } from "../../../proto/gen/grpc/health/v1/health.ts";
 import {
   CountTokensResponse,
@@ -21,12 +23,16 @@ export class WireCall {
   readonly stream: ServerHttp2Stream;
   readonly closed: Promise<void>;
   #code: number = status.OK;
+  #details: Uint8Array | undefined;
 
   constructor(request: GenerateRequest, stream: ServerHttp2Stream) {
     this.request = request;
     this.stream = stream;
     this.closed = new Promise((resolve) => stream.once("close", () => resolve()));
-    stream.on("wantTrailers", () => stream.sendTrailers({ "grpc-status": String(this.#code) }));
+    stream.on("wantTrailers", () => {
+      const details = this.#details && { "grpc-status-details-bin": Buffer.from(this.#details).toString("base64") };
+      stream.sendTrailers({ "grpc-status": String(this.#code), ...details });
+    });
   }
 
   send(...events: readonly Event[]): void {
@@ -49,8 +55,14 @@ export class WireCall {
     }
   }
 
-  end(code: status = status.OK): void {
+  /** Ends the call; `reason` is that of the contract's ErrorInfo. */
+  end(code: status = status.OK, reason?: string): void {
     this.#code = code;
+    if (reason) {
+      const info = ErrorInfo.encode({ reason, domain: "svc.inference", metadata: {} }).finish();
+      const value = { typeUrl: "type.googleapis.com/google.rpc.ErrorInfo", value: Buffer.from(info) };
+      this.#details = Status.encode({ code, message: "", details: [value] }).finish();
+    }
     this.stream.end();
   }
 }

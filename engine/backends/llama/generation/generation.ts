@@ -139,10 +139,16 @@ async function* admit(
 /** Returns the first response; `cachedInputTokens` is undefined before the request has a slot. */
 function opening(
   { nodeId, revision: modelRevision }: EngineParts,
-  { inputTokens, sampling, replayed }: PreparedGeneration,
+  { inputTokens, promptDigest, sampling, replayed }: PreparedGeneration,
   cachedInputTokens: number | undefined,
 ): GenerateResponse {
-  const start: Started = { nodeId, modelRevision, inputTokens, sampling };
+  const start: Started = {
+    nodeId,
+    modelRevision,
+    inputTokens,
+    sampling,
+    ...(promptDigest !== undefined && { promptDigest }),
+  };
   const event = started(cachedInputTokens === undefined ? start : { ...start, cachedInputTokens });
   return stepOf([event, ...replayed.events], replayed.tokens);
 }

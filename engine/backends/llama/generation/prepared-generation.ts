@@ -20,7 +20,7 @@ import type { SlotLine } from "../../../prefixes/slot-prefixes.ts";
 import type { ModelProfile } from "../../../profiles/profile.ts";
 import { type AnswerPlan, planAnswer } from "../../answer-plan.ts";
 import type { GrammarCache, GrammarOrder } from "../../grammar-cache.ts";
-import { continuedAnswer, limitOutput, type OutputLimit } from "../../request-plan.ts";
+import { answeredPrompt, continuedAnswer, limitOutput, type OutputLimit } from "../../request-plan.ts";
 import { joinedDelta } from "../../stream-events.ts";
 import { TokenAnswer } from "../../token-answer.ts";
 import { type CompiledGrammar, GrammarGate, type GrammarStates } from "../grammar-gate.ts";
@@ -50,6 +50,8 @@ export type Waiting = {
 export type EngineParts = {
   readonly nodeId: string;
   readonly revision: string;
+  /** The part of the digests of prompts that is the model's. */
+  readonly basis: string;
   readonly runtime: LlamaRuntime;
   readonly vocabulary: Vocabulary;
   readonly profile: ModelProfile;
@@ -131,6 +133,7 @@ function append(events: Event[], event: Event): void {
 export type PreparedGeneration = {
   readonly demand: Demand;
   readonly inputTokens: number;
+  readonly promptDigest: string | undefined;
   readonly keepMs: number;
   readonly markedTokens: number;
   readonly answer: Answer;
@@ -159,6 +162,7 @@ export async function prepareGeneration(
   const isolation = JSON.stringify([request.tenant, request.cache?.isolationSalt ?? ""]);
   const salt = request.cache?.isolationSalt ?? "";
   const prompt = await parts.prompts.encode({ ...plan.conversation, counts }, { ...order, salt });
+  const promptDigest = answeredPrompt(request, parts.basis, prompt.tokens);
   const limit = limitOutput(request, prompt.tokens.length, runtime.contextWindow);
   const given = givenTokens(parts, continued, limit);
   const gate = await newGate(parts, plan, prompt, { ...order, isolation });
@@ -177,6 +181,7 @@ export async function prepareGeneration(
       line: lineOf(request.model, marks, prompt),
     },
     inputTokens: prompt.tokens.length,
+    promptDigest,
     keepMs: keepMs(request),
     markedTokens: prompt.markedTokens,
     answer,

@@ -29,6 +29,8 @@ export type GenerationParts = {
   readonly settings: RequestSettings;
   readonly facts: EngineFacts;
   readonly revision: string;
+  /** The part of the digests of prompts that is the model's. */
+  readonly basis: string;
   readonly markup: ModelMarkup;
   readonly grammars: GrammarCache<string>;
   /** Whether the engine takes the grammar of calls that no schema demands: free text up to a mark. */

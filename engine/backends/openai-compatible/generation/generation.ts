@@ -296,11 +296,12 @@ class Generation {
     if (this.#isStarted) return stepOf(events, tokens);
     this.#isStarted = true;
     const { nodeId, revision: modelRevision } = this.#parts;
-    const { prompt, given, replayed } = this.#prepared;
+    const { prompt, promptDigest, given, replayed } = this.#prepared;
     const cached = this.#cachedInputTokens;
     const start = started({
       nodeId,
       modelRevision,
+      ...(promptDigest !== undefined && { promptDigest }),
       // These engines do not report the sampling parameters that they use.
       sampling: undefined,
       inputTokens: prompt.tokens.length,

@@ -3,7 +3,7 @@ import type { Event, GenerateRequest } from "../../../../proto/gen/svc/inference
 import { Role } from "../../../../proto/gen/svc/inference/v1/messages.ts";
 import { EngineError, notOfThisAnswer } from "../../../errors.ts";
 import { planAnswer } from "../../answer-plan.ts";
-import { continuedAnswer, limitOutput, type OutputLimit } from "../../request-plan.ts";
+import { answeredPrompt, continuedAnswer, limitOutput, type OutputLimit } from "../../request-plan.ts";
 import { TokenAnswer } from "../../token-answer.ts";
 import type { Ask, RenderedPrompt, TokenSampling } from "../engines/engine-dialect.ts";
 import { toChatTools } from "../request/chat-messages.ts";
@@ -19,6 +19,7 @@ const ANY_WINDOW = 2 ** 31 - 1;
 
 export type PreparedGeneration = {
   readonly prompt: RenderedPrompt;
+  readonly promptDigest: string | undefined;
   readonly salt: string;
   readonly limit: OutputLimit;
   readonly sampling: TokenSampling;
@@ -60,6 +61,7 @@ export async function prepareGeneration(
   const prompt = own
     ? { tokens: own.tokens, features: undefined }
     : await dialect.render(ask, toChatPrompt(request, settings));
+  const promptDigest = answeredPrompt(request, parts.basis, prompt.tokens);
   const limit = limitOutput(request, prompt.tokens.length, facts.contextWindow || ANY_WINDOW);
   const opened = own?.startsInReasoning ?? (await startsInReasoning(parts, ask, prompt.tokens));
   const { thinking } = profile;
@@ -87,6 +89,7 @@ export async function prepareGeneration(
   const behindReasoning = () => parts.grammars.get({ ...input, reasoning: "none" }, grammarOrder);
   return {
     prompt,
+    promptDigest,
     salt,
     limit,
     sampling,

@@ -93,6 +93,7 @@ export async function probe(parts: GenerationParts, signal: AbortSignal): Promis
       Capability.LOGPROBS,
       Capability.ASSISTANT_PREFILL,
       Capability.CONTINUATION,
+      Capability.PROMPT_DIGEST,
       ...(dialect.saltsCache || !sharedCache ? [Capability.CACHE_ISOLATION] : []),
     ],
   };

@@ -310,14 +310,20 @@ export interface GenerateRequest {
  */
 export interface Continuation {
   /**
-   * The model revision is the one in Started of the call that began the answer. A node with another revision fails with
-   * REVISION_MISMATCH, because its tokens may stand for other text.
+   * The model revision is the one in Started of the call that began the answer. Without a prompt digest, a node with
+   * another revision fails with REVISION_MISMATCH, because its tokens may stand for other text.
    */
   readonly modelRevision: string;
   /** The tokens of the answer so far, in order, from GenerateResponse.tokens. Empty: the answer begins anew. */
   readonly tokens: readonly number[];
   /** The ids of the calls in the answer so far, in order: its calls keep them. */
   readonly callIds: readonly string[];
+  /**
+   * The prompt digest is the one in Started of the call that began the answer. A node with CAPABILITY_PROMPT_DIGEST
+   * compares it and not the revision: it fails with REVISION_MISMATCH where it renders this prompt to other tokens, or
+   * has other weights, another vocabulary or other marks. Absent: the revision decides.
+   */
+  readonly promptDigest?: string | undefined;
 }
 
 /** OutputConstraint fixes the form of the visible text of an answer. Reasoning before it stays free. */
@@ -538,7 +544,15 @@ export interface Started {
    * log probabilities and logit bias are not repeated. The message, or a field of it, is absent if the engine does not
    * report it.
    */
-  readonly sampling: Sampling | undefined;
+  readonly sampling:
+    | Sampling
+    | undefined;
+  /**
+   * The prompt digest covers the tokens of the rendered prompt, with the weights, the vocabulary and the marks of the
+   * output: a node that has the same for the request can continue its answer (Continuation.prompt_digest). Absent
+   * where the request is not resumable, or the node lacks CAPABILITY_PROMPT_DIGEST.
+   */
+  readonly promptDigest?: string | undefined;
 }
 
 /** BlockStarted opens the next block of an answer. One block is open at a time. */
@@ -1143,7 +1157,7 @@ export const GenerateRequest: MessageFns<GenerateRequest> = {
 };
 
 function createBaseContinuation(): Continuation {
-  return { modelRevision: "", tokens: [], callIds: [] };
+  return { modelRevision: "", tokens: [], callIds: [], promptDigest: undefined };
 }
 
 export const Continuation: MessageFns<Continuation> = {
@@ -1160,6 +1174,9 @@ export const Continuation: MessageFns<Continuation> = {
     }
     for (const v of message.callIds) {
       writer.uint32(26).string(v!);
+    }
+    if (message.promptDigest !== undefined) {
+      writer.uint32(34).string(message.promptDigest);
     }
     return writer;
   },
@@ -1211,6 +1228,14 @@ export const Continuation: MessageFns<Continuation> = {
             message.callIds.push(reader.string());
             continue;
           }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.promptDigest = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1236,6 +1261,11 @@ export const Continuation: MessageFns<Continuation> = {
         : globalThis.Array.isArray(object?.call_ids)
         ? object.call_ids.map((e: any) => globalThis.String(e))
         : [],
+      promptDigest: isSet(object.promptDigest)
+        ? globalThis.String(object.promptDigest)
+        : isSet(object.prompt_digest)
+        ? globalThis.String(object.prompt_digest)
+        : undefined,
     };
   },
 
@@ -1250,6 +1280,9 @@ export const Continuation: MessageFns<Continuation> = {
     if (message.callIds?.length) {
       obj.callIds = message.callIds;
     }
+    if (message.promptDigest !== undefined) {
+      obj.promptDigest = message.promptDigest;
+    }
     return obj;
   },
 
@@ -1261,6 +1294,7 @@ export const Continuation: MessageFns<Continuation> = {
     message.modelRevision = object.modelRevision ?? "";
     message.tokens = object.tokens?.map((e) => e) || [];
     message.callIds = object.callIds?.map((e) => e) || [];
+    message.promptDigest = object.promptDigest ?? undefined;
     return message;
   },
 };
@@ -2527,7 +2561,14 @@ export const Event: MessageFns<Event> = {
 };
 
 function createBaseStarted(): Started {
-  return { nodeId: "", modelRevision: "", inputTokens: 0, cachedInputTokens: undefined, sampling: undefined };
+  return {
+    nodeId: "",
+    modelRevision: "",
+    inputTokens: 0,
+    cachedInputTokens: undefined,
+    sampling: undefined,
+    promptDigest: undefined,
+  };
 }
 
 export const Started: MessageFns<Started> = {
@@ -2546,6 +2587,9 @@ export const Started: MessageFns<Started> = {
     }
     if (message.sampling !== undefined) {
       Sampling.encode(message.sampling, writer.uint32(42).fork()).join();
+    }
+    if (message.promptDigest !== undefined) {
+      writer.uint32(50).string(message.promptDigest);
     }
     return writer;
   },
@@ -2603,6 +2647,14 @@ export const Started: MessageFns<Started> = {
             message.sampling = Sampling.decode(reader, reader.uint32());
             continue;
           }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.promptDigest = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2638,6 +2690,11 @@ export const Started: MessageFns<Started> = {
         ? globalThis.Number(object.cached_input_tokens)
         : undefined,
       sampling: isSet(object.sampling) ? Sampling.fromJSON(object.sampling) : undefined,
+      promptDigest: isSet(object.promptDigest)
+        ? globalThis.String(object.promptDigest)
+        : isSet(object.prompt_digest)
+        ? globalThis.String(object.prompt_digest)
+        : undefined,
     };
   },
 
@@ -2658,6 +2715,9 @@ export const Started: MessageFns<Started> = {
     if (message.sampling !== undefined) {
       obj.sampling = Sampling.toJSON(message.sampling);
     }
+    if (message.promptDigest !== undefined) {
+      obj.promptDigest = message.promptDigest;
+    }
     return obj;
   },
 
@@ -2673,6 +2733,7 @@ export const Started: MessageFns<Started> = {
     message.sampling = (object.sampling !== undefined && object.sampling !== null)
       ? Sampling.fromPartial(object.sampling)
       : undefined;
+    message.promptDigest = object.promptDigest ?? undefined;
     return message;
   },
 };

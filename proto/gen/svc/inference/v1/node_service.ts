@@ -175,6 +175,8 @@ export const Capability = {
    * GenerateRequest.base_digest.
    */
   PROMPT_BASE: 16,
+  /** PROMPT_DIGEST - CAPABILITY_PROMPT_DIGEST: Started.prompt_digest is sent, and Continuation.prompt_digest decides. */
+  PROMPT_DIGEST: 17,
 } as const;
 
 export type Capability = typeof Capability[keyof typeof Capability];
@@ -197,6 +199,7 @@ export namespace Capability {
   export type CONTINUATION = typeof Capability.CONTINUATION;
   export type PREFIX_EVENTS = typeof Capability.PREFIX_EVENTS;
   export type PROMPT_BASE = typeof Capability.PROMPT_BASE;
+  export type PROMPT_DIGEST = typeof Capability.PROMPT_DIGEST;
 }
 
 export function capabilityFromJSON(object: any): Capability {
@@ -252,6 +255,9 @@ export function capabilityFromJSON(object: any): Capability {
     case 16:
     case "CAPABILITY_PROMPT_BASE":
       return Capability.PROMPT_BASE;
+    case 17:
+    case "CAPABILITY_PROMPT_DIGEST":
+      return Capability.PROMPT_DIGEST;
     default:
       throw new globalThis.Error("Unrecognized enum value " + object + " for enum Capability");
   }
@@ -293,6 +299,8 @@ export function capabilityToJSON(object: Capability): string {
       return "CAPABILITY_PREFIX_EVENTS";
     case Capability.PROMPT_BASE:
       return "CAPABILITY_PROMPT_BASE";
+    case Capability.PROMPT_DIGEST:
+      return "CAPABILITY_PROMPT_DIGEST";
     default:
       throw new globalThis.Error("Unrecognized enum value " + object + " for enum Capability");
   }
