@@ -71,6 +71,8 @@ export const GATEWAY_METRIC_ACTIONS: MetricActions = {
     svc_cluster_membership:
       "An unexpected fall: a node is gone from discovery, or discovery failed. `SvcEndpointsGone` is raised.",
     svc_cluster_expected_endpoints: "Set `expectedEndpoints` where nodes are scaled, to the least number.",
+    svc_cluster_membership_lost: "Above 0, a node or its host has died.",
+    svc_cluster_membership_left: "Nodes that are being replaced.",
     svc_cluster_membership_healthy:
       "Alert below half of `svc_cluster_membership`, and page at 0. `/clusters` has the reason of each.",
     svc_cluster_membership_draining: "If it stays above 0, `/undrain` was forgotten.",

@@ -90,6 +90,8 @@ export class ClusterMember implements EndpointView {
   #answers = false;
   #announcedMs: number;
   #hasBeenDown: boolean;
+  /** Whether the node announced or was ordered to leave, and was not healthy since. */
+  #isExpectedToLeave = false;
 
   constructor(options: ClusterMemberOptions) {
     const { endpoint, weight, settings, announcements, clock, random } = options;
@@ -161,6 +163,11 @@ export class ClusterMember implements EndpointView {
     return this.#checker.refusing || this.endpoint.isDraining(nowMs);
   }
 
+  /** Whether discovery may drop the member without a loss: as announced or ordered, or while it serves. */
+  get leftAsAnnounced(): boolean {
+    return this.#isExpectedToLeave || this.draining || (this.healthy && this.endpoint.connected);
+  }
+
   /**
    * The monotonic milliseconds at which the member joined, or last resumed answering health checks: a node that does
    * not serve yet is likely to do so soon.
@@ -203,6 +210,7 @@ export class ClusterMember implements EndpointView {
     const { available, description } = this;
     this.description = endpoint.description(settings.model);
     this.draining = endpoint.isDraining(nowMs);
+    if (this.draining) this.#isExpectedToLeave = true;
     this.ejected = outliers.isEjected(address, nowMs);
     this.slots = Math.max(1, this.description?.maxConcurrentRequests ?? 1);
     const recoveredMs = this.#recoveredMs;
@@ -252,6 +260,8 @@ export class ClusterMember implements EndpointView {
     this.#answers = answers;
     const changed = healthy !== this.healthy || mismatch === this.compatible || !this.#judged;
     this.#judged = true;
+    if (this.#checker.refusing) this.#isExpectedToLeave = true;
+    else if (healthy && !this.draining) this.#isExpectedToLeave = false;
     if (healthy && !this.healthy && this.#hasBeenDown) this.#recoveredMs = clock.nowMs();
     if (!healthy) this.#hasBeenDown = true;
     this.healthy = healthy;

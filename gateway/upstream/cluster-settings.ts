@@ -52,7 +52,7 @@ const everyCluster = {
     .max(100_000)
     .optional()
     .describe(
-      "Number of endpoints that the cluster should have: fewer raise the alert SvcEndpointsGone; without it, fewer than the median of the last hour do.",
+      "Number of endpoints that the cluster should have: fewer raise the alert SvcEndpointsGone, as lost ones do.",
     ),
 };
 

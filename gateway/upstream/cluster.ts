@@ -14,6 +14,7 @@ import { EndpointSet } from "./load-balancing/endpoint-set.ts";
 import { Announcements, PrefixIndex } from "./load-balancing/prefix-index.ts";
 import type { WorkLedger } from "./load-balancing/work-ledger.ts";
 import type { PromptBound } from "./prompt-bound.ts";
+import { RememberedMembers } from "./remembered-members.ts";
 
 export type ClusterParts = {
   readonly pool: EndpointPool;
@@ -34,7 +35,9 @@ export class Cluster {
   readonly announcements = new Announcements();
   readonly endpointSet: EndpointSet;
   readonly prefixes: PrefixIndex;
+  readonly remembered: RememberedMembers;
   readonly #parts: ClusterParts;
+  readonly #isDns: boolean;
   readonly #tls: EndpointTls | undefined;
   readonly #discovery: Discovery;
   readonly #listeners = new Set<() => void>();
@@ -49,12 +52,14 @@ export class Cluster {
 
   constructor(config: ClusterConfig, parts: ClusterParts) {
     this.settings = config;
+    this.remembered = new RememberedMembers(parts.clock);
     const { maxRequestsPerEndpoint } = config.circuitBreakers;
     this.endpointSet = new EndpointSet({ maxRequestsPerEndpoint, clock: parts.clock });
     this.prefixes = new PrefixIndex(this.announcements, this.endpointSet);
     this.outliers = new OutlierDetector(config.outlierDetection, (address) => this.member(address)?.refresh());
     this.mayHaveEndpoints = config.type !== "static" || config.endpoints.length > 0;
     this.#parts = parts;
+    this.#isDns = config.type === "strict_dns";
     const { clock, random, resolve, log, tls } = parts;
     this.#tls = tls && {
       ...{ credentials: tls.credentials, pems: () => tls.pems },
@@ -166,13 +171,17 @@ export class Cluster {
     this.#members = after;
     this.#memberList = [...after.values()];
     const left = [...before.values()].filter(({ endpoint }) => !after.has(endpoint.address));
+    const joined = after.size - (before.size - left.length);
+    // The lists of other kinds of discovery are an operator's own.
+    const announced = this.#isDns ? left.filter((member) => member.leftAsAnnounced).length : left.length;
+    this.remembered.changed(after.size, joined, announced);
     for (const member of left) {
       this.#remove(member);
       this.endpointSet.delete(member.address);
     }
     this.#summary = undefined;
     this.#discovered ||= specs.length > 0;
-    const counts = { endpoints: specs.length, joined: after.size - (before.size - left.length), left: left.length };
+    const counts = { endpoints: specs.length, joined, left: left.length, lost: this.remembered.lost };
     this.#parts.log.info({ cluster: this.model, ...counts }, "endpoints changed");
     for (const listener of this.#listeners) listener();
     if (left.length > 0) this.#availabilityChanged();

@@ -100,7 +100,7 @@ const CASES: Readonly<Record<string, Case>> = {
   SvcModelWithoutEndpoint: { minutes: 5, raised: members("0"), quiet: members("1") },
   SvcRequestsHeld: gauge('svc_cluster_upstream_rq_held{cluster="c"}', "2", "0", 5),
   SvcEndpointsMissing: { minutes: 10, raised: members("1"), quiet: members("2") },
-  SvcEndpointsGone: { minutes: 65, raised: membership("3x60 2x60"), quiet: membership("3x120") },
+  SvcEndpointsGone: gauge('svc_cluster_membership_lost{cluster="c"}', "1", "0", 5),
   SvcEndpointEjected: gauge('svc_cluster_outlier_ejections_active{cluster="c"}', "1", "0", 20),
   SvcEndpointDrainForgotten: gauge('svc_cluster_membership_draining{cluster="c"}', "1", "0", 130),
   SvcQueueWaitsLong: {
@@ -179,7 +179,7 @@ const minutes = (value: number | string, length: number) => `${value}x${4 * leng
 const endpoints = (...course: readonly (readonly [value: number, minutes: number])[]): Series =>
   membership(course.map(([value, length]) => minutes(value, length)).join(" "));
 const expecting = (count: number): Series => ({
-  'svc_cluster_expected_endpoints{cluster="c",instance="a"}': `${count}x2000`,
+  'svc_cluster_expected_endpoints{cluster="c",instance="a"}': `${count}x8000`,
 });
 /** Makes gateways, each of which is present for some spans: minutes of absence, of presence, and so on. */
 const gatewaysThere = (...spans: readonly (readonly number[])[]): Series =>
@@ -194,26 +194,78 @@ const gatewaysThere = (...spans: readonly (readonly number[])[]): Series =>
     ]),
   );
 
+/** A count of the cluster by one gateway, which takes this course. */
+const counted = (name: string, ...course: readonly (readonly [value: number, minutes: number])[]): Series => ({
+  [`svc_cluster_membership_${name}{cluster="c",instance="a"}`]: course
+    .map(([value, length]) => minutes(value, length))
+    .join(" "),
+});
+/** Four nodes that are replaced one after the other, each away for five minutes. */
+const replacedInTurn = <T>(there: T, away: T): readonly (readonly [T, number])[] => [
+  [there, 60],
+  ...Array.from({ length: 4 }, () => [[away, 5] as const, [there, 2] as const]).flat(),
+  [there, 30],
+];
+
 const ENDPOINTS: readonly Course[] = [
-  ["one of three is gone from discovery", endpoints([3, 60], [2, 120]), "59m none, 61m pending, 64m firing"],
-  ["one of three is gone soon after the first was seen", endpoints([3, 5], [2, 60]), "9m firing"],
   [
-    "one gateway alone does not see one",
-    { ...endpoints([3, 120]), 'svc_cluster_membership{cluster="c",instance="b"}': "3x239 2x200" },
-    "65m firing",
+    "one of three is dead for a day",
+    { ...endpoints([3, 60], [2, 1_440]), ...counted("lost", [0, 60], [1, 1_440]), ...expecting(3) },
+    "59m none, 61m pending, 64m firing, 95m firing, 600m firing, 1499m firing",
   ],
   [
-    "four are restarted one after the other, each away for two minutes",
-    endpoints([4, 60], [3, 2], [4, 8], [3, 2], [4, 8], [3, 2], [4, 8], [3, 2], [4, 30]),
-    "125m never",
+    "the same without a number",
+    { ...endpoints([3, 60], [2, 1_440]), ...counted("lost", [0, 60], [1, 1_440]) },
+    "59m none, 64m firing, 1499m firing",
   ],
-  ["a rollout has one more for twenty minutes", endpoints([4, 60], [5, 20], [4, 90]), "145m never"],
-  ["four became two on purpose", endpoints([4, 60], [2, 65]), "65m firing, 95m none, 120m none"],
-  ["four became two, which is the expected number", { ...endpoints([4, 60], [2, 65]), ...expecting(2) }, "120m never"],
   [
-    "there are fewer than expected, beyond an hour",
-    { ...endpoints([2, 60], [1, 100]), ...expecting(2) },
-    "59m none, 64m firing, 155m firing",
+    "they die one after the other",
+    { ...endpoints([3, 60], [2, 100], [1, 200]), ...counted("lost", [0, 60], [1, 100], [2, 200]), ...expecting(3) },
+    "59m none, 64m firing, 159m firing, 220m firing, 359m firing",
+  ],
+  [
+    "the gateways are restarted meanwhile",
+    { ...endpoints([3, 60], [2, 300]), ...counted("lost", [0, 60], [1, 20], [0, 280]), ...expecting(3) },
+    "59m none, 64m firing, 81m firing, 359m firing",
+  ],
+  [
+    "one is mended",
+    { ...endpoints([3, 60], [2, 100], [3, 60]), ...counted("lost", [0, 60], [1, 100], [0, 60]), ...expecting(3) },
+    "64m firing, 159m firing, 161m none, 219m none",
+  ],
+  [
+    "four are replaced one after the other, each away for five minutes",
+    { ...endpoints(...replacedInTurn(4, 3)), ...counted("left", ...replacedInTurn(0, 1)), ...expecting(4) },
+    "115m never",
+  ],
+  [
+    "one that was to be replaced does not come for two hours",
+    { ...endpoints([4, 60], [3, 200]), ...counted("left", [0, 60], [1, 120], [0, 80]), ...expecting(4) },
+    "179m none, 184m firing, 259m firing",
+  ],
+  ["there are fewer on purpose", { ...endpoints([4, 60], [2, 65]), ...expecting(2) }, "120m never"],
+];
+
+const WITHOUT_ENDPOINT: readonly Course[] = [
+  [
+    "all are gone, and the gateways restarted since",
+    {
+      ...endpoints([2, 60], [0, 600]),
+      ...counted("healthy", [2, 60], [0, 600]),
+      ...counted("lost", [0, 60], [2, 10], [0, 590]),
+      ...expecting(2),
+    },
+    "59m none, 62m firing, 75m firing, 110m firing, 659m firing",
+  ],
+  [
+    "a model that is scaled to zero has none",
+    {
+      ...endpoints([2, 60], [0, 600]),
+      ...counted("healthy", [2, 60], [0, 600]),
+      ...counted("left", [0, 60], [2, 120]),
+      ...expecting(0),
+    },
+    "600m never",
   ],
 ];
 
@@ -313,10 +365,11 @@ describe.skipIf(noPromtool !== "")("promtool", () => {
     expect(disagreement(evaluation, tests)).toBe("");
   });
 
-  test("raises SvcEndpointsGone and SvcGatewayGone in their courses", { timeout: 300_000 }, () => {
+  test("raises alerts of endpoints and gateways in their courses", { timeout: 300_000 }, () => {
+    const withoutTests = WITHOUT_ENDPOINT.map((course) => courseTest("SvcModelWithoutEndpoint", course));
     const endpointTests = ENDPOINTS.map((course) => courseTest("SvcEndpointsGone", course));
     const gatewayTests = GATEWAYS.map((course) => courseTest("SvcGatewayGone", course));
-    expect(disagreement("30s", [...endpointTests, ...gatewayTests])).toBe("");
+    expect(disagreement("30s", [...endpointTests, ...withoutTests, ...gatewayTests])).toBe("");
   });
 
   test.each([

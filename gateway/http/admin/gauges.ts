@@ -73,6 +73,16 @@ export function registerClusterGauges(
     each(({ settings }) => settings.expectedEndpoints),
   );
   ofCluster(
+    "svc_cluster_membership_lost",
+    "Endpoints that discovery has dropped although no operator drained them and they had not announced to leave, until as many have joined.",
+    each(({ remembered }) => remembered.lost),
+  );
+  ofCluster(
+    "svc_cluster_membership_left",
+    "Endpoints that left as announced or ordered within two hours, and that none has replaced.",
+    each(({ remembered }) => remembered.left),
+  );
+  ofCluster(
     "svc_cluster_membership_healthy",
     "Endpoints of the cluster that are healthy and may get requests.",
     each(({ healthyEndpoints }) => healthyEndpoints.length),

@@ -222,6 +222,42 @@ describe("endpoints that leave and join", () => {
     expect(managed.manager.endpoints).not.toContain(leaving);
   });
 
+  test("one that died is lost until another joins; one that had announced it, or still serves, is not", async () => {
+    const one = await HealthNode.start({ models: MODELS, host: "0.0.0.0" });
+    onTestFinished(() => one.stop());
+    const [stays, leaves, joins] = ["127.0.0.1", "127.0.0.2", "127.0.0.3"];
+    const managed = new Managed([{ model: "svc-qwen", type: "strict_dns", address: `engines:${one.port}` }], {
+      engines: [stays, leaves],
+    });
+    const counts = () => [managed.cluster().remembered.lost, managed.cluster().remembered.left];
+    const both = async () => {
+      for (const host of [stays, leaves])
+        await until(() => {
+          void managed.clock.advance(500);
+          return managed.health(`${host}:${one.port}`) === "healthy";
+        }, `${host} is healthy`);
+    };
+    await both();
+    await answered(managed, [stays]);
+    expect(counts()).toEqual([0, 1]);
+    await answered(managed, [stays, leaves]);
+    expect(counts()).toEqual([0, 0]);
+    await both();
+    one.setStatus(Serving.NOT_SERVING);
+    await managed.becomes(`${leaves}:${one.port}`, "/failed_active_hc");
+    await answered(managed, [stays]);
+    expect(counts()).toEqual([0, 1]);
+    one.setStatus(Serving.SERVING);
+    await answered(managed, [stays, leaves]);
+    await both();
+    one.stop();
+    await until(() => managed.cluster().members.every(({ endpoint }) => !endpoint.connected), "it is gone");
+    await answered(managed, [stays]);
+    expect(counts()).toEqual([1, 0]);
+    await answered(managed, [stays, joins]);
+    expect(counts()).toEqual([0, 0]);
+  });
+
   test("an endpoint that returns while its calls still run is the same one", async () => {
     const { one, managed } = await byName();
     const [member] = managed.cluster().members;
