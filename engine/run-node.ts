@@ -3,6 +3,7 @@ import type * as z from "zod";
 import { packageVersion } from "../deploy/runtime/files/project-folder.ts";
 import { followTls } from "../deploy/runtime/grpc/server-tls.ts";
 import { logWarnings, processLog } from "../deploy/runtime/log/process-log.ts";
+import { registerCertificateGauge } from "../deploy/runtime/metrics/certificate-gauge.ts";
 import { isLoopback } from "../deploy/runtime/net/loopback.ts";
 import { endOnCrash } from "../deploy/runtime/process/end-on-crash.ts";
 import { runConfigured } from "../deploy/runtime/process/run-main.ts";
@@ -49,6 +50,7 @@ async function run<Config extends NodeConfig>(config: Config, createBackend: Cre
   const tls = config.tls && followTls(config.tls, systemClock, log);
   const { nodeId, models, maxStepAgeMs, handoverGraceMs, reflection } = config;
   const metrics = new EngineMetrics();
+  registerCertificateGauge(metrics.registry, () => (tls ? [tls.now] : []));
   const work = new CallerWork({ clock: systemClock, onEnd: workRecorder(metrics, log) });
   const backend = await createBackend(config.backend, { nodeId, models }, work);
   const orders = new StopOrders(systemClock.nowMs);

@@ -6,6 +6,7 @@ import { FileError } from "../deploy/runtime/files/private-file.ts";
 import { packageVersion } from "../deploy/runtime/files/project-folder.ts";
 import { followTls } from "../deploy/runtime/grpc/server-tls.ts";
 import { atMostEvery, logWarnings, processLog } from "../deploy/runtime/log/process-log.ts";
+import { registerCertificateGauge } from "../deploy/runtime/metrics/certificate-gauge.ts";
 import { isLoopback } from "../deploy/runtime/net/loopback.ts";
 import { endOnCrash } from "../deploy/runtime/process/end-on-crash.ts";
 import { measureYoungGeneration } from "../deploy/runtime/process/heap-use.ts";
@@ -56,6 +57,7 @@ async function run(config: GatewayConfig): Promise<number> {
   const orders = await EndpointOrders.open(clusters, state, systemClock);
   registerClusterGauges(stats.registry, clusters);
   const tracing = config.tracing && (await loadTracing(config.tracing, log));
+  const callersTls = openCallersTls(config, log);
   const { app, sockets, webSockets, grpc, limiter, overload, traffic } = buildServer({
     config,
     ...shared,
@@ -65,7 +67,7 @@ async function run(config: GatewayConfig): Promise<number> {
     clock,
     log,
     tracing,
-    ...openCallersTls(config, log),
+    ...callersTls,
     hardStop: lifecycle.hardStop,
     isLive: () => lifecycle.state(clusters.ready) === "LIVE",
   });
@@ -77,6 +79,14 @@ async function run(config: GatewayConfig): Promise<number> {
   });
   const listeners: Listener[] = [];
   const access = await openAccess(config, log);
+  registerCertificateGauge(
+    stats.registry,
+    () =>
+      [callersTls.tls?.now, callersTls.grpcTls?.now, access.tls?.pems, ...clusters.certificates].flatMap(
+        (one) => one ?? [],
+      ),
+    () => clusters.endpoints.flatMap(({ wire }) => wire.peerEndsMs ?? []),
+  );
   const adminDeps: AdminDeps = {
     config,
     version,

@@ -15,6 +15,7 @@ import { registerSealingStats } from "../../gateway/sealing/followed-sealing.ts"
 import { Stats } from "../../gateway/stats/stats.ts";
 import { ClusterManager } from "../../gateway/upstream/cluster-manager.ts";
 import { KeySeries } from "../../gateway/usage/key-series.ts";
+import { registerCertificateGauge } from "../runtime/metrics/certificate-gauge.ts";
 import { systemClock } from "../runtime/time/clock.ts";
 
 const NO_KEYS: KeyStoreStatus = {
@@ -32,6 +33,7 @@ export function gatewayRegistry(): Registry {
   registerSocketGauges(registry, { open: 0 }, { bytes: 0 });
   registerLimitStats(registry, () => true);
   registerOverloadGauges(registry, overload);
+  registerCertificateGauge(registry, () => []);
   registerSealingStats(registry, { keyIds: [], openings: { opened: 0, unknown_key: 0, refused: 0 } });
   overload.close();
   return registry;
@@ -39,6 +41,7 @@ export function gatewayRegistry(): Registry {
 
 export function engineRegistry(): Registry {
   const { registry } = new EngineMetrics();
+  registerCertificateGauge(registry, () => []);
   registerNodeGauges(registry, {
     load: () => ({ slots: 0, busySlots: 0, waiting: 0 }),
     rates: () => ({ prefillTokensPerSecond: undefined, decodeTokensPerSecond: undefined }),

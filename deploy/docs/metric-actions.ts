@@ -140,6 +140,7 @@ export const GATEWAY_METRIC_ACTIONS: MetricActions = {
     svc_websocket_ends_total: "`lost` and `slow` are the network's, `no_room` is short memory.",
     svc_websocket_frames_total: "Many `not_found`: kept conversations were dropped for memory, or sockets end early.",
     svc_websocket_kept_bytes: "They yield to bodies in flight, in the same memory.",
+    svc_tls_certificate_expiry_timestamp_seconds: "Alert 14 days before; replaced files are taken at once.",
     nodejs_eventloop_utilization_ratio: "Above 0.9 for long, the core is full: add gateways.",
   },
 };
@@ -190,6 +191,7 @@ export const ENGINE_METRIC_ACTIONS: MetricActions = {
     svc_engine_own_rendering: "0: the log says why; the engine renders, and tokenizes whole prompts.",
     svc_engine_kept_prompts_bytes: "At `tokenCacheMegabytes`, prompts are dropped before ten minutes.",
     svc_engine_prompt_tokens_total: "Few `known`: `tokenCacheMegabytes` is small, or `own_rendering` is 0.",
+    svc_tls_certificate_expiry_timestamp_seconds: "As of a gateway.",
     svc_engine_gpu_memory_bytes: "Near the card's size, the next growth of a cache fails. Leave some room.",
   },
 };

@@ -1,4 +1,5 @@
 import type { Logger } from "pino";
+import type { Pems } from "../../deploy/runtime/files/followed-file.ts";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import { Cluster } from "./cluster.ts";
 import type { ClusterConfig } from "./cluster-settings.ts";
@@ -61,6 +62,11 @@ export class ClusterManager {
   /** Drains the endpoints at these addresses in every cluster, later ones included, and resumes those at all others. */
   setDrained(addresses: ReadonlySet<string>): void {
     this.#pool.setDrained(addresses);
+  }
+
+  /** The certificates shown to endpoints, and the authorities of theirs. */
+  get certificates(): readonly Pems[] {
+    return [...this.#tls.values()].map(({ pems }) => pems);
   }
 
   /** Whether some cluster has a healthy endpoint. */

@@ -16,16 +16,16 @@ export class Certificates {
     return join(this.#folder, name);
   }
 
-  authority(name: string): void {
-    this.#openssl("req", "-x509", ...NEW_KEY, ...this.#subject(name), "-days", "2", "-out", `${name}.pem`);
+  authority(name: string, days = 30): void {
+    this.#openssl("req", "-x509", ...NEW_KEY, ...this.#subject(name), "-days", String(days), "-out", `${name}.pem`);
   }
 
-  signed(name: string, authority: string, subjectAltName = "DNS:localhost"): void {
+  signed(name: string, authority: string, subjectAltName = "DNS:localhost", days = 30): void {
     this.#openssl("req", "-new", ...NEW_KEY, ...this.#subject(name), "-out", `${name}.csr`);
     writeFileSync(this.file("names.txt"), `subjectAltName=${subjectAltName}\n`);
     const signer = ["-CA", `${authority}.pem`, "-CAkey", `${authority}.key`, "-CAcreateserial"];
     const given = ["-in", `${name}.csr`, "-extfile", "names.txt"];
-    this.#openssl("x509", "-req", ...given, ...signer, "-days", "2", "-out", `${name}.pem`);
+    this.#openssl("x509", "-req", ...given, ...signer, "-days", String(days), "-out", `${name}.pem`);
   }
 
   /** Makes `live.pem` and `live.key` those of `name`, each replaced atomically. */

@@ -3,7 +3,7 @@ import type { IncomingMessage, RequestListener } from "node:http";
 import { createServer, type Server } from "node:https";
 import type { Socket } from "node:net";
 import { TLSSocket } from "node:tls";
-import { FollowedFile, FollowedPems } from "../../../deploy/runtime/files/followed-file.ts";
+import { FollowedFile, FollowedPems, type Pems } from "../../../deploy/runtime/files/followed-file.ts";
 import { FileError, readPrivateFile } from "../../../deploy/runtime/files/private-file.ts";
 import { hostName, isAddress, isLoopback } from "../../../deploy/runtime/net/loopback.ts";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
@@ -161,6 +161,7 @@ async function readToken(file: string): Promise<Buffer> {
 export type AdminTls = {
   /** Makes the server that shows the certificate, and the newest one to new connections whenever the files change. */
   server(handler: RequestListener): Server;
+  readonly pems: Pems;
   close(): void;
 };
 
@@ -190,6 +191,9 @@ export function openAdminTls(
       const server = createServer({ ...pems.now, ...asked, minVersion: "TLSv1.2" }, handler);
       pems.onChange((now) => server.setSecureContext({ ...now, minVersion: "TLSv1.2" }));
       return server;
+    },
+    get pems() {
+      return pems.now;
     },
     close: () => pems.close(),
   };

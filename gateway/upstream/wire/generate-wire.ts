@@ -52,6 +52,8 @@ export type WireCall = {
 };
 
 export interface GenerateWire {
+  /** The end of the certificate that the node showed last, in milliseconds of the wall clock; undefined where unknown. */
+  readonly peerEndsMs?: number | undefined;
   /** Connects where there is no connection. Called at the first use, and after every passed health check. */
   warm(): void;
   open(request: WireRequest, listener: WireListener): WireCall;

@@ -47,6 +47,7 @@ type Link = { readonly connection: Http2Connection; readonly socket: Socket };
  * at once.
  */
 export class Http2Wire implements GenerateWire {
+  peerEndsMs: number | undefined;
   readonly #options: Http2WireOptions;
   readonly #clock: Clock;
   readonly #pingTimeoutMs: number;
@@ -243,6 +244,9 @@ export class Http2Wire implements GenerateWire {
       checkServerIdentity: (_host, certificate) => checkServerIdentity(name, certificate),
     });
     socket.setNoDelay(true);
+    socket.once("secureConnect", () => {
+      this.peerEndsMs = Date.parse(socket.getPeerCertificate().valid_to);
+    });
     return socket.on("data", onBytes);
   }
 

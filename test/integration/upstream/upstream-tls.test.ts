@@ -59,6 +59,9 @@ describe("with the right certificates on both sides", () => {
     expect(member?.healthFailure).toBeUndefined();
     expect(member?.slots).toBeGreaterThan(1);
     await until(() => member?.endpoint.report.isFresh(rig.clock.nowMs()) === true, "it reports its load");
+    // The other wire does not have it.
+    const ends = member?.endpoint.wire.peerEndsMs;
+    if (process.env.SVC_TEST_WIRE === undefined) expect(ends).toBeGreaterThan(Date.now());
   });
 
   test("an endpoint whose certificate is for another name is accepted under that name", async ({ skip }) => {
