@@ -89,7 +89,11 @@ function renderedBeside(kustomization: string): string {
 describe.skipIf(noKustomize !== "")("the manifests", () => {
   test.skipIf(noSchemas !== "")("match the schemas of Kubernetes and its extensions", { timeout: 300_000 }, () => {
     const folders = [...FLEETS, "monitoring", "autoscaling", "engines/sglang-multihost"];
-    expect(faultsOf(folders.map(rendered).join("\n---\n"))).toBe("");
+    const called =
+      "resources: [svc/deploy/kubernetes/monitoring]\ncomponents: [svc/deploy/kubernetes/monitoring/receiver]\n";
+    const whole = [...folders.map(rendered), renderedBeside(called)].join("\n---\n");
+    expect(whole).toContain("kind: AlertmanagerConfig");
+    expect(faultsOf(whole)).toBe("");
   });
 
   test.skipIf(noSchemas !== "")("are judged strictly, custom resources too", () => {

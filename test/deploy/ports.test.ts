@@ -95,15 +95,31 @@ describe("in compose", () => {
   };
 
   test("Envoy and Prometheus call names that stand for gateways and nodes, on ports where these listen", () => {
-    const { scrape_configs: jobs } = parse(read("monitoring/prometheus.yaml")) as {
+    const { scrape_configs: jobs, alerting } = parse(read("monitoring/prometheus.yaml")) as {
       readonly scrape_configs: readonly {
-        readonly dns_sd_configs: readonly { readonly names: readonly string[]; readonly port: number }[];
+        readonly dns_sd_configs?: readonly { readonly names: readonly string[]; readonly port: number }[];
+        readonly static_configs?: readonly { readonly targets: readonly string[] }[];
       }[];
+      readonly alerting: { readonly alertmanagers: { readonly static_configs: { readonly targets: string[] }[] }[] };
     };
-    const scraped = jobs.flatMap(({ dns_sd_configs: found }) =>
-      found.flatMap(({ names, port }) => names.map((name) => ({ name, port }))),
+    const found = jobs.flatMap(({ dns_sd_configs = [] }) =>
+      dns_sd_configs.flatMap(({ names, port }) => names.map((name) => ({ name, port }))),
     );
-    expect(scraped.length).toBe(2);
+    const fixed = jobs
+      .flatMap(({ static_configs = [] }) => static_configs.flatMap(({ targets }) => targets))
+      .map((target) => ({ name: target.split(":")[0] ?? "", port: Number(target.split(":")[1]) }));
+    // Every gateway of the compose file, by its own name.
+    const named = fixed.filter(({ name }) => name.startsWith("gateway-")).map(({ name }) => name);
+    expect(named).toEqual(Object.keys(services).filter((name) => name.startsWith("gateway-")));
+    const others = fixed.filter(({ name }) => !named.includes(name));
+    expect(others).toEqual([
+      { name: "envoy", port: 9904 },
+      { name: "alertmanager", port: 9093 },
+    ]);
+    expect(others.filter(({ name }) => !(name in services))).toEqual([]);
+    expect(alerting.alertmanagers[0]?.static_configs[0]?.targets).toEqual(["alertmanager:9093"]);
+    expect(listensOn(parse(read("envoy/envoy.yaml")))).toContain(9904);
+    const scraped = [...found, ...fixed.filter(({ name }) => named.includes(name))];
     for (const { name, port } of [...scraped, ...envoyTargets(read("envoy/envoy.yaml"))]) {
       expect(portsBehind(name).length).toBeGreaterThan(0);
       for (const ports of portsBehind(name)) expect([name, ports]).toEqual([name, expect.arrayContaining([port])]);

@@ -12,6 +12,9 @@ import jsonschema
 import kubernetes_validate
 import yaml
 
+# A definition lists `=` among its values, which YAML 1.1 reads as a tag of its own.
+yaml.SafeLoader.add_constructor("tag:yaml.org,2002:value", lambda _loader, node: node.value)
+
 
 def strict(schema):
     """Refuses properties that a schema does not name, unless it allows additional ones."""

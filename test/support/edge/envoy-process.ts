@@ -67,7 +67,7 @@ export async function startEnvoy(
   { drains = false } = {},
 ): Promise<EnvoyProcess> {
   const config = configFor(change(readFileSync(join(ROOT, "deploy/envoy/envoy.yaml"), "utf8")), certificates);
-  for (const { name, load_assignment } of config.static_resources.clusters)
+  for (const { name, load_assignment } of config.static_resources.clusters.filter(({ name }) => name !== "admin"))
     for (const locality of load_assignment.endpoints)
       locality.lb_endpoints = gateways.map(({ host, port, healthPort, grpcPort = port }) => ({
         endpoint: {
@@ -96,7 +96,12 @@ async function launch(config: Config, certificates: Certificates, through: reado
   const folder = mkdtempSync(join(tmpdir(), "svc-edge-"));
   const addressFile = join(folder, "admin");
   writeFileSync(join(folder, "tls.yaml"), secretsFor(certificates));
-  const runner = drains ? await drainingRunner(config, folder) : [];
+  const adminPort = await freePort();
+  config.admin.address = addressOf(adminPort);
+  for (const { load_assignment } of config.static_resources.clusters.filter(({ name }) => name === "admin"))
+    for (const locality of load_assignment.endpoints)
+      locality.lb_endpoints = [{ endpoint: { address: addressOf(adminPort) } }];
+  const runner = drains ? drainingRunner(adminPort, folder) : [];
   for (const { filter_chains } of config.static_resources.listeners)
     for (const { transport_socket } of filter_chains)
       for (const secret of transport_socket?.typed_config.common_tls_context.tls_certificate_sds_secret_configs ?? [])
@@ -119,16 +124,19 @@ async function launch(config: Config, certificates: Certificates, through: reado
   }, "Envoy has come up");
   const adminUrl = `http://${readFileSync(addressFile, "utf8").trim()}`;
   const admin = async (path: string) => (await fetch(`${adminUrl}${path}`)).text();
-  const ports = { public: 0, health: 0 };
+  const ports = { public: 0, health: 0, metrics: 0 };
   await becomes(async () => {
-    for (const [, name, port] of (await admin("/listeners")).matchAll(/^(public|health)::127\.0\.0\.1:(\d+)$/gm))
+    for (const [, name, port] of (await admin("/listeners")).matchAll(
+      /^(public|health|metrics)::127\.0\.0\.1:(\d+)$/gm,
+    ))
       ports[name as keyof typeof ports] = Number(port);
-    return ports.public !== 0 && ports.health !== 0;
+    return Object.values(ports).every((port) => port !== 0);
   }, "Envoy listens");
   return {
     log: log as readonly EdgeLine[],
     port: ports.public,
     healthPort: ports.health,
+    metricsPort: ports.metrics,
     adminPort: Number(new URL(adminUrl).port),
     /** Resolves when Envoy considers the gateway at this port healthy; by default in the HTTP cluster and on this host. */
     untilHealthy(port: number, host = HERE, cluster = "gateways"): Promise<void> {
@@ -151,15 +159,12 @@ async function launch(config: Config, certificates: Certificates, through: reado
 function configFor(text: string, certificates: Certificates): Config {
   const own = text.replace("/etc/envoy/gateways/ca.crt", certificates.file("gateways-ca.pem"));
   const config = parse(own) as Config;
-  config.admin.address = addressOf(0);
   for (const listener of config.static_resources.listeners) listener.address = addressOf(0);
   return config;
 }
 
-/** Returns the command prefix of the shipped script, for an admin port of its own. */
-async function drainingRunner(config: Config, folder: string): Promise<readonly string[]> {
-  const port = await freePort();
-  config.admin.address = addressOf(port);
+/** Returns the command prefix of the shipped script, for another admin port. */
+function drainingRunner(port: number, folder: string): readonly string[] {
   const script = join(folder, "edge.sh");
   const text = readFileSync(join(ROOT, "deploy/envoy/edge.sh"), "utf8");
   writeFileSync(script, text.replace("127.0.0.1/9900", `127.0.0.1/${port}`));

@@ -23,17 +23,22 @@ type Options = {
   readonly through: readonly string[];
   /** The divisor of the shipped intervals and of `for`. The ranges of queries are unchanged. */
   readonly faster: number;
+  /** The addresses of services that are not where their names say. */
+  readonly places: Readonly<Record<string, string>>;
 };
 
 /** Starts Prometheus with the shipped configuration and alerts; only times change. */
-export async function startPrometheus({ targets, through, faster }: Options) {
+export async function startPrometheus({ targets, through, faster, places }: Options) {
   const folder = mkdtempSync(join(tmpdir(), "svc-prometheus-"));
   const config = parse(readFileSync(CONFIG_FILE, "utf8"));
   const quicker = (time: string) => `${Math.max(1, Math.round(secondsOf(time) / faster))}s`;
   const { scrape_interval: scrape, evaluation_interval: evaluation } = config.global;
   config.global = { scrape_interval: quicker(scrape), evaluation_interval: quicker(evaluation) };
-  for (const job of config.scrape_configs)
-    for (const names of job.dns_sd_configs) names.refresh_interval = quicker(names.refresh_interval);
+  for (const { static_configs = [] } of [...config.scrape_configs, ...config.alerting.alertmanagers])
+    for (const fixed of static_configs)
+      fixed.targets = fixed.targets.map((target: string) => places[target.split(":")[0] ?? ""] ?? target);
+  for (const { dns_sd_configs = [] } of config.scrape_configs)
+    for (const names of dns_sd_configs) names.refresh_interval = quicker(names.refresh_interval);
   const alerts = readFileSync(ALERTS_FILE, "utf8").replaceAll(/\bfor: (\d+\w)/g, (_, time) => `for: ${quicker(time)}`);
   writeFileSync(join(folder, "prometheus.yaml"), stringify(config));
   writeFileSync(join(folder, "alerts.yaml"), alerts);
@@ -57,9 +62,12 @@ export async function startPrometheus({ targets, through, faster }: Options) {
     scrapeSeconds: secondsOf(quicker(scrape)),
     query,
     async alerts(state: "pending" | "firing"): Promise<readonly string[]> {
-      type Alert = { readonly labels: { readonly alertname: string }; readonly state: string };
+      type Labels = { readonly alertname: string; readonly severity: string };
+      type Alert = { readonly labels: Labels; readonly state: string };
       const { alerts } = await get<{ readonly alerts: readonly Alert[] }>("/alerts");
-      return alerts.filter((alert) => alert.state === state).map(({ labels }) => labels.alertname);
+      return alerts
+        .filter((alert) => alert.state === state && alert.labels.severity !== "none")
+        .map(({ labels }) => labels.alertname);
     },
     names: async () => new Set(await get<readonly string[]>("/label/__name__/values")),
     async end(): Promise<void> {

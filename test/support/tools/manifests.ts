@@ -9,7 +9,7 @@ const ROOT = join(import.meta.dirname, "../../..");
 const DEFINITIONS = [
   "sigs.k8s.io/lws@v0.7.0/config/crd/bases/leaderworkerset.x-k8s.io_leaderworkersets.yaml",
   "github.com/kedacore/keda/v2@v2.21.0/config/crd/bases/keda.sh_scaledobjects.yaml",
-  ...["podmonitors", "prometheusrules"].map(
+  ...["alertmanagerconfigs", "podmonitors", "prometheusrules"].map(
     (name) =>
       `github.com/prometheus-operator/prometheus-operator@v0.85.0/example/prometheus-operator-crd/monitoring.coreos.com_${name}.yaml`,
   ),

@@ -57,11 +57,11 @@ type EnvoyConfig = {
 type EnvoyEndpoint = {
   readonly endpoint: {
     readonly address: { readonly socket_address: AddressAndPort };
-    readonly health_check_config: { readonly port_value: number };
+    readonly health_check_config?: { readonly port_value: number };
   };
 };
 
-/** Returns the names and ports of an Envoy configuration's endpoints, each with its cluster. */
+/** Returns the names and ports of an Envoy configuration's endpoints on other hosts, each with its cluster. */
 export function envoyTargets(
   text: string,
 ): readonly { readonly of: string; readonly name: string; readonly port: number }[] {
@@ -69,7 +69,7 @@ export function envoyTargets(
   return clusters.flatMap(({ name: of, load_assignment: { endpoints } }) =>
     endpoints.flatMap(({ lb_endpoints }) =>
       lb_endpoints.flatMap(({ endpoint: { address, health_check_config: health } }) =>
-        [address.socket_address.port_value, health.port_value].map((port) => ({
+        (health ? [address.socket_address.port_value, health.port_value] : []).map((port) => ({
           of: `Envoy's ${of}`,
           name: address.socket_address.address,
           port,

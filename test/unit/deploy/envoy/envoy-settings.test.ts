@@ -12,6 +12,9 @@ const ROOT = join(import.meta.dirname, "../../../..");
 const text = readFileSync(join(ROOT, "deploy/envoy/envoy.yaml"), "utf8");
 const seconds = z.string().transform((value) => Number(value.replace(/s$/, "")) * 1_000);
 
+const shipped: { readonly name: string }[] = parse(text).static_resources.clusters;
+const withoutAdmin = shipped.filter(({ name }) => name !== "admin");
+
 const { static_resources: edge } = z
   .object({
     static_resources: z.object({
@@ -33,7 +36,7 @@ const { static_resources: edge } = z
       ),
     }),
   })
-  .parse(parse(text));
+  .parse({ static_resources: { clusters: withoutAdmin } });
 const gateway = checkConfig(gatewayConfigSchema, { keys: { file: "keys.json" }, clusters: [] }, "test");
 
 const BEHIND = ["deploy/compose/config/gateway.yaml", "deploy/kubernetes/gateway/gateway.yaml"];
