@@ -85,7 +85,7 @@ async function startWhole() {
   // As the compose file runs it: by the script, or alone.
   const drains = services.envoy?.command?.includes("/etc/envoy/edge.sh") ?? false;
   const upstreams = gateways.map(({ places }) => places);
-  const envoy = await startEnvoy(upstreams, certificates, (text) => text, { drains });
+  const envoy = await startEnvoy(upstreams, certificates, (text) => text, drains ? { graceS: 15 } : undefined);
   closing.push(() => envoy.end());
   const all = (processes: readonly FleetProcess[]): Part => ({
     stop: () => {

@@ -36,6 +36,9 @@ export type EdgeUpstream = {
   readonly grpcPort?: number;
 };
 
+/** Envoy is run by the shipped script, which drains on SIGTERM, with a grace time of so many seconds. */
+type Drain = { readonly graceS: number };
+
 type Config = {
   admin: { address: unknown };
   static_resources: {
@@ -58,13 +61,13 @@ export type EnvoyProcess = Awaited<ReturnType<typeof launch>>;
  * Starts Envoy in front of `gateways`, with the shipped configuration except for addresses and paths: `live.pem` and
  * `live.key` of `certificates`, and `gateways-ca.pem` as the gateways' authority. Resolves when it accepts connections
  * and considers all gateways healthy. `change` may modify the text of the configuration. With `drains` the shipped
- * script runs it, which drains on SIGTERM.
+ * script runs it.
  */
 export async function startEnvoy(
   gateways: readonly EdgeUpstream[],
   certificates: Certificates,
   change: (config: string) => string = (config) => config,
-  { drains = false } = {},
+  drains?: Drain,
 ): Promise<EnvoyProcess> {
   const config = configFor(change(readFileSync(join(ROOT, "deploy/envoy/envoy.yaml"), "utf8")), certificates);
   for (const { name, load_assignment } of config.static_resources.clusters.filter(({ name }) => name !== "admin"))
@@ -88,11 +91,12 @@ export function startEnvoyAs(
   text: string,
   certificates: Certificates,
   through: readonly string[],
+  drains?: Drain,
 ): Promise<EnvoyProcess> {
-  return launch(configFor(text, certificates), certificates, through);
+  return launch(configFor(text, certificates), certificates, through, drains);
 }
 
-async function launch(config: Config, certificates: Certificates, through: readonly string[], drains = false) {
+async function launch(config: Config, certificates: Certificates, through: readonly string[], drains?: Drain) {
   const folder = mkdtempSync(join(tmpdir(), "svc-edge-"));
   const addressFile = join(folder, "admin");
   writeFileSync(join(folder, "tls.yaml"), secretsFor(certificates));
@@ -101,7 +105,7 @@ async function launch(config: Config, certificates: Certificates, through: reado
   for (const { load_assignment } of config.static_resources.clusters.filter(({ name }) => name === "admin"))
     for (const locality of load_assignment.endpoints)
       locality.lb_endpoints = [{ endpoint: { address: addressOf(adminPort) } }];
-  const runner = drains ? drainingRunner(adminPort, folder) : [];
+  const runner = drains ? drainingRunner(adminPort, folder, drains) : [];
   for (const { filter_chains } of config.static_resources.listeners)
     for (const { transport_socket } of filter_chains)
       for (const secret of transport_socket?.typed_config.common_tls_context.tls_certificate_sds_secret_configs ?? [])
@@ -163,11 +167,14 @@ function configFor(text: string, certificates: Certificates): Config {
   return config;
 }
 
-/** Returns the command prefix of the shipped script, for another admin port. */
-function drainingRunner(port: number, folder: string): readonly string[] {
+/** Returns the command prefix of the shipped script, for another admin port and grace time. */
+function drainingRunner(port: number, folder: string, { graceS }: Drain): readonly string[] {
   const script = join(folder, "edge.sh");
   const text = readFileSync(join(ROOT, "deploy/envoy/edge.sh"), "utf8");
-  writeFileSync(script, text.replace("127.0.0.1/9900", `127.0.0.1/${port}`));
+  writeFileSync(
+    script,
+    text.replace("127.0.0.1/9900", `127.0.0.1/${port}`).replace(/^GRACE_S=\d+$/m, `GRACE_S=${graceS}`),
+  );
   return ["bash", script];
 }
 
