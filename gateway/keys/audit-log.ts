@@ -98,22 +98,25 @@ export type AuditAddition = {
 
 /**
  * Makes a line, without its line break, for each change; the first links to `prev`, by default as the first line of a
- * log. Returns the lines with the new head of the chain, for the new key set.
+ * log. Returns the lines and their entries with the new head of the chain, for the new key set.
  */
 export function auditLines(
-  { changes, revision, pepper, wallMs }: AuditAddition,
+  { changes, revision, pepper, wallMs }: Omit<AuditAddition, "head">,
   prev: string = NO_LINE,
-): { readonly lines: readonly string[]; readonly head: string } {
+): { readonly lines: readonly string[]; readonly entries: readonly KeyedEntry[]; readonly head: string } {
   const key = auditKey(pepper);
   const ts = new Date(wallMs).toISOString();
   const actor = { uid: process.getuid?.() ?? null, host: hostname(), program: basename(process.argv[1] ?? "") };
   let head = prev;
+  const entries: KeyedEntry[] = [];
   const lines = changes.map((change) => {
-    const body = JSON.stringify({ ts, actor, ...change, revision, prev: head } satisfies AuditEntry);
+    const line = { ts, actor, ...change, revision, prev: head } satisfies AuditEntry;
+    const body = JSON.stringify(line);
     head = hmacSha256(key, body).toString("hex");
+    entries.push({ ...line, mac: head });
     return `${body.slice(0, -1)},"mac":"${head}"}`;
   });
-  return { lines, head };
+  return { lines, entries, head };
 }
 
 /**

@@ -5,7 +5,7 @@ import { WorkTurns } from "../../deploy/runtime/time/work-turns.ts";
 import { KeySetReader, pepperFileOf, readKeyFile } from "./key-file.ts";
 import { KeyTable } from "./key-index.ts";
 import { isKeyStoreError, KeyStore, KeyStoreError } from "./key-store.ts";
-import { assertNotOlder, noteSeenRevision, readSeenRevision } from "./seen-revision.ts";
+import { assertNotOlder, noteSeenRevision, readSeenRevision } from "./newest-state.ts";
 
 /**
  * Keys from one JSON file, followed while it changes. An unusable file never removes keys: the last good set stays in

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { keyDigest, type Pepper } from "./key-digest.ts";
 import type { KeySetChange } from "./key-file.ts";
-import { generateKey, generateKeyId } from "./key-format.ts";
+import { generateKey, generateKeyId, isKeyId } from "./key-format.ts";
 import { type KeyRecord, type KeySecret, type KeySet, RECORD_FIELDS } from "./key-record.ts";
 
 /*
@@ -53,14 +53,20 @@ function makeSecret(pepper: Pepper, key: string, nowMs: number): KeySecret {
   return { hash, pepperId: pepper.id, created: instant(nowMs), notAfter: null, last4: key.slice(-4) };
 }
 
+function changed(record: KeyRecord, changes: Partial<KeyRecord>, nowMs: number): KeyRecord {
+  return { ...record, ...changes, updated: instant(nowMs), revision: record.revision + 1 };
+}
+
 function replaced(set: KeySet, record: KeyRecord, changes: Partial<KeyRecord>, nowMs: number): KeySetChange<KeyRecord> {
-  const value = { ...record, ...changes, updated: instant(nowMs), revision: record.revision + 1 };
+  const value = changed(record, changes, nowMs);
   return { set: { ...set, keys: set.keys.map((other) => (other.id === record.id ? value : other)) }, value };
 }
 
+/** Throws KeyAdminError `not_found`. Its message repeats no text that may be a secret. */
 export function findKey(set: KeySet, id: string): KeyRecord {
   const record = set.keys.find((candidate) => candidate.id === id);
-  if (record === undefined) throw new KeyAdminError("not_found", "no key has this id");
+  if (record === undefined)
+    throw new KeyAdminError("not_found", `no key has ${isKeyId(id) ? `the id ${id}` : "this id"}`);
   return record;
 }
 
@@ -112,18 +118,23 @@ export function rotateKey(
   return { set: next.set, value: { record: next.value, key } };
 }
 
-/** Disables, enables or revokes a key; with `endRunning` its running answers end, too. */
+/** Disables, enables or revokes keys, all or none; with `endRunning` their running answers end, too. */
 export function setStatus(
   set: KeySet,
-  id: string,
+  ids: readonly string[],
   status: KeyRecord["status"],
   nowMs: number,
   endRunning = false,
-): KeySetChange<KeyRecord> {
-  const record = findKey(set, id);
-  if (record.status === status && (record.endRunning || !endRunning)) return { set, value: record };
-  if (status !== "revoked") assertNotRevoked(record);
-  return replaced(set, record, { status, endRunning: endRunning || undefined }, nowMs);
+): KeySetChange<readonly KeyRecord[]> {
+  const value = ids.map((id) => {
+    const record = findKey(set, id);
+    if (record.status === status && (record.endRunning || !endRunning)) return record;
+    if (status !== "revoked") assertNotRevoked(record);
+    return changed(record, { status, endRunning: endRunning || undefined }, nowMs);
+  });
+  const byId = new Map(value.map((record) => [record.id, record]));
+  const keys = set.keys.map((record) => byId.get(record.id) ?? record);
+  return { set: keys.every((record, at) => record === set.keys[at]) ? set : { ...set, keys }, value };
 }
 
 export function changeFields(

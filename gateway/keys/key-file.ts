@@ -10,7 +10,7 @@ import { type AuditAddition, appendAudit, auditFileOf, keyChanges, readAudit } f
 import { makePepper, PEPPER_BYTES, type Pepper } from "./key-digest.ts";
 import { EMPTY_KEY_SET, type KeyRecord, type KeySet, keyRecordSchema, keySetSchema } from "./key-record.ts";
 import { KeyStoreError } from "./key-store.ts";
-import { assertNotOlder, readSeenRevision } from "./seen-revision.ts";
+import { assertNotOlder, readSeenRevision } from "./newest-state.ts";
 
 export type KeyFile = {
   readonly set: KeySet;

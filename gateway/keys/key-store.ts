@@ -24,6 +24,8 @@ export type KeyStoreStatus = {
   readonly refused: readonly string[];
   /** How often the store returned without changes that were in use here. */
   readonly wentBack: number;
+  /** Revision up to which changes are lost and not made again; undefined if there are none. */
+  readonly lost: number | undefined;
 };
 
 const CLOSE_MS = 1_000;
@@ -54,6 +56,10 @@ export abstract class KeyStore {
     return [];
   }
 
+  protected get lostRevision(): number | undefined {
+    return undefined;
+  }
+
   /**
    * Returns the principal of a presented key; undefined if the key is malformed, unknown, disabled, revoked or expired.
    * Neither the result nor its timing reveals which. It takes text of any size and content, never throws and never
@@ -81,9 +87,9 @@ export abstract class KeyStore {
   status(): KeyStoreStatus {
     const counts = { active: 0, disabled: 0, revoked: 0 };
     for (const { status } of this.table.records()) counts[status] += 1;
-    const { revision, loadedAtMs, loadErrors, fault, refusedIds: refused, wentBack } = this;
+    const { revision, loadedAtMs, loadErrors, fault, refusedIds: refused, wentBack, lostRevision: lost } = this;
     const keys = counts.active + counts.disabled + counts.revoked;
-    return { keys, counts, revision, loadedAtMs, loadErrors, fault, refused, wentBack };
+    return { keys, counts, revision, loadedAtMs, loadErrors, fault, refused, wentBack, lost };
   }
 
   /** Calls `listener`, which must not throw, after each change of `status()`. The returned function unsubscribes. */

@@ -10,9 +10,12 @@ import {
 } from "./key-file.ts";
 import type { KeySet } from "./key-record.ts";
 import { isKeyStoreError, KeyStoreError } from "./key-store.ts";
-import { assertNotOlder, readSeenRevision } from "./seen-revision.ts";
+import { assertNotOlder, readSeenRevision } from "./newest-state.ts";
 
 export type VaultKeys = KeyFile & { readonly amiss: readonly string[] };
+
+/** The records that a command needs: those of these ids, and one of this owner. */
+export type KeyScope = { readonly ids: readonly string[]; readonly owner?: string | null };
 
 /** The writable keys of operators: a file, or the store that gateways share. */
 export type KeyVault = {
@@ -20,13 +23,19 @@ export type KeyVault = {
   readonly isFile: boolean;
   readonly auditName: string;
   readonly pepperFile: string;
-  /** All methods reject with an error that `isKeyStoreError` accepts; its fault is `missing` if there are no keys. */
-  read(): Promise<VaultKeys>;
-  /** Changes keys and logs the change. With `create` a missing store and pepper are created. */
-  update<T>(create: boolean, change: KeySetChanger<T>): Promise<T>;
+  /**
+   * Reads the keys, or those of the scope and perhaps more.
+   * All methods reject with an error that `isKeyStoreError` accepts; its fault is `missing` if there are no keys.
+   */
+  read(scope?: KeyScope): Promise<VaultKeys>;
+  /**
+   * Changes keys and logs the change. The set that is changed has the records of the scope, and may have more. With
+   * `create` a missing store and pepper are created.
+   */
+  update<T>(create: boolean, scope: KeyScope, change: KeySetChanger<T>): Promise<T>;
   /**
    * Puts keys in force that gateways would refuse because they are older: those of the file `from`, or those in the
-   * store, without refused records; with `unverified` all records, signed or not.
+   * store, without refused records; with `unverified` all signed records, whatever the audit log says.
    */
   restore(from: string | undefined, unverified: boolean): Promise<KeySet>;
   readAudit(): Promise<Buffer | undefined>;
@@ -44,7 +53,7 @@ export function fileKeyVault(file: string): KeyVault {
       if (found === undefined) throw new KeyStoreError("missing", `there is no key file at ${file}`);
       return { ...found, amiss: await amissOf(file, found.set.revision) };
     },
-    update: (create, change) => updateKeyFile(file, create, change, AbortSignal.timeout(LOCK_WAIT_MS)),
+    update: (create, _scope, change) => updateKeyFile(file, create, change, AbortSignal.timeout(LOCK_WAIT_MS)),
     restore: (from = file) => restoreKeyFile(file, from, AbortSignal.timeout(LOCK_WAIT_MS)),
     readAudit: () => readPrivateFile(auditFileOf(file)),
     close() {},

@@ -14,6 +14,7 @@ import type { Pepper } from "../key-digest.ts";
 import { type KeySetChange, parseKeySet } from "../key-file.ts";
 import type { KeyRecord, KeySet } from "../key-record.ts";
 import { KeyStoreError } from "../key-store.ts";
+import type { KeyScope } from "../key-vault.ts";
 import type { CliContext } from "./command-context.ts";
 import {
   addLimitOptions,
@@ -72,7 +73,9 @@ export function addChangeCommands(program: Command, context: CliContext): void {
     )
     .option(...QUIET)
     .action((id: string, { overlap, quiet }: { overlap: number; quiet: boolean }) =>
-      mint(context, { create: false, quiet }, (set, pepper, nowMs) => rotateKey(set, id, overlap, pepper, nowMs)),
+      mint(context, { create: false, quiet, ids: [id] }, (set, pepper, nowMs) =>
+        rotateKey(set, id, overlap, pepper, nowMs),
+      ),
     );
 
   const setLimitsCommand = program
@@ -86,7 +89,7 @@ export function addChangeCommands(program: Command, context: CliContext): void {
   addLimitOptions(setLimitsCommand).action((id: string, options: LimitOptions & { readonly clear?: Cleared }) => {
     if (Object.keys(options).length === 0) setLimitsCommand.error("error: no limit is named", { exitCode: 1 });
     const { clear, ...limits } = options;
-    return change(context, (set) => setLimits(set, id, limits, clear, context.io.nowMs()));
+    return change(context, [id], (set) => setLimits(set, id, limits, clear, context.io.nowMs()));
   });
 
   addRightsCommands(program, context);
@@ -100,7 +103,7 @@ export function addChangeCommands(program: Command, context: CliContext): void {
     .description(
       "put keys in force that gateways refuse otherwise: those of an older key file or of an export, or without a path those of the store as it stands; those made since are gone",
     )
-    .option("--unverified", "all records of the store as they stand, signed or not", false)
+    .option("--unverified", "all records of the store that are signed, whatever its audit log says", false)
     .action((path: string | undefined, { unverified }: { unverified: boolean }) =>
       restoreCommand(context, path, unverified),
     );
@@ -122,22 +125,22 @@ function addRightsCommands(program: Command, context: CliContext): void {
 
 function addStatusCommands(program: Command, context: CliContext): void {
   const commands = [
-    ["revoke", "end the key for good", "revoked"],
-    ["disable", "end the key until it is enabled", "disabled"],
+    ["revoke", "end keys for good, all of them or none", "revoked"],
+    ["disable", "end keys until they are enabled, all of them or none", "disabled"],
     ["enable", "undo disable", "active"],
   ] as const;
   for (const [name, description, status] of commands) {
-    const command = program.command(`${name} <id>`).description(description);
-    if (status !== "active") command.option("--kill", "also end the answers that run for the key", false);
-    command.action((id: string, { kill }: { kill?: boolean }) =>
-      change(context, (set) => setStatus(set, id, status, context.io.nowMs(), kill)),
+    const command = program.command(`${name} <id...>`).description(description);
+    if (status !== "active") command.option("--kill", "also end the answers that run for the keys", false);
+    command.action((ids: string[], { kill }: { kill?: boolean }) =>
+      change(context, ids, (set) => setStatus(set, ids, status, context.io.nowMs(), kill)),
     );
   }
 }
 
 function createCommand(context: CliContext, options: CreateOptions): Promise<void> {
   const { name, owner = null, models, allowIps, priority, weight, expires, loadTests, quiet } = options;
-  return mint(context, { create: true, quiet }, (set, pepper, nowMs) => {
+  return mint(context, { create: true, quiet, ids: [], owner }, (set, pepper, nowMs) => {
     const expiresAt = expires === undefined ? null : new Date(nowMs + expires).toISOString();
     const who = { name, owner, models, allowIps: allowIps ?? undefined, priority, weight, expiresAt, loadTests };
     return createKey(set, { ...who, ...limitsOf(options) }, pepper, nowMs);
@@ -146,20 +149,24 @@ function createCommand(context: CliContext, options: CreateOptions): Promise<voi
 
 type Mint = (set: KeySet, pepper: Pepper, nowMs: number) => KeySetChange<MintedKey>;
 
+type MintOptions = KeyScope & { readonly create: boolean; readonly quiet: boolean };
+
 /** Makes a secret and prints it; with `quiet` only the key. With `create` a missing store is created. */
-async function mint(context: CliContext, how: { create: boolean; quiet: boolean }, make: Mint): Promise<void> {
+async function mint(context: CliContext, how: MintOptions, make: Mint): Promise<void> {
   const nowMs = context.io.nowMs();
-  const minted = await context.update(how.create, (set, pepper) => make(set, pepper, nowMs));
+  const minted = await context.update(how.create, how, (set, pepper) => make(set, pepper, nowMs));
   if (how.quiet) context.io.out(`${minted.key}\n`);
   else context.printMinted(minted);
 }
 
-async function change(context: CliContext, by: (set: KeySet) => KeySetChange<KeyRecord>): Promise<void> {
-  context.printRecord(await context.update(false, by));
+type Change = (set: KeySet) => KeySetChange<KeyRecord | readonly KeyRecord[]>;
+
+async function change(context: CliContext, ids: readonly string[], by: Change): Promise<void> {
+  context.printRecords([await context.update(false, { ids }, by)].flat());
 }
 
 function changeTo(context: CliContext, id: string, fields: Partial<KeyRecord>): Promise<void> {
-  return change(context, (set) => changeFields(set, id, context.io.nowMs(), () => fields));
+  return change(context, [id], (set) => changeFields(set, id, context.io.nowMs(), () => fields));
 }
 
 async function importCommand(context: CliContext, path: string): Promise<void> {
@@ -170,7 +177,8 @@ async function importCommand(context: CliContext, path: string): Promise<void> {
   // A new pepper would fit none of these keys.
   if ((await readPrivateFile(pepper)) === undefined)
     throw new KeyStoreError("pepper_missing", `${pepper} is missing; copy the one that the keys were made with`);
-  const done = await context.update(true, (set, used) => importKeys(set, from, used));
+  const ids = from.keys.map(({ id }) => id);
+  const done = await context.update(true, { ids }, (set, used) => importKeys(set, from, used));
   context.print(done, () => `${done.added} keys added, ${done.present} were here already\n`);
 }
 

@@ -6,7 +6,7 @@ import { type MintedKey, summarize } from "../key-admin.ts";
 import type { KeySetChanger } from "../key-file.ts";
 import type { KeyRecord } from "../key-record.ts";
 import { keysSchema } from "../key-settings.ts";
-import { fileKeyVault, type KeyVault, type VaultKeys } from "../key-vault.ts";
+import { fileKeyVault, type KeyScope, type KeyVault, type VaultKeys } from "../key-vault.ts";
 import { openRedisKeyVault } from "../redis/redis-key-vault.ts";
 import { keyText } from "./text.ts";
 
@@ -46,15 +46,15 @@ export class CliContext {
     return this.#vault;
   }
 
-  /** Reads all keys and prints their faults. */
-  async read(): Promise<VaultKeys> {
-    const found = await (await this.vault()).read();
+  /** Reads the keys, or at least those of the scope, and prints their faults. */
+  async read(scope?: KeyScope): Promise<VaultKeys> {
+    const found = await (await this.vault()).read(scope);
     for (const text of found.amiss) this.#warn(text);
     return found;
   }
 
-  async update<T>(create: boolean, by: KeySetChanger<T>): Promise<T> {
-    return await (await this.vault()).update(create, by);
+  async update<T>(create: boolean, scope: KeyScope, by: KeySetChanger<T>): Promise<T> {
+    return await (await this.vault()).update(create, scope, by);
   }
 
   async close(): Promise<void> {
@@ -65,9 +65,11 @@ export class CliContext {
     this.io.out(this.options.json ? `${JSON.stringify(value)}\n` : text());
   }
 
-  printRecord(record: KeyRecord): void {
-    const summary = summarize(record, this.io.nowMs());
-    this.print(summary, () => keyText(summary));
+  /** Prints a record alone, and several as a list. */
+  printRecords(records: readonly KeyRecord[]): void {
+    const summaries = records.map((record) => summarize(record, this.io.nowMs()));
+    const [first] = summaries;
+    this.print(summaries.length === 1 && first ? first : summaries, () => summaries.map(keyText).join("\n"));
   }
 
   printMinted({ record, key }: MintedKey): void {

@@ -3,7 +3,7 @@ import { writePrivateFile } from "../../../deploy/runtime/files/private-file.ts"
 import { readAudit } from "../audit-log.ts";
 import { findKey, summarize } from "../key-admin.ts";
 import { readPepper } from "../key-file.ts";
-import { MAX_KEY_LENGTH } from "../key-format.ts";
+import { idOfKey, MAX_KEY_LENGTH } from "../key-format.ts";
 import { indexKeys } from "../key-index.ts";
 import { KeyStoreError } from "../key-store.ts";
 import { type CliContext, EXIT } from "./command-context.ts";
@@ -24,7 +24,7 @@ export function addReadCommands(program: Command, context: CliContext): void {
   program
     .command("show <id>")
     .description("one key")
-    .action(async (id: string) => context.printRecord(findKey((await context.read()).set, id)));
+    .action(async (id: string) => context.printRecords([findKey((await context.read({ ids: [id] })).set, id)]));
 
   program
     .command("verify")
@@ -68,7 +68,7 @@ export function addReadCommands(program: Command, context: CliContext): void {
 
 async function verify(context: CliContext): Promise<void> {
   const presented = await readLine(context.io.stdin, 4 * MAX_KEY_LENGTH);
-  const { set, pepper } = await context.read();
+  const { set, pepper } = await context.read({ ids: [idOfKey(presented) ?? []].flat() });
   const found = indexKeys(set, pepper).look(presented, context.io.nowMs());
   if ("principal" in found) {
     const { keyId } = found.principal;

@@ -1,57 +1,36 @@
 import { WorkTurns } from "../../../deploy/runtime/time/work-turns.ts";
-import { type KeyedEntry, lineCheck, NO_LINE } from "../audit-log.ts";
+import { lineCheck, NO_LINE } from "../audit-log.ts";
 import type { Pepper } from "../key-digest.ts";
 import { isKeyId } from "../key-format.ts";
 import type { KeyRecord } from "../key-record.ts";
 import { KeyStoreError } from "../key-store.ts";
-import { parseSeenHead, readSeenHead, type SeenHead, seenHeadText } from "../seen-revision.ts";
+import { noteNewest, parseState, readNewest, type StoreState, stateText } from "../newest-state.ts";
+import { applied, type Changed, emptyHistory, type History, readCheckpoint, revisionOf, withLine } from "./history.ts";
+import { RecordSigner, type SignedRecord } from "./record-signer.ts";
 import type { StoredHead, StoredKeys } from "./stored-keys.ts";
-import { RecordSigner, type SignedRecord } from "./stored-keys.ts";
 
 const TRIES = 5;
-
-/** The state up to which the stored keys were read. */
-export type ReadHead = SeenHead & {
-  readonly base: number;
-  readonly length: number;
-  readonly last: string;
-};
+/** Use of the signature of a checkpoint. */
+export const CHECKPOINT = "checkpoint";
+const NEWEST = "newest";
 
 /**
- * Relation of the stored keys to the states that were known before: `continues` them, has lost some of their changes
- * and may have others instead (`forked`), replaced them by `keys restore` (`restored`), or is another or an older store
- * (`replaced`).
+ * Relation of the stored keys to the newest state that was in use: they `continue` it, were `restored` on purpose since,
+ * have lost some of its changes (`lost`), or are other keys (`replaced`).
  */
-export type Relation = (typeof RELATIONS)[number];
+export type Relation = "continue" | "restored" | "lost" | "replaced";
 
-/** From best to worst. */
-const RELATIONS = ["continues", "restored", "forked", "replaced"] as const;
-
-export type Reading = {
-  readonly head: ReadHead;
-  /** Relation of the store to the known states; the worst one if they differ. */
-  readonly relation: Relation;
-  /** The known state with this relation; undefined if none was known. */
-  readonly known: SeenHead | undefined;
-  readonly isWhole: boolean;
-  readonly records: ReadonlyMap<string, KeyRecord>;
+export type Records = {
+  /** Valid records by id; undefined for those that the caller need not read again. */
+  readonly records: ReadonlyMap<string, KeyRecord | undefined>;
   /** Ids of records that are missing, were not signed with the pepper, or are older than their newest change. */
   readonly refused: ReadonlySet<string>;
 };
 
-type Walk = {
-  readonly base: number;
-  /** The known states, and which of their newest lines were found. */
-  readonly known: readonly SeenHead[];
-  readonly met: Set<string>;
-  /** Revision of the restore that began the history; records that no later line names have it. */
-  restored: number | undefined;
-  restoredAt: string | undefined;
-  readonly revisions: Map<string, number>;
-  /** Whether another restore has begun a new history. */
-  isOver: boolean;
-  head: ReadHead | undefined;
-};
+export type Reading = Records & { readonly history: History; readonly isWhole: boolean };
+
+/** Returns whether a record of this revision need not be read again. */
+export type IsKnown = (id: string, revision: number) => boolean;
 
 /** Reads the keys in the store that gateways share; records and lines have to be signed with the pepper. */
 export class KeysReader {
@@ -70,152 +49,219 @@ export class KeysReader {
   }
 
   /**
-   * Reads all keys and compares them with known states; undefined if there are no keys. Rejects with `KeyStoreError`:
-   * `not_signed` if the history cannot be trusted, `pepper_mismatch` for another pepper.
+   * Reads what the audit log says, from the checkpoint on; undefined if there are no keys. Rejects with `KeyStoreError`:
+   * `not_signed` if the log cannot be trusted, `pepper_mismatch` for another pepper.
    */
-  async whole(known: readonly SeenHead[]): Promise<Reading | undefined> {
+  async history(): Promise<History | undefined> {
+    const head = await this.#stored.head();
+    if (head === undefined) return undefined;
+    const { base, pepperId } = head;
+    if (base === undefined) throw notSigned(0);
+    try {
+      const checkpoint = readCheckpoint(this.#signer.openText(CHECKPOINT, await this.#stored.checkpoint()) ?? "");
+      const changed: Changed = new Map();
+      // An earlier release restores keys without a checkpoint.
+      const from = checkpoint && checkpoint.index >= base && (await this.#continued(checkpoint, changed));
+      if (from) return applied(from, changed);
+      changed.clear();
+      const whole = await this.#continued(emptyHistory(base), changed);
+      if (!whole || whole.mac === "") throw notSigned(base);
+      return applied(whole, changed);
+    } catch (cause) {
+      if (!(cause instanceof KeyStoreError) || cause.fault !== "not_signed" || pepperId === this.#pepper.id)
+        throw cause;
+      const text = `${this.#pepperFile} is not the pepper that the stored keys were made with`;
+      throw new KeyStoreError("pepper_mismatch", text, { cause });
+    }
+  }
+
+  /** Reads all keys; undefined if there are none. Rejects as `history`. */
+  async whole(isKnown: IsKnown = () => false): Promise<Reading | undefined> {
     for (let tries = 0; tries < TRIES; tries += 1) {
-      const head = await this.#stored.head();
-      if (head === undefined) return undefined;
-      const reading = await this.#wholeFrom(head, known);
-      if (reading) return reading;
+      const begun = await this.history();
+      if (!begun) return undefined;
+      const found = new Map<string, SignedRecord | undefined>();
+      const turns = new WorkTurns();
+      for await (const [id, text] of this.#stored.all()) {
+        if (turns.isOver) await turns.next();
+        found.set(id, this.#signer.open(id, text));
+      }
+      // Records that changed meanwhile may have been read in their old state.
+      const history = await this.#followed(begun, found);
+      if (!history) continue;
+      for (const id of history.revisions.keys()) if (!found.has(id)) found.set(id, undefined);
+      return { history, isWhole: true, ...(await checked(history, found, isKnown)) };
     }
     throw new KeyStoreError("conflict", "the keys are restored again and again; try again");
   }
 
-  /** Undefined if the store does not continue that state or another program changed its head. Rejects as `whole`. */
-  async since(known: ReadHead, head: StoredHead): Promise<Reading | undefined> {
-    if (head.base !== known.base) return undefined;
-    const { value: last } = await this.#stored.lines(known.length - 1).next();
-    if (last !== known.last) return undefined;
-    const walk: Walk = { ...begun(head.base, []), head: known };
+  /** Reads what changed. Undefined if the store does not continue the history. Rejects as `history`. */
+  async since(known: History, head: StoredHead): Promise<Reading | undefined> {
     const found = new Map<string, SignedRecord | undefined>();
-    await this.#readUntilNewest(walk, found);
-    const isOurs = head.revision === known.revision && head.auditHead === known.auditHead;
-    return walk.isOver || (walk.head === known && !isOurs) ? undefined : readingOf(walk, found, false);
+    const history = await this.#followed(known, found);
+    if (!history) return undefined;
+    // Another program may have changed the head alone.
+    if (history.mac === known.mac && (head.revision !== known.revision || head.auditHead !== known.mac))
+      return undefined;
+    return { history, isWhole: false, ...(await checked(history, found)) };
   }
 
-  /** The newest states that were in use: on this host, and at a gateway that refused the stored keys. */
-  async known(): Promise<readonly SeenHead[]> {
-    const text = await this.#stored.held();
-    const held = parseSeenHead((text && this.#signer.openText("held", text)) ?? "");
-    return [await readSeenHead(this.#pepperFile), held].filter((head) => head !== undefined);
-  }
-
-  /** Records the state of a gateway that does not follow the store. */
-  async noteHeld(head: SeenHead): Promise<void> {
-    await this.#stored.noteHeld(this.#signer.signText("held", seenHeadText(head)));
-  }
-
-  async #wholeFrom({ base, pepperId }: StoredHead, known: readonly SeenHead[]): Promise<Reading | undefined> {
-    if (base === undefined)
-      throw new KeyStoreError(
-        "not_signed",
-        "the stored keys have no history: 'keys restore --unverified' signs them as they stand",
-      );
-    const walk = begun(base, known);
+  /** Reads the records of these keys that should be in the store. */
+  async some(history: History, ids: readonly string[]): Promise<Records> {
     const found = new Map<string, SignedRecord | undefined>();
-    try {
-      await this.#readLines(walk);
-    } catch (error) {
-      if (walk.head !== undefined || pepperId === this.#pepper.id) throw error;
-      const text = `${this.#pepperFile} is not the pepper that the stored keys were made with`;
-      throw new KeyStoreError("pepper_mismatch", text, { cause: error });
+    for await (const [id, text] of this.#stored.texts(ids)) {
+      if (text !== undefined || history.revisions.has(id)) found.set(id, this.#open(id, text));
     }
-    const turns = new WorkTurns();
+    return await checked(history, found);
+  }
+
+  /** Resolves to a valid record of this owner, if there is one. */
+  async ofOwner(history: History, owner: string): Promise<KeyRecord | undefined> {
+    const part = `"owner":${JSON.stringify(owner)}`;
     for await (const [id, text] of this.#stored.all()) {
-      if (turns.isOver) await turns.next();
-      found.set(id, this.#signer.open(id, text));
+      if (!text.includes(part)) continue;
+      const record = (await this.some(history, [id])).records.get(id);
+      if (record?.owner === owner) return record;
     }
-    // Records that changed meanwhile may have been read in their old state.
-    await this.#readUntilNewest(walk, found);
-    return walk.isOver ? undefined : readingOf(walk, found, true);
+    return undefined;
   }
 
-  async #readUntilNewest(walk: Walk, found: Map<string, SignedRecord | undefined>): Promise<void> {
-    for (;;) {
-      const named = await this.#readLines(walk);
-      if (named.size === 0 || walk.isOver) return;
-      for await (const [id, text] of this.#stored.texts([...named])) {
-        if (text === undefined) found.delete(id);
-        else found.set(id, this.#signer.open(id, text));
-      }
+  /** Reads the records that are signed with the pepper, whatever the audit log says. */
+  async signed(): Promise<readonly KeyRecord[]> {
+    const keys = new Map<string, KeyRecord>();
+    for await (const [id, text] of this.#stored.all()) {
+      const record = this.#signer.open(id, text)?.record();
+      if (record) keys.set(id, record);
+    }
+    return [...keys.values()];
+  }
+
+  /** Returns the relation of the stored keys to a state. */
+  async relation(history: History, known: StoreState): Promise<Relation> {
+    if (known.id !== history.id) return history.restored > known.revision ? "restored" : "replaced";
+    return known.mac === history.mac || isLine(await this.#stored.line(known.index), known) ? "continue" : "lost";
+  }
+
+  /** The newest state that was in use, as this host or the store knows it. */
+  async newest(): Promise<StoreState | undefined> {
+    const [here, there] = [await readNewest(this.#pepperFile), await this.#newestThere()];
+    // Gateways that have all lost changes again say so there.
+    return there && there.revision >= (here?.revision ?? 0) ? there : here;
+  }
+
+  /** Records a state that the store does not continue: until it does, a start is refused and commands warn. */
+  async noteLost(state: StoreState): Promise<void> {
+    await this.#stored.noteNewest(this.#pepper.id, this.#signer.signText(NEWEST, stateText(state)));
+  }
+
+  /**
+   * Records the state in use, here and in the store; with `lost`, a state whose lost changes this process has or were
+   * made again. A state in the store that the keys do not continue, and that this process does not know, remains.
+   */
+  async noteInUse(history: History, lost: StoreState | undefined): Promise<void> {
+    await noteNewest(this.#pepperFile, history, lost !== undefined).catch(() => {});
+    const there = await this.#newestThere();
+    if (there) {
+      if (there.mac === history.mac || there.revision > Math.max(history.revision, lost?.revision ?? 0)) return;
+      const isOurs = there.id === lost?.id && there.revision <= lost.revision;
+      const relation = isOurs ? "continue" : await this.relation(history, there);
+      if (relation === "lost" || relation === "replaced") return;
+    }
+    await this.#stored.noteNewest(this.#pepper.id, this.#signer.signText(NEWEST, stateText(history)));
+  }
+
+  #open(id: string, text: string | undefined): SignedRecord | undefined {
+    return text === undefined ? undefined : this.#signer.open(id, text);
+  }
+
+  async #newestThere(): Promise<StoreState | undefined> {
+    return parseState(this.#signer.openText(NEWEST, await this.#stored.newest(this.#pepper.id)) ?? "");
+  }
+
+  /** Reads lines and the records that they name until there are no more. Undefined as `#continued`, or if restored. */
+  async #followed(from: History, found: Map<string, SignedRecord | undefined>): Promise<History | undefined> {
+    const all: Changed = new Map();
+    for (let history = from; ; ) {
+      const changed: Changed = new Map();
+      const next = await this.#continued(history, changed);
+      if (!next || next.id !== from.id) return undefined;
+      history = next;
+      // The revisions of a gateway change only once all has been read.
+      if (changed.size === 0) return applied(history, all);
+      for await (const [id, text] of this.#stored.texts([...changed.keys()])) found.set(id, this.#open(id, text));
+      for (const [id, revision] of changed) all.set(id, revision);
     }
   }
 
-  async #readLines(walk: Walk): Promise<ReadonlySet<string>> {
-    const named = new Set<string>();
+  /** Reads the lines behind a history. Undefined if the store does not hold its newest line. Rejects `not_signed`. */
+  async #continued(from: History, changed: Changed): Promise<History | undefined> {
+    let history = from;
     const turns = new WorkTurns();
-    for await (const line of this.#stored.lines(walk.head?.length ?? walk.base)) {
+    let isFirst = from.mac !== "";
+    for await (const line of this.#stored.lines(isFirst ? from.index : from.index + 1)) {
       if (turns.isOver) await turns.next();
-      const entry = this.#check(line, walk.head?.auditHead);
-      if (!entry || (!walk.head && entry.action !== "restore" && entry.prev !== NO_LINE)) throw notSigned(walk);
-      step(walk, entry, line);
-      if (walk.isOver) return named;
-      if (isKeyId(entry.keyId)) named.add(entry.keyId);
+      if (isFirst && !isLine(line, from)) return undefined;
+      if (!isFirst) {
+        const entry = this.#check(line, history.mac || undefined);
+        if (!entry || (history.mac === "" && entry.action !== "restore" && entry.prev !== NO_LINE))
+          throw notSigned(history.index + 1);
+        history = withLine(history, entry, changed);
+      }
+      isFirst = false;
     }
-    if (!walk.head) throw notSigned(walk);
-    return named;
+    return isFirst ? undefined : history;
   }
 }
 
-function begun(base: number, known: readonly SeenHead[]): Walk {
-  const nothing = { restored: undefined, restoredAt: undefined, isOver: false, head: undefined };
-  return { base, known, met: new Set(), revisions: new Map(), ...nothing };
+function isLine(line: string, { mac }: StoreState): boolean {
+  return line.endsWith(`"mac":"${mac}"}`);
 }
 
-function step(walk: Walk, { action, keyId, revision, mac, ts }: KeyedEntry, last: string): void {
-  const { head, base } = walk;
-  if (action === "restore" && head) walk.isOver = true;
-  else if (action === "restore") [walk.restored, walk.restoredAt] = [revision, ts];
-  else if (action === "remove") walk.revisions.delete(keyId);
-  else if (isKeyId(keyId)) walk.revisions.set(keyId, revision);
-  if (walk.known.some(({ auditHead }) => auditHead === mac)) walk.met.add(mac);
-  walk.head = { base, id: head?.id ?? mac, revision, auditHead: mac, ts, length: (head?.length ?? base) + 1, last };
-}
-
-async function readingOf(
-  walk: Walk,
+async function checked(
+  history: History,
   found: ReadonlyMap<string, SignedRecord | undefined>,
-  isWhole: boolean,
-): Promise<Reading> {
-  const { head, revisions } = walk;
-  if (!head) throw notSigned(walk);
-  const records = new Map<string, KeyRecord>();
+  isKnown: IsKnown = () => false,
+): Promise<Records> {
+  const records = new Map<string, KeyRecord | undefined>();
   const refused = new Set<string>();
   const turns = new WorkTurns();
-  for (const id of new Set([...found.keys(), ...revisions.keys()])) {
+  for (const [id, signed] of found) {
     if (turns.isOver) await turns.next();
-    const signed = found.get(id);
-    if (signed && signed.revision === (revisions.get(id) ?? walk.restored)) records.set(id, signed.record);
+    const isNewest = signed !== undefined && signed.revision === revisionOf(history, id);
+    const isSame = isNewest && isKnown(id, signed.revision);
+    const record = isNewest && !isSame ? signed.record() : undefined;
+    if (record || isSame) records.set(id, record);
     else refused.add(id);
   }
-  const [worst] = walk.known
-    .map((known) => ({ known, relation: relationOf(walk, head.id, known) }))
-    .sort((one, other) => RELATIONS.indexOf(other.relation) - RELATIONS.indexOf(one.relation));
-  return { head, known: undefined, relation: "continues", ...worst, isWhole, records, refused };
+  return { records, refused };
 }
 
-function relationOf({ met, restoredAt }: Walk, id: string, known: SeenHead): Relation {
-  if (known.id === id) return met.has(known.auditHead) ? "continues" : "forked";
-  return restoredAt !== undefined && restoredAt > known.ts ? "restored" : "replaced";
-}
-
-function notSigned({ base, head }: Walk): KeyStoreError {
-  const line = (head?.length ?? base) + 1;
+function notSigned(index: number): KeyStoreError {
   return new KeyStoreError(
     "not_signed",
-    `the audit log of the stored keys is not as it was written, from line ${line} on: put a backup of the store back, or accept keys on purpose: 'keys restore BACKUP', or 'keys restore --unverified' for the records as they stand`,
+    `the audit log of the stored keys is not as it was written, from line ${index + 1} on: put a backup of the store back, or accept keys on purpose: 'keys restore EXPORT', or 'keys restore --unverified' for all records that are signed`,
   );
 }
 
-/** Throws KeyStoreError if known keys are gone: `store_replaced`, or `missing` if no state was known. */
-export function assertFollows(reading: Reading | undefined, known: readonly SeenHead[]): asserts reading is Reading {
-  const lost = reading ? reading.known : known[0];
-  if (!reading && !lost) throw new KeyStoreError("missing", "there are no keys in the store");
-  if (!lost || (reading && reading.relation !== "replaced")) return;
-  throw new KeyStoreError(
-    "store_replaced",
-    `the store ${reading ? `has revision ${reading.head.revision}` : "holds no keys"}, and revision ${lost.revision} of other keys was in use: put the newer store back, or accept what there is on purpose: 'keys restore' takes the store as it stands, 'keys restore EXPORT' the keys of a file`,
-  );
+/** Describes refused records to operators. */
+export function refusedText(refused: ReadonlySet<string>): string {
+  const ids = [...refused].filter(isKeyId).slice(0, 20).join(", ");
+  return `${refused.size} records are left out, as they are not as they were written (${ids}): 'keys restore' drops them`;
+}
+
+/** Returns why stored keys that do not continue a known state cannot be used. */
+export function wentBack(
+  known: StoreState,
+  relation: "lost" | "replaced",
+  revision: number | undefined,
+): KeyStoreError {
+  const ways =
+    "put the newer store back, or accept what there is on purpose: 'keys restore' takes the store as it stands, 'keys restore EXPORT' the keys of a file";
+  if (relation === "lost") {
+    const text = `the store has lost changes up to revision ${known.revision}, which were in use: ${ways}`;
+    return new KeyStoreError("revision_went_back", text);
+  }
+  const what = revision === undefined ? "holds no keys" : `has revision ${revision}`;
+  const text = `the store ${what}, and revision ${known.revision} of other keys was in use: ${ways}`;
+  return new KeyStoreError("store_replaced", text);
 }

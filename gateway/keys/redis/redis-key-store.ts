@@ -7,14 +7,17 @@ import { readPepper } from "../key-file.ts";
 import { isKeyId } from "../key-format.ts";
 import type { KeyRecord } from "../key-record.ts";
 import { isKeyStoreError, KeyStore, KeyStoreError } from "../key-store.ts";
-import { noteSeenHead, type SeenHead } from "../seen-revision.ts";
-import { assertFollows, KeysReader, type ReadHead, type Reading } from "./keys-reader.ts";
+import type { StoreState } from "../newest-state.ts";
+import type { History } from "./history.ts";
+import { KeysReader, type Reading, type Relation, wentBack } from "./keys-reader.ts";
 import { KEYS_CHANNEL, type StoredHead, StoredKeys } from "./stored-keys.ts";
 
 /** Milliseconds between two reads of the revision, for lost messages. */
 const LOOK_MS = 500;
 /** Milliseconds after which a refused or partly refused store is read again although it is unchanged. */
 const AGAIN_MS = 60_000;
+/** Milliseconds after which all records are read again although none was changed by a command. */
+const REREAD_MS = 600_000;
 
 export type RedisKeyStoreOptions = {
   readonly state: RedisState;
@@ -27,21 +30,24 @@ export type RedisKeyStoreOptions = {
  * the store; a change reads only the changed records. While the store is unreachable the records stay in force, and
  * `status()` reports it.
  * A store that has lost changes is followed, so that later changes take effect, but no record is replaced by an older
- * one that may give more rights. Another store, and an older one at the start, is refused until an operator restores
- * it.
+ * one that may give more rights; the changes count as lost until none of the records is refused for that. Another
+ * store, and one at the start that has lost changes, is refused until an operator restores it.
  */
 export class RedisKeyStore extends KeyStore {
   readonly #options: RedisKeyStoreOptions;
   readonly #stored: StoredKeys;
   readonly #reader: KeysReader;
-  #head: ReadHead | undefined;
+  /** The state of the keys in use; undefined until they are loaded. */
+  #history: History | undefined;
+  /** A state whose changes the store has lost, until they were made again. */
+  #lost: StoreState | undefined;
   /** Text of the stored head from which the keys in use, or a failure, resulted; null if there was none. */
   #lookedAt: string | null | undefined;
   /** From this time on the store is read again although it is unchanged. */
   #againMs = 0;
   #failure: KeyStoreError | undefined;
   #refused = new Set<string>();
-  #toNote: { readonly head: SeenHead; readonly isForked: boolean } | undefined;
+  #toNote: (() => Promise<void>) | undefined;
   #fault: KeyStoreError["fault"] | undefined;
   #looking: Promise<void> | undefined;
   #askedAgain = false;
@@ -78,6 +84,10 @@ export class RedisKeyStore extends KeyStore {
 
   protected override get fault() {
     return this.#fault;
+  }
+
+  protected override get lostRevision() {
+    return this.#lost?.revision;
   }
 
   protected override get refusedIds() {
@@ -148,39 +158,51 @@ export class RedisKeyStore extends KeyStore {
       return false;
     }
     this.#lookedAt = undefined;
-    const before = this.#head;
-    const reading = await this.#read(stored, isSame).catch(async (error: unknown) => {
+    const before = this.#history;
+    const isNew = await this.#readAndTake(stored, isSame).catch(async (error: unknown) => {
       if (!(error instanceof KeyStoreError) || error.fault === "unreachable") throw error;
       // Commands refuse to change keys in a store that a gateway does not follow.
-      if (this.#head) await this.#reader.noteHeld(this.#head);
+      if (before) await this.#reader.noteLost(before);
       [this.#failure, this.#lookedAt, this.#againMs] = [error, stored?.text ?? null, nowMs + AGAIN_MS];
       throw error;
     });
-    await this.#take(reading);
-    this.#note(reading);
     [this.#failure, this.#lookedAt] = [undefined, stored?.text ?? null];
-    this.#againMs = this.#refused.size > 0 ? nowMs + AGAIN_MS : Number.POSITIVE_INFINITY;
-    return reading.isWhole || reading.head !== before;
+    this.#againMs = nowMs + (this.#refused.size > 0 ? AGAIN_MS : REREAD_MS);
+    return isNew;
   }
 
-  async #read(stored: StoredHead | undefined, isSame: boolean): Promise<Reading> {
-    const changed = stored && this.#head && !isSame ? await this.#reader.since(this.#head, stored) : undefined;
-    if (changed) return changed;
-    const known = this.#head ? [this.#head] : await this.#reader.known();
-    const whole = await this.#reader.whole(known);
-    assertFollows(whole, known);
-    if (whole.known && whole.relation === "forked" && !this.#head)
-      throw new KeyStoreError(
-        "revision_went_back",
-        `the store has lost changes up to revision ${whole.known.revision}, which were in use: put the newer store back, or accept what there is on purpose with 'keys restore'`,
-      );
-    return whole;
+  /** Resolves to whether the keys in use may have changed. */
+  async #readAndTake(stored: StoredHead | undefined, isSame: boolean): Promise<boolean> {
+    const before = this.#history;
+    const changed = stored && before && !isSame ? await this.#reader.since(before, stored) : undefined;
+    if (changed) {
+      await this.#take(changed, "continue");
+      this.#note(changed.history);
+      return changed.history.mac !== before?.mac;
+    }
+    // In the slow reading a record that nothing has changed is verified, and not parsed again.
+    const isKnown = (id: string, revision: number) => before?.revisions.get(id) === revision && !this.#refused.has(id);
+    const whole = await this.#reader.whole(isSame ? isKnown : undefined);
+    const known = before ?? (await this.#reader.newest());
+    if (!whole && !known) throw new KeyStoreError("missing", "there are no keys in the store");
+    const relation = whole && known ? await this.#reader.relation(whole.history, known) : "continue";
+    if (known && (!whole || relation === "replaced")) throw wentBack(known, "replaced", whole?.history.revision);
+    if (known && relation === "lost") {
+      if (!before) throw wentBack(known, relation, undefined);
+      await this.#reader.noteLost(known);
+      if (!this.#lost || this.#lost.revision < known.revision) this.#lost = known;
+      this.wentBack += 1;
+    }
+    if (!whole) return false;
+    const refusedBefore = this.#refused.size;
+    await this.#take(whole, relation);
+    this.#note(whole.history);
+    return !isSame || this.#refused.size !== refusedBefore;
   }
 
-  async #take({ head, relation, isWhole, records, refused }: Reading): Promise<void> {
+  async #take({ history, isWhole, records, refused }: Reading, relation: Relation): Promise<void> {
     const turns = new WorkTurns();
     const isOnPurpose = relation === "restored";
-    if (relation === "forked") this.wentBack += 1;
     if (isWhole) this.#refused = new Set(refused);
     for (const id of refused) this.#refused.add(id);
     if (isWhole)
@@ -191,6 +213,7 @@ export class RedisKeyStore extends KeyStore {
           else this.#refused.add(id);
         }
     for (const [id, record] of records) {
+      if (!record) continue;
       if (turns.isOver) await turns.next();
       if (!isOnPurpose && isOlder(this.table.record(id), record)) {
         this.#refused.add(id);
@@ -199,15 +222,17 @@ export class RedisKeyStore extends KeyStore {
       this.table.put(record);
       this.#refused.delete(id);
     }
-    this.#head = head;
-    this.revision = head.revision;
+    this.#history = history;
+    this.revision = history.revision;
     this.loadedAtMs = this.clock.wallMs();
   }
 
-  /** Records the state in use for later starts. No operation waits for it: a file system may hang. */
-  #note({ head, relation }: Reading): void {
+  /** Records the state in use for later starts and for commands. No operation waits for it: a file system may hang. */
+  #note(history: History): void {
     if (this.#refused.size > 0 || this.end.signal.aborted) return;
-    this.#toNote = { head, isForked: relation === "forked" || this.#toNote?.isForked === true };
+    const lost = this.#lost;
+    this.#lost = undefined;
+    this.#toNote = () => this.#reader.noteInUse(history, lost);
     this.noting ??= this.#noteAll().finally(() => {
       this.noting = undefined;
     });
@@ -216,7 +241,7 @@ export class RedisKeyStore extends KeyStore {
   async #noteAll(): Promise<void> {
     for (let next = this.#toNote; next; next = this.#toNote) {
       this.#toNote = undefined;
-      await noteSeenHead(this.#options.pepperFile, next.head, next.isForked).catch(() => {});
+      await next().catch(() => {});
     }
   }
 }

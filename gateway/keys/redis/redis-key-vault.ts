@@ -1,19 +1,22 @@
 import { systemClock } from "../../../deploy/runtime/time/clock.ts";
 import { RedisState } from "../../state/redis-state.ts";
 import type { RedisSettings } from "../../state/state-settings.ts";
-import { type AuditAddition, auditLines, type KeyChange, keyChanges } from "../audit-log.ts";
+import { auditLines, type KeyChange, keyChanges } from "../audit-log.ts";
 import type { Pepper } from "../key-digest.ts";
 import { assertPepperFits, type KeySetChanger, makePepperFile, readKeySet, readPepper } from "../key-file.ts";
-import { isKeyId } from "../key-format.ts";
 import { EMPTY_KEY_SET, type KeyRecord, type KeySet } from "../key-record.ts";
 import { isKeyStoreError, KeyStoreError } from "../key-store.ts";
-import type { KeyVault, VaultKeys } from "../key-vault.ts";
-import { noteSeenHead, type SeenHead } from "../seen-revision.ts";
-import { assertFollows, KeysReader, type Reading } from "./keys-reader.ts";
-import { RecordSigner, readUnverified, StoredKeys } from "./stored-keys.ts";
+import type { KeyScope, KeyVault, VaultKeys } from "../key-vault.ts";
+import { noteNewest } from "../newest-state.ts";
+import { applied, type Changed, checkpointText, emptyHistory, type History, withLine } from "./history.ts";
+import { CHECKPOINT, KeysReader, type Records, refusedText, wentBack } from "./keys-reader.ts";
+import { RecordSigner } from "./record-signer.ts";
+import { StoredKeys } from "./stored-keys.ts";
 
 const TRIES = 5;
 const BATCH = 500;
+/** Lines behind a checkpoint with which a change writes the next one. */
+const CHECKPOINT_LINES = 1_000;
 /** Least time, in milliseconds, for which a command waits for an answer. */
 const PATIENCE_MS = 5_000;
 
@@ -28,14 +31,7 @@ export async function openRedisKeyVault(
   return new RedisKeyVault(state, pepperFile, warn);
 }
 
-type Found = {
-  readonly pepper: Pepper | undefined;
-  readonly known: readonly SeenHead[];
-  readonly reading: Reading | undefined;
-};
-
-/** The state that a change is based on; without an identity if the store has none, or if another history begins. */
-type From = { readonly id: string | undefined; readonly auditHead: string | undefined; readonly last: string };
+type Found = Records & { readonly history: History; readonly lost: string | undefined };
 
 class RedisKeyVault implements KeyVault {
   readonly isFile = false;
@@ -55,10 +51,13 @@ class RedisKeyVault implements KeyVault {
     this.#warn = warn;
   }
 
-  async read(): Promise<VaultKeys> {
-    const { reading, pepper, known } = await this.#find();
-    assertFollows(reading, known);
-    return { set: setOf(reading), pepper, amiss: amissOf(reading) };
+  async read(scope?: KeyScope): Promise<VaultKeys> {
+    const pepper = await this.#pepper();
+    const found = pepper && (await this.#find(pepper, scope));
+    if (!found) throw new KeyStoreError("missing", "there are no keys in the store");
+    const { refused, lost } = found;
+    const amiss = [...(refused.size > 0 ? [refusedText(refused)] : []), ...(lost === undefined ? [] : [lost])];
+    return { set: setOf(found), pepper, amiss };
   }
 
   async readAudit(): Promise<Buffer | undefined> {
@@ -71,19 +70,22 @@ class RedisKeyVault implements KeyVault {
     this.#state.close();
   }
 
-  async update<T>(create: boolean, change: KeySetChanger<T>): Promise<T> {
+  async update<T>(create: boolean, scope: KeyScope, change: KeySetChanger<T>): Promise<T> {
     for (let tries = 0; tries < TRIES; tries += 1) {
-      const { reading, known, ...found } = await this.#find();
-      if (reading || !create || known.length > 0) assertFollows(reading, known);
-      for (const text of reading ? amissOf(reading) : []) this.#warn(text);
-      const pepper = found.pepper ?? (await makePepperFile(this.pepperFile));
-      const before = reading ? setOf(reading) : EMPTY_KEY_SET;
+      const known = await this.#pepper();
+      const found = known && (await this.#find(known, scope));
+      if (!found && !create) throw new KeyStoreError("missing", "there are no keys in the store");
+      // The record before the refused one is unknown here, and the refused one must not be signed again.
+      if (found && found.refused.size > 0) throw new KeyStoreError("records_refused", refusedText(found.refused));
+      if (found?.lost !== undefined) this.#warn(found.lost);
+      const pepper = known ?? (await makePepperFile(this.pepperFile));
+      const before = found ? setOf(found) : EMPTY_KEY_SET;
       const { set, value } = change(before, pepper);
       if (set === before) return value;
-      const head = await this.#write(keyChanges(before, set), set, pepper, reading?.head);
-      if (!head) continue;
-      // Only gateways, which hold the lost records, may accept a history that has lost changes.
-      await this.#made(reading?.relation === "forked" ? undefined : head);
+      const history = await this.#write(keyChanges(before, set), set, pepper, found?.history);
+      if (!history) continue;
+      // Only gateways, which hold the lost records, accept that a store has lost changes.
+      await this.#made(found?.lost === undefined ? history : undefined);
       return value;
     }
     throw changedMeanwhile();
@@ -93,79 +95,96 @@ class RedisKeyVault implements KeyVault {
     const given = from === undefined ? undefined : await readKeySet(from);
     const pepper = await readPepper(this.pepperFile);
     if (!pepper) throw this.#missingPepper();
-    const last = await this.#stored.lastLine();
+    const last = await this.#stored.line(-1);
     const reader = new KeysReader(this.#stored, pepper, this.pepperFile);
-    const known = await reader.known();
-    const reading = await reader.whole(known).catch((error: unknown) => {
+    const reading = await reader.whole().catch((error: unknown) => {
       if (!isKeyStoreError(error) || error.fault === "unreachable" || !(given || unverified)) throw error;
       return undefined;
     });
-    const keys = given?.keys ?? (unverified ? await this.#unverified() : [...(reading?.records.values() ?? [])]);
+    const keys = given?.keys ?? (unverified ? await reader.signed() : reading ? setOf(reading).keys : []);
     if (keys.length === 0) throw new KeyStoreError("empty", `${from ?? "the store"} holds no keys`);
     assertPepperFits(this.pepperFile, pepper, { keys });
-    const older = [...known, ...(reading ? [reading.head] : [])];
-    const revisions = [given, await this.#stored.head(), ...older].map((one) => one?.revision ?? 0);
-    const set = inOrder({ v: 1, revision: Math.max(...revisions) + 1, keys });
-    const changes = [{ action: "restore", keyId: "*", fields: [] }, ...keyChanges(reading ? setOf(reading) : set, set)];
     // A restore takes effect only if it is newer than everything that it replaces.
-    const wallMs = Math.max(systemClock.wallMs(), ...older.map(({ ts }) => Date.parse(ts) + 1));
-    const before = { id: undefined, auditHead: /"mac":"([0-9a-f]{64})"\}$/.exec(last)?.[1], last };
-    const head = await this.#commit(before, { changes, keys, revision: set.revision, pepper, wallMs });
-    if (!head) throw changedMeanwhile();
-    await this.#made(head);
+    const older = [given, await this.#stored.head(), await reader.newest(), reading?.history];
+    const set = inOrder({ v: 1, revision: Math.max(...older.map((one) => one?.revision ?? 0)) + 1, keys });
+    const changes = keyChanges(reading ? setOf(reading) : set, set);
+    const mac = /"mac":"([0-9a-f]{64})"\}$/.exec(last)?.[1] ?? "";
+    const before = { ...emptyHistory(await this.#stored.length()), mac };
+    const all = [{ action: "restore", keyId: "*", fields: [] }, ...changes];
+    const history = await this.#commit(before, { changes: all, keys, revision: set.revision, pepper, isLast: true });
+    if (!history) throw changedMeanwhile();
+    await this.#made(history);
     return set;
   }
 
-  async #find(): Promise<Found> {
+  async #pepper(): Promise<Pepper | undefined> {
     const pepper = await readPepper(this.pepperFile);
-    if (pepper) {
-      const reader = new KeysReader(this.#stored, pepper, this.pepperFile);
-      const known = await reader.known();
-      return { pepper, known, reading: await reader.whole(known) };
-    }
-    if ((await this.#stored.head()) !== undefined) throw this.#missingPepper();
-    return { pepper, known: [], reading: undefined };
+    if (!pepper && (await this.#stored.head()) !== undefined) throw this.#missingPepper();
+    return pepper;
   }
 
-  /** Resolves to the new state; undefined if another change came first. Many records take several atomic steps. */
+  /** Finds the records that are needed, all without a scope; undefined if the store holds no keys, and never did. */
+  async #find(pepper: Pepper, scope?: KeyScope): Promise<Found | undefined> {
+    const reader = new KeysReader(this.#stored, pepper, this.pepperFile);
+    const known = await reader.newest();
+    const whole = scope ? undefined : await reader.whole();
+    const history = scope ? await reader.history() : whole?.history;
+    if (!history) {
+      if (known) throw wentBack(known, "replaced", undefined);
+      return undefined;
+    }
+    const relation = known ? await reader.relation(history, known) : "continue";
+    if (known && relation === "replaced") throw wentBack(known, relation, history.revision);
+    if (known && relation === "lost") await reader.noteLost(known);
+    const lost = known && relation === "lost" ? lostText(known.revision) : undefined;
+    const { records, refused } = whole ?? (await reader.some(history, scope?.ids ?? []));
+    const sibling = scope?.owner ? await reader.ofOwner(history, scope.owner) : undefined;
+    return { history, lost, refused, records: sibling ? new Map([...records, [sibling.id, sibling]]) : records };
+  }
+
+  /** Resolves to the new history; undefined if another change came first. Many records take several atomic steps. */
   async #write(
     changes: readonly KeyChange[],
     set: KeySet,
     pepper: Pepper,
-    before: (SeenHead & From) | undefined,
-  ): Promise<SeenHead | undefined> {
+    before: History = emptyHistory(0),
+  ): Promise<History | undefined> {
     const changed = new Map(set.keys.map((record) => [record.id, record]));
     let now = before;
     for (let at = 0; at < changes.length; at += BATCH) {
       const batch = changes.slice(at, at + BATCH);
       const keys = batch.flatMap(({ keyId }) => changed.get(keyId) ?? []);
-      const revision = (now?.revision ?? 0) + 1;
-      const next = { changes: batch, keys, revision, pepper, wallMs: systemClock.wallMs() };
-      now = await this.#commit(now ?? { id: undefined, auditHead: undefined, last: "" }, next);
-      if (!now && at > 0) throw changedMeanwhile();
-      if (!now) return undefined;
+      const isLast = at + BATCH >= changes.length;
+      const next = await this.#commit(now, { changes: batch, keys, revision: now.revision + 1, pepper, isLast });
+      if (!next && at > 0) throw changedMeanwhile();
+      if (!next) return undefined;
+      now = next;
     }
     return now;
   }
 
-  async #commit(
-    { id, auditHead: prev, last }: From,
-    { keys, ...addition }: Omit<AuditAddition, "head"> & { readonly keys: readonly KeyRecord[] },
-  ): Promise<(SeenHead & From) | undefined> {
-    const { revision, pepper, wallMs } = addition;
+  async #commit(before: History, { changes, keys, revision, pepper, isLast }: Step): Promise<History | undefined> {
     const signer = new RecordSigner(pepper);
-    const { lines, head: auditHead } = auditLines({ ...addition, head: prev }, prev);
-    const records = keys.map((record) => ({ id: record.id, text: signer.sign(revision, record) }));
-    const change = { revision, auditHead, pepperId: pepper.id, records, lines };
-    if (!(await this.#stored.change({ last, begins: id === undefined, ...change }))) return undefined;
-    // The MAC of the line that begins a history is its identity.
-    const first = lines[0]?.slice(-66, -2) ?? "";
-    return { id: id ?? first, revision, auditHead, ts: new Date(wallMs).toISOString(), last: lines.at(-1) ?? "" };
+    const wallMs = systemClock.wallMs();
+    const { lines, entries } = auditLines({ changes, revision, pepper, wallMs }, before.mac || undefined);
+    const changed: Changed = new Map();
+    const next = entries.reduce((history, entry) => withLine(history, entry, changed), before);
+    const begins = before.id === "";
+    // A restore writes records that its lines do not name.
+    for (const { id } of keys) changed.set(id, revision);
+    applied(next, changed);
+    const isDue = next.restored === revision || next.index - next.checkpoint >= CHECKPOINT_LINES;
+    const made = await this.#stored.change({
+      ...{ last: before.mac, begins, revision, auditHead: next.mac, pepperId: pepper.id, lines },
+      records: keys.map((record) => ({ id: record.id, text: signer.sign(revision, record) })),
+      checkpoint: isLast && isDue ? signer.signText(CHECKPOINT, checkpointText(next)) : undefined,
+    });
+    return made ? next : undefined;
   }
 
-  async #made(head: SeenHead | undefined): Promise<void> {
-    if (head)
-      await noteSeenHead(this.pepperFile, head).catch((error: unknown) => {
+  async #made(history: History | undefined): Promise<void> {
+    if (history)
+      await noteNewest(this.pepperFile, history, false).catch((error: unknown) => {
         if (!isKeyStoreError(error)) throw error;
         this.#warn(`${error.message}: an older store would not be noticed from here`);
       });
@@ -174,24 +193,24 @@ class RedisKeyVault implements KeyVault {
       this.#warn("no replica of the store has confirmed the change: a fail-over now would lose it");
   }
 
-  async #unverified(): Promise<readonly KeyRecord[]> {
-    const keys = new Map<string, KeyRecord>();
-    for await (const [id, text] of this.#stored.all()) {
-      const record = readUnverified(text);
-      if (record?.id !== id) throw new KeyStoreError("not_valid", "a record of the store of keys is not valid");
-      keys.set(id, record);
-    }
-    return [...keys.values()];
-  }
-
   #missingPepper(): KeyStoreError {
     const text = `${this.pepperFile} is missing; copy the one that the stored keys were made with`;
     return new KeyStoreError("pepper_missing", text);
   }
 }
 
-function setOf({ head: { revision, auditHead }, records }: Reading): KeySet {
-  return inOrder({ v: 1, revision, auditHead, keys: [...records.values()] });
+/** One atomic step of a change. */
+type Step = {
+  readonly changes: readonly KeyChange[];
+  readonly keys: readonly KeyRecord[];
+  readonly revision: number;
+  readonly pepper: Pepper;
+  readonly isLast: boolean;
+};
+
+function setOf({ history, records }: Pick<Found, "history" | "records">): KeySet {
+  const keys = [...records.values()].filter((record) => record !== undefined);
+  return inOrder({ v: 1, revision: history.revision, auditHead: history.mac, keys });
 }
 
 function inOrder(set: KeySet): KeySet {
@@ -201,21 +220,8 @@ function inOrder(set: KeySet): KeySet {
   return { ...set, keys };
 }
 
-function amissOf(reading: Reading): readonly string[] {
-  const { relation, refused, known } = reading;
-  const ids = [...refused].filter(isKeyId).slice(0, 20);
-  return [
-    ...(refused.size === 0
-      ? []
-      : [
-          `${refused.size} records are left out, as they are not as they were written (${ids.join(", ")}): 'keys restore' drops them`,
-        ]),
-    ...(relation === "forked" && known
-      ? [
-          `the store has lost changes up to revision ${known.revision}, as after a fail-over: gateways follow it, but keep records that are newer than its own; make those changes again ('keys list'), or accept what there is with 'keys restore'`,
-        ]
-      : []),
-  ];
+function lostText(revision: number): string {
+  return `the store has lost changes up to revision ${revision}, as after a fail-over: gateways follow it, but keep records that are newer than its own; make those changes again ('keys list'), or accept what there is with 'keys restore'`;
 }
 
 function changedMeanwhile(): KeyStoreError {

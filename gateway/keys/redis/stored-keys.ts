@@ -1,25 +1,23 @@
-import { timingSafeEqual } from "node:crypto";
 import { faultOf, type RedisClient, RedisScript, type RedisState } from "../../state/redis-state.ts";
-import { deriveKey, hmacSha256, type Pepper } from "../key-digest.ts";
-import { type KeyRecord, keyRecordSchema } from "../key-record.ts";
 import { KeyStoreError } from "../key-store.ts";
 
 /*
  * The entries of keys in the store that gateways share. All have one hash tag, so that a change is one script on one
  * node of a Cluster:
  *
- *   {keys}:audit    the lines of the audit log, each signed and linked to the one before: the history of the keys
- *   {keys}:records  the records by id, each signed with the revision at which it was written
- *   {keys}:head     the index of the line that began the history (`base`), and fields that differ after each change: the
- *                   revision, the MAC of the newest line, the id of the pepper
- *   {keys}:held     the newest state of a gateway that refused the stored keys
+ *   {keys}:audit       the lines of the audit log, each signed and linked to the one before: the history of the keys
+ *   {keys}:records     the records by id, each signed with the revision at which it was written
+ *   {keys}:head        the index of the line that began the history (`base`), and fields that differ after each change:
+ *                      the revision, the MAC of the newest line, the id of the pepper
+ *   {keys}:checkpoint  what the lines up to one of them say, signed, so that a change and a start read from there on
+ *   {keys}:newest:ID   the newest state that was in use at a gateway with the pepper ID, signed
  *
  * The lines are authoritative: a record is valid if its signature fits and it has the revision of the newest line that
  * names its key. The head only locates the lines, and a change is published as its revision.
  */
 
-const ENTRIES = ["{keys}:head", "{keys}:records", "{keys}:audit", "{keys}:held"] as const;
-const [HEAD, RECORDS, AUDIT, HELD] = ENTRIES;
+const ENTRIES = ["{keys}:head", "{keys}:records", "{keys}:audit", "{keys}:checkpoint"] as const;
+const [HEAD, RECORDS, AUDIT, CHECKPOINT] = ENTRIES;
 
 export const KEYS_CHANNEL = "{keys}:changed";
 
@@ -29,13 +27,15 @@ const REPLICA_MS = 1_000;
 
 const UPDATE = new RedisScript(`
 local request = cjson.decode(ARGV[1])
-if (redis.call('LINDEX', KEYS[3], -1) or '') ~= request.last then return 0 end
+local mac = string.match(redis.call('LINDEX', KEYS[3], -1) or '', '"mac":"(%x+)"}$')
+if (mac or '') ~= request.last then return 0 end
 if request.begins then
   redis.call('DEL', KEYS[2], KEYS[4])
   redis.call('HSET', KEYS[1], 'base', redis.call('LLEN', KEYS[3]))
 end
 for _, record in ipairs(request.records) do redis.call('HSET', KEYS[2], record.id, record.text) end
 for _, line in ipairs(request.lines) do redis.call('RPUSH', KEYS[3], line) end
+if request.checkpoint then redis.call('SET', KEYS[4], request.checkpoint) end
 redis.call('HSET', KEYS[1], 'revision', request.revision, 'auditHead', request.auditHead, 'pepper', request.pepper)
 redis.call('PUBLISH', request.channel, request.revision)
 return 1
@@ -51,7 +51,7 @@ export type StoredHead = {
 };
 
 export type StoredChange = {
-  /** The newest line that the change is based on; empty if there is none. */
+  /** MAC of the newest line that the change is based on; empty if there is none. */
   readonly last: string;
   /** Whether the change begins a history: no earlier record remains. */
   readonly begins: boolean;
@@ -60,6 +60,8 @@ export type StoredChange = {
   readonly pepperId: string;
   readonly records: readonly { readonly id: string; readonly text: string }[];
   readonly lines: readonly string[];
+  /** Text of the new checkpoint; undefined if the one before remains. */
+  readonly checkpoint: string | undefined;
 };
 
 /** The entries of the keys in the store that gateways share. Its methods reject with `KeyStoreError`. */
@@ -113,8 +115,17 @@ export class StoredKeys {
     }
   }
 
-  async lastLine(): Promise<string> {
-    return (await this.#ask((client) => client.lindex(this.#state.nameOf(AUDIT), -1))) ?? "";
+  /** Resolves to the line with an index (from 0, or -1 for the newest); empty if there is none. */
+  async line(index: number): Promise<string> {
+    return (await this.#ask((client) => client.lindex(this.#state.nameOf(AUDIT), index))) ?? "";
+  }
+
+  async length(): Promise<number> {
+    return await this.#ask((client) => client.llen(this.#state.nameOf(AUDIT)));
+  }
+
+  async checkpoint(): Promise<string> {
+    return (await this.#ask((client) => client.get(this.#state.nameOf(CHECKPOINT)))) ?? "";
   }
 
   /** Makes a change atomically, unless another change came first. Resolves to whether it was made. */
@@ -135,13 +146,16 @@ export class StoredKeys {
     });
   }
 
-  async held(): Promise<string | undefined> {
-    return (await this.#ask((client) => client.get(this.#state.nameOf(HELD)))) ?? undefined;
+  async newest(pepperId: string): Promise<string> {
+    return (await this.#ask((client) => client.get(this.#newestOf(pepperId)))) ?? "";
   }
 
-  /** Records the state of this gateway: commands on this store are refused until the store reaches it. */
-  async noteHeld(text: string): Promise<void> {
-    await this.#ask((client) => client.set(this.#state.nameOf(HELD), text));
+  async noteNewest(pepperId: string, text: string): Promise<void> {
+    await this.#ask((client) => client.set(this.#newestOf(pepperId), text));
+  }
+
+  #newestOf(pepperId: string): string {
+    return this.#state.nameOf(`{keys}:newest:${pepperId}`);
   }
 
   async #ask<T>(question: (client: RedisClient) => Promise<T>): Promise<T> {
@@ -155,59 +169,4 @@ export class StoredKeys {
 
 function unreachable(cause: unknown): KeyStoreError {
   return new KeyStoreError("unreachable", `the store of keys does not answer (${faultOf(cause)})`, { cause });
-}
-
-/*
- * Records in a store that other programs may be able to write. Each has a MAC under a key derived from the pepper,
- * which covers the id, the revision of the store at which the record was written, and its JSON: `<MAC in hex>
- * <revision> <JSON>`.
- */
-
-export type SignedRecord = { readonly revision: number; readonly record: KeyRecord };
-
-export class RecordSigner {
-  readonly #key: Buffer;
-
-  constructor(pepper: Pepper) {
-    this.#key = deriveKey(pepper, "svc key records");
-  }
-
-  sign(revision: number, record: KeyRecord): string {
-    return this.signText(record.id, `${revision} ${JSON.stringify(record)}`);
-  }
-
-  /** Returns the record with this id from a stored text; undefined if its signature is not valid. */
-  open(id: string, text: string): SignedRecord | undefined {
-    const signed = this.openText(id, text);
-    const [, revision, json = ""] = /^(\d{1,15}) (.*)$/s.exec(signed ?? "") ?? [];
-    const record = readRecord(json);
-    return revision !== undefined && record?.id === id ? { revision: Number(revision), record } : undefined;
-  }
-
-  signText(label: string, text: string): string {
-    return `${this.#mac(`${label} ${text}`).toString("hex")} ${text}`;
-  }
-
-  /** Returns the text that was signed for this use; undefined if the signature is not valid. */
-  openText(label: string, signed: string): string | undefined {
-    const [, mac = "", text = ""] = /^([0-9a-f]{64}) (.*)$/s.exec(signed) ?? [];
-    const isGenuine = mac !== "" && timingSafeEqual(Buffer.from(mac, "hex"), this.#mac(`${label} ${text}`));
-    return isGenuine ? text : undefined;
-  }
-
-  #mac(text: string): Buffer {
-    return hmacSha256(this.#key, text);
-  }
-}
-
-export function readUnverified(text: string): KeyRecord | undefined {
-  return readRecord(text.slice(text.indexOf("{")));
-}
-
-function readRecord(json: string): KeyRecord | undefined {
-  try {
-    return keyRecordSchema.safeParse(JSON.parse(json)).data;
-  } catch {
-    return undefined;
-  }
 }

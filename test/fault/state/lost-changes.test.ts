@@ -1,3 +1,5 @@
+import { copyFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { becomes } from "../../support/becomes.ts";
 import { Fleet, show } from "../../support/processes/fleet.ts";
@@ -20,7 +22,7 @@ const PATIENCE = 10;
 type Status = {
   readonly stale: boolean;
   readonly refused_keys?: readonly string[];
-  readonly went_back?: number;
+  readonly lost_changes_up_to_revision?: number;
 };
 
 /** Four gateways without nodes, whose keys are in a store with a replica, and the command line. */
@@ -35,10 +37,15 @@ async function setUp() {
   fleet.onEnd(() => replica.end());
   const forwarder = await Forwarder.to(master.port);
   fleet.onEnd(() => forwarder.end());
-  const shared = sharedKeys(`redis://${SHIPPED_USER}:${PASSWORD}@${forwarder.address}`);
+  const url = `redis://${SHIPPED_USER}:${PASSWORD}@${forwarder.address}`;
+  const shared = sharedKeys(url);
   fleet.onEnd(shared.remove);
+  // The host of an operator, on which no gateway runs.
+  const operator = sharedKeys(url);
+  fleet.onEnd(operator.remove);
   const { config, keys, create } = shared;
   const made = [await create(), await create(), await create()];
+  copyFileSync(join(shared.folder, "pepper"), join(operator.folder, "pepper"));
   const caughtUp = async () => {
     const offset = /master_repl_offset:\d+/.exec(String(await master.ask("INFO", "replication")))?.[0] ?? "none";
     return String(await replica.ask("INFO", "replication")).includes(offset);
@@ -46,7 +53,8 @@ async function setUp() {
   await becomes(caughtUp, "the replica has caught up");
   const cluster = { endpoints: [{ address: "127.0.0.1:1" }] };
   const gateways = await Promise.all(Array.from({ length: GATEWAYS }, () => fleet.gateway(cluster, config)));
-  return { master, replica, forwarder, keys, made, gateways, start: () => fleet.gateway(cluster, config) };
+  const start = () => fleet.gateway(cluster, config);
+  return { master, replica, forwarder, keys, operator: operator.keys, made, gateways, start };
 }
 
 const idOf = (key: string | undefined) => key?.split("_")[2] ?? "";
@@ -77,10 +85,10 @@ const everywhere = (status: number) => Array.from({ length: GATEWAYS }, () => st
 
 describe.skipIf(!HAS_REDIS)(`keys in a store that loses changes${HAS_REDIS ? "" : ` (${NO_REDIS})`}`, () => {
   test("after a fail-over that lost a revocation nothing opens again, and the next revocation counts at all gateways", async () => {
-    const { master, replica, forwarder, keys, made, gateways, start } = await setUp();
+    const { master, replica, forwarder, keys, operator, made, gateways, start } = await setUp();
     const [lost, later, other] = made;
     await replica.ask("REPLICAOF", "NO", "ONE");
-    expect((await keys("revoke", idOf(lost))).code).toBe(0);
+    expect((await operator("revoke", idOf(lost))).code).toBe(0);
     await answerAfterMs(gateways, lost, 401);
     await master.stop("SIGKILL");
     forwarder.turnTo(replica.port);
@@ -98,8 +106,12 @@ describe.skipIf(!HAS_REDIS)(`keys in a store that loses changes${HAS_REDIS ? "" 
     expect(await answers(gateways, lost)).toEqual(everywhere(401));
     expect(await answers(gateways, other)).toEqual(everywhere(200));
     await expect(start()).rejects.toThrow("ended with 2");
+    await all(gateways, (status) => status.lost_changes_up_to_revision === 4, "the loss is shown");
+    expect((await operator("doctor")).out).toMatch(/^error +the store has lost changes up to revision 4/m);
     expect((await keys("revoke", idOf(lost))).code).toBe(0);
-    await all(gateways, ({ stale }) => !stale, "all of the store is in use");
+    await all(gateways, ({ stale, ...status }) => !stale && !status.lost_changes_up_to_revision, "all is in use");
+    await becomes(async () => (await operator("doctor")).code === 0, "the doctor finds nothing on another host");
+    expect((await keys("doctor")).code).toBe(0);
     expect((await (await start()).models(other)).status).toBe(200);
   });
 });

@@ -12,7 +12,7 @@ import { VirtualClock } from "../../../support/virtual-clock.ts";
 const NOW = Date.parse("2026-03-01T00:00:00.000Z");
 const LOADED = {
   ...{ keys: 1, counts: { active: 1, disabled: 0, revoked: 0 }, revision: 1, loadedAtMs: NOW },
-  ...{ refused: [], wentBack: 0 },
+  ...{ refused: [], wentBack: 0, lost: undefined },
 };
 
 const patient = new AbortController().signal;
@@ -89,7 +89,7 @@ describe("a change of the file", () => {
     ] as const) {
       const { revision } = store.status();
       const loaded = nextStatus(store, (status) => status.revision > revision);
-      await change((set) => setStatus(set, id, status, NOW));
+      await change((set) => setStatus(set, [id], status, NOW));
       await loaded;
       expect(store.find(key) !== undefined).toBe(accepted);
     }
@@ -157,7 +157,7 @@ describe("after a restart", () => {
   async function usedTwice() {
     const { id, key } = await addKey();
     const old = await readFile(file, "utf8");
-    await change((set) => setStatus(set, id, "revoked", NOW));
+    await change((set) => setStatus(set, [id], "revoked", NOW));
     await (await openStore()).close();
     return { old, key };
   }

@@ -52,17 +52,17 @@ describe("the life of a key", () => {
     const { set, id } = one({ expiresAt: new Date(NOW).toISOString() });
     expect(() => rotateKey(set, id, 0, pepper, NOW)).toThrow("the key is expired");
     expect([stateOf(findKey(set, id), NOW), stateOf(findKey(set, id), NOW - 1)]).toEqual(["expired", "active"]);
-    const revoked = setStatus(set, id, "revoked", NOW);
-    expect(stateOf(revoked.value, NOW)).toBe("revoked");
+    const revoked = setStatus(set, [id], "revoked", NOW);
+    expect(stateOf(findKey(revoked.set, id), NOW)).toBe("revoked");
     expect(() => rotateKey(revoked.set, id, 0, pepper, NOW)).toThrow("the key is revoked");
     expect(() => changeFields(revoked.set, id, NOW, () => ({ models: ["*"] }))).toThrow("cannot be undone");
   });
 
   test("a change increments the record's revision, and no change leaves the set as it is", () => {
     const { set, id } = one();
-    const disabled = setStatus(set, id, "disabled", NOW + 5);
-    expect(disabled.value).toMatchObject({ revision: 2, updated: "2026-03-01T00:00:00.005Z" });
-    expect(setStatus(disabled.set, id, "disabled", NOW + 6).set).toBe(disabled.set);
+    const disabled = setStatus(set, [id], "disabled", NOW + 5);
+    expect(disabled.value).toMatchObject([{ revision: 2, updated: "2026-03-01T00:00:00.005Z" }]);
+    expect(setStatus(disabled.set, [id], "disabled", NOW + 6).set).toBe(disabled.set);
   });
 
   test("the summary has neither digest nor salt", () => {

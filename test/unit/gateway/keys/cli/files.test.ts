@@ -7,7 +7,7 @@ import { auditFileOf } from "../../../../../gateway/keys/audit-log.ts";
 import { examine } from "../../../../../gateway/keys/cli/doctor.ts";
 import { pepperFileOf } from "../../../../../gateway/keys/key-file.ts";
 import { fileKeyVault } from "../../../../../gateway/keys/key-vault.ts";
-import { noteSeenRevision } from "../../../../../gateway/keys/seen-revision.ts";
+import { noteSeenRevision } from "../../../../../gateway/keys/newest-state.ts";
 import { Sealing } from "../../../../../gateway/sealing/sealing.ts";
 import { parseSealingKeys } from "../../../../../gateway/sealing/sealing-key.ts";
 import { createKey, keyCommand, runKeys } from "../../../../support/processes/key-command.ts";
