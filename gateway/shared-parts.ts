@@ -7,6 +7,7 @@ import { FileKeyStore } from "./keys/file-key-store.ts";
 import type { KeyStore } from "./keys/key-store.ts";
 import { isKeyStoreError, registerKeyStats } from "./keys/key-store.ts";
 import { RedisKeyStore } from "./keys/redis/redis-key-store.ts";
+import { SharedRevision } from "./keys/redis/shared-revision.ts";
 import type { TokenVerifier } from "./keys/tokens/token-verifier.ts";
 import type { LimitStore } from "./limits/limit-store.ts";
 import { MemoryLimitStore } from "./limits/memory-limit-store.ts";
@@ -164,7 +165,10 @@ async function readKeys({ file, redis }: GatewayConfig["keys"], state: RedisStat
     throw new ConfigError(`${where}: ${error.message}${hint}`, { cause: error });
   };
   try {
-    if (file !== undefined) return { keys: await FileKeyStore.open(file, systemClock), loaded: Promise.resolve() };
+    if (file !== undefined) {
+      const shared = state && new SharedRevision(state);
+      return { keys: await FileKeyStore.open(file, systemClock, shared), loaded: Promise.resolve() };
+    }
     if (!redis || !state) throw new ConfigError("keys: expected one of file and redis");
     const keys = await RedisKeyStore.open({ state, pepperFile: redis.pepperFile, clock: systemClock });
     const loaded = keys.loaded.catch(cannotUse);

@@ -2,10 +2,15 @@ import { FollowedFile } from "../../deploy/runtime/files/followed-file.ts";
 import type { FileError } from "../../deploy/runtime/files/private-file.ts";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import { WorkTurns } from "../../deploy/runtime/time/work-turns.ts";
+import type { Pepper } from "./key-digest.ts";
 import { KeySetReader, pepperFileOf, readKeyFile } from "./key-file.ts";
 import { KeyTable } from "./key-index.ts";
 import { isKeyStoreError, KeyStore, KeyStoreError } from "./key-store.ts";
 import { assertNotOlder, noteSeenRevision, readSeenRevision } from "./newest-state.ts";
+import type { SharedRevision } from "./redis/shared-revision.ts";
+
+/** Milliseconds after which a revision that the shared store did not take is offered to it again. */
+const NOTE_AGAIN_MS = 10_000;
 
 /**
  * Keys from one JSON file, followed while it changes. An unusable file never removes keys: the last good set stays in
@@ -15,11 +20,14 @@ export class FileKeyStore extends KeyStore {
   readonly #file: string;
   readonly #followed: FollowedFile;
   readonly #reader = new KeySetReader();
+  readonly #shared: SharedRevision | undefined;
   #failure: KeyStoreError | FileError | undefined;
+  #cancelNote = () => {};
 
-  private constructor(file: string, clock: Clock) {
+  private constructor(file: string, clock: Clock, shared: SharedRevision | undefined) {
     super(clock, undefined);
     this.#file = file;
+    this.#shared = shared;
     // The pepper is followed too: a set that did not fit the old pepper may fit the new one.
     this.#followed = new FollowedFile({
       files: [file, pepperFileOf(file)],
@@ -29,9 +37,12 @@ export class FileKeyStore extends KeyStore {
     });
   }
 
-  /** Loads the file and follows it until `close`. Throws if the file is missing or unusable. */
-  static async open(file: string, clock: Clock): Promise<FileKeyStore> {
-    const store = new FileKeyStore(file, clock);
+  /**
+   * Loads the file and follows it until `close`. Throws if the file is missing or unusable, or older than one that was
+   * in use here or, with `shared`, at another gateway.
+   */
+  static async open(file: string, clock: Clock, shared?: SharedRevision): Promise<FileKeyStore> {
+    const store = new FileKeyStore(file, clock, shared);
     await store.#followed.look();
     if (store.#failure === undefined) return store;
     await store.close();
@@ -40,6 +51,7 @@ export class FileKeyStore extends KeyStore {
 
   override close(): Promise<void> {
     this.#followed.close();
+    this.#cancelNote();
     return super.close();
   }
 
@@ -74,7 +86,10 @@ export class FileKeyStore extends KeyStore {
     if (signal.aborted) return false;
     if (loaded === undefined) throw new KeyStoreError("missing", `there is no key file at ${file}`);
     const { set, pepper } = loaded;
-    assertNotOlder(file, set.revision, Math.max(seen, this.revision));
+    // A running gateway compares with the other ones afterwards: no change waits for the shared store.
+    const isStart = this.loadedAtMs === 0;
+    const shared = isStart && pepper ? await this.#shared?.read(pepper).catch(() => 0) : 0;
+    assertNotOlder(file, set.revision, Math.max(seen, this.revision, shared ?? 0));
     // No command removes a record, so the file was truncated or placed there by mistake.
     if (set.keys.length === 0 && !this.table.records().next().done)
       throw new KeyStoreError("empty", `${file} holds no keys`);
@@ -86,7 +101,22 @@ export class FileKeyStore extends KeyStore {
     }
     if (signal.aborted || this.end.signal.aborted) return false;
     [this.table, this.revision, this.loadedAtMs] = [table, set.revision, this.clock.wallMs()];
+    if (pepper) void this.#noteShared(pepper, set.revision);
     return true;
+  }
+
+  /** Records the revision in use for all gateways, as soon as the store answers. */
+  async #noteShared(pepper: Pepper, revision: number): Promise<void> {
+    this.#cancelNote();
+    try {
+      const newest = (await this.#shared?.note(pepper, revision)) ?? revision;
+      if (revision === this.revision) assertNotOlder(this.#file, revision, newest);
+    } catch (error) {
+      if (!(error instanceof KeyStoreError) || this.end.signal.aborted) return;
+      if (error.fault === "revision_went_back") this.#failed(error);
+      else if (revision === this.revision)
+        this.#cancelNote = this.clock.after(NOTE_AGAIN_MS, () => void this.#noteShared(pepper, revision));
+    }
   }
 
   #failed(failure: KeyStoreError | FileError): void {
