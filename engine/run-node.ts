@@ -15,6 +15,7 @@ import { CallerWork } from "./caller-work/caller-work.ts";
 import { workRecorder } from "./calls/call-log.ts";
 import type { EngineConfig } from "./config.ts";
 import { EngineError } from "./errors.ts";
+import { GONE_KEYS } from "./gone-keys.ts";
 import { CONNECTION_LIMITS } from "./grpc/interceptors.ts";
 import { EngineMetrics } from "./metrics/engine-metrics.ts";
 import { serveMetrics } from "./metrics/metrics-server.ts";
@@ -38,6 +39,7 @@ export async function runNode<Config extends NodeConfig>(
     name: "engine",
     description: "One engine node: gRPC in front of one model.",
     schema,
+    gone: GONE_KEYS,
     run: (config) => run(config, createBackend),
     exitCodeOf: (error) => (error instanceof EngineError ? 1 : undefined),
   });

@@ -17,6 +17,7 @@ import { systemClock } from "../deploy/runtime/time/clock.ts";
 import type { TracingConfig } from "../deploy/runtime/tracing/tracing-schema.ts";
 import { type GatewayConfig, gatewayConfigSchema } from "./config.ts";
 import { drainOnOrder } from "./drain.ts";
+import { GONE_KEYS } from "./gone-keys.ts";
 import type { GrpcListener } from "./grpc/grpc-listener.ts";
 import { AdminToken, AdminTokenError, openAdminTls } from "./http/admin/admin-access.ts";
 import { type AdminDeps, buildAdmin, buildHealth } from "./http/admin/admin-server.ts";
@@ -331,6 +332,7 @@ process.exitCode = await runConfigured({
   name: "gateway",
   description: "The public API in front of engine nodes.",
   schema: gatewayConfigSchema,
+  gone: GONE_KEYS,
   run,
 });
 // Timers of libraries must not keep a finished process alive.

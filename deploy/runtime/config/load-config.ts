@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { type Document, isPair, isScalar, isSeq, type Node, parse, parseDocument, visit } from "yaml";
 import type * as z from "zod";
+import { fatesBelow, type GoneKeys } from "./gone-keys.ts";
 
 /** An invalid setting. The message names the file and the path of the key. */
 export class ConfigError extends Error {
@@ -9,9 +10,14 @@ export class ConfigError extends Error {
 
 /**
  * Reads the YAML file `file`, replaces `${NAME}` by the values of `env`, and validates it against `schema`. Throws
- * `ConfigError`, a line for each invalid key. Default of `env`: an empty environment.
+ * `ConfigError`, a line for each invalid key. Default of `env`: an empty environment. `gone`: keys of earlier releases.
  */
-export function loadConfig<T extends z.ZodType>(schema: T, file: string, env: Environment = {}): z.output<T> {
+export function loadConfig<T extends z.ZodType>(
+  schema: T,
+  file: string,
+  env: Environment = {},
+  gone: GoneKeys = {},
+): z.output<T> {
   let text: string;
   try {
     text = readFileSync(file, "utf8");
@@ -23,7 +29,7 @@ export function loadConfig<T extends z.ZodType>(schema: T, file: string, env: En
   if (broken) throw unreadable(file, broken);
   const faults = fillFromEnvironment(document, env);
   if (faults.length > 0) throw new ConfigError(faults.map((fault) => `${file}: ${fault}`).join("\n"));
-  return checkConfig(schema, document.toJS(), file);
+  return checkConfig(schema, document.toJS(), file, gone);
 }
 
 /** Parses and validates the YAML `text`. `source` precedes each message. Throws `ConfigError`. */
@@ -38,11 +44,26 @@ export function parseConfig<T extends z.ZodType>(schema: T, text: string, source
 }
 
 /** Validates a parsed document. `source` precedes each message. Throws `ConfigError`. */
-export function checkConfig<T extends z.ZodType>(schema: T, document: unknown, source: string): z.output<T> {
+export function checkConfig<T extends z.ZodType>(
+  schema: T,
+  document: unknown,
+  source: string,
+  gone: GoneKeys = {},
+): z.output<T> {
   const checked = schema.safeParse(document);
   if (checked.success) return checked.data;
-  const lines = checked.error.issues.map(({ path, message }) => `${source}: ${path.join(".") || "(root)"}: ${message}`);
-  throw new ConfigError(lines.join("\n"));
+  const lines = checked.error.issues.flatMap((issue) => [
+    `${issue.path.join(".") || "(root)"}: ${issue.message}`,
+    ...fatesOf(issue, document, gone),
+  ]);
+  throw new ConfigError(lines.map((line) => `${source}: ${line}`).join("\n"));
+}
+
+/** Returns a line for each key of earlier releases among unknown ones. */
+function fatesOf(issue: z.core.$ZodIssue, document: unknown, gone: GoneKeys): readonly string[] {
+  if (issue.code !== "unrecognized_keys") return [];
+  const section = issue.path.reduce<unknown>((value, step) => Object(value)[step], document);
+  return issue.keys.flatMap((key) => fatesBelow(gone, [...issue.path, key], Object(section)[key]));
 }
 
 function unreadable(source: string, error: unknown): ConfigError {

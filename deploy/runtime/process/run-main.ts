@@ -1,6 +1,7 @@
 import type { AddressInfo } from "node:net";
 import { Command, CommanderError } from "commander";
 import type * as z from "zod";
+import type { GoneKeys } from "../config/gone-keys.ts";
 import { ConfigError, loadConfig } from "../config/load-config.ts";
 import { PemError } from "../files/followed-file.ts";
 import { errnoOf } from "../files/private-file.ts";
@@ -19,6 +20,8 @@ export type Main = {
 export type ConfiguredMain<T extends z.ZodType> = Omit<Main, "run"> & {
   readonly description: string;
   readonly schema: T;
+  /** Keys of earlier releases, which are refused with what became of them. */
+  readonly gone: GoneKeys;
   readonly run: (config: z.output<T>) => Promise<number>;
 };
 
@@ -44,7 +47,7 @@ export async function runMain({ name, run, exitCodeOf = () => undefined }: Main)
 
 /** Runs a program with the configuration file of `--config` on the command line of this process, as `runMain` does. */
 export function runConfigured<T extends z.ZodType>(main: ConfiguredMain<T>): Promise<number> {
-  const { name, description, schema, run, exitCodeOf } = main;
+  const { name, description, schema, gone, run, exitCodeOf } = main;
   const command = new Command(name)
     .description(description)
     .version(programVersion(name), "--version", "print name and version")
@@ -57,7 +60,7 @@ export function runConfigured<T extends z.ZodType>(main: ConfiguredMain<T>): Pro
     run: async () => {
       command.parse();
       const { config: file, checkConfig } = command.opts<{ config: string; checkConfig?: true }>();
-      const config = loadConfig(schema, file, process.env);
+      const config = loadConfig(schema, file, process.env, gone);
       if (!checkConfig) return run(config);
       process.stdout.write(`${file} is fine\n`);
       return 0;
