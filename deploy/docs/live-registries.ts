@@ -20,7 +20,7 @@ import { systemClock } from "../runtime/time/clock.ts";
 
 const NO_KEYS: KeyStoreStatus = {
   ...{ keys: 0, counts: { active: 0, disabled: 0, revoked: 0 }, revision: 0, loadedAtMs: 0, loadErrors: 0 },
-  ...{ fault: undefined, refused: [], wentBack: 0, lost: undefined },
+  ...{ fault: undefined, refused: [], wentBack: 0 },
 };
 
 export function gatewayRegistry(): Registry {

@@ -43,10 +43,15 @@ export type AuditLog = {
 };
 
 export const NO_LINE = "0".repeat(64);
+/** Begins the lines of a restore. */
+export const RESTORE: KeyChange = { action: "restore", keyId: "*", fields: [] };
 /** Marks earlier lines of the same revision, of changes that were interrupted before they took effect. */
 const BROKEN_OFF: KeyChange = { action: "broken-off", keyId: "*", fields: [] };
 /** A symbolic link is refused: an attacker may have placed it, or it leads to an unintended file. */
 const APPEND = constants.O_APPEND | constants.O_CREAT | constants.O_RDWR | (constants.O_NOFOLLOW ?? 0);
+
+/** Bytes at the end of a log that hold its last line. */
+const TAIL_BYTES = 65_536;
 
 export function auditFileOf(keyFile: string): string {
   return `${keyFile}.audit.jsonl`;
@@ -129,14 +134,13 @@ export async function appendAudit(file: string, addition: AuditAddition): Promis
   let handle: FileHandle | undefined;
   try {
     handle = await open(file, APPEND, 0o600);
-    const log = await handle.readFile("utf8");
     // A change without logged fields leaves the chain unchanged.
     if (changes.length === 0) return addition.head;
-    const { prev, brokenOff } = linkOf(log, addition);
+    const { line: last, isCut } = await lastLine(handle);
+    const { prev, brokenOff } = linkOf(last, addition);
     const noted = brokenOff ? [BROKEN_OFF, ...changes] : changes;
     const { lines, head } = auditLines({ ...addition, changes: noted }, prev);
-    const isWhole = log === "" || log.endsWith("\n");
-    await handle.appendFile((isWhole ? "" : "\n") + lines.map((line) => `${line}\n`).join(""));
+    await handle.appendFile((isCut ? "\n" : "") + lines.map((line) => `${line}\n`).join(""));
     await handle.sync();
     return head;
   } catch (cause) {
@@ -147,17 +151,37 @@ export async function appendAudit(file: string, addition: AuditAddition): Promis
   }
 }
 
-/** Returns the last line, if it is the head of the key set or was left behind it by an interrupted change. */
-function linkOf(log: string, { head, revision, pepper }: AuditAddition): { prev: string; brokenOff: boolean } {
-  const last = (log.endsWith("\n") ? log.slice(0, -1) : log).split("\n").at(-1) ?? "";
-  const found = parseLine(last);
-  if (found?.mac !== undefined && found.mac === macOf(last, auditKey(pepper)) && found.revision === revision) {
-    const { entries, brokenAt } = readAudit(log, pepper);
-    const isBehind = head === undefined || (brokenAt === undefined && entries.some(({ mac }) => mac === head));
-    if (isBehind && found.mac !== head) return { prev: found.mac, brokenOff: true };
+/** Reads the last line from the end of the file, and whether its line break is missing; empty if there is none. */
+async function lastLine(handle: FileHandle): Promise<{ readonly line: string; readonly isCut: boolean }> {
+  const { size } = await handle.stat();
+  const { buffer, bytesRead } = await handle.read(
+    Buffer.alloc(TAIL_BYTES),
+    0,
+    TAIL_BYTES,
+    Math.max(0, size - TAIL_BYTES),
+  );
+  const text = buffer.toString("utf8", 0, bytesRead);
+  const isCut = text !== "" && !text.endsWith("\n");
+  return { line: (isCut ? text : text.slice(0, -1)).split("\n").at(-1) ?? "", isCut };
+}
+
+/** Resolves to the newest entry of an audit log that was keyed with `pepper`; undefined if its last line is none. */
+export async function newestEntry(file: string, pepper: Pepper): Promise<KeyedEntry | undefined> {
+  const handle = await open(file, constants.O_RDONLY).catch(() => undefined);
+  if (!handle) return undefined;
+  try {
+    return lineCheck(pepper)((await lastLine(handle)).line, undefined);
+  } finally {
+    await handle.close();
   }
+}
+
+/** Returns the MAC that a new line links to: that of the head of the key set, or of lines that an interrupted change left. */
+function linkOf(last: string, { head, revision, pepper }: AuditAddition): { prev: string; brokenOff: boolean } {
+  const newest = lineCheck(pepper)(last, undefined);
+  if (newest?.revision === revision && newest.mac !== head) return { prev: newest.mac, brokenOff: true };
   // A key set without a head must not repair a log that was cut.
-  const first = last === "" || found?.mac !== undefined ? NO_LINE : hash("sha256", last);
+  const first = last === "" || parseLine(last)?.mac !== undefined ? NO_LINE : hash("sha256", last);
   return { prev: head ?? first, brokenOff: false };
 }
 

@@ -6,8 +6,8 @@ import type { Pepper } from "./key-digest.ts";
 import { KeySetReader, pepperFileOf, readKeyFile } from "./key-file.ts";
 import { KeyTable } from "./key-index.ts";
 import { isKeyStoreError, KeyStore, KeyStoreError } from "./key-store.ts";
-import { assertNotOlder, noteSeenRevision, readSeenRevision } from "./newest-state.ts";
-import type { SharedRevision } from "./redis/shared-revision.ts";
+import { assertNotOlder, noteNewest, readNewest, seenFileOf } from "./newest-state.ts";
+import type { SharedState } from "./redis/shared-state.ts";
 
 /** Milliseconds after which a revision that the shared store did not take is offered to it again. */
 const NOTE_AGAIN_MS = 10_000;
@@ -20,11 +20,11 @@ export class FileKeyStore extends KeyStore {
   readonly #file: string;
   readonly #followed: FollowedFile;
   readonly #reader = new KeySetReader();
-  readonly #shared: SharedRevision | undefined;
+  readonly #shared: SharedState | undefined;
   #failure: KeyStoreError | FileError | undefined;
   #cancelNote = () => {};
 
-  private constructor(file: string, clock: Clock, shared: SharedRevision | undefined) {
+  private constructor(file: string, clock: Clock, shared: SharedState | undefined) {
     super(clock, undefined);
     this.#file = file;
     this.#shared = shared;
@@ -41,7 +41,7 @@ export class FileKeyStore extends KeyStore {
    * Loads the file and follows it until `close`. Throws if the file is missing or unusable, or older than one that was
    * in use here or, with `shared`, at another gateway.
    */
-  static async open(file: string, clock: Clock, shared?: SharedRevision): Promise<FileKeyStore> {
+  static async open(file: string, clock: Clock, shared?: SharedState): Promise<FileKeyStore> {
     const store = new FileKeyStore(file, clock, shared);
     await store.#followed.look();
     if (store.#failure === undefined) return store;
@@ -64,7 +64,8 @@ export class FileKeyStore extends KeyStore {
       if (!(await this.#load(signal, onRead))) return "again";
       this.#failure = undefined;
       // Without the record, for example in a read-only folder, keys are in force, too.
-      this.noting = noteSeenRevision(this.#file, this.revision).catch((error: unknown) => {
+      const state = { revision: this.revision, index: 0, mac: "" };
+      this.noting = noteNewest(seenFileOf(this.#file), state).catch((error: unknown) => {
         if (!isKeyStoreError(error)) throw error;
       });
       this.report();
@@ -81,15 +82,15 @@ export class FileKeyStore extends KeyStore {
   /** Puts the keys of the file into use. Resolves to false if the read was abandoned. */
   async #load(signal: AbortSignal, onRead: () => void): Promise<boolean> {
     const file = this.#file;
-    const seen = await readSeenRevision(file);
+    const seen = await readNewest(seenFileOf(file));
     const loaded = await readKeyFile(file, this.#reader, onRead);
     if (signal.aborted) return false;
     if (loaded === undefined) throw new KeyStoreError("missing", `there is no key file at ${file}`);
     const { set, pepper } = loaded;
     // A running gateway compares with the other ones afterwards: no change waits for the shared store.
     const isStart = this.loadedAtMs === 0;
-    const shared = isStart && pepper ? await this.#shared?.read(pepper).catch(() => 0) : 0;
-    assertNotOlder(file, set.revision, Math.max(seen, this.revision, shared ?? 0));
+    const shared = isStart && pepper ? await this.#shared?.read(pepper).catch(() => undefined) : undefined;
+    assertNotOlder(file, set.revision, Math.max(seen.revision, this.revision, shared?.revision ?? 0));
     // No command removes a record, so the file was truncated or placed there by mistake.
     if (set.keys.length === 0 && !this.table.records().next().done)
       throw new KeyStoreError("empty", `${file} holds no keys`);
@@ -109,8 +110,9 @@ export class FileKeyStore extends KeyStore {
   async #noteShared(pepper: Pepper, revision: number): Promise<void> {
     this.#cancelNote();
     try {
-      const newest = (await this.#shared?.note(pepper, revision)) ?? revision;
+      const newest = (await this.#shared?.read(pepper))?.revision ?? 0;
       if (revision === this.revision) assertNotOlder(this.#file, revision, newest);
+      if (revision > newest) await this.#shared?.note(pepper, { revision, index: 0, mac: "" });
     } catch (error) {
       if (!(error instanceof KeyStoreError) || this.end.signal.aborted) return;
       if (error.fault === "revision_went_back") this.#failed(error);

@@ -6,11 +6,11 @@ import { withFileLock } from "../../deploy/runtime/files/file-lock.ts";
 import { readPrivateFile, unfinishedWrites, writePrivateFile } from "../../deploy/runtime/files/private-file.ts";
 import { systemClock } from "../../deploy/runtime/time/clock.ts";
 import { WorkTurns } from "../../deploy/runtime/time/work-turns.ts";
-import { type AuditAddition, appendAudit, auditFileOf, keyChanges, readAudit } from "./audit-log.ts";
+import { type AuditAddition, appendAudit, auditFileOf, keyChanges, newestEntry, RESTORE } from "./audit-log.ts";
 import { makePepper, PEPPER_BYTES, type Pepper } from "./key-digest.ts";
 import { EMPTY_KEY_SET, type KeyRecord, type KeySet, keyRecordSchema, keySetSchema } from "./key-record.ts";
 import { KeyStoreError } from "./key-store.ts";
-import { assertNotOlder, readSeenRevision } from "./newest-state.ts";
+import { assertNotOlder, readNewest, seenFileOf } from "./newest-state.ts";
 
 export type KeyFile = {
   readonly set: KeySet;
@@ -188,17 +188,17 @@ async function writeSet(path: string, set: KeySet, addition: Omit<AuditAddition,
  * Replaces the keys of `path` by those of the file `from`, which may be `path` itself, as a new revision that running
  * gateways accept although the keys are old. The audit log records the restore. Resolves to the written set.
  */
-export async function restoreKeyFile(path: string, from: string, signal: AbortSignal): Promise<KeySet> {
+export async function restoreKeyFile(path: string, from: string, above: number, signal: AbortSignal): Promise<KeySet> {
   const run = async () => {
     const set = await readKeySet(from);
     const pepper = await readPepper(pepperFileOf(path));
     assertPepperFits(pepperFileOf(path), pepper, set);
     if (pepper === undefined) throw new KeyStoreError("empty", `${from} holds no keys`);
     const now = await readPrivateFile(path).then((found) => (found ? parseKeySet(path, found) : EMPTY_KEY_SET));
-    const audit = readAudit((await readPrivateFile(auditFileOf(path)))?.toString("utf8") ?? "", pepper);
-    const last = audit.brokenAt === undefined ? audit.entries.at(-1) : undefined;
-    const newest = Math.max(set.revision, now.revision, last?.revision ?? 0, await readSeenRevision(path));
-    const changes = [{ action: "restore", keyId: "*", fields: [] }, ...keyChanges(now, set)];
+    const last = await newestEntry(auditFileOf(path), pepper);
+    const { revision: seen } = await readNewest(seenFileOf(path));
+    const newest = Math.max(set.revision, now.revision, last?.revision ?? 0, seen, above);
+    const changes = [RESTORE, ...keyChanges(now, set)];
     const addition = { changes, revision: newest + 1, head: last?.mac ?? now.auditHead, pepper };
     await writeSet(path, set, addition);
     return { ...set, revision: addition.revision };
@@ -228,7 +228,7 @@ export async function updateKeyFile<T>(
   const run = async () => {
     const file = await readKeyFile(path);
     if (file === undefined && !create) throw missing();
-    const seen = await readSeenRevision(path);
+    const { revision: seen } = await readNewest(seenFileOf(path));
     // Otherwise the change would make an old file the newest. Without a file, revisions continue above the newest one
     // that was in use.
     if (file) assertNotOlder(path, file.set.revision, seen);

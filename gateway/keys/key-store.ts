@@ -24,8 +24,6 @@ export type KeyStoreStatus = {
   readonly refused: readonly string[];
   /** How often the store returned without changes that were in use here. */
   readonly wentBack: number;
-  /** Revision up to which changes are lost and not made again; undefined if there are none. */
-  readonly lost: number | undefined;
 };
 
 const CLOSE_MS = 1_000;
@@ -56,10 +54,6 @@ export abstract class KeyStore {
     return [];
   }
 
-  protected get lostRevision(): number | undefined {
-    return undefined;
-  }
-
   /**
    * Returns the principal of a presented key; undefined if the key is malformed, unknown, disabled, revoked or expired.
    * Neither the result nor its timing reveals which. It takes text of any size and content, never throws and never
@@ -87,9 +81,9 @@ export abstract class KeyStore {
   status(): KeyStoreStatus {
     const counts = { active: 0, disabled: 0, revoked: 0 };
     for (const { status } of this.table.records()) counts[status] += 1;
-    const { revision, loadedAtMs, loadErrors, fault, refusedIds: refused, wentBack, lostRevision: lost } = this;
+    const { revision, loadedAtMs, loadErrors, fault, refusedIds: refused, wentBack } = this;
     const keys = counts.active + counts.disabled + counts.revoked;
-    return { keys, counts, revision, loadedAtMs, loadErrors, fault, refused, wentBack, lost };
+    return { keys, counts, revision, loadedAtMs, loadErrors, fault, refused, wentBack };
   }
 
   /** Calls `listener`, which must not throw, after each change of `status()`. The returned function unsubscribes. */
@@ -125,7 +119,6 @@ export type KeyStoreFault =
   | "not_valid"
   | "empty"
   | "revision_went_back"
-  | "store_replaced"
   | "not_signed"
   | "records_refused"
   | "pepper_missing"

@@ -10,7 +10,7 @@ import {
 } from "./key-file.ts";
 import type { KeySet } from "./key-record.ts";
 import { isKeyStoreError, KeyStoreError } from "./key-store.ts";
-import { assertNotOlder, readSeenRevision } from "./newest-state.ts";
+import { assertNotOlder, readNewest, seenFileOf } from "./newest-state.ts";
 
 export type VaultKeys = KeyFile & { readonly amiss: readonly string[] };
 
@@ -35,9 +35,9 @@ export type KeyVault = {
   update<T>(create: boolean, scope: KeyScope, change: KeySetChanger<T>): Promise<T>;
   /**
    * Puts keys in force that gateways would refuse because they are older: those of the file `from`, or those in the
-   * store, without refused records; with `unverified` all signed records, whatever the audit log says.
+   * store, without refused records. Their revision will be greater than `above`.
    */
-  restore(from: string | undefined, unverified: boolean): Promise<KeySet>;
+  restore(from: string | undefined, above: number): Promise<KeySet>;
   readAudit(): Promise<Buffer | undefined>;
   close(): void;
 };
@@ -54,7 +54,7 @@ export function fileKeyVault(file: string): KeyVault {
       return { ...found, amiss: await amissOf(file, found.set.revision) };
     },
     update: (create, _scope, change) => updateKeyFile(file, create, change, AbortSignal.timeout(LOCK_WAIT_MS)),
-    restore: (from = file) => restoreKeyFile(file, from, AbortSignal.timeout(LOCK_WAIT_MS)),
+    restore: (from = file, above) => restoreKeyFile(file, from, above, AbortSignal.timeout(LOCK_WAIT_MS)),
     readAudit: () => readPrivateFile(auditFileOf(file)),
     close() {},
   };
@@ -62,7 +62,7 @@ export function fileKeyVault(file: string): KeyVault {
 
 async function amissOf(file: string, revision: number): Promise<readonly string[]> {
   try {
-    assertNotOlder(file, revision, await readSeenRevision(file));
+    assertNotOlder(file, revision, (await readNewest(seenFileOf(file))).revision);
     return [];
   } catch (error) {
     if (!isKeyStoreError(error)) throw error;

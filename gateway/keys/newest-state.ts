@@ -10,31 +10,18 @@ import { KeyStoreError } from "./key-store.ts";
 /** Milliseconds that a write waits for another one to finish. */
 const LOCK_WAIT_MS = 2_000;
 
-/** A state of the keys in a store, by the newest line of its audit log. */
-export type StoreState = {
+export type KeyState = {
   readonly revision: number;
-  /** Identity of the history: the MAC of the line that began it. */
-  readonly id: string;
-  /** Index of the line in the audit log, from 0, and its MAC. */
+  /** In a store: index of the newest line of the audit log, from 0, and its MAC; empty for a key file. */
   readonly index: number;
   readonly mac: string;
 };
 
-export function seenFileOf(file: string): string {
-  return `${file}.seen`;
-}
+const NO_STATE: KeyState = { revision: 0, index: 0, mac: "" };
 
-/** Resolves to the newest revision of a key file that was ever in use on this host; 0 if none was recorded. */
-export async function readSeenRevision(keyFile: string): Promise<number> {
-  const path = seenFileOf(keyFile);
-  const text = (await readText(path)) ?? "0";
-  if (!/^\d{1,15}$/.test(text)) throw new KeyStoreError("not_valid", `${path} should hold the number of a revision`);
-  return Number(text);
-}
-
-/** Records that a revision is in use, if it is newer than the recorded one. */
-export async function noteSeenRevision(keyFile: string, revision: number): Promise<void> {
-  if (revision > (await readSeenRevision(keyFile))) await writePrivateFile(seenFileOf(keyFile), `${revision}\n`);
+/** Returns the file with the newest revision of a key file that was in use on this host. */
+export function seenFileOf(keyFile: string): string {
+  return `${keyFile}.seen`;
 }
 
 /** Returns the file with the newest state of a store. Earlier releases wrote another form to `<pepper>.seen`. */
@@ -42,37 +29,31 @@ export function newestFileOf(pepperFile: string): string {
   return `${pepperFile}.newest`;
 }
 
-/** Resolves to the newest state of a store that was in use on this host; undefined if none was recorded. */
-export async function readNewest(pepperFile: string): Promise<StoreState | undefined> {
-  const path = newestFileOf(pepperFile);
-  const text = await readText(path);
-  const state = parseState(text ?? "");
-  if (text !== undefined && !state) throw new KeyStoreError("not_valid", `${path} should hold the state of a store`);
+/** Resolves to the recorded state; revision 0 if none was recorded. */
+export async function readNewest(path: string): Promise<KeyState> {
+  const text = (await readPrivateFile(path))?.toString("utf8").trim();
+  const state = text === undefined ? NO_STATE : parseState(text);
+  if (!state) throw new KeyStoreError("not_valid", `${path} should hold a revision of the keys`);
   return state;
 }
 
-/** Records a state, if it is newer than the recorded one, or `always`: the store has lost that one for good. */
-export async function noteNewest(pepperFile: string, state: StoreState, always: boolean): Promise<void> {
-  const path = newestFileOf(pepperFile);
+/** Records a state in use, if it is newer than the recorded one, or `always`: the store has lost that one for good. */
+export async function noteNewest(path: string, state: KeyState, always = false): Promise<void> {
   const note = async () => {
-    const known = always ? undefined : await readNewest(pepperFile);
-    if (!known || state.revision > known.revision) await writePrivateFile(path, `${stateText(state)}\n`);
+    if (always || state.revision > (await readNewest(path)).revision)
+      await writePrivateFile(path, `${stateText(state)}\n`);
   };
   // Several gateways and commands of this host may write at the same time.
   await withFileLock(`${path}.lock`, note, AbortSignal.timeout(LOCK_WAIT_MS));
 }
 
-export function stateText({ revision, id, index, mac }: StoreState): string {
-  return `${revision} ${id} ${index} ${mac}`;
+export function stateText({ revision, index, mac }: KeyState): string {
+  return mac === "" ? `${revision}` : `${revision} ${index} ${mac}`;
 }
 
-export function parseState(text: string): StoreState | undefined {
-  const [, revision, id, index, mac] = /^(\d{1,15}) ([0-9a-f]{64}) (\d{1,15}) ([0-9a-f]{64})$/.exec(text) ?? [];
-  return id && mac ? { revision: Number(revision), id, index: Number(index), mac } : undefined;
-}
-
-async function readText(path: string): Promise<string | undefined> {
-  return (await readPrivateFile(path))?.toString("utf8").trim();
+export function parseState(text: string): KeyState | undefined {
+  const [, revision, index = "0", mac = ""] = /^(\d{1,15})(?: (\d{1,15}) ([0-9a-f]{64}))?$/.exec(text) ?? [];
+  return revision === undefined ? undefined : { revision: Number(revision), index: Number(index), mac };
 }
 
 /** Throws KeyStoreError `revision_went_back` if a key file is older than a revision that was in use. */
@@ -80,6 +61,6 @@ export function assertNotOlder(keyFile: string, revision: number, seen: number):
   if (revision >= seen) return;
   throw new KeyStoreError(
     "revision_went_back",
-    `${keyFile} has revision ${revision}, and revision ${seen} was in use: put the newer file back, or have this one taken with 'keys restore'`,
+    `${keyFile} has revision ${revision}, and revision ${seen} was in use: put the newer file back, or have this one taken with 'keys restore --above ${seen}'`,
   );
 }

@@ -36,7 +36,7 @@ export function keyRoutes(
       return jsonReply({ keys: rows });
     }),
     reads("/keys/status", "how many keys are in force, since when, and whether the newest file could be used", () => {
-      const { keys: total, counts, revision, loadedAtMs, loadErrors, fault, refused, lost } = keys.status();
+      const { keys: total, counts, revision, loadedAtMs, loadErrors, fault, refused } = keys.status();
       return jsonReply({
         keys: total,
         ...counts,
@@ -46,7 +46,6 @@ export function keyRoutes(
         stale: fault !== undefined,
         ...(fault !== undefined && { fault }),
         ...(refused.length > 0 && { refused: refused.length, refused_keys: refused.slice(0, MOST_NAMED) }),
-        ...(lost !== undefined && { lost_changes_up_to_revision: lost }),
       });
     }),
     reads("/limits/:keyId", "what the key may use yet, and the places it holds here", async ({ params }) => {

@@ -27,6 +27,7 @@ import {
   parseLifetimeMs,
   parseModels,
   parseNetworks,
+  parseRevision,
   parseWeight,
   pick,
 } from "./options.ts";
@@ -103,10 +104,8 @@ export function addChangeCommands(program: Command, context: CliContext): void {
     .description(
       "put keys in force that gateways refuse otherwise: those of an older key file or of an export, or without a path those of the store as it stands; those made since are gone",
     )
-    .option("--unverified", "all records of the store that are signed, whatever its audit log says", false)
-    .action((path: string | undefined, { unverified }: { unverified: boolean }) =>
-      restoreCommand(context, path, unverified),
-    );
+    .option("--above <revision>", "the newest revision that gateways have used, as they name it", parseRevision, 0)
+    .action((path: string | undefined, { above }: { above: number }) => restoreCommand(context, path, above));
 }
 
 function addRightsCommands(program: Command, context: CliContext): void {
@@ -182,8 +181,8 @@ async function importCommand(context: CliContext, path: string): Promise<void> {
   context.print(done, () => `${done.added} keys added, ${done.present} were here already\n`);
 }
 
-async function restoreCommand(context: CliContext, path: string | undefined, unverified: boolean): Promise<void> {
-  const { keys, revision } = await (await context.vault()).restore(path, unverified);
+async function restoreCommand(context: CliContext, path: string | undefined, above: number): Promise<void> {
+  const { keys, revision } = await (await context.vault()).restore(path, above);
   context.print(
     { keys: keys.length, revision },
     () => `${keys.length} keys are in force again, as revision ${revision}\n`,

@@ -43,6 +43,7 @@ const parseWhole = (least: number, most: number) => (text: string) => {
 
 export const parseCount = parseWhole(1, MOST);
 export const parseKept = parseWhole(0, 15);
+export const parseRevision = parseWhole(0, MOST);
 export const parseWeight = parseWhole(1, 1_000);
 
 export function parseLifetimeMs(text: string): number {

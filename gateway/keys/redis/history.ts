@@ -1,10 +1,10 @@
-import type { KeyedEntry } from "../audit-log.ts";
+import { type KeyedEntry, RESTORE } from "../audit-log.ts";
 import { isKeyId } from "../key-format.ts";
-import { parseState, type StoreState, stateText } from "../newest-state.ts";
+import { type KeyState, parseState, stateText } from "../newest-state.ts";
 
 /** What the audit log says about the stored keys, from the line that began their history up to one line. */
-export type History = StoreState & {
-  /** Revision of the restore that began the history, which records have that no later line names; 0 without one. */
+export type History = KeyState & {
+  /** Revision of the newest restore, which records have that no later line names; 0 without one. */
   readonly restored: number;
   /** Index of the line of the checkpoint from which the history was read, or of the line before the first one. */
   readonly checkpoint: number;
@@ -15,21 +15,20 @@ export type History = StoreState & {
 /** Revisions of keys that new lines name; undefined for a removed key. */
 export type Changed = Map<string, number | undefined>;
 
-/** Returns the empty history before the line with this index. */
-export function emptyHistory(base: number): History {
-  const nothing = { revision: 0, id: "", mac: "", restored: 0 };
-  return { ...nothing, index: base - 1, checkpoint: base - 1, revisions: new Map() };
+/** Returns the empty history before the line with this index. `mac` is that of the line before, or empty. */
+export function emptyHistory(base: number, mac = ""): History {
+  return { revision: 0, mac, restored: 0, index: base - 1, checkpoint: base - 1, revisions: new Map() };
 }
 
 /** Returns the history with one more line. Changes of its keys are added to `changed`, and applied by `applied`. */
 export function withLine(history: History, { action, keyId, revision, mac }: KeyedEntry, changed: Changed): History {
   const next = { ...history, revision, mac, index: history.index + 1 };
-  if (action === "restore") {
+  if (action === RESTORE.action) {
     changed.clear();
-    return { ...next, id: mac, restored: revision, revisions: new Map() };
+    return { ...next, restored: revision, revisions: new Map() };
   }
   if (isKeyId(keyId)) changed.set(keyId, action === "remove" ? undefined : revision);
-  return history.id === "" ? { ...next, id: mac } : next;
+  return next;
 }
 
 export function applied(history: History, changed: Changed): History {
@@ -40,9 +39,9 @@ export function applied(history: History, changed: Changed): History {
   return history;
 }
 
-/** Returns the revision that the record of a key must have; undefined if there must be none. */
-export function revisionOf({ revisions, restored }: History, id: string): number | undefined {
-  return revisions.get(id) ?? (restored || undefined);
+/** Returns the revision that the record of a key must have; 0 if there must be none. */
+export function revisionOf({ revisions, restored }: History, id: string): number {
+  return revisions.get(id) ?? restored;
 }
 
 /** Writes a history as the text of a checkpoint: its state, then a line for each key. */

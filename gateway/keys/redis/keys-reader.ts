@@ -1,24 +1,19 @@
 import { WorkTurns } from "../../../deploy/runtime/time/work-turns.ts";
+import type { RedisState } from "../../state/redis-state.ts";
 import { lineCheck, NO_LINE } from "../audit-log.ts";
 import type { Pepper } from "../key-digest.ts";
 import { isKeyId } from "../key-format.ts";
 import type { KeyRecord } from "../key-record.ts";
 import { KeyStoreError } from "../key-store.ts";
-import { noteNewest, parseState, readNewest, type StoreState, stateText } from "../newest-state.ts";
+import { type KeyState, newestFileOf, noteNewest, readNewest } from "../newest-state.ts";
 import { applied, type Changed, emptyHistory, type History, readCheckpoint, revisionOf, withLine } from "./history.ts";
 import { RecordSigner, type SignedRecord } from "./record-signer.ts";
-import type { StoredHead, StoredKeys } from "./stored-keys.ts";
+import { SharedState } from "./shared-state.ts";
+import { type StoredHead, StoredKeys } from "./stored-keys.ts";
 
 const TRIES = 5;
 /** Use of the signature of a checkpoint. */
 export const CHECKPOINT = "checkpoint";
-const NEWEST = "newest";
-
-/**
- * Relation of the stored keys to the newest state that was in use: they `continue` it, were `restored` on purpose since,
- * have lost some of its changes (`lost`), or are other keys (`replaced`).
- */
-export type Relation = "continue" | "restored" | "lost" | "replaced";
 
 export type Records = {
   /** Valid records by id; undefined for those that the caller need not read again. */
@@ -39,9 +34,11 @@ export class KeysReader {
   readonly #pepperFile: string;
   readonly #check: ReturnType<typeof lineCheck>;
   readonly #signer: RecordSigner;
+  readonly #shared: SharedState;
 
-  constructor(stored: StoredKeys, pepper: Pepper, pepperFile: string) {
-    this.#stored = stored;
+  constructor(state: RedisState, pepper: Pepper, pepperFile: string) {
+    this.#stored = new StoredKeys(state);
+    this.#shared = new SharedState(state, "store");
     this.#pepperFile = pepperFile;
     this.#pepper = pepper;
     this.#check = lineCheck(pepper);
@@ -126,56 +123,39 @@ export class KeysReader {
     return undefined;
   }
 
-  /** Reads the records that are signed with the pepper, whatever the audit log says. */
-  async signed(): Promise<readonly KeyRecord[]> {
-    const keys = new Map<string, KeyRecord>();
-    for await (const [id, text] of this.#stored.all()) {
-      const record = this.#signer.open(id, text)?.record();
-      if (record) keys.set(id, record);
-    }
-    return [...keys.values()];
+  /** Returns whether the stored keys continue a state, or were restored since. */
+  async continues(history: History, known: KeyState): Promise<boolean> {
+    if (known.mac === "" || known.mac === history.mac || history.restored > known.revision) return true;
+    return isLine(await this.#stored.line(known.index), known);
   }
 
-  /** Returns the relation of the stored keys to a state. */
-  async relation(history: History, known: StoreState): Promise<Relation> {
-    if (known.id !== history.id) return history.restored > known.revision ? "restored" : "replaced";
-    return known.mac === history.mac || isLine(await this.#stored.line(known.index), known) ? "continue" : "lost";
-  }
-
-  /** The newest state that was in use, as this host or the store knows it. */
-  async newest(): Promise<StoreState | undefined> {
-    const [here, there] = [await readNewest(this.#pepperFile), await this.#newestThere()];
-    // Gateways that have all lost changes again say so there.
-    return there && there.revision >= (here?.revision ?? 0) ? there : here;
+  /** The newest state that was in use, as this host or the store knows it; revision 0 if there was none. */
+  async newest(): Promise<KeyState> {
+    const here = await readNewest(newestFileOf(this.#pepperFile));
+    const there = await this.#shared.read(this.#pepper);
+    // Gateways record there, too, that all lost changes were made again.
+    return there && there.revision >= here.revision ? there : here;
   }
 
   /** Records a state that the store does not continue: until it does, a start is refused and commands warn. */
-  async noteLost(state: StoreState): Promise<void> {
-    await this.#stored.noteNewest(this.#pepper.id, this.#signer.signText(NEWEST, stateText(state)));
+  async noteLost(state: KeyState): Promise<void> {
+    await this.#shared.note(this.#pepper, state);
   }
 
   /**
-   * Records the state in use, here and in the store; with `lost`, a state whose lost changes this process has or were
-   * made again. A state in the store that the keys do not continue, and that this process does not know, remains.
+   * Records the state in use, here and in the store; with `lost`, a state whose lost changes were made again. A state in
+   * the store that the keys do not continue, and that is newer than `lost`, remains: others know more.
    */
-  async noteInUse(history: History, lost: StoreState | undefined): Promise<void> {
-    await noteNewest(this.#pepperFile, history, lost !== undefined).catch(() => {});
-    const there = await this.#newestThere();
-    if (there) {
-      if (there.mac === history.mac || there.revision > Math.max(history.revision, lost?.revision ?? 0)) return;
-      const isOurs = there.id === lost?.id && there.revision <= lost.revision;
-      const relation = isOurs ? "continue" : await this.relation(history, there);
-      if (relation === "lost" || relation === "replaced") return;
-    }
-    await this.#stored.noteNewest(this.#pepper.id, this.#signer.signText(NEWEST, stateText(history)));
+  async noteInUse(history: History, lost: KeyState | undefined): Promise<void> {
+    await noteNewest(newestFileOf(this.#pepperFile), history, lost !== undefined).catch(() => {});
+    const there = await this.#shared.read(this.#pepper);
+    const isKnown = !there || there.revision <= (lost?.revision ?? 0);
+    if (isKnown || (there.revision < history.revision && (await this.continues(history, there))))
+      await this.#shared.note(this.#pepper, history);
   }
 
   #open(id: string, text: string | undefined): SignedRecord | undefined {
     return text === undefined ? undefined : this.#signer.open(id, text);
-  }
-
-  async #newestThere(): Promise<StoreState | undefined> {
-    return parseState(this.#signer.openText(NEWEST, await this.#stored.newest(this.#pepper.id)) ?? "");
   }
 
   /** Reads lines and the records that they name until there are no more. Undefined as `#continued`, or if restored. */
@@ -184,7 +164,7 @@ export class KeysReader {
     for (let history = from; ; ) {
       const changed: Changed = new Map();
       const next = await this.#continued(history, changed);
-      if (!next || next.id !== from.id) return undefined;
+      if (!next || next.restored !== from.restored) return undefined;
       history = next;
       // The revisions of a gateway change only once all has been read.
       if (changed.size === 0) return applied(history, all);
@@ -213,7 +193,7 @@ export class KeysReader {
   }
 }
 
-function isLine(line: string, { mac }: StoreState): boolean {
+function isLine(line: string, { mac }: KeyState): boolean {
   return line.endsWith(`"mac":"${mac}"}`);
 }
 
@@ -239,7 +219,7 @@ async function checked(
 function notSigned(index: number): KeyStoreError {
   return new KeyStoreError(
     "not_signed",
-    `the audit log of the stored keys is not as it was written, from line ${index + 1} on: put a backup of the store back, or accept keys on purpose: 'keys restore EXPORT', or 'keys restore --unverified' for all records that are signed`,
+    `the audit log of the stored keys is not as it was written, from line ${index + 1} on: put a backup of the store back, or have the keys of an export taken with 'keys restore EXPORT'`,
   );
 }
 
@@ -249,19 +229,11 @@ export function refusedText(refused: ReadonlySet<string>): string {
   return `${refused.size} records are left out, as they are not as they were written (${ids}): 'keys restore' drops them`;
 }
 
-/** Returns why stored keys that do not continue a known state cannot be used. */
-export function wentBack(
-  known: StoreState,
-  relation: "lost" | "replaced",
-  revision: number | undefined,
-): KeyStoreError {
-  const ways =
-    "put the newer store back, or accept what there is on purpose: 'keys restore' takes the store as it stands, 'keys restore EXPORT' the keys of a file";
-  if (relation === "lost") {
-    const text = `the store has lost changes up to revision ${known.revision}, which were in use: ${ways}`;
-    return new KeyStoreError("revision_went_back", text);
-  }
-  const what = revision === undefined ? "holds no keys" : `has revision ${revision}`;
-  const text = `the store ${what}, and revision ${known.revision} of other keys was in use: ${ways}`;
-  return new KeyStoreError("store_replaced", text);
+/** Returns the error of a store that does not continue a state in use; `revision` is its own, if it holds keys. */
+export function wentBack(known: KeyState, revision: number | undefined): KeyStoreError {
+  const what = revision === undefined ? "holds no keys, and has" : `has revision ${revision}, and has`;
+  return new KeyStoreError(
+    "revision_went_back",
+    `the store ${what} lost changes up to revision ${known.revision}, which were in use: put the newer store back, make those changes again, or accept what there is on purpose: 'keys restore' takes the store as it stands, 'keys restore EXPORT' the keys of a file`,
+  );
 }

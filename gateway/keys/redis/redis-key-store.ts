@@ -7,9 +7,9 @@ import { readPepper } from "../key-file.ts";
 import { isKeyId } from "../key-format.ts";
 import type { KeyRecord } from "../key-record.ts";
 import { isKeyStoreError, KeyStore, KeyStoreError } from "../key-store.ts";
-import type { StoreState } from "../newest-state.ts";
-import type { History } from "./history.ts";
-import { KeysReader, type Reading, type Relation, wentBack } from "./keys-reader.ts";
+import type { KeyState } from "../newest-state.ts";
+import { type History, revisionOf } from "./history.ts";
+import { KeysReader, type Reading, wentBack } from "./keys-reader.ts";
 import { KEYS_CHANNEL, type StoredHead, StoredKeys } from "./stored-keys.ts";
 
 /** Milliseconds between two reads of the revision, for lost messages. */
@@ -29,9 +29,9 @@ export type RedisKeyStoreOptions = {
  * Keys in the store that gateways share. All records are kept in this process, so that a look-up needs no request to
  * the store; a change reads only the changed records. While the store is unreachable the records stay in force, and
  * `status()` reports it.
- * A store that has lost changes is followed, so that later changes take effect, but no record is replaced by an older
- * one that may give more rights; the changes count as lost until none of the records is refused for that. Another
- * store, and one at the start that has lost changes, is refused until an operator restores it.
+ * A store that went back is followed, so that later changes take effect, but no record is replaced by an older one that
+ * may give more rights, and none is removed: those that the store lacks stay in use and count as refused, until they are
+ * changed there again or an operator restores the keys. At the start such a store is refused.
  */
 export class RedisKeyStore extends KeyStore {
   readonly #options: RedisKeyStoreOptions;
@@ -40,7 +40,7 @@ export class RedisKeyStore extends KeyStore {
   /** The state of the keys in use; undefined until they are loaded. */
   #history: History | undefined;
   /** A state whose changes the store has lost, until they were made again. */
-  #lost: StoreState | undefined;
+  #lost: KeyState | undefined;
   /** Text of the stored head from which the keys in use, or a failure, resulted; null if there was none. */
   #lookedAt: string | null | undefined;
   /** From this time on the store is read again although it is unchanged. */
@@ -49,8 +49,7 @@ export class RedisKeyStore extends KeyStore {
   #refused = new Set<string>();
   #toNote: (() => Promise<void>) | undefined;
   #fault: KeyStoreError["fault"] | undefined;
-  #looking: Promise<void> | undefined;
-  #askedAgain = false;
+  #looking: Promise<unknown> = Promise.resolve();
   #cancelLook = () => {};
   /** Resolves when keys are loaded, or after `close`. Rejects if a store that was unreachable has unusable keys. */
   loaded = Promise.resolve();
@@ -59,7 +58,7 @@ export class RedisKeyStore extends KeyStore {
     super(options.clock, pepper);
     this.#options = options;
     this.#stored = new StoredKeys(options.state);
-    this.#reader = new KeysReader(this.#stored, pepper, options.pepperFile);
+    this.#reader = new KeysReader(options.state, pepper, options.pepperFile);
   }
 
   /**
@@ -84,10 +83,6 @@ export class RedisKeyStore extends KeyStore {
 
   protected override get fault() {
     return this.#fault;
-  }
-
-  protected override get lostRevision() {
-    return this.#lost?.revision;
   }
 
   protected override get refusedIds() {
@@ -116,19 +111,10 @@ export class RedisKeyStore extends KeyStore {
     this.#cancelLook = this.clock.after(LOOK_MS, () => void this.#look().then(() => this.#lookLater()));
   }
 
-  #look(): Promise<void> {
-    this.#askedAgain = this.#looking !== undefined;
-    this.#looking ??= this.#lookUntilSame().finally(() => {
-      this.#looking = undefined;
-    });
+  /** Looks after the look under way, if there is one: that may have missed the newest change. */
+  #look(): Promise<unknown> {
+    this.#looking = this.#looking.then(() => (this.end.signal.aborted ? undefined : this.#lookOnce()));
     return this.#looking;
-  }
-
-  async #lookUntilSame(): Promise<void> {
-    do {
-      this.#askedAgain = false;
-      await this.#lookOnce();
-    } while (this.#askedAgain && !this.end.signal.aborted);
   }
 
   /** Reads new changes and reports them; resolves to the failure, if any. */
@@ -174,48 +160,45 @@ export class RedisKeyStore extends KeyStore {
   /** Resolves to whether the keys in use may have changed. */
   async #readAndTake(stored: StoredHead | undefined, isSame: boolean): Promise<boolean> {
     const before = this.#history;
-    const changed = stored && before && !isSame ? await this.#reader.since(before, stored) : undefined;
-    if (changed) {
-      await this.#take(changed, "continue");
-      this.#note(changed.history);
-      return changed.history.mac !== before?.mac;
-    }
+    const refusedBefore = this.#refused.size;
     // In the slow reading a record that nothing has changed is verified, and not parsed again.
     const isKnown = (id: string, revision: number) => before?.revisions.get(id) === revision && !this.#refused.has(id);
-    const whole = await this.#reader.whole(isSame ? isKnown : undefined);
+    const reading =
+      (stored && before && !isSame ? await this.#reader.since(before, stored) : undefined) ??
+      (await this.#reader.whole(isSame ? isKnown : undefined));
     const known = before ?? (await this.#reader.newest());
-    if (!whole && !known) throw new KeyStoreError("missing", "there are no keys in the store");
-    const relation = whole && known ? await this.#reader.relation(whole.history, known) : "continue";
-    if (known && (!whole || relation === "replaced")) throw wentBack(known, "replaced", whole?.history.revision);
-    if (known && relation === "lost") {
-      if (!before) throw wentBack(known, relation, undefined);
+    if (!reading && known.revision === 0) throw new KeyStoreError("missing", "there are no keys in the store");
+    if (!reading) throw wentBack(known, undefined);
+    if (reading.isWhole && !(await this.#reader.continues(reading.history, known))) {
+      if (!before) throw wentBack(known, reading.history.revision);
       await this.#reader.noteLost(known);
       if (!this.#lost || this.#lost.revision < known.revision) this.#lost = known;
       this.wentBack += 1;
     }
-    if (!whole) return false;
-    const refusedBefore = this.#refused.size;
-    await this.#take(whole, relation);
-    this.#note(whole.history);
+    await this.#take(reading);
+    this.#note(reading.history);
     return !isSame || this.#refused.size !== refusedBefore;
   }
 
-  async #take({ history, isWhole, records, refused }: Reading, relation: Relation): Promise<void> {
+  async #take({ history, isWhole, records, refused }: Reading): Promise<void> {
     const turns = new WorkTurns();
-    const isOnPurpose = relation === "restored";
+    const before = this.#history;
+    const isOnPurpose = before !== undefined && history.restored > before.revision;
     if (isWhole) this.#refused = new Set(refused);
     for (const id of refused) this.#refused.add(id);
     if (isWhole)
-      for (const { id, status } of this.table.records())
+      for (const { id } of this.table.records())
         if (!records.has(id) && !refused.has(id)) {
-          // The revocation of a key that disappeared with lost changes stays in force.
-          if (status === "active" || isOnPurpose) this.table.remove(id);
+          if (isOnPurpose) this.table.remove(id);
           else this.#refused.add(id);
         }
     for (const [id, record] of records) {
       if (!record) continue;
       if (turns.isOver) await turns.next();
-      if (!isOnPurpose && isOlder(this.table.record(id), record)) {
+      const held = this.table.record(id);
+      // A key that a restore has dropped does not come back with an older store.
+      const isDropped = !held && before !== undefined && revisionOf(history, id) <= before.restored;
+      if (!isOnPurpose && (isDropped || isOlder(held, record))) {
         this.#refused.add(id);
         continue;
       }

@@ -1,13 +1,13 @@
 import { systemClock } from "../../../deploy/runtime/time/clock.ts";
 import { RedisState } from "../../state/redis-state.ts";
 import type { RedisSettings } from "../../state/state-settings.ts";
-import { auditLines, type KeyChange, keyChanges } from "../audit-log.ts";
+import { auditLines, type KeyChange, keyChanges, RESTORE } from "../audit-log.ts";
 import type { Pepper } from "../key-digest.ts";
 import { assertPepperFits, type KeySetChanger, makePepperFile, readKeySet, readPepper } from "../key-file.ts";
 import { EMPTY_KEY_SET, type KeyRecord, type KeySet } from "../key-record.ts";
 import { isKeyStoreError, KeyStoreError } from "../key-store.ts";
 import type { KeyScope, KeyVault, VaultKeys } from "../key-vault.ts";
-import { noteNewest } from "../newest-state.ts";
+import { newestFileOf, noteNewest } from "../newest-state.ts";
 import { applied, type Changed, checkpointText, emptyHistory, type History, withLine } from "./history.ts";
 import { CHECKPOINT, KeysReader, type Records, refusedText, wentBack } from "./keys-reader.ts";
 import { RecordSigner } from "./record-signer.ts";
@@ -31,6 +31,7 @@ export async function openRedisKeyVault(
   return new RedisKeyVault(state, pepperFile, warn);
 }
 
+/** `lost`: why the store went back, if it did. */
 type Found = Records & { readonly history: History; readonly lost: string | undefined };
 
 class RedisKeyVault implements KeyVault {
@@ -91,27 +92,27 @@ class RedisKeyVault implements KeyVault {
     throw changedMeanwhile();
   }
 
-  async restore(from: string | undefined, unverified: boolean): Promise<KeySet> {
+  async restore(from: string | undefined, above: number): Promise<KeySet> {
     const given = from === undefined ? undefined : await readKeySet(from);
     const pepper = await readPepper(this.pepperFile);
     if (!pepper) throw this.#missingPepper();
     const last = await this.#stored.line(-1);
-    const reader = new KeysReader(this.#stored, pepper, this.pepperFile);
+    const reader = new KeysReader(this.#state, pepper, this.pepperFile);
     const reading = await reader.whole().catch((error: unknown) => {
-      if (!isKeyStoreError(error) || error.fault === "unreachable" || !(given || unverified)) throw error;
+      if (!given || !isKeyStoreError(error) || error.fault === "unreachable") throw error;
       return undefined;
     });
-    const keys = given?.keys ?? (unverified ? await reader.signed() : reading ? setOf(reading).keys : []);
+    const now = reading && setOf(reading);
+    const keys = (given ?? now)?.keys ?? [];
     if (keys.length === 0) throw new KeyStoreError("empty", `${from ?? "the store"} holds no keys`);
     assertPepperFits(this.pepperFile, pepper, { keys });
     // A restore takes effect only if it is newer than everything that it replaces.
-    const older = [given, await this.#stored.head(), await reader.newest(), reading?.history];
-    const set = inOrder({ v: 1, revision: Math.max(...older.map((one) => one?.revision ?? 0)) + 1, keys });
-    const changes = keyChanges(reading ? setOf(reading) : set, set);
-    const mac = /"mac":"([0-9a-f]{64})"\}$/.exec(last)?.[1] ?? "";
-    const before = { ...emptyHistory(await this.#stored.length()), mac };
-    const all = [{ action: "restore", keyId: "*", fields: [] }, ...changes];
-    const history = await this.#commit(before, { changes: all, keys, revision: set.revision, pepper, isLast: true });
+    const older = [given, now, await this.#stored.head(), await reader.newest()];
+    const set = inOrder({ v: 1, revision: Math.max(above, ...older.map((one) => one?.revision ?? 0)) + 1, keys });
+    const mac = /"mac":"([0-9a-f]{64})"\}$/.exec(last)?.[1];
+    const before = emptyHistory(await this.#stored.length(), mac);
+    const changes = [RESTORE, ...keyChanges(now ?? set, set)];
+    const history = await this.#commit(before, { changes, keys, revision: set.revision, pepper, isLast: true });
     if (!history) throw changedMeanwhile();
     await this.#made(history);
     return set;
@@ -125,18 +126,15 @@ class RedisKeyVault implements KeyVault {
 
   /** Finds the records that are needed, all without a scope; undefined if the store holds no keys, and never did. */
   async #find(pepper: Pepper, scope?: KeyScope): Promise<Found | undefined> {
-    const reader = new KeysReader(this.#stored, pepper, this.pepperFile);
+    const reader = new KeysReader(this.#state, pepper, this.pepperFile);
     const known = await reader.newest();
     const whole = scope ? undefined : await reader.whole();
     const history = scope ? await reader.history() : whole?.history;
-    if (!history) {
-      if (known) throw wentBack(known, "replaced", undefined);
-      return undefined;
-    }
-    const relation = known ? await reader.relation(history, known) : "continue";
-    if (known && relation === "replaced") throw wentBack(known, relation, history.revision);
-    if (known && relation === "lost") await reader.noteLost(known);
-    const lost = known && relation === "lost" ? lostText(known.revision) : undefined;
+    if (!history && known.revision > 0) throw wentBack(known, undefined);
+    if (!history) return undefined;
+    const isLost = !(await reader.continues(history, known));
+    if (isLost) await reader.noteLost(known);
+    const lost = isLost ? wentBack(known, history.revision).message : undefined;
     const { records, refused } = whole ?? (await reader.some(history, scope?.ids ?? []));
     const sibling = scope?.owner ? await reader.ofOwner(history, scope.owner) : undefined;
     return { history, lost, refused, records: sibling ? new Map([...records, [sibling.id, sibling]]) : records };
@@ -169,7 +167,7 @@ class RedisKeyVault implements KeyVault {
     const { lines, entries } = auditLines({ changes, revision, pepper, wallMs }, before.mac || undefined);
     const changed: Changed = new Map();
     const next = entries.reduce((history, entry) => withLine(history, entry, changed), before);
-    const begins = before.id === "";
+    const begins = before.revision === 0;
     // A restore writes records that its lines do not name.
     for (const { id } of keys) changed.set(id, revision);
     applied(next, changed);
@@ -184,7 +182,7 @@ class RedisKeyVault implements KeyVault {
 
   async #made(history: History | undefined): Promise<void> {
     if (history)
-      await noteNewest(this.pepperFile, history, false).catch((error: unknown) => {
+      await noteNewest(newestFileOf(this.pepperFile), history).catch((error: unknown) => {
         if (!isKeyStoreError(error)) throw error;
         this.#warn(`${error.message}: an older store would not be noticed from here`);
       });
@@ -218,10 +216,6 @@ function inOrder(set: KeySet): KeySet {
     (one, other) => one.created.localeCompare(other.created) || one.id.localeCompare(other.id),
   );
   return { ...set, keys };
-}
-
-function lostText(revision: number): string {
-  return `the store has lost changes up to revision ${revision}, as after a fail-over: gateways follow it, but keep records that are newer than its own; make those changes again ('keys list'), or accept what there is with 'keys restore'`;
 }
 
 function changedMeanwhile(): KeyStoreError {

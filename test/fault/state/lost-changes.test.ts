@@ -22,7 +22,6 @@ const PATIENCE = 10;
 type Status = {
   readonly stale: boolean;
   readonly refused_keys?: readonly string[];
-  readonly lost_changes_up_to_revision?: number;
 };
 
 /** Four gateways without nodes, whose keys are in a store with a replica, and the command line. */
@@ -106,10 +105,9 @@ describe.skipIf(!HAS_REDIS)(`keys in a store that loses changes${HAS_REDIS ? "" 
     expect(await answers(gateways, lost)).toEqual(everywhere(401));
     expect(await answers(gateways, other)).toEqual(everywhere(200));
     await expect(start()).rejects.toThrow("ended with 2");
-    await all(gateways, (status) => status.lost_changes_up_to_revision === 4, "the loss is shown");
-    expect((await operator("doctor")).out).toMatch(/^error +the store has lost changes up to revision 4/m);
+    expect((await operator("doctor")).out).toMatch(/^error +the store .* lost changes up to revision 4/m);
     expect((await keys("revoke", idOf(lost))).code).toBe(0);
-    await all(gateways, ({ stale, ...status }) => !stale && !status.lost_changes_up_to_revision, "all is in use");
+    await all(gateways, ({ stale }) => !stale, "all of the store is in use");
     await becomes(async () => (await operator("doctor")).code === 0, "the doctor finds nothing on another host");
     expect((await keys("doctor")).code).toBe(0);
     expect((await (await start()).models(other)).status).toBe(200);

@@ -12,7 +12,7 @@ import { VirtualClock } from "../../../support/virtual-clock.ts";
 const NOW = Date.parse("2026-03-01T00:00:00.000Z");
 const LOADED = {
   ...{ keys: 1, counts: { active: 1, disabled: 0, revoked: 0 }, revision: 1, loadedAtMs: NOW },
-  ...{ refused: [], wentBack: 0, lost: undefined },
+  ...{ refused: [], wentBack: 0 },
 };
 
 const patient = new AbortController().signal;
@@ -171,7 +171,7 @@ describe("after a restart", () => {
     const opening = FileKeyStore.open(file, clock);
     await expect(opening).rejects.toMatchObject({ fault: "revision_went_back" });
     await expect(opening).rejects.toThrow(/has revision 1, and revision 2 was in use.*keys restore/);
-    expect(await restoreKeyFile(file, file, patient)).toMatchObject({ revision: 3 });
+    expect(await restoreKeyFile(file, file, 0, patient)).toMatchObject({ revision: 3 });
     expect((await openStore()).find(key)).toBeDefined();
   });
 

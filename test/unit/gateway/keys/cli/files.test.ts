@@ -7,7 +7,7 @@ import { auditFileOf } from "../../../../../gateway/keys/audit-log.ts";
 import { examine } from "../../../../../gateway/keys/cli/doctor.ts";
 import { pepperFileOf } from "../../../../../gateway/keys/key-file.ts";
 import { fileKeyVault } from "../../../../../gateway/keys/key-vault.ts";
-import { noteSeenRevision } from "../../../../../gateway/keys/newest-state.ts";
+import { noteNewest, seenFileOf } from "../../../../../gateway/keys/newest-state.ts";
 import { Sealing } from "../../../../../gateway/sealing/sealing.ts";
 import { parseSealingKeys } from "../../../../../gateway/sealing/sealing-key.ts";
 import { createKey, keyCommand, runKeys } from "../../../../support/processes/key-command.ts";
@@ -45,7 +45,11 @@ describe("the doctor", () => {
     ["a missing key file", () => rm(file), /^error: there is no key file at/],
     ["a key file that others may read", () => chmod(file, 0o644), /^error: .*should be 0600, or 0440 for a mounted/],
     ["a folder that others may write in", () => chmod(dirname(file), 0o777), /^error: .*its mode should be 0700$/],
-    ["a key file that is older than one in use", () => noteSeenRevision(file, 2), /^error: .*revision 2 was in use/],
+    [
+      "a key file that is older than one in use",
+      () => noteNewest(seenFileOf(file), { revision: 2, index: 0, mac: "" }),
+      /^error: .*revision 2 was in use/,
+    ],
     ["a missing pepper", () => rm(pepperFileOf(file)), /^error: .*pepper is missing/],
     ["a lock left behind", () => left(".lock", `${NOBODY} ${hostname()} x\n`), /^warning: .*takes it over$/],
     ["a lock that is held", () => left(".lock", `${process.pid} ${hostname()} x\n`), /^warning: .*is held/],
