@@ -116,7 +116,7 @@ export const GATEWAY_METRIC_ACTIONS: MetricActions = {
     svc_keystore_load_errors_total:
       "File or store could not be read or is wrong, the log says why; the last good keys stay in force.",
     svc_keystore_refused_records:
-      "The store was written without the pepper, or lost changes. `/keys/status` names the keys: change them again, or drop the records with `keys restore`.",
+      "The store was written without the pepper, or lost changes. `/keys/status` names the keys: make the lost changes again, or accept the store with `keys restore`.",
     svc_keystore_went_back_total:
       "Alert on a rise: a fail-over lost changes. Make them again; until then gateways keep their newer records.",
     svc_sealing_keys:
