@@ -7,7 +7,7 @@ import type { KeyRecord } from "../key-record.ts";
 import { KeyStoreError } from "../key-store.ts";
 import { type KeyState, newestFileOf, noteNewest, readNewest } from "../newest-state.ts";
 import { applied, type Changed, emptyHistory, type History, readCheckpoint, revisionOf, withLine } from "./history.ts";
-import { RecordSigner, type SignedRecord } from "./record-signer.ts";
+import { RecordSigner } from "./record-signer.ts";
 import { SharedState } from "./shared-state.ts";
 import { type StoredHead, StoredKeys } from "./stored-keys.ts";
 
@@ -21,6 +21,12 @@ export type Records = {
   /** Ids of records that are missing, were not signed with the pepper, or are older than their newest change. */
   readonly refused: ReadonlySet<string>;
 };
+
+type Found = { readonly records: Map<string, KeyRecord | undefined>; readonly refused: Set<string> };
+
+function noRecords(): Found {
+  return { records: new Map(), refused: new Set() };
+}
 
 export type Reading = Records & { readonly history: History; readonly isWhole: boolean };
 
@@ -73,43 +79,42 @@ export class KeysReader {
   }
 
   /** Reads all keys; undefined if there are none. Rejects as `history`. */
-  async whole(isKnown: IsKnown = () => false): Promise<Reading | undefined> {
+  async whole(isKnown?: IsKnown): Promise<Reading | undefined> {
     for (let tries = 0; tries < TRIES; tries += 1) {
       const begun = await this.history();
       if (!begun) return undefined;
-      const found = new Map<string, SignedRecord | undefined>();
+      const found = noRecords();
       const turns = new WorkTurns();
       for await (const [id, text] of this.#stored.all()) {
         if (turns.isOver) await turns.next();
-        found.set(id, this.#signer.open(id, text));
+        this.#sort(found, id, text, revisionOf(begun, id), isKnown);
       }
       // Records that changed meanwhile may have been read in their old state.
       const history = await this.#followed(begun, found);
       if (!history) continue;
-      for (const id of history.revisions.keys()) if (!found.has(id)) found.set(id, undefined);
-      return { history, isWhole: true, ...(await checked(history, found, isKnown)) };
+      for (const id of history.revisions.keys()) if (!found.records.has(id)) found.refused.add(id);
+      return { ...found, history, isWhole: true };
     }
     throw new KeyStoreError("conflict", "the keys are restored again and again; try again");
   }
 
   /** Reads what changed. Undefined if the store does not continue the history. Rejects as `history`. */
   async since(known: History, head: StoredHead): Promise<Reading | undefined> {
-    const found = new Map<string, SignedRecord | undefined>();
+    const found = noRecords();
     const history = await this.#followed(known, found);
     if (!history) return undefined;
     // Another program may have changed the head alone.
     if (history.mac === known.mac && (head.revision !== known.revision || head.auditHead !== known.mac))
       return undefined;
-    return { history, isWhole: false, ...(await checked(history, found)) };
+    return { ...found, history, isWhole: false };
   }
 
   /** Reads the records of these keys that should be in the store. */
   async some(history: History, ids: readonly string[]): Promise<Records> {
-    const found = new Map<string, SignedRecord | undefined>();
-    for await (const [id, text] of this.#stored.texts(ids)) {
-      if (text !== undefined || history.revisions.has(id)) found.set(id, this.#open(id, text));
-    }
-    return await checked(history, found);
+    const found = noRecords();
+    for await (const [id, text] of this.#stored.texts(ids))
+      if (text !== undefined || history.revisions.has(id)) this.#sort(found, id, text, revisionOf(history, id));
+    return found;
   }
 
   /** Resolves to a valid record of this owner, if there is one. */
@@ -154,12 +159,20 @@ export class KeysReader {
       await this.#shared.note(this.#pepper, history);
   }
 
-  #open(id: string, text: string | undefined): SignedRecord | undefined {
-    return text === undefined ? undefined : this.#signer.open(id, text);
+  /** Sorts a stored text, or none, into `found`. `revision` is that of the newest line of the key; 0 if there is none. */
+  #sort(found: Found, id: string, text: string | undefined, revision: number, isKnown?: IsKnown): void {
+    found.records.delete(id);
+    found.refused.delete(id);
+    const signed = text === undefined ? undefined : this.#signer.open(id, text);
+    const isNewest = signed !== undefined && signed.revision === revision;
+    const isSame = isNewest && isKnown?.(id, revision) === true;
+    const record = isNewest && !isSame ? signed.record() : undefined;
+    if (record || isSame) found.records.set(id, record);
+    else if (text !== undefined || revision > 0) found.refused.add(id);
   }
 
   /** Reads lines and the records that they name until there are no more. Undefined as `#continued`, or if restored. */
-  async #followed(from: History, found: Map<string, SignedRecord | undefined>): Promise<History | undefined> {
+  async #followed(from: History, found: Found): Promise<History | undefined> {
     const all: Changed = new Map();
     for (let history = from; ; ) {
       const changed: Changed = new Map();
@@ -168,7 +181,8 @@ export class KeysReader {
       history = next;
       // The revisions of a gateway change only once all has been read.
       if (changed.size === 0) return applied(history, all);
-      for await (const [id, text] of this.#stored.texts([...changed.keys()])) found.set(id, this.#open(id, text));
+      for await (const [id, text] of this.#stored.texts([...changed.keys()]))
+        this.#sort(found, id, text, changed.get(id) ?? 0);
       for (const [id, revision] of changed) all.set(id, revision);
     }
   }
@@ -195,25 +209,6 @@ export class KeysReader {
 
 function isLine(line: string, { mac }: KeyState): boolean {
   return line.endsWith(`"mac":"${mac}"}`);
-}
-
-async function checked(
-  history: History,
-  found: ReadonlyMap<string, SignedRecord | undefined>,
-  isKnown: IsKnown = () => false,
-): Promise<Records> {
-  const records = new Map<string, KeyRecord | undefined>();
-  const refused = new Set<string>();
-  const turns = new WorkTurns();
-  for (const [id, signed] of found) {
-    if (turns.isOver) await turns.next();
-    const isNewest = signed !== undefined && signed.revision === revisionOf(history, id);
-    const isSame = isNewest && isKnown(id, signed.revision);
-    const record = isNewest && !isSame ? signed.record() : undefined;
-    if (record || isSame) records.set(id, record);
-    else refused.add(id);
-  }
-  return { records, refused };
 }
 
 function notSigned(index: number): KeyStoreError {

@@ -8,8 +8,8 @@ import { type KeyRecord, keyRecordSchema } from "../key-record.ts";
  * written and its JSON, and its use is the id.
  */
 
-/** A record whose signature is valid. It is parsed only when it is needed. */
-export type SignedRecord = { readonly revision: number; record(): KeyRecord | undefined };
+/** A record whose signature is valid. It is parsed only where its revision fits. */
+type SignedRecord = { readonly revision: number; record(): KeyRecord | undefined };
 
 export class RecordSigner {
   readonly #key: Buffer;
