@@ -16,7 +16,7 @@ import { StoredKeys } from "./stored-keys.ts";
 const TRIES = 5;
 const BATCH = 500;
 /** Lines behind a checkpoint with which a change writes the next one. */
-const CHECKPOINT_LINES = 1_000;
+const CHECKPOINT_LINES = 200;
 /** Least time, in milliseconds, for which a command waits for an answer. */
 const PATIENCE_MS = 5_000;
 
