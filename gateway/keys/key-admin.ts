@@ -53,12 +53,8 @@ function makeSecret(pepper: Pepper, key: string, nowMs: number): KeySecret {
   return { hash, pepperId: pepper.id, created: instant(nowMs), notAfter: null, last4: key.slice(-4) };
 }
 
-function changed(record: KeyRecord, changes: Partial<KeyRecord>, nowMs: number): KeyRecord {
-  return { ...record, ...changes, updated: instant(nowMs), revision: record.revision + 1 };
-}
-
 function replaced(set: KeySet, record: KeyRecord, changes: Partial<KeyRecord>, nowMs: number): KeySetChange<KeyRecord> {
-  const value = changed(record, changes, nowMs);
+  const value = { ...record, ...changes, updated: instant(nowMs), revision: record.revision + 1 };
   return { set: { ...set, keys: set.keys.map((other) => (other.id === record.id ? value : other)) }, value };
 }
 
@@ -126,15 +122,16 @@ export function setStatus(
   nowMs: number,
   endRunning = false,
 ): KeySetChange<readonly KeyRecord[]> {
+  let next = set;
   const value = ids.map((id) => {
-    const record = findKey(set, id);
+    const record = findKey(next, id);
     if (record.status === status && (record.endRunning || !endRunning)) return record;
     if (status !== "revoked") assertNotRevoked(record);
-    return changed(record, { status, endRunning: endRunning || undefined }, nowMs);
+    const made = replaced(next, record, { status, endRunning: endRunning || undefined }, nowMs);
+    next = made.set;
+    return made.value;
   });
-  const byId = new Map(value.map((record) => [record.id, record]));
-  const keys = set.keys.map((record) => byId.get(record.id) ?? record);
-  return { set: keys.every((record, at) => record === set.keys[at]) ? set : { ...set, keys }, value };
+  return { set: next, value };
 }
 
 export function changeFields(

@@ -1,4 +1,4 @@
-import { readFileSync, rmSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { type Clock, systemClock } from "../../../deploy/runtime/time/clock.ts";
@@ -23,9 +23,9 @@ let keyPrefix: string;
 let prefixes = 0;
 const closing: (() => Promise<void>)[] = [];
 
-async function open(clock: Clock = systemClock): Promise<RedisKeyStore> {
+async function open(clock: Clock = systemClock, pepperFile = join(folder, "pepper")): Promise<RedisKeyStore> {
   const state = await connectTo(redis, { keyPrefix });
-  const store = await RedisKeyStore.open({ state, pepperFile: join(folder, "pepper"), clock });
+  const store = await RedisKeyStore.open({ state, pepperFile, clock });
   closing.push(async () => {
     await store.close();
     state.close();
@@ -237,6 +237,27 @@ describe.skipIf(!HAS_REDIS)(`keys in Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`,
       await keys("revoke", idOf(one));
       await becomes(async () => store.status().fault === undefined, "it is ended in the store");
       await becomes(async () => (await open().catch(() => undefined))?.status().counts.revoked === 1, "it is noted");
+    });
+
+    test("is not called well by a gateway that knows nothing of the loss", async () => {
+      const key = await create();
+      await save();
+      await keys("revoke", idOf(key));
+      await putBack();
+      // A new host: the loss is known only where the revocation was made.
+      mkdirSync(join(folder, "host"), { mode: 0o700 });
+      copyFileSync(join(folder, "pepper"), join(folder, "host", "pepper"));
+      const store = await open(systemClock, join(folder, "host", "pepper"));
+      expect(store.find(key)).toBeDefined();
+      for (const rpm of ["1", "2", "3"]) {
+        const { code, said } = await keys("set-limits", idOf(key), "--rpm", rpm);
+        expect([code, said]).toEqual([0, expect.stringContaining("has lost changes up to revision 2")]);
+        await becomes(async () => store.find(key)?.limits.rpm === Number(rpm), "the change is known");
+      }
+      expect(await keys("doctor")).toMatchObject({ code: 4 });
+      await expect(open()).rejects.toMatchObject({ fault: "revision_went_back" });
+      await keys("restore");
+      await becomes(async () => (await keys("doctor")).code === 0, "the loss is accepted");
     });
 
     test("does not reopen a rotated secret until the key is changed there again", async () => {
