@@ -153,7 +153,6 @@ export class RedisKeyStore extends KeyStore {
       throw error;
     });
     [this.#failure, this.#lookedAt] = [undefined, stored?.text ?? null];
-    this.#againMs = nowMs + (this.#refused.size > 0 ? AGAIN_MS : REREAD_MS);
     return isNew;
   }
 
@@ -165,7 +164,7 @@ export class RedisKeyStore extends KeyStore {
     const isKnown = (id: string, revision: number) => before?.revisions.get(id) === revision && !this.#refused.has(id);
     const reading =
       (stored && before && !isSame ? await this.#reader.since(before, stored) : undefined) ??
-      (await this.#reader.whole(isSame ? isKnown : undefined));
+      (await this.#reader.whole(isSame && !this.#failure ? isKnown : undefined));
     const known = before ?? (await this.#reader.newest());
     if (!reading && known.revision === 0) throw new KeyStoreError("missing", "there are no keys in the store");
     if (!reading) throw wentBack(known, undefined);
@@ -176,6 +175,9 @@ export class RedisKeyStore extends KeyStore {
       this.wentBack += 1;
     }
     await this.#take(reading);
+    const againMs = this.clock.nowMs() + (this.#refused.size > 0 ? AGAIN_MS : REREAD_MS);
+    // Changes do not put off the slow reading.
+    this.#againMs = reading.isWhole ? againMs : Math.min(this.#againMs, againMs);
     this.#note(reading.history);
     return !isSame || this.#refused.size !== refusedBefore;
   }
