@@ -154,26 +154,11 @@ export async function appendAudit(file: string, addition: AuditAddition): Promis
 /** Reads the last line from the end of the file, and whether its line break is missing; empty if there is none. */
 async function lastLine(handle: FileHandle): Promise<{ readonly line: string; readonly isCut: boolean }> {
   const { size } = await handle.stat();
-  const { buffer, bytesRead } = await handle.read(
-    Buffer.alloc(TAIL_BYTES),
-    0,
-    TAIL_BYTES,
-    Math.max(0, size - TAIL_BYTES),
-  );
+  const position = Math.max(0, size - TAIL_BYTES);
+  const { buffer, bytesRead } = await handle.read({ buffer: Buffer.alloc(TAIL_BYTES), position });
   const text = buffer.toString("utf8", 0, bytesRead);
   const isCut = text !== "" && !text.endsWith("\n");
   return { line: (isCut ? text : text.slice(0, -1)).split("\n").at(-1) ?? "", isCut };
-}
-
-/** Resolves to the newest entry of an audit log that was keyed with `pepper`; undefined if its last line is none. */
-export async function newestEntry(file: string, pepper: Pepper): Promise<KeyedEntry | undefined> {
-  const handle = await open(file, constants.O_RDONLY).catch(() => undefined);
-  if (!handle) return undefined;
-  try {
-    return lineCheck(pepper)((await lastLine(handle)).line, undefined);
-  } finally {
-    await handle.close();
-  }
 }
 
 /** Returns the MAC that a new line links to: that of the head of the key set, or of lines that an interrupted change left. */

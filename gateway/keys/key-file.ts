@@ -6,7 +6,7 @@ import { withFileLock } from "../../deploy/runtime/files/file-lock.ts";
 import { readPrivateFile, unfinishedWrites, writePrivateFile } from "../../deploy/runtime/files/private-file.ts";
 import { systemClock } from "../../deploy/runtime/time/clock.ts";
 import { WorkTurns } from "../../deploy/runtime/time/work-turns.ts";
-import { type AuditAddition, appendAudit, auditFileOf, keyChanges, newestEntry, RESTORE } from "./audit-log.ts";
+import { type AuditAddition, appendAudit, auditFileOf, keyChanges, RESTORE, readAudit } from "./audit-log.ts";
 import { makePepper, PEPPER_BYTES, type Pepper } from "./key-digest.ts";
 import { EMPTY_KEY_SET, type KeyRecord, type KeySet, keyRecordSchema, keySetSchema } from "./key-record.ts";
 import { KeyStoreError } from "./key-store.ts";
@@ -195,7 +195,8 @@ export async function restoreKeyFile(path: string, from: string, above: number, 
     assertPepperFits(pepperFileOf(path), pepper, set);
     if (pepper === undefined) throw new KeyStoreError("empty", `${from} holds no keys`);
     const now = await readPrivateFile(path).then((found) => (found ? parseKeySet(path, found) : EMPTY_KEY_SET));
-    const last = await newestEntry(auditFileOf(path), pepper);
+    const audit = readAudit((await readPrivateFile(auditFileOf(path)))?.toString("utf8") ?? "", pepper);
+    const last = audit.brokenAt === undefined ? audit.entries.at(-1) : undefined;
     const { revision: seen } = await readNewest(seenFileOf(path));
     const newest = Math.max(set.revision, now.revision, last?.revision ?? 0, seen, above);
     const changes = [RESTORE, ...keyChanges(now, set)];

@@ -86,6 +86,13 @@ describe("the audit log", () => {
     expect(broken.entries).toHaveLength(brokenAt - 1);
   });
 
+  test("continues a long log, of which it reads the end alone", async () => {
+    await append(1, ...Array.from({ length: 400 }, () => CHANGE));
+    expect((await stat(file)).size).toBeGreaterThan(65_536);
+    await append(2, CHANGE);
+    expect(await verdict(2)).toBe("ok: LOG is as it was written: 401 lines");
+  });
+
   test("continues after a line that a crash cut, and still shows it", async () => {
     await append(1, CHANGE);
     await appendFile(file, '{"ts":"2026');
