@@ -79,8 +79,7 @@ export abstract class KeyStore {
   }
 
   status(): KeyStoreStatus {
-    const counts = { active: 0, disabled: 0, revoked: 0 };
-    for (const { status } of this.table.records()) counts[status] += 1;
+    const counts = { ...this.table.counts };
     const { revision, loadedAtMs, loadErrors, fault, refusedIds: refused, wentBack } = this;
     const keys = counts.active + counts.disabled + counts.revoked;
     return { keys, counts, revision, loadedAtMs, loadErrors, fault, refused, wentBack };
