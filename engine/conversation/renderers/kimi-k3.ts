@@ -25,7 +25,7 @@ export const kimiK3: Renderer = ({ messages, tools, variables, opensTurn, mark, 
   let results = 0;
   const written = inOrderOfCalls(messages).map(({ message: said, number }) => {
     const { role, content } = said;
-    const named = said.name ? { name: said.name } : {};
+    const named: Attributes = said.name ? { name: said.name } : {};
     if (role === "tool") {
       results += 1;
       const tool = toolOf(said, calls) ?? calls[results - 1]?.function.name;

@@ -30,7 +30,7 @@ const resultsOf = () =>
     .messages.flatMap(({ parts }) => parts)
     .flatMap(({ kind }) => (kind?.$case === "toolResult" ? [kind.value] : []));
 
-test("case 140: the tool runner runs the vendor's memory tool by its helper", async () => {
+test("the tool runner runs the vendor's memory tool by its helper", async () => {
   const never = () => {
     throw new Error("the model asked for a view");
   };
@@ -72,7 +72,7 @@ function outputOf(item: OpenAI.Responses.ResponseOutputItem): OpenAI.Responses.R
   return [];
 }
 
-test("case 141: the items of shell, local shell and patches go to the caller and come back by the SDK's types", async () => {
+test("the items of shell, local shell and patches go to the caller and come back by the SDK's types", async () => {
   const client = openaiOf(service);
   const tools: OpenAI.Responses.Tool[] = [{ type: "shell" }, { type: "local_shell" }, { type: "apply_patch" }];
   const input: OpenAI.Responses.ResponseInputItem[] = [{ role: "user", content: "hi" }];
