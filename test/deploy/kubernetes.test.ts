@@ -1,6 +1,5 @@
-import { mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join, relative } from "node:path";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { parse, parseDocument } from "yaml";
 import { checkConfig, fillFromEnvironment } from "../../deploy/runtime/config/load-config.ts";
@@ -15,11 +14,12 @@ import {
   faultsOf,
   type Labels,
   noKustomize,
-  noSchemas,
+  noValidation,
   type Pod,
   podsOf,
   type Resource,
   rendered,
+  renderedBeside,
   resourcesOf,
   selects,
 } from "../support/tools/manifests.ts";
@@ -72,22 +72,8 @@ function fitsInAnyOrder(pods: readonly number[], free: readonly number[], seen =
 
 const README = readFileSync(join(import.meta.dirname, "../../deploy/kubernetes/README.md"), "utf8");
 
-function renderedBeside(kustomization: string): string {
-  const folder = mkdtempSync(join(tmpdir(), "svc-own-"));
-  try {
-    const checkout = relative(realpathSync(folder), join(import.meta.dirname, "../.."));
-    writeFileSync(
-      join(folder, "kustomization.yaml"),
-      kustomization.replaceAll(/\bsvc\/deploy\b/g, `${checkout}/deploy`),
-    );
-    return rendered(relative(join(import.meta.dirname, "../../deploy/kubernetes"), folder));
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
-}
-
 describe.skipIf(noKustomize !== "")("the manifests", () => {
-  test.skipIf(noSchemas !== "")("match the schemas of Kubernetes and its extensions", { timeout: 300_000 }, () => {
+  test.skipIf(noValidation !== "")("match the schemas of Kubernetes and its extensions", { timeout: 300_000 }, () => {
     const folders = [...FLEETS, "monitoring", "autoscaling", "engines/sglang-multihost"];
     const called =
       "resources: [svc/deploy/kubernetes/monitoring]\ncomponents: [svc/deploy/kubernetes/monitoring/receiver]\n";
@@ -96,7 +82,7 @@ describe.skipIf(noKustomize !== "")("the manifests", () => {
     expect(faultsOf(whole)).toBe("");
   });
 
-  test.skipIf(noSchemas !== "")("are judged strictly, custom resources too", () => {
+  test.skipIf(noValidation !== "")("are judged strictly, custom resources too", () => {
     const text = rendered("gpus/h200")
       .replace("startupPolicy:", "startPolicy:")
       .replaceAll("maxUnavailable: 0", "maxUnavailabe: 0")
@@ -139,7 +125,7 @@ describe.skipIf(noKustomize !== "")("the manifests", () => {
     expect(onGpus(resources)).toHaveLength(1);
   });
 
-  test.skipIf(noSchemas !== "")(
+  test.skipIf(noValidation !== "")(
     "of the page's own kustomization are valid, with a remedy for requests beyond the fleet",
     () => {
       const [, own = ""] = /^```yaml\n(# kustomization\.yaml[\s\S]+?)^```$/m.exec(README) ?? [];

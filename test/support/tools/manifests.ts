@@ -1,12 +1,14 @@
 import { execFileSync, spawnSync } from "node:child_process";
-import { existsSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, relative } from "node:path";
 import { parseAllDocuments } from "yaml";
 
 const ROOT = join(import.meta.dirname, "../../..");
 
 /** The Go modules with the definitions of the custom resources, and the definitions in them. */
 const DEFINITIONS = [
+  "sigs.k8s.io/gateway-api@v1.4.1/config/crd/standard/gateway.networking.k8s.io_httproutes.yaml",
   "sigs.k8s.io/lws@v0.7.0/config/crd/bases/leaderworkerset.x-k8s.io_leaderworkersets.yaml",
   "github.com/kedacore/keda/v2@v2.21.0/config/crd/bases/keda.sh_scaledobjects.yaml",
   ...["alertmanagerconfigs", "podmonitors", "prometheusrules"].map(
@@ -99,14 +101,16 @@ const definitions = has("go", "version")
   ? DEFINITIONS.map((file) => join(execFileSync("go", ["env", "GOMODCACHE"], { encoding: "utf8" }).trim(), file))
   : [];
 
-const PYTHON = join(ROOT, ".tools/bin/python");
+/** What an API server would say (test/support/kubernetes). */
+const VALIDATE = join(ROOT, ".tools/kubernetes/kubernetes-validate");
+const HELM = join(ROOT, ".tools/kubernetes/helm");
+const missing = [VALIDATE, HELM, ...definitions].filter((file) => !existsSync(file));
 
-/** The reason why tests that check manifests against schemas are skipped; empty if they are not. */
-export const noSchemas = has(PYTHON, "-c", "import kubernetes_validate")
-  ? definitions.length > 0 && definitions.every((file) => existsSync(file))
+/** The reason why tests that ask an API server's validation or Helm are skipped; empty if they are not. */
+export const noValidation =
+  definitions.length > 0 && missing.length === 0
     ? ""
-    : "the definitions of custom resources are not there: .ci/run fetches them"
-  : "no schemas: `python3 -m venv .tools && .tools/bin/pip install kubernetes-validate==1.37.0` brings them";
+    : "an API server's validation, Helm or the definitions of custom resources are not there: .ci/run builds and fetches them";
 
 const renderings = new Map<string, string>();
 
@@ -122,8 +126,38 @@ export function resourcesOf(text: string): readonly Resource[] {
   return parseAllDocuments(text).map((document) => document.toJS() as Resource);
 }
 
+/** Renders a kustomization of one's own, in which `svc/deploy` is that of this checkout. */
+export function renderedBeside(kustomization: string): string {
+  const folder = mkdtempSync(join(tmpdir(), "svc-own-"));
+  try {
+    const checkout = relative(realpathSync(folder), ROOT);
+    writeFileSync(
+      join(folder, "kustomization.yaml"),
+      kustomization.replaceAll(/\bsvc\/deploy\b/g, `${checkout}/deploy`),
+    );
+    return rendered(relative(join(ROOT, "deploy/kubernetes"), folder));
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+/** A verdict of an API server, with the strictest level of Pod Security that the pods of the object meet. */
+export type Verdict = {
+  readonly object: string;
+  readonly faults: readonly string[];
+  readonly security?: "privileged" | "baseline" | "restricted";
+};
+
+export function judged(text: string): readonly Verdict[] {
+  // Kubernetes logs there where two forms of its own rules differ.
+  const stdio = ["pipe", "pipe", "pipe"] as const;
+  return JSON.parse(
+    execFileSync(VALIDATE, definitions, { input: text, encoding: "utf8", maxBuffer: 2 ** 26, stdio: [...stdio] }),
+  );
+}
+
 export function faultsOf(text: string): string {
-  const script = join(ROOT, "test/deploy/validate-manifests.py");
-  const { status, stdout, stderr } = spawnSync(PYTHON, [script, ...definitions], { input: text, encoding: "utf8" });
-  return status === 0 ? "" : `${stdout}${stderr}`;
+  return judged(text)
+    .flatMap(({ object, faults }) => faults.map((fault) => `${object}: ${fault}\n`))
+    .join("");
 }
