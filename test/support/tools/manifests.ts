@@ -141,6 +141,23 @@ export function renderedBeside(kustomization: string): string {
   }
 }
 
+/** Runs Helm on the chart, for the oldest Kubernetes that it is for; returns what it wrote, or its complaint. */
+export function helm(command: "lint" | "template", values: object): { readonly text: string; readonly fault: string } {
+  const folder = mkdtempSync(join(tmpdir(), "svc-values-"));
+  try {
+    writeFileSync(join(folder, "values.yaml"), JSON.stringify(values));
+    const chart = join(ROOT, "deploy/kubernetes/chart");
+    const args = command === "lint" ? ["lint", chart, "--strict"] : ["template", "svc", chart];
+    const given = [...args, "--kube-version", "1.29.0", "--values", join(folder, "values.yaml")];
+    const { status, stdout, stderr } = spawnSync(HELM, given, { encoding: "utf8" });
+    // It names every link that it follows.
+    const complaint = stderr.replace(/^.*found symbolic link.*\n/gm, "");
+    return { text: stdout, fault: status === 0 ? "" : `${stdout}${complaint}` };
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
 /** A verdict of an API server, with the strictest level of Pod Security that the pods of the object meet. */
 export type Verdict = {
   readonly object: string;
