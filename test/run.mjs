@@ -3,6 +3,7 @@
 //   node test/run.mjs rest [args of vitest]    all other lanes
 //   node test/run.mjs newest [args of vitest]  the newest majors of SDKs; test/newest-sdks/run installs them first
 //   node test/run.mjs engines [args of vitest] real engines; test/engines/run installs them first
+//   node test/run.mjs kubernetes [args of vitest] a real API server; test/kubernetes/run builds it first
 //   node test/run.mjs shipped [args of vitest] tests that use Node's sockets; test/on-node sets another version
 //
 // Checks report to standard error, a failed one with all its output; standard output is vitest's and ends with its
@@ -19,6 +20,7 @@ const LANES = {
   rest: ["exhaustive", "other-wire", "model", "browser", "deploy", "start", "fault"],
   newest: ["newest-sdks"],
   engines: ["engines"],
+  kubernetes: ["kubernetes"],
   shipped: ["integration"],
 };
 /** The npm scripts of checks, by their names. */
@@ -31,7 +33,7 @@ const CLOSING_MS = 60_000;
 
 const [set, ...more] = process.argv.slice(2);
 if (!Object.hasOwn(LANES, set ?? "")) {
-  process.stderr.write("usage: node test/run.mjs quick|rest|newest|engines|shipped [args of vitest]\n");
+  process.stderr.write("usage: node test/run.mjs quick|rest|newest|engines|kubernetes|shipped [args of vitest]\n");
   process.exit(2);
 }
 

@@ -106,6 +106,8 @@ export default defineConfig({
         : []),
       // `test/engines/run`
       ...(process.env.SVC_TEST_ENGINES ? [lane("engines", { ...isolated, testTimeout: 180_000 })] : []),
+      // `test/kubernetes/run`
+      ...(process.env.SVC_TEST_KUBERNETES ? [lane("kubernetes", { ...isolated, testTimeout: 300_000 })] : []),
     ],
   },
 });

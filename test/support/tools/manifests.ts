@@ -97,13 +97,16 @@ const KUSTOMIZE = has("kubectl", "kustomize", "--help")
 /** The reason why tests that render manifests are skipped; empty if they are not. */
 export const noKustomize = KUSTOMIZE ? "" : "there is no kubectl or kustomize";
 
-const definitions = has("go", "version")
+/** The files of these definitions. */
+export const definitions = has("go", "version")
   ? DEFINITIONS.map((file) => join(execFileSync("go", ["env", "GOMODCACHE"], { encoding: "utf8" }).trim(), file))
   : [];
 
-/** What an API server would say (test/support/kubernetes). */
-const VALIDATE = join(ROOT, ".tools/kubernetes/kubernetes-validate");
-const HELM = join(ROOT, ".tools/kubernetes/helm");
+/** The programs of test/support/kubernetes. */
+export const TOOLS = join(ROOT, ".tools/kubernetes");
+const VALIDATE = join(TOOLS, "kubernetes-validate");
+export const HELM = join(TOOLS, "helm");
+export const CHART = join(ROOT, "deploy/kubernetes/chart");
 const missing = [VALIDATE, HELM, ...definitions].filter((file) => !existsSync(file));
 
 /** The reason why tests that ask an API server's validation or Helm are skipped; empty if they are not. */
@@ -146,8 +149,7 @@ export function helm(command: "lint" | "template", values: object): { readonly t
   const folder = mkdtempSync(join(tmpdir(), "svc-values-"));
   try {
     writeFileSync(join(folder, "values.yaml"), JSON.stringify(values));
-    const chart = join(ROOT, "deploy/kubernetes/chart");
-    const args = command === "lint" ? ["lint", chart, "--strict"] : ["template", "svc", chart];
+    const args = command === "lint" ? ["lint", CHART, "--strict"] : ["template", "svc", CHART];
     const given = [...args, "--kube-version", "1.29.0", "--values", join(folder, "values.yaml")];
     const { status, stdout, stderr } = spawnSync(HELM, given, { encoding: "utf8" });
     // It names every link that it follows.
