@@ -306,6 +306,11 @@ const OF_UPSTREAM = {
     ...{ flag: "UF", end: "engine_died", untouched: true, cost: "nothing" },
   },
   upstream_reset: { ...RESET, meaning: "The connection was lost while the engine worked on the request.", flag: "UC" },
+  upstream_lost_on_order: {
+    ...LOST,
+    meaning: "The request ordered the loss of its engine (`x-svc-lose-engine`), and no other engine went on.",
+    flag: "UC",
+  },
   upstream_aborted: { ...RESET, meaning: "The engine aborted the request.", flag: "UR" },
   upstream_internal: { ...RESET, meaning: "The engine failed.", flag: "UR" },
   upstream_ended_early: { ...LOST, meaning: "The engine ended before the answer was complete.", flag: "UR" },

@@ -2,21 +2,28 @@ import type { IncomingHttpHeaders } from "node:http";
 import type { FastifyRequest } from "fastify";
 import { ApiError, toApiError } from "../errors.ts";
 import { PRIORITY } from "../formats/agent-hints.ts";
+import { FOR_LOAD_TESTS } from "../formats/fields.ts";
 import type { Principal } from "../keys/principal.ts";
 import { routingDigest } from "../keys/principal.ts";
 import type { RouteSpec } from "../routes.ts";
 import type { RoutingHints } from "../upstream/load-balancing/route.ts";
 import type { RouteLabels } from "./record/request-record.ts";
 
+/** The header by which a request orders the loss of its engine after some deltas. */
+const LOSE_ENGINE = "x-svc-lose-engine";
+
 /**
  * Returns the inputs of load balancing from the key and the headers of a request. Digests of one tenant never match
  * those of another, nor under another salt. `requestPriority` is the request's own, by which it may only be lowered.
+ * Throws `ApiError` where it orders a loss that its key may not.
  */
 export function routingHints(
-  { routingKey, priority, weight, keyId, limits }: Principal,
+  { routingKey, priority, weight, keyId, limits, loadTests }: Principal,
   headers: IncomingHttpHeaders,
   requestPriority = 0,
 ): RoutingHints {
+  const losesEngine = headers[LOSE_ENGINE] !== undefined;
+  if (losesEngine && !loadTests) throw new ApiError("permission_denied", `${LOSE_ENGINE}: ${FOR_LOAD_TESTS}`);
   return {
     digest: (...parts) => routingDigest(routingKey, "affinity", ...parts).toString("base64url"),
     headers,
@@ -24,6 +31,7 @@ export function routingHints(
     weight,
     keyId,
     maxPendingRequests: limits.queued,
+    losesEngine,
   };
 }
 

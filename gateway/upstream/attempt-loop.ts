@@ -1,4 +1,4 @@
-import { waitUnlessAborted } from "../../deploy/runtime/time/abort.ts";
+import { linkAbort, waitUnlessAborted } from "../../deploy/runtime/time/abort.ts";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import { Capability } from "../../proto/gen/svc/inference/v1/node_service.ts";
 import type { ApiError } from "../errors.ts";
@@ -6,13 +6,14 @@ import type { ContinuationOutcome, UpstreamStats } from "../stats/upstream-stats
 import type { Admitted, NotAdmitted } from "./admission/slot-request.ts";
 import type { AttemptEnd, CallRecord } from "./call/call-record.ts";
 import { callGenerate } from "./call/generate-call.ts";
-import { contextExceeded, ourFault, type UpstreamFailure } from "./call/grpc-error.ts";
+import { contextExceeded, lostOnOrder, ourFault, type UpstreamFailure } from "./call/grpc-error.ts";
 import type { RequestBuffer } from "./call/request-buffer.ts";
 import { type EventSink, RetryBoundary } from "./call/retry-boundary.ts";
 import type { Timeouts } from "./call/timeouts.ts";
 import type { ClusterMember } from "./cluster-member.ts";
 import type { ClusterTraffic } from "./cluster-traffic.ts";
 import type { ContinuationRoom } from "./continuation/continuation-room.ts";
+import { OrderedLoss } from "./continuation/ordered-loss.ts";
 import { ResumableAnswer } from "./continuation/resumable-answer.ts";
 import { baseOf, type PromptBase, type PromptFacts } from "./encoded-request.ts";
 import type { Endpoint } from "./endpoint/endpoint.ts";
@@ -209,19 +210,22 @@ export class AttemptLoop {
     const inputTokens = promptBytes(this.#route.shape) / BYTES_PER_TOKEN + (continuedTokens ?? 0);
     stats.begin(facts.model, kind);
     member.beginCall(continued);
+    const order = kind === "first" && this.#dispatch.hints.losesEngine ? this.#orderedLoss() : undefined;
     const call = (base?: PromptBase) =>
       callGenerate(
         {
           ...{ endpoint, request, resumption, base, headers, deadline: this.#deadline, clock, timeouts, inputTokens },
-          ...{ placement, notes: continued ? undefined : record, answer, gate: this.#gate },
+          ...{ placement, notes: continued ? undefined : record, answer: order?.answer ?? answer, gate: this.#gate },
         },
-        this.#signal,
+        order?.signal ?? this.#signal,
       ).catch(ourFault);
     const base = this.#baseOn(slot);
     let found = await call(base);
     const isUnknown = base !== undefined && found?.lacksBase === true;
     if (base) stats.promptBases.inc({ cluster: facts.model, base: isUnknown ? "unknown" : "found" });
     if (isUnknown && !this.#signal.aborted) found = await call();
+    if (order?.lost) found = lostOnOrder();
+    order?.release();
     const failure = this.#signal.aborted ? undefined : found;
     const end = this.#signal.aborted ? "cancelled" : (found ?? "answered");
     member.endCall(failure?.retriable ?? false);
@@ -230,6 +234,17 @@ export class AttemptLoop {
     if (end !== "cancelled") this.#traffic.report(endpoint.address, failure, clock.nowMs());
     slot.release();
     return end;
+  }
+
+  /** Makes the signal of an attempt that is lost as its request has ordered, and what aborts it. */
+  #orderedLoss() {
+    const { signal, abort, release } = linkAbort(this.#signal);
+    const order = { signal, release, lost: false, answer: new OrderedLoss(this.#answer, () => lose()) };
+    const lose = () => {
+      order.lost = true;
+      abort(undefined);
+    };
+    return order;
   }
 
   /** Returns what the endpoint of a slot has of the prompt, so that it can be left out. */

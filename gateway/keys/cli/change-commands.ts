@@ -56,7 +56,10 @@ export function addChangeCommands(program: Command, context: CliContext): void {
     .option("--owner <owner>", "keys of one owner are one tenant and share cached prefixes", parseLabel)
     .option("--allow-ips <list>", NETWORKS_HELP, parseNetworks)
     .option("--expires <duration>", "such as 90d; never by default", parseLifetimeMs)
-    .option("--load-tests", "for load generators: requests may keep answers from ending (ignore_eos, min_tokens)")
+    .option(
+      "--load-tests",
+      "for load generators and probers: requests may keep answers from ending (ignore_eos, min_tokens) and lose their engine",
+    )
     .option("--weight <n>", "share among waiting keys", parseWeight, 1)
     .option(...QUIET)
     .addOption(

@@ -116,6 +116,11 @@ export function otherAnswer(): UpstreamFailure {
   return { ...final(engineLost("upstream_other_answer"), { kind: "cancelled" }), otherAnswer: true };
 }
 
+/** The failure of a call that its request ordered to be lost; the endpoint is not to blame. */
+export function lostOnOrder(): UpstreamFailure {
+  return elsewhere(engineLost("upstream_lost_on_order"), { kind: "cancelled" });
+}
+
 const EXPIRED_DETAIL: Readonly<Record<Expired, Detail>> = {
   hand_over: "upstream_hand_over_timeout",
   connect: "upstream_connect_failure",

@@ -14,6 +14,8 @@ export type RoutingHints = {
   readonly keyId: string;
   /** The most pending requests of the API key for the model; undefined for the cluster's limit per key. */
   readonly maxPendingRequests: number | undefined;
+  /** Whether the first engine of the answer is to be lost, as a prober orders it. Default: false. */
+  readonly losesEngine?: boolean;
 };
 
 /** The routing inputs of a request, computed once for all its attempts. */

@@ -6,6 +6,7 @@ import { gatewayOf } from "../../support/gateway/own-services.ts";
 import type { RunningGateway } from "../../support/gateway/start-gateway.ts";
 import { ANSWER_PATHS, type AnswerPath, bodyFor, brokenEnd } from "../../support/http/answer-check.ts";
 import { readBody } from "../../support/http/read-until.ts";
+import { metricSum } from "../../support/metric-text.ts";
 import { preferred } from "../../support/preferred.ts";
 import { until } from "../../support/until.ts";
 
@@ -100,7 +101,7 @@ const TOOL = { name: "write", description: "Write a line", schema: { type: "obje
 /**
  * Requests the answer; `text` makes the request unique, because one that is lost twice is suspected of killing engines.
  */
-async function ask(gateway: RunningGateway, path: AnswerPath, stream: boolean, text: string) {
+async function ask(gateway: RunningGateway, path: AnswerPath, stream: boolean, text: string, headers = {}) {
   const { name, description, schema } = TOOL;
   const fields = {
     "/v1/chat/completions": {
@@ -116,7 +117,7 @@ async function ask(gateway: RunningGateway, path: AnswerPath, stream: boolean, t
       reasoning: { summary: "auto" },
     },
   }[path];
-  const response = await gateway.post(path, bodyFor(path, text, { ...fields, stream }));
+  const response = await gateway.post(path, bodyFor(path, text, { ...fields, stream }), headers);
   const body = await readBody(response).toEndOrCut();
   return { status: response.status, cut: body.cut, text: withoutNew(body.text) };
 }
@@ -174,6 +175,43 @@ describe("an answer whose engine is lost while the other one", () => {
       else expectBroken(path, got, whole.text);
       expect(other.calls.filter(({ request }) => !request.continuation)).toHaveLength(stream ? 0 : 1);
     }
+  });
+});
+
+describe("an answer that orders the loss of its engine", () => {
+  const ordering = async (gateway: RunningGateway) => {
+    const key = await gateway.createKey("--name", "prober", "--models", "all", "--load-tests");
+    return { authorization: `Bearer ${key}`, "x-svc-lose-engine": "1" };
+  };
+
+  test("is continued by another one, and the engine stays in service", async () => {
+    const nodes = await Promise.all([node({}), node({})]);
+    const gateway = await inFrontOf(nodes);
+    const calm = await inFrontOf([await node({})]);
+    const headers = await ordering(gateway);
+    for (const { path, stream } of MODES) {
+      await healthy(gateway, 2);
+      const got = await ask(gateway, path, stream, "once", headers);
+      expect(got, path).toEqual(await ask(calm, path, stream, "once"));
+    }
+    const tokens = nodes[1]?.calls.map(({ request }) => request.continuation?.tokens.length ?? 0);
+    expect(tokens).toEqual(MODES.map(() => 2));
+    expect(gateway.clusters.cluster("svc-qwen")?.healthyEndpoints).toHaveLength(2);
+    const counted = await gateway.stats.registry.metrics();
+    expect(metricSum(counted, "svc_continuations_total", 'outcome="went_on"')).toBe(MODES.length);
+    expect(metricSum(counted, "svc_cluster_upstream_rq_rx_reset_total")).toBe(0);
+  });
+
+  test("breaks off where none can continue it, and is refused to an ordinary key", async () => {
+    const only = await node({});
+    const gateway = await inFrontOf([only, await node({ revision: "r2" })], 250);
+    await healthy(gateway, 2);
+    const path = "/v1/responses";
+    const broken = await ask(gateway, path, true, "once", await ordering(gateway));
+    expect(broken.text).toContain('"response.failed"');
+    const refused = await ask(gateway, path, true, "once", { "x-svc-lose-engine": "1" });
+    expect([refused.status, refused.text]).toEqual([403, expect.stringContaining("--load-tests")]);
+    expect(only.calls).toHaveLength(1);
   });
 });
 
