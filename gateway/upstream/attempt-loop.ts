@@ -210,7 +210,7 @@ export class AttemptLoop {
     const inputTokens = promptBytes(this.#route.shape) / BYTES_PER_TOKEN + (continuedTokens ?? 0);
     stats.begin(facts.model, kind);
     member.beginCall(continued);
-    const order = kind === "first" && this.#dispatch.hints.losesEngine ? this.#orderedLoss() : undefined;
+    const order = this.#dispatch.hints.losesEngine ? this.#orderedLoss() : undefined;
     const call = (base?: PromptBase) =>
       callGenerate(
         {
@@ -236,8 +236,9 @@ export class AttemptLoop {
     return end;
   }
 
-  /** Makes the signal of an attempt that is lost as its request has ordered, and what aborts it. */
+  /** Makes the signal of an attempt that is lost as its request has ordered, and what aborts it; undefined after that. */
   #orderedLoss() {
+    if (this.#history.some(({ failure }) => failure.ordered)) return undefined;
     const { signal, abort, release } = linkAbort(this.#signal);
     const order = { signal, release, lost: false, answer: new OrderedLoss(this.#answer, () => lose()) };
     const lose = () => {
@@ -301,9 +302,9 @@ export class AttemptLoop {
     if (!description) return undefined;
     const { revision, capabilities } = description;
     if (!capabilities.includes(Capability.CONTINUATION)) return false;
-    // It renders this prompt otherwise.
-    const isRefused = ({ address, failure }: FailedAttempt) =>
-      address === endpoint.address && failure.otherPrompt === true;
+    // It renders this prompt otherwise, or counts as lost.
+    const isRefused = ({ address, failure: { otherPrompt, ordered } }: FailedAttempt) =>
+      address === endpoint.address && (otherPrompt === true || ordered === true);
     if (this.#history.some(isRefused)) return false;
     const byDigest = this.#answer.promptDigest !== undefined && capabilities.includes(Capability.PROMPT_DIGEST);
     return byDigest || revision === "" || revision === this.#answer.revision;

@@ -27,6 +27,8 @@ export type UpstreamFailure = {
   readonly lacksBase?: boolean;
   /** Whether the endpoint has other tokens for the prompt than the one that began the answer. Default: false. */
   readonly otherPrompt?: boolean;
+  /** Whether the request ordered the loss: the endpoint, which lives, is not to continue the answer. Default: false. */
+  readonly ordered?: boolean;
 };
 
 /**
@@ -118,7 +120,7 @@ export function otherAnswer(): UpstreamFailure {
 
 /** The failure of a call that its request ordered to be lost; the endpoint is not to blame. */
 export function lostOnOrder(): UpstreamFailure {
-  return elsewhere(engineLost("upstream_lost_on_order"), { kind: "cancelled" });
+  return { ...elsewhere(engineLost("upstream_lost_on_order"), { kind: "cancelled" }), ordered: true };
 }
 
 const EXPIRED_DETAIL: Readonly<Record<Expired, Detail>> = {

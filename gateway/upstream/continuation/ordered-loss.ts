@@ -1,38 +1,34 @@
 import type { Event } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { engineLost } from "../../errors.ts";
 import type { ResumableAnswer } from "./resumable-answer.ts";
 
-/** The messages with deltas that the engine sends before it is lost: the client has a part of its answer then. */
-const LOST_AFTER = 2;
+type Taker = Pick<ResumableAnswer, "take" | "takeDeltas">;
 
 /**
- * The loss of an engine that a request orders for itself, so that a prober sees its answer continued. The call is
- * cancelled at this gateway, as after a lost connection; the endpoint and its other calls notice nothing.
+ * The loss of an engine that a request orders for itself, so that a prober sees its answer continued. After the first
+ * message with a delta the call is cancelled at this gateway, as after a lost connection; the endpoint and its other
+ * calls notice nothing.
  */
-export class OrderedLoss {
-  readonly #answer: Pick<ResumableAnswer, "take" | "takeDeltas">;
+export class OrderedLoss implements Taker {
+  readonly #answer: Taker;
   readonly #lose: () => void;
-  #messages = 0;
 
-  /** `lose` cancels the call; it is called once, after the second message with deltas. */
-  constructor(answer: Pick<ResumableAnswer, "take" | "takeDeltas">, lose: () => void) {
+  /** `lose` cancels the call: no message comes after that. */
+  constructor(answer: Taker, lose: () => void) {
     this.#answer = answer;
     this.#lose = lose;
   }
 
+  /** As that of the answer. Throws `ApiError` where the answer ends before the loss: it would look continued. */
   take(events: readonly Event[], tokens: readonly number[]): readonly Event[] | undefined {
-    if (events.some(({ kind }) => kind?.$case === "blockDelta")) this.#count();
-    return this.#answer.take(events, tokens);
+    const has = (wanted: string) => events.some(({ kind }) => kind?.$case === wanted);
+    if (has("finished")) throw engineLost("upstream_lost_on_order");
+    const passed = this.#answer.take(events, tokens);
+    if (has("blockDelta")) this.#lose();
+    return passed;
   }
 
   takeDeltas(texts: readonly string[], tokens: readonly number[]): boolean {
-    const taken = this.#answer.takeDeltas(texts, tokens);
-    // Else the message comes again, through `take`.
-    if (taken) this.#count();
-    return taken;
-  }
-
-  #count(): void {
-    this.#messages += 1;
-    if (this.#messages === LOST_AFTER) this.#lose();
+    return this.#answer.takeDeltas(texts, tokens);
   }
 }

@@ -195,7 +195,7 @@ describe("an answer that orders the loss of its engine", () => {
       expect(got, path).toEqual(await ask(calm, path, stream, "once"));
     }
     const tokens = nodes[1]?.calls.map(({ request }) => request.continuation?.tokens.length ?? 0);
-    expect(tokens).toEqual(MODES.map(() => 2));
+    expect(tokens).toEqual(MODES.map(() => 1));
     expect(gateway.clusters.cluster("svc-qwen")?.healthyEndpoints).toHaveLength(2);
     const counted = await gateway.stats.registry.metrics();
     expect(metricSum(counted, "svc_continuations_total", 'outcome="went_on"')).toBe(MODES.length);
