@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { parse, parseDocument } from "yaml";
+import { proberConfigSchema } from "../../deploy/prober/config.ts";
 import { checkConfig, fillFromEnvironment } from "../../deploy/runtime/config/load-config.ts";
 import { kvSource } from "../../engine/backends/openai-compatible/kv-events/kv-source.ts";
 import { engineConfigSchema } from "../../engine/config.ts";
@@ -72,13 +73,20 @@ function fitsInAnyOrder(pods: readonly number[], free: readonly number[], seen =
 
 const README = readFileSync(join(import.meta.dirname, "../../deploy/kubernetes/README.md"), "utf8");
 
+test("the prober's configuration is one that it takes", () => {
+  const text = readFileSync(join(import.meta.dirname, "../../deploy/kubernetes/prober/prober.yaml"), "utf8");
+  expect(checked(proberConfigSchema, text, {})).toMatchObject({ model: "svc-qwen", limit: { rpm: 7 } });
+});
+
 describe.skipIf(noKustomize !== "")("the manifests", () => {
   test.skipIf(noValidation !== "")("match the schemas of Kubernetes and its extensions", { timeout: 300_000 }, () => {
     const folders = [...FLEETS, "monitoring", "autoscaling", "engines/sglang-multihost"];
     const called =
       "resources: [svc/deploy/kubernetes/monitoring]\ncomponents: [svc/deploy/kubernetes/monitoring/receiver]\n";
-    const whole = [...folders.map(rendered), renderedBeside(called)].join("\n---\n");
+    const proven = "resources: [svc/deploy/kubernetes/cpu]\ncomponents: [svc/deploy/kubernetes/prober]\n";
+    const whole = [...folders.map(rendered), renderedBeside(called), renderedBeside(proven)].join("\n---\n");
     expect(whole).toContain("kind: AlertmanagerConfig");
+    expect(whole).toContain("name: svc-prober");
     expect(faultsOf(whole)).toBe("");
   });
 

@@ -70,6 +70,12 @@ const membership = (course: string): Series => ({
   'svc_cluster_membership{cluster="c",instance="a"}': course,
   'svc_cluster_membership{cluster="c",instance="b"}': course,
 });
+/** A promise of 90 minutes that was proven last after so many minutes, of a prober that began at the first. */
+const promise = (minutes: number, last: number): Series => ({
+  'svc_promise_proven_timestamp_seconds{promise="limit",instance="a"}': `0x${minutes} ${last * 60}x140`,
+  'svc_promise_within_seconds{promise="limit",instance="a"}': "5400x200",
+  'process_start_time_seconds{job="svc-prober",instance="a"}': "0x200",
+});
 /** Two gateways as scrape targets, of which the second takes this course. */
 const targets = (course: string): Series => ({
   'up{job="svc-gateway",instance="a"}': "1x120",
@@ -117,6 +123,8 @@ const CASES: Readonly<Record<string, Case>> = {
     "7",
     15,
   ),
+  SvcPromiseUnproven: { minutes: 100, raised: promise(60, 0), quiet: promise(60, 60) },
+  SvcProberDown: gauge('up{job="svc-prober",instance="a"}', "0", "1", 10),
   SvcEdgeDown: gauge('up{job="svc-edge",instance="a"}', "0", "1", 5),
   SvcCertificateEndsSoon: certificate(13, 15),
   SvcCertificateEnds: certificate(-1, 3),
@@ -315,6 +323,47 @@ const GATEWAYS: readonly Course[] = [
   ],
 ];
 
+/** A prober's metrics every 15 s: when its promise of five minutes was proven last, and when it began, in minutes. */
+const proven = (
+  ...course: readonly (readonly [provenAt: number | "always" | "gone", minutes: number, begun: number])[]
+): Series => {
+  let at = 0;
+  const proofs = course.map(([value, length]) => {
+    const from = at;
+    at += length;
+    if (value === "gone") return `_x${4 * length - 1}`;
+    return value === "always" ? `${from * 60}+15x${4 * length - 1}` : minutes(value * 60, length);
+  });
+  const there = (value: (begun: number) => number) =>
+    course
+      .map(([proof, length, begun]) => (proof === "gone" ? `_x${4 * length - 1}` : minutes(value(begun), length)))
+      .join(" ");
+  return {
+    'svc_promise_proven_timestamp_seconds{promise="chat",instance="a"}': proofs.join(" "),
+    'svc_promise_within_seconds{promise="chat",instance="a"}': there(() => 300),
+    'process_start_time_seconds{job="svc-prober",instance="a"}': there((begun) => begun * 60),
+  };
+};
+
+const PROMISES: readonly Course[] = [
+  ["is proven every minute", proven(["always", 600, 0]), "599m never"],
+  [
+    "is not proven for a day",
+    proven(["always", 60, 0], [60, 1_440, 0]),
+    "64m none, 66m firing, 600m firing, 1499m firing",
+  ],
+  ["is mended", proven(["always", 60, 0], [60, 60, 0], ["always", 60, 0]), "119m firing, 121m none"],
+  ["was never proven", proven([0, 60, 0]), "4m none, 6m firing, 59m firing"],
+  // The prober begins anew in the middle of the fault, and has no proof of its own.
+  [
+    "is not proven over a restart of the prober",
+    proven(["always", 60, 0], [60, 10, 0], [0, 60, 70]),
+    "64m none, 66m firing, 71m firing, 129m firing",
+  ],
+  ["is proven over a restart of the prober", proven(["always", 60, 0], [0, 1, 60], ["always", 60, 60]), "120m never"],
+  ["has no prober any more", proven(["always", 60, 0], ["gone", 1_440, 0]), "64m none, 66m firing, 1499m firing"],
+];
+
 /** Returns the test of the course of an alert. */
 function courseTest(alert: string, [name, series, states]: Course): RuleTest {
   const expected = states.split(", ").flatMap((text) => {
@@ -394,6 +443,11 @@ describe.skipIf(noPromtool !== "")("promtool", () => {
     const endpointTests = ENDPOINTS.map((course) => courseTest("SvcEndpointsGone", course));
     const gatewayTests = GATEWAYS.map((course) => courseTest("SvcGatewayGone", course));
     expect(disagreement("30s", [...endpointTests, ...withoutTests, ...gatewayTests])).toBe("");
+  });
+
+  test("raises alerts of promises in their courses", { timeout: 300_000 }, () => {
+    const promiseTests = PROMISES.map((course) => courseTest("SvcPromiseUnproven", course));
+    expect(disagreement("30s", promiseTests)).toBe("");
   });
 
   test.each([

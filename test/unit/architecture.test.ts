@@ -13,6 +13,7 @@ const ROOMS: readonly string[] = [
   "deploy/docs/",
   "deploy/monitoring/",
   "deploy/local/",
+  "deploy/prober/",
   ...["gateway/main.ts", "gateway/shared-parts.ts", "gateway/server.ts", "gateway/drain.ts"],
   ...["gateway/grpc/", "gateway/http/", "gateway/config.ts", "gateway/gone-keys.ts"],
   ...["gateway/tracing/", "gateway/reference/", "gateway/translation/", "gateway/lifecycle.ts", "gateway/upstream/"],
@@ -44,7 +45,14 @@ const APART: readonly (readonly string[])[] = [
 ];
 
 /** The parts of the product that tests of a running service may import: those that operators and callers have, too. */
-const GIVEN = ["gateway/catalog.ts", "gateway/keys/", "deploy/runtime/", "deploy/local/child.ts", "proto/gen/"];
+const GIVEN = [
+  "gateway/catalog.ts",
+  "gateway/keys/",
+  "deploy/prober/",
+  "deploy/runtime/",
+  "deploy/local/child.ts",
+  "proto/gen/",
+];
 const RUNNING = ["test/start/", "test/fault/", "test/browser/", "test/support/processes/", "test/support/edge/"];
 
 const TRACING = ["gateway/tracing/", "engine/tracing/", "deploy/runtime/tracing/"];

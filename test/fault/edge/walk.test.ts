@@ -1,5 +1,5 @@
 import { execFile, spawnSync } from "node:child_process";
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -115,6 +115,30 @@ async function startGateway(
   return { process, upstream: { host, port: listen.port, healthPort: health.port, grpcPort: grpc.port } };
 }
 
+/** Starts the prober with keys as the page has them made. Resolves to the address of its metrics. */
+async function startProber(folder: string, alertmanagerUrl: string): Promise<string> {
+  const made = async (name: string, ...options: string[]) => {
+    const text = await createKey(join(folder, "keys.json"), "--name", name, "--models", "svc-qwen", ...options);
+    writeFileSync(join(folder, name), text, { mode: 0o600 });
+    return join(folder, name);
+  };
+  const config = shipped("config/prober.yaml");
+  Object.assign(config.edge, { url: `https://localhost:${envoy.port}`, caFile: certificates.file("authority.pem") });
+  config.keyFile = await made("prober", "--load-tests");
+  config.limit.keyFile = await made("prober-limit", "--rpm", "7");
+  const gatewayConfig = join(folder, "gateway.yaml");
+  writeFileSync(gatewayConfig, JSON.stringify({ keys: { file: join(folder, "keys.json") } }));
+  config.revocation = { keyFile: await made("prober-revoked"), gatewayConfig };
+  const metrics = { host: "127.0.0.1", port: 0 };
+  const started = await FleetProcess.start<{ metricsPort: number }>("deploy/prober/main.js", {
+    ...config,
+    alertmanagerUrl,
+    metrics,
+  });
+  closing.push(() => started.process.end());
+  return `127.0.0.1:${started.ready.metricsPort}`;
+}
+
 async function startAll(): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), "svc-walk-"));
   closing.push(() => rmSync(folder, { recursive: true, force: true }));
@@ -149,8 +173,12 @@ async function startAll(): Promise<void> {
   closing.push(() => alertmanager.end());
   prometheus = await startPrometheus({
     ...{ faster: FASTER, through: dns.through },
-    targets: ENGINES + GATEWAYS + 2,
-    places: { envoy: `127.0.0.1:${envoy.metricsPort}`, alertmanager: alertmanager.address },
+    targets: ENGINES + GATEWAYS + 3,
+    places: {
+      prober: await startProber(folder, `http://${alertmanager.address}`),
+      envoy: `127.0.0.1:${envoy.metricsPort}`,
+      alertmanager: alertmanager.address,
+    },
   });
   closing.push(() => prometheus.end());
 }

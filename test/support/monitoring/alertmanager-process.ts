@@ -19,8 +19,8 @@ type Call = {
   readonly alerts: readonly { readonly status: string; readonly labels: { readonly alertname: string } }[];
 };
 
-/** A webhook that notes the alerts it is called for, as `firing SvcEngineDown`. */
-export async function startReceiver() {
+/** A webhook that notes the alerts it is called for, as `firing SvcEngineDown`, or refuses them. */
+export async function startReceiver(refuses: () => boolean = () => false) {
   const called = new Set<string>();
   const server = createServer((request, response) => {
     const pieces: Buffer[] = [];
@@ -28,7 +28,7 @@ export async function startReceiver() {
     request.on("end", () => {
       const { alerts } = JSON.parse(Buffer.concat(pieces).toString()) as Call;
       for (const { status, labels } of alerts) called.add(`${status} ${labels.alertname}`);
-      response.end();
+      response.writeHead(refuses() ? 503 : 200).end();
     });
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -43,10 +43,15 @@ export async function startReceiver() {
   };
 }
 
-/** Starts Alertmanager with the shipped configuration for a receiver at `url`; only its waits are shorter. */
-export async function startAlertmanager(url: string) {
+/**
+ * Starts Alertmanager with the shipped configuration for a receiver at `url`; only its waits are shorter, and with
+ * `repeat` the time after which it calls again.
+ */
+export async function startAlertmanager(url: string, repeat?: string) {
   const folder = mkdtempSync(join(tmpdir(), "svc-alertmanager-"));
-  const config = readFileSync(CONFIG_FILE, "utf8").replace("RECEIVER", url);
+  const shipped = readFileSync(CONFIG_FILE, "utf8").replace("RECEIVER", url);
+  const config =
+    repeat === undefined ? shipped : shipped.replaceAll(/repeat_interval: \w+/g, `repeat_interval: ${repeat}`);
   writeFileSync(join(folder, "config.yaml"), config.replace(/group_(wait|interval): \w+/g, "group_$1: 1s"));
   const port = await freePort();
   const files = [`--config.file=${join(folder, "config.yaml")}`, `--storage.path=${join(folder, "data")}`];

@@ -2,14 +2,18 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
+import { proberConfigSchema } from "../../../deploy/prober/config.ts";
+import { Edge } from "../../../deploy/prober/edge.ts";
+import { PERIODS, promisesOf } from "../../../deploy/prober/promises.ts";
 import { checkConfig, loadConfig } from "../../../deploy/runtime/config/load-config.ts";
+import { systemClock } from "../../../deploy/runtime/time/clock.ts";
 import { engineConfigSchema } from "../../../engine/config.ts";
 import { gatewayConfigSchema } from "../../../gateway/config.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
 const COMPOSE = join(ROOT, "deploy/compose");
 /** Files that a user makes before the start. */
-const MADE = ["./secrets", "./secrets/grpc.crt", "./certificates"];
+const MADE = ["./secrets", "./secrets/grpc.crt", "./certificates", "./certificates/tls.crt"];
 
 type Service = {
   readonly stop_grace_period?: string;
@@ -63,6 +67,11 @@ describe("the compose file", () => {
     const gateway = loadConfig(gatewayConfigSchema, join(COMPOSE, "config/gateway.yaml"));
     const engine = loadConfig(engineConfigSchema, join(COMPOSE, "config/engine.yaml"), { HOSTNAME: "4f2a" });
     expect(engine.nodeId).toBe("4f2a");
+    const prober = loadConfig(proberConfigSchema, join(COMPOSE, "config/prober.yaml"));
+    // Every promise is proven here.
+    expect(promisesOf(prober, { edge: new Edge(prober.edge), clock: systemClock }).map(({ name }) => name)).toEqual(
+      Object.keys(PERIODS),
+    );
     const graceMs = (name: string) => Number.parseInt(services[name]?.stop_grace_period ?? "0", 10) * 1000;
     expect(graceMs("gateway-1")).toBeGreaterThan(gateway.drainGraceMs + gateway.drainTimeoutMs);
     expect(graceMs("engine")).toBeGreaterThan(engine.drainTimeoutMs);

@@ -13,6 +13,8 @@ const OF_PROMETHEUS = ["instance", "job"];
 const LABELS = new Map<string, readonly string[]>([
   ["up", []],
   ["alertmanager_notifications_failed_total", ["integration"]],
+  ["svc_promise_proven_timestamp_seconds", ["promise"]],
+  ["svc_promise_within_seconds", ["promise"]],
   ["envoy_server_days_until_first_cert_expiring", []],
 ]);
 for (const registry of [gatewayRegistry(), engineRegistry()])
