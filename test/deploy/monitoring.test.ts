@@ -77,8 +77,8 @@ const promise = (minutes: number, last: number): Series => ({
   'process_start_time_seconds{job="svc-prober",instance="a"}': "0x200",
 });
 /** Two gateways as scrape targets, of which the second takes this course. */
-const targets = (course: string): Series => ({
-  'up{job="svc-gateway",instance="a"}': "1x120",
+const targets = (course: string, first = "1x120"): Series => ({
+  'up{job="svc-gateway",instance="a"}': first,
   'up{job="svc-gateway",instance="b"}': course,
 });
 const sealing = (second: string): Series => ({
@@ -364,6 +364,22 @@ const PROMISES: readonly Course[] = [
   ["has no prober any more", proven(["always", 60, 0], ["gone", 1_440, 0]), "64m none, 66m firing, 1499m firing"],
 ];
 
+/** A course of two gateways with names of their own, as compose has them: a dead one stays a target. */
+const DOWN: readonly Course[] = [
+  [
+    "one of two is dead for a day, and mended",
+    targets(`${minutes(1, 60)} ${minutes(0, 1_440)} ${minutes(1, 60)}`, minutes(1, 1_560)),
+    "59m none, 60m pending, 62m firing, 95m firing, 600m firing, 1499m firing, 1501m none, 1559m none",
+  ],
+];
+
+/** A certificate that ends in ten days, and two of which are not renewed: hours pass as minutes do in other courses. */
+const DAY = 1_440;
+const CERTIFICATES = [
+  'svc_tls_certificate_expiry_timestamp_seconds{role="own",instance="a"}',
+  "envoy_server_days_until_first_cert_expiring",
+] as const;
+
 /** Returns the test of the course of an alert. */
 function courseTest(alert: string, [name, series, states]: Course): RuleTest {
   const expected = states.split(", ").flatMap((text) => {
@@ -445,10 +461,37 @@ describe.skipIf(noPromtool !== "")("promtool", () => {
     expect(disagreement("30s", [...endpointTests, ...withoutTests, ...gatewayTests])).toBe("");
   });
 
-  test("raises alerts of promises in their courses", { timeout: 300_000 }, () => {
+  test("raises alerts of promises and of dead gateways in their courses", { timeout: 300_000 }, () => {
     const promiseTests = PROMISES.map((course) => courseTest("SvcPromiseUnproven", course));
-    expect(disagreement("30s", promiseTests)).toBe("");
+    const downTests = DOWN.map((course) => courseTest("SvcGatewayDown", course));
+    expect(disagreement("30s", [...promiseTests, ...downTests])).toBe("");
   });
+
+  // Looked at every hour, until the certificate has ended for two days, and is renewed.
+  test.each(CERTIFICATES)(
+    "raises alerts of a certificate that ends in ten days, and of one that has ended: %s",
+    (name) => {
+      const isDays = name.startsWith("envoy");
+      const left = (days: number) => (isDays ? `${days}x23` : `${days * 86_400}x23`);
+      // The gauge of Envoy counts down; that of our programs is the end itself.
+      const days = Array.from({ length: 30 }, (_, day) => (isDays ? Math.max(0, 17 - day) : 17));
+      const series = {
+        [isDays ? `${name}{instance="a"}` : name]: [...days.map(left), left(isDays ? 90 : 120)].join(" "),
+      };
+      const at = (day: number) => day * DAY + 60;
+      const look = (alert: string, day: number, raised: boolean) => firing(alert, at(day), raised);
+      const expected = [
+        ...[look("SvcCertificateEndsSoon", 1, false), look("SvcCertificateEndsSoon", 7, true)],
+        ...[
+          look("SvcCertificateEnds", 7, false),
+          look("SvcCertificateEnds", 16, true),
+          look("SvcCertificateEnds", 19, true),
+        ],
+        ...[look("SvcCertificateEnds", 30, false), look("SvcCertificateEndsSoon", 30, false)],
+      ];
+      expect(disagreement("1h", [{ name, interval: "1h", series, expected }])).toBe("");
+    },
+  );
 
   test.each([
     ["gateway", gatewayRegistry],
