@@ -114,12 +114,13 @@ describe("in compose", () => {
     const others = fixed.filter(({ name }) => !named.includes(name));
     expect(others).toEqual([
       { name: "envoy", port: 9904 },
+      { name: "prober", port: 9465 },
       { name: "alertmanager", port: 9093 },
     ]);
     expect(others.filter(({ name }) => !(name in services))).toEqual([]);
     expect(alerting.alertmanagers[0]?.static_configs[0]?.targets).toEqual(["alertmanager:9093"]);
     expect(listensOn(parse(read("envoy/envoy.yaml")))).toContain(9904);
-    const scraped = [...found, ...fixed.filter(({ name }) => named.includes(name))];
+    const scraped = [...found, ...fixed.filter(({ name }) => named.includes(name) || name === "prober")];
     for (const { name, port } of [...scraped, ...envoyTargets(read("envoy/envoy.yaml"))]) {
       expect(portsBehind(name).length).toBeGreaterThan(0);
       for (const ports of portsBehind(name)) expect([name, ports]).toEqual([name, expect.arrayContaining([port])]);
