@@ -71,7 +71,7 @@ const named = (resources: readonly Resource[], kind: string, name: string): Reso
 function comparable(resources: readonly Resource[]): Readonly<Record<string, unknown>> {
   const text = JSON.stringify(resources, (key, value) => (key === "annotations" ? undefined : value));
   const plain: Resource[] = JSON.parse(
-    text.replaceAll(/"((?:\w+-)?(?:gateway|edge|fleet|engine|model))-[a-z0-9]{10}"/g, '"$1"'),
+    text.replaceAll(/"((?:\w+-)?(?:gateway|edge|fleet|prober|engine|model))-[a-z0-9]{10}"/g, '"$1"'),
   );
   return Object.fromEntries(plain.map((one) => [`${one.kind}/${one.metadata.name}`, one]));
 }
@@ -101,9 +101,10 @@ describe.skipIf(noValidation !== "" || noKustomize !== "")(`the chart ${noValida
 
   test("renders the objects of the kustomizations", () => {
     const folders = ["edge", "gateway", "network", "monitoring"].map((name) => `svc/deploy/kubernetes/${name}`);
-    const called = "components: [svc/deploy/kubernetes/monitoring/receiver]";
+    const called = "components: [svc/deploy/kubernetes/monitoring/receiver, svc/deploy/kubernetes/prober]";
     const kustomized = comparable(resourcesOf(renderedBeside(`resources: [${folders.join(", ")}]\n${called}\n`)));
-    expect(comparable(chart({ monitoring: { enabled: true, receiver: true } }))).toEqual(kustomized);
+    const values = { monitoring: { enabled: true, receiver: true }, prober: { enabled: true } };
+    expect(comparable(chart(values))).toEqual(kustomized);
     expect(Object.keys(kustomized).length).toBeGreaterThan(18);
   });
 
