@@ -9,6 +9,7 @@ import { engine as engineDashboard } from "../monitoring/dashboards/engine.ts";
 import { fleet } from "../monitoring/dashboards/fleet.ts";
 import { keys } from "../monitoring/dashboards/keys.ts";
 import { projectFolder } from "../runtime/files/project-folder.ts";
+import { AGENTS_PAGE, agentsPage } from "./agents-page.ts";
 import { configurationPage } from "./configuration-page.ts";
 import { familiesPage } from "./families-page.ts";
 import { engineRegistry, gatewayRegistry } from "./live-registries.ts";
@@ -39,6 +40,7 @@ export function generatedFiles(): readonly GeneratedFile[] {
       }),
     },
     { path: "engine/docs/engine.schema.json", text: json(engine) },
+    { path: AGENTS_PAGE, text: agentsPage() },
     { path: "gateway/docs/outcomes.md", text: outcomesPage() },
     ...referencePages(),
     { path: "engine/docs/errors.md", text: engineErrorsPage() },

@@ -7,6 +7,7 @@ import { runMain } from "../runtime/process/run-main.ts";
 import { StopOrders } from "../runtime/process/stop-orders.ts";
 import { onAbort, untilAborted } from "../runtime/time/abort.ts";
 import { systemClock } from "../runtime/time/clock.ts";
+import { claudeCodeWindow } from "./agents.ts";
 import { ChildFailed } from "./child.ts";
 import { findModel, ModelError } from "./model.ts";
 import {
@@ -127,16 +128,12 @@ async function windowOf(baseUrl: string, key: string): Promise<number | undefine
 
 /** The least window, in tokens, whose settings are shown: the first prompt of a coding agent has 12,000 and more. */
 const LEAST_FOR_AGENTS = 16_384;
-/** Claude Code keeps 33,000 tokens of its window free, so a window below this takes a larger setting; both in tokens. */
-const CLAUDE_CODE_SMALL = 65_536;
-const CLAUDE_CODE_ADDED = 28_000;
-
 /** Returns the settings by which agents keep within a window of `tokens`; each assumes one of its own without them. */
 export function windowLines(tokens: number): string {
   const first = `Window    ${tokens} tokens, \`context_length\` of GET /v1/models`;
   if (tokens < LEAST_FOR_AGENTS) return `${first}: too small for coding agents`;
   return `${first}. Agents do not read it; tell them:
-          Claude Code  CLAUDE_CODE_MAX_CONTEXT_TOKENS=${tokens < CLAUDE_CODE_SMALL ? tokens + CLAUDE_CODE_ADDED : tokens}
+          Claude Code  CLAUDE_CODE_MAX_CONTEXT_TOKENS=${claudeCodeWindow(tokens)}
           Codex        model_context_window = ${tokens}
           Copilot      COPILOT_PROVIDER_MAX_PROMPT_TOKENS=${tokens}
           Kimi Code    KIMI_MODEL_MAX_CONTEXT_SIZE=${tokens}

@@ -5,11 +5,12 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { projectFolder } from "../../../deploy/runtime/files/project-folder.ts";
 import { freePort } from "../free-port.ts";
 import { bodyFor } from "../http/answer-check.ts";
 import { processesWith } from "./processes-with.ts";
 
-const ROOT = join(import.meta.dirname, "../../..");
+const ROOT = projectFolder();
 
 export type Service = Awaited<ReturnType<typeof startService>>;
 

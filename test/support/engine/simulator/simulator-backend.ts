@@ -18,7 +18,7 @@ import {
   ModelDescription,
   ModelState,
 } from "../../../../proto/gen/svc/inference/v1/node_service.ts";
-import { cutAnswer, planAnswer, tokenIds } from "./planned-answer.ts";
+import { cutAnswer, type PlannedAnswer, planAnswer, tokenIds } from "./planned-answer.ts";
 import { BLOCK_TOKENS, PrefixCache } from "./prefix-cache.ts";
 import { countTokens, LONGEST_TOKEN_BYTES, renderPrompt, wholeTokens } from "./render-prompt.ts";
 import { SimulatedGeneration } from "./simulated-generation.ts";
@@ -48,6 +48,8 @@ export type SimulatorOptions = ServedNode & {
   readonly holdAfterTokens?: number | undefined;
   /** Whether SIGUSR2 of the process stops the steps, and continues them. Default: false. */
   readonly sticks?: boolean;
+  /** Returns the answer to a request. Default: one drawn by `planAnswer`. */
+  readonly answer?: (request: GenerateRequest) => PlannedAnswer;
 };
 
 /** The settings that a configuration may leave out. */
@@ -184,7 +186,8 @@ export class SimulatorBackend implements Backend {
     const { tokens: given = [] } = continuedAnswer(request, revision) ?? {};
     const inputTokens = countTokens(prompt.text);
     const { maxOutputTokens, limitReason } = limitOutput(request, inputTokens, contextTokens);
-    const answer = cutAnswer(planAnswer(request, prompt.text, this.#options), maxOutputTokens, limitReason);
+    const planned = this.#options.answer?.(request) ?? planAnswer(request, prompt.text, this.#options);
+    const answer = cutAnswer(planned, maxOutputTokens, limitReason);
     const ids = given.length === 0 ? [] : tokenIds(answer);
     if (given.some((token, at) => token !== ids[at])) throw notOfThisAnswer();
     const heldSteps = Math.ceil((HELD_TOKEN_MS * this.#options.tokensPerSecond) / 1000);

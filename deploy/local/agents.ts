@@ -1,0 +1,368 @@
+/*
+ * The settings of coding agents. One table: the page gateway/docs/agents.md shows it, and `test/agents/run` installs the
+ * agents and runs them with it.
+ */
+
+/** Where an agent finds the service. */
+export type AgentPlace = {
+  /** Base address without `/v1`. */
+  readonly baseUrl: string;
+  readonly key: string;
+  /** Id of the model that does the work. */
+  readonly model: string;
+  /** Id of the model for side requests, such as titles. */
+  readonly smallModel: string;
+  /** Tokens of prompt and answer together. */
+  readonly contextTokens: number;
+};
+
+export type Agent = {
+  readonly name: string;
+  /** The newest version that the lane ran. */
+  readonly version: string;
+  readonly formats: string;
+  readonly registry: "npm" | "PyPI";
+  readonly package: string;
+  readonly program: string;
+  /** Environment variables. */
+  readonly env?: (place: AgentPlace) => Readonly<Record<string, string>>;
+  /** Files by their paths below the home folder. A text that begins with `/` is a path of the service to fetch them from. */
+  readonly files?: (place: AgentPlace) => Readonly<Record<string, string>>;
+  /** Arguments that do `task` without questions. */
+  readonly args: (task: string, place: AgentPlace) => readonly string[];
+  /** The environment of a first try: base address and key only. Absent: the agent does not start without more. */
+  readonly firstTry?: (place: AgentPlace) => Readonly<Record<string, string>>;
+  /** What the page says besides, in Markdown. */
+  readonly note?: string;
+};
+
+/** Claude Code keeps 33,000 tokens of its setting free, so a window below `small` needs `added` more; both in tokens. */
+const CLAUDE_CODE = { added: 28_000, small: 65_536 };
+
+/** Returns the setting of Claude Code for a window of `tokens`. */
+export function claudeCodeWindow(tokens: number): number {
+  return tokens < CLAUDE_CODE.small ? tokens + CLAUDE_CODE.added : tokens;
+}
+
+/** Tokens that an agent may ask for in one answer. */
+function answerTokens(contextTokens: number): number {
+  return Math.min(32_000, Math.floor(contextTokens / 4));
+}
+
+const json = (value: object): string => `${JSON.stringify(value, null, 2)}\n`;
+
+export const AGENTS: readonly Agent[] = [
+  {
+    name: "Claude Code",
+    version: "2.1.332",
+    formats: "messages",
+    registry: "npm",
+    package: "@anthropic-ai/claude-code",
+    program: "claude",
+    env: ({ baseUrl, key, model, smallModel, contextTokens }) => ({
+      ANTHROPIC_BASE_URL: baseUrl,
+      ANTHROPIC_API_KEY: key,
+      ANTHROPIC_MODEL: model,
+      ANTHROPIC_SMALL_FAST_MODEL: smallModel,
+      ANTHROPIC_DEFAULT_HAIKU_MODEL: smallModel,
+      ANTHROPIC_DEFAULT_SONNET_MODEL: model,
+      ANTHROPIC_DEFAULT_OPUS_MODEL: model,
+      CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1",
+      CLAUDE_CODE_MAX_CONTEXT_TOKENS: `${claudeCodeWindow(contextTokens)}`,
+    }),
+    files: () => ({
+      ".claude/settings.json": json({ permissions: { deny: ["WebSearch"] }, skipWebFetchPreflight: true }),
+    }),
+    args: (task) => ["-p", task, "--permission-mode", "acceptEdits"],
+    note: `Without \`--agents\` it gets the 400 that it knows for a system message inside \`messages\`, at the start of each session and sub-agent and
+after each compaction, and repeats the request: 15 requests, not 11, for a task with three sub-agents. \`WebSearch\` is a hosted tool, so it is denied here;
+\`WebFetch\` would ask the vendor first without the second setting. Search comes by an MCP server. With \`CLAUDE_CODE_GATEWAY_HINT_HEADERS=1\` it says who
+waits for each request, which [routing](routing.md#who-waits) uses.`,
+    firstTry: ({ baseUrl, key }) => ({ ANTHROPIC_BASE_URL: baseUrl, ANTHROPIC_API_KEY: key }),
+  },
+  {
+    name: "Codex",
+    version: "0.171.0",
+    formats: "responses",
+    registry: "npm",
+    package: "@openai/codex",
+    program: "codex",
+    env: ({ key }) => ({ SVC_API_KEY: key }),
+    files: ({ baseUrl, model }) => ({
+      ".codex/svc.json": "/v1/models?client_version=0.171.0",
+      ".codex/config.toml": `model = "${model}"
+model_provider = "svc"
+model_catalog_json = "~/.codex/svc.json"   # the path in full
+web_search = "disabled"
+
+[model_providers.svc]
+name = "svc"
+base_url = "${baseUrl}/v1"
+env_key = "SVC_API_KEY"
+wire_api = "responses"
+`,
+    }),
+    args: (task) => ["exec", "--skip-git-repo-check", "--sandbox", "workspace-write", task],
+    note: `The catalog has the windows, images and levels of reasoning of your models; it switches the patch tool and the search of tools on. Under an alias
+such as \`gpt-5.5\` Codex has the vendor's instructions and tools, and its window of 272,000 tokens unless the catalog says otherwise. With its own
+provider and \`openai_base_url\` in its place Codex speaks WebSocket, which works as well; \`web_search\` is needed there, too, unless \`--agents\` is set.`,
+  },
+  {
+    name: "OpenCode",
+    version: "1.18.33",
+    formats: "chat; responses with `@ai-sdk/openai`, messages with `@ai-sdk/anthropic`",
+    registry: "npm",
+    package: "opencode-ai",
+    program: "opencode",
+    files: ({ baseUrl, key, model, contextTokens }) => ({
+      ".config/opencode/opencode.json": json({
+        model: `svc/${model}`,
+        provider: {
+          svc: {
+            npm: "@ai-sdk/openai-compatible",
+            options: { baseURL: `${baseUrl}/v1`, apiKey: key },
+            models: { [model]: { limit: { context: contextTokens, output: answerTokens(contextTokens) } } },
+          },
+        },
+      }),
+    }),
+    args: (task) => ["run", task],
+  },
+  {
+    name: "GitHub Copilot CLI",
+    version: "1.0.102",
+    formats: "chat; `responses`, or the type `anthropic` with the base address without `/v1`",
+    registry: "npm",
+    package: "@github/copilot",
+    program: "copilot",
+    env: ({ baseUrl, key, model, contextTokens }) => ({
+      COPILOT_OFFLINE: "true",
+      COPILOT_PROVIDER_BASE_URL: `${baseUrl}/v1`,
+      COPILOT_PROVIDER_TYPE: "openai",
+      COPILOT_PROVIDER_WIRE_API: "completions",
+      COPILOT_PROVIDER_API_KEY: key,
+      COPILOT_MODEL: model,
+      COPILOT_PROVIDER_MAX_PROMPT_TOKENS: `${contextTokens}`,
+    }),
+    args: (task) => ["-p", task, "--allow-all-tools"],
+  },
+  {
+    name: "Qwen Code",
+    version: "0.24.4",
+    formats: "chat; messages with `--auth-type anthropic` and `ANTHROPIC_…`",
+    registry: "npm",
+    package: "@qwen-code/qwen-code",
+    program: "qwen",
+    env: ({ baseUrl, key }) => ({ OPENAI_BASE_URL: `${baseUrl}/v1`, OPENAI_API_KEY: key }),
+    args: (task, { model }) => ["--auth-type", "openai", "-m", model, "--yolo", "-p", task],
+    firstTry: ({ baseUrl, key }) => ({ OPENAI_BASE_URL: `${baseUrl}/v1`, OPENAI_API_KEY: key }),
+  },
+  {
+    name: "Kimi Code",
+    version: "2.1.0",
+    formats: "chat; `openai_responses`, or `anthropic` with the base address without `/v1`",
+    registry: "npm",
+    package: "@moonshot-ai/kimi-code",
+    program: "kimi",
+    env: ({ baseUrl, key, model, contextTokens }) => ({
+      KIMI_MODEL_NAME: model,
+      KIMI_MODEL_API_KEY: key,
+      KIMI_MODEL_BASE_URL: `${baseUrl}/v1`,
+      KIMI_MODEL_PROVIDER_TYPE: "openai",
+      KIMI_MODEL_MAX_CONTEXT_SIZE: `${contextTokens}`,
+    }),
+    args: (task) => ["-p", task],
+  },
+  {
+    name: "Cline",
+    version: "3.0.65",
+    formats: "chat",
+    registry: "npm",
+    package: "cline",
+    program: "cline",
+    files: ({ baseUrl, key, model, contextTokens }) => ({
+      ".cline/data/settings/providers.json": json({
+        version: 1,
+        lastUsedProvider: "openai-compatible",
+        providers: {
+          "openai-compatible": {
+            settings: {
+              provider: "openai-compatible",
+              apiKey: key,
+              model,
+              baseUrl: `${baseUrl}/v1`,
+              contextWindow: contextTokens,
+            },
+            updatedAt: "2026-01-01T00:00:00.000Z",
+            tokenSource: "manual",
+          },
+        },
+      }),
+    }),
+    args: (task) => ["--auto-approve", "true", task],
+  },
+  {
+    name: "Continue",
+    version: "1.5.47",
+    formats: "chat; messages with `provider: anthropic`",
+    registry: "npm",
+    package: "@continuedev/cli",
+    program: "cn",
+    files: ({ baseUrl, key, model, contextTokens }) => ({
+      ".continue/config.yaml": `name: svc
+version: 1.0.0
+schema: v1
+models:
+  - name: ${model}
+    provider: openai
+    model: ${model}
+    apiBase: ${baseUrl}/v1/
+    apiKey: ${key}
+    capabilities: [tool_use]
+    roles: [chat]
+    defaultCompletionOptions: { contextLength: ${contextTokens} }
+`,
+    }),
+    args: (task) => ["-p", task, "--auto", "--config", "~/.continue/config.yaml"],
+  },
+  {
+    name: "pi",
+    version: "1.6.0",
+    formats: "chat; `openai-responses`, or `anthropic-messages` with the base address without `/v1`",
+    registry: "npm",
+    package: "@earendil-works/pi-coding-agent",
+    program: "pi",
+    files: ({ baseUrl, key, model, contextTokens }) => ({
+      ".pi/agent/models.json": json({
+        providers: {
+          svc: {
+            baseUrl: `${baseUrl}/v1`,
+            api: "openai-completions",
+            apiKey: key,
+            models: [{ id: model, contextWindow: contextTokens, maxTokens: answerTokens(contextTokens) }],
+          },
+        },
+      }),
+    }),
+    args: (task, { model }) => ["--provider", "svc", "--model", model, "-p", task],
+  },
+  {
+    name: "Grok CLI",
+    version: "0.0.34",
+    formats: "chat",
+    registry: "npm",
+    package: "@vibe-kit/grok-cli",
+    program: "grok",
+    env: ({ baseUrl, key, model }) => ({ GROK_BASE_URL: `${baseUrl}/v1`, GROK_API_KEY: key, GROK_MODEL: model }),
+    args: (task) => ["-p", task],
+    firstTry: ({ baseUrl, key }) => ({ GROK_BASE_URL: `${baseUrl}/v1`, GROK_API_KEY: key }),
+  },
+  {
+    name: "nanocoder",
+    version: "1.30.0",
+    formats: "chat",
+    registry: "npm",
+    package: "@nanocollective/nanocoder",
+    program: "nanocoder",
+    env: () => ({ NANOCODER_TRUST_DIRECTORY: "1" }),
+    files: ({ baseUrl, key, model }) => ({
+      ".config/nanocoder/agents.config.json": json({
+        nanocoder: { providers: [{ name: "svc", baseUrl: `${baseUrl}/v1`, apiKey: key, models: [model] }] },
+      }),
+    }),
+    args: (task, { model }) => ["--provider", "svc", "--model", model, "--mode", "yolo", "run", task],
+  },
+  {
+    name: "Factory droid",
+    version: "0.215.0",
+    formats: "chat",
+    registry: "npm",
+    package: "droid",
+    program: "droid",
+    files: ({ baseUrl, key, model, contextTokens }) => ({
+      ".factory/config.json": json({
+        custom_models: [
+          {
+            model_display_name: model,
+            model,
+            base_url: `${baseUrl}/v1`,
+            api_key: key,
+            provider: "generic-chat-completion-api",
+            max_tokens: answerTokens(contextTokens),
+          },
+        ],
+      }),
+    }),
+    args: (task, { model }) => ["exec", "--auto", "high", "-m", `custom:${model}`, task],
+  },
+  {
+    name: "Mistral Vibe",
+    version: "3.0.2",
+    formats: "chat",
+    registry: "PyPI",
+    package: "mistral-vibe",
+    program: "vibe",
+    env: ({ key }) => ({ SVC_API_KEY: key }),
+    files: ({ baseUrl, model, contextTokens }) => ({
+      ".vibe/config.toml": `active_model = "svc"
+auto_compact_threshold = ${Math.floor(contextTokens * 0.75)}
+
+[[providers]]
+name = "svc"
+api_base = "${baseUrl}/v1"
+api_key_env_var = "SVC_API_KEY"
+api_style = "openai"
+backend = "generic"
+
+[[models]]
+name = "${model}"
+provider = "svc"
+alias = "svc"
+`,
+    }),
+    args: (task) => ["--auto-approve", "-p", task],
+  },
+  {
+    name: "Hermes",
+    version: "0.19.0",
+    formats: "chat",
+    registry: "PyPI",
+    package: "hermes-agent",
+    program: "hermes",
+    files: ({ baseUrl, key, model, contextTokens }) => ({
+      ".hermes/config.yaml": `model:
+  provider: custom
+  default: ${model}
+  base_url: ${baseUrl}/v1
+  api_key: ${key}
+  context_length: ${contextTokens}
+`,
+    }),
+    args: (task) => ["chat", "--yolo", "-q", task],
+  },
+  {
+    name: "gptme",
+    version: "0.35.1",
+    formats: "chat",
+    registry: "PyPI",
+    package: "gptme",
+    program: "gptme",
+    env: ({ baseUrl, key }) => ({ OPENAI_BASE_URL: `${baseUrl}/v1`, OPENAI_API_KEY: key }),
+    args: (task, { model }) => ["--non-interactive", "--tool-format", "tool", "-m", `local/${model}`, task],
+  },
+  {
+    name: "mini-swe-agent",
+    version: "2.4.6",
+    formats: "chat",
+    registry: "PyPI",
+    package: "mini-swe-agent",
+    program: "mini",
+    env: ({ baseUrl, key }) => ({
+      OPENAI_API_BASE: `${baseUrl}/v1`,
+      OPENAI_API_KEY: key,
+      MSWEA_CONFIGURED: "true",
+      MSWEA_COST_TRACKING: "ignore_errors",
+    }),
+    args: (task, { model }) => ["-m", `openai/${model}`, "-t", task, "-y", "--exit-immediately"],
+  },
+];

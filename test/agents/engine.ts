@@ -1,0 +1,28 @@
+import { existsSync } from "node:fs";
+import * as z from "zod";
+import { engineConfigSchema } from "../../engine/config.ts";
+import { runNode } from "../../engine/run-node.ts";
+import { SIMULATOR_DEFAULTS, SimulatorBackend } from "../support/engine/simulator/simulator-backend.ts";
+import { taskAnswer } from "./task.ts";
+
+/* The program of an engine node that plays the task of the lane, with the cache and the window of an engine. */
+
+const schema = z.strictObject({
+  ...engineConfigSchema.shape,
+  backend: z.strictObject({
+    kind: z.literal("agents"),
+    contextTokens: z.int(),
+    steps: z.int(),
+    tokens: z.int(),
+    tokensPerSecond: z.int(),
+    /** The node does not start while there is a file at this path: the outage of a node that the supervisor restarts. */
+    outage: z.string(),
+  }),
+});
+
+await runNode(schema, async ({ outage, steps, tokens, contextTokens, tokensPerSecond }, node) => {
+  while (existsSync(outage)) await new Promise((resolve) => setTimeout(resolve, 100));
+  const pace = { tokensPerSecond, prefillTokensPerSecond: 1_000_000, timeToFirstTokenMs: 5 };
+  const answer = (request: Parameters<typeof taskAnswer>[0]) => taskAnswer(request, { steps, tokens });
+  return new SimulatorBackend({ ...SIMULATOR_DEFAULTS, ...pace, contextTokens, answer, ...node });
+});

@@ -1,0 +1,97 @@
+import { spawn } from "node:child_process";
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import type { Agent, AgentPlace } from "../../deploy/local/agents.ts";
+import { TASK } from "./task.ts";
+
+export type AgentRun = { readonly code: number | null; readonly output: string };
+
+/** The longest run of an agent, in milliseconds. */
+const LIMIT_MS = 180_000;
+
+/** Agents that test/agents/run has installed, each below `npm/` or `py/` of a folder. */
+export class Installed {
+  readonly #folder: string;
+
+  constructor(folder: string) {
+    this.#folder = folder;
+  }
+
+  versionOf(agent: Agent): string {
+    try {
+      if (agent.registry === "npm")
+        return JSON.parse(readFileSync(join(this.#place(agent), "node_modules", agent.package, "package.json"), "utf8"))
+          .version;
+      const lib = join(this.#place(agent), "lib");
+      const packages = readdirSync(lib).flatMap((python) => readdirSync(join(lib, python, "site-packages")));
+      const prefix = `${agent.package.replaceAll("-", "_")}-`;
+      return (
+        packages
+          .find((name) => name.startsWith(prefix))
+          ?.slice(prefix.length)
+          .replace(".dist-info", "") ?? "(unknown)"
+      );
+    } catch {
+      return "(not installed)";
+    }
+  }
+
+  /** Runs an agent with its settings in the folder `work` of `home`, which is its home; with `first` with a key and an address only. */
+  async run(agent: Agent, place: AgentPlace, home: string, first: boolean): Promise<AgentRun> {
+    const files = first ? {} : (agent.files?.(place) ?? {});
+    for (const [path, text] of Object.entries(files)) {
+      const file = join(home, path);
+      mkdirSync(dirname(file), { recursive: true });
+      writeFileSync(file, (text.startsWith("/") ? await fetched(place, text) : text).replaceAll("~/", `${home}/`));
+    }
+    const env = {
+      HOME: home,
+      TERM: "dumb",
+      LANG: "C.UTF-8",
+      CI: "1",
+      PATH: [this.#bin(agent), join(this.#folder, "npm/node24/node_modules/.bin"), "/usr/local/bin:/usr/bin:/bin"].join(
+        ":",
+      ),
+      ...(first ? agent.firstTry?.(place) : agent.env?.(place)),
+    };
+    const args = agent.args(TASK, place).map((arg) => arg.replace(/^~\//, `${home}/`));
+    const child = spawn(join(this.#bin(agent), agent.program), args, {
+      cwd: join(home, "work"),
+      env,
+      detached: true,
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    let output = "";
+    for (const stream of [child.stdout, child.stderr])
+      stream.on("data", (piece) => {
+        output += piece;
+      });
+    const limit = setTimeout(() => child.pid && process.kill(-child.pid, "SIGKILL"), LIMIT_MS);
+    const code = await new Promise<number | null>((resolve, reject) => {
+      child.on("error", reject);
+      child.on("exit", resolve);
+    });
+    clearTimeout(limit);
+    try {
+      if (child.pid) process.kill(-child.pid, "SIGKILL");
+    } catch {
+      // It has left no process behind.
+    }
+    if (process.env.SVC_AGENTS_KEEP) writeFileSync(join(home, "output.txt"), output);
+    return { code, output };
+  }
+
+  #place({ registry, package: name }: Agent): string {
+    return join(this.#folder, registry === "npm" ? "npm" : "py", name.replaceAll("/", "+"));
+  }
+
+  #bin(agent: Agent): string {
+    const bin = join(this.#place(agent), agent.registry === "npm" ? "node_modules/.bin" : "bin");
+    if (!existsSync(join(bin, agent.program))) throw new Error(`${agent.package} is not installed`);
+    return bin;
+  }
+}
+
+async function fetched({ baseUrl, key }: AgentPlace, path: string): Promise<string> {
+  return (await fetch(`${baseUrl}${path}`, { headers: { authorization: `Bearer ${key}` } })).text();
+}

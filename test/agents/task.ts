@@ -1,0 +1,95 @@
+import { agentTurn } from "../../engine/backends/scripted/agent-script.ts";
+import { FinishReason, type GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import { type Message, type Part, Role, ToolChoiceMode } from "../../proto/gen/svc/inference/v1/messages.ts";
+import type { PlannedAnswer } from "../support/engine/simulator/planned-answer.ts";
+
+/*
+ * The task of the lane of agents: in each turn a file is written by the agent's own tool, in the last one the answer is
+ * text. The state is read from the request alone, so that any node can go on with it, and so that it outlives a
+ * compaction whose summary names the last file.
+ */
+
+/** What users ask for. It must not name a file as the script does. */
+export const TASK = "Create the files that you are told to, one file after the other, and end with a sentence.";
+export const DONE = "All of the files are written.";
+
+export const fileOf = (step: number): string => `step-${step}.txt`;
+export const contentOf = (step: number, tokens: number): string =>
+  `The content of step ${step}.${" word".repeat(tokens)}\n`;
+
+export type Script = {
+  /** The number of files. */
+  readonly steps: number;
+  /** Tokens of the content of each file. */
+  readonly tokens: number;
+};
+
+const STEP = /step-(\d+)\.txt/g;
+/** mini-swe-agent ends when its shell prints this. */
+const SUBMIT = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT";
+/** What an agent asks for when it shortens its history. */
+const SUMMARY = /summar|compact|handoff|checkpoint/i;
+
+export function taskAnswer(request: GenerateRequest, { steps, tokens }: Script): PlannedAnswer {
+  if (request.outputConstraint) return said("{}");
+  const done = lastStep(request.messages);
+  const suited = agentTurn({ ...request, toolChoice: undefined, messages: asked(request.messages) });
+  const called = suited.flatMap(({ kind }) => (kind?.$case === "blockStarted" ? [kind.value.block] : []))[0];
+  const last = request.messages.at(-1);
+  const summary = last?.role === Role.USER && SUMMARY.test(textOf(last)) && done > 0;
+  const forbidden = request.toolChoice?.mode === ToolChoiceMode.NONE;
+  if (called?.$case !== "toolCall" || summary || forbidden)
+    return said(done === 0 ? "Files" : `The file ${fileOf(done)} is written, the next one is to be written.`);
+  if (done >= steps) {
+    const isMini = request.messages.some((message) => textOf(message).includes(SUBMIT));
+    return isMini
+      ? call(request, called.value.name, JSON.stringify({ command: `echo ${SUBMIT}` }), done + 1)
+      : said(DONE);
+  }
+  const step = done + 1;
+  const json = suited
+    .flatMap(({ kind }) => (kind?.$case === "blockDelta" ? [kind.value.text] : []))
+    .join("")
+    .replaceAll("hello.txt", fileOf(step))
+    .replaceAll("Hello from the scripted engine.\\n", JSON.stringify(contentOf(step, tokens)).slice(1, -1));
+  return call(request, called.value.name, json, step);
+}
+
+function call({ requestId }: GenerateRequest, name: string, json: string, step: number): PlannedAnswer {
+  const value = { callId: `call_${requestId.replaceAll(/[^A-Za-z0-9]/g, "").slice(-20)}${step}`, name };
+  return {
+    blocks: [{ block: { $case: "toolCall", value }, tokens: pieces(json), complete: true }],
+    reason: FinishReason.TOOL_CALLS,
+  };
+}
+
+/** A conversation of the user's words only, in which the scripted engine calls the tool that writes files. */
+function asked(messages: readonly Message[]): Message[] {
+  return [...messages.filter(({ role }) => role === Role.SYSTEM), ...messages.filter(({ role }) => role === Role.USER)];
+}
+
+function lastStep(messages: readonly Message[]): number {
+  const steps = messages.flatMap((message) => [...textOf(message).matchAll(STEP)].map(([, step]) => Number(step)));
+  return Math.max(0, ...steps);
+}
+
+function textOf({ parts }: Message): string {
+  return parts.map(partText).join("\n");
+}
+
+function partText({ kind }: Part): string {
+  if (kind?.$case === "text") return kind.value.text;
+  if (kind?.$case === "toolCall") return kind.value.argumentsJson;
+  return kind?.$case === "toolResult" ? kind.value.content.map(partText).join("\n") : "";
+}
+
+function said(text: string): PlannedAnswer {
+  return {
+    blocks: [{ block: { $case: "text", value: {} }, tokens: pieces(text), complete: true }],
+    reason: FinishReason.STOP,
+  };
+}
+
+function pieces(text: string): readonly string[] {
+  return text.match(/.{1,4}/gsu) ?? [];
+}
