@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { AGENTS, type Agent, type AgentPlace } from "../local/agents.ts";
+import { AGENTS, type Agent, type AgentPlace, agentAliases } from "../local/agents.ts";
 import { projectFolder } from "../runtime/files/project-folder.ts";
 
 /*
@@ -24,7 +24,10 @@ const TASK = "Create a file named hello.txt";
 /** Returns the page with the settings of the table. */
 export function agentsPage(): string {
   const page = readFileSync(join(projectFolder(), AGENTS_PAGE), "utf8");
-  return page.replace(PART, (_, begin: string, end: string) => `${begin}${AGENTS.map(section).join("\n")}\n${end}`);
+  return page.replace(
+    PART,
+    (_, begin: string, end: string) => `${begin}${AGENTS.map(section).join("")}${aliases()}\n${end}`,
+  );
 }
 
 function section(agent: Agent): string {
@@ -32,6 +35,17 @@ function section(agent: Agent): string {
   const files = Object.entries(agent.files?.(PLACE) ?? {}).map(([path, text]) => fileBlock(path, text));
   const parts = [...files, shellBlock(agent), ...(note === undefined ? [] : [note])];
   return `\n## ${name}\n\nVersion ${version}: ${formats}.\n\n${parts.join("\n\n")}\n`;
+}
+
+/** The names that agents send where none is set, as `aliases` of the gateway's configuration. */
+function aliases(): string {
+  const lines = Object.entries(agentAliases(PLACE)).map(([name, model]) => `    ${name}: ${model}`);
+  return `\n## Names that agents send where none is set\n
+With a key and an address only, agents ask for a model of their vendor, in the versions above for these. \`--agents\` has the aliases; elsewhere they
+belong to \`catalog\` of the gateway's configuration, which lists its \`models\`, too:\n
+\`\`\`yaml
+  aliases:\n${lines.join("\n")}\n\`\`\`
+`;
 }
 
 function fileBlock(path: string, text: string): string {

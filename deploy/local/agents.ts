@@ -30,8 +30,14 @@ export type Agent = {
   readonly files?: (place: AgentPlace) => Readonly<Record<string, string>>;
   /** Arguments that do `task` without questions. */
   readonly args: (task: string, place: AgentPlace) => readonly string[];
-  /** The environment of a first try: base address and key only. Absent: the agent does not start without more. */
-  readonly firstTry?: (place: AgentPlace) => Readonly<Record<string, string>>;
+  /** A first try, with base address and key only. Absent: the agent does not start without more. */
+  readonly firstTry?: {
+    readonly env: (place: AgentPlace) => Readonly<Record<string, string>>;
+    /** Default: `args`. */
+    readonly args?: Agent["args"];
+  };
+  /** The names of models that it sends where none is set; `small` are for side requests. */
+  readonly defaults?: { readonly main: readonly string[]; readonly small?: readonly string[] };
   /** What the page says besides, in Markdown. */
   readonly note?: string;
 };
@@ -78,7 +84,8 @@ export const AGENTS: readonly Agent[] = [
 after each compaction, and repeats the request: 15 requests, not 11, for a task with three sub-agents. \`WebSearch\` is a hosted tool, so it is denied here;
 \`WebFetch\` would ask the vendor first without the second setting. Search comes by an MCP server. With \`CLAUDE_CODE_GATEWAY_HINT_HEADERS=1\` it says who
 waits for each request, which [routing](routing.md#who-waits) uses.`,
-    firstTry: ({ baseUrl, key }) => ({ ANTHROPIC_BASE_URL: baseUrl, ANTHROPIC_API_KEY: key }),
+    firstTry: { env: ({ baseUrl, key }) => ({ ANTHROPIC_BASE_URL: baseUrl, ANTHROPIC_API_KEY: key }) },
+    defaults: { main: ["claude-opus-5-5"], small: ["claude-haiku-4-5-20251001"] },
   },
   {
     name: "Codex",
@@ -103,6 +110,14 @@ wire_api = "responses"
 `,
     }),
     args: (task) => ["exec", "--skip-git-repo-check", "--sandbox", "workspace-write", task],
+    firstTry: {
+      env: ({ key }) => ({ CODEX_API_KEY: key }),
+      args: (task, { baseUrl }) => {
+        const exec = ["exec", "--skip-git-repo-check", "--sandbox", "workspace-write"];
+        return [...exec, "-c", `openai_base_url="${baseUrl}/v1"`, task];
+      },
+    },
+    defaults: { main: ["gpt-6.2-sol"] },
     note: `The catalog has the windows, images and levels of reasoning of your models; it switches the patch tool and the search of tools on. Under an alias
 such as \`gpt-5.5\` Codex has the vendor's instructions and tools, and its window of 272,000 tokens unless the catalog says otherwise. With its own
 provider and \`openai_base_url\` in its place Codex speaks WebSocket, which works as well; \`web_search\` is needed there, too, unless \`--agents\` is set.`,
@@ -127,6 +142,8 @@ provider and \`openai_base_url\` in its place Codex speaks WebSocket, which work
       }),
     }),
     args: (task) => ["run", task],
+    firstTry: { env: ({ baseUrl, key }) => ({ OPENAI_BASE_URL: `${baseUrl}/v1`, OPENAI_API_KEY: key }) },
+    defaults: { main: ["gpt-5.6-terra"], small: ["gpt-5.4-nano"] },
   },
   {
     name: "GitHub Copilot CLI",
@@ -155,7 +172,11 @@ provider and \`openai_base_url\` in its place Codex speaks WebSocket, which work
     program: "qwen",
     env: ({ baseUrl, key }) => ({ OPENAI_BASE_URL: `${baseUrl}/v1`, OPENAI_API_KEY: key }),
     args: (task, { model }) => ["--auth-type", "openai", "-m", model, "--yolo", "-p", task],
-    firstTry: ({ baseUrl, key }) => ({ OPENAI_BASE_URL: `${baseUrl}/v1`, OPENAI_API_KEY: key }),
+    firstTry: {
+      env: ({ baseUrl, key }) => ({ OPENAI_BASE_URL: `${baseUrl}/v1`, OPENAI_API_KEY: key }),
+      args: (task) => ["--auth-type", "openai", "--yolo", "-p", task],
+    },
+    defaults: { main: ["qwen3.7-max"] },
   },
   {
     name: "Kimi Code",
@@ -255,7 +276,8 @@ models:
     program: "grok",
     env: ({ baseUrl, key, model }) => ({ GROK_BASE_URL: `${baseUrl}/v1`, GROK_API_KEY: key, GROK_MODEL: model }),
     args: (task) => ["-p", task],
-    firstTry: ({ baseUrl, key }) => ({ GROK_BASE_URL: `${baseUrl}/v1`, GROK_API_KEY: key }),
+    firstTry: { env: ({ baseUrl, key }) => ({ GROK_BASE_URL: `${baseUrl}/v1`, GROK_API_KEY: key }) },
+    defaults: { main: ["grok-code-fast-1"] },
   },
   {
     name: "nanocoder",
@@ -366,3 +388,12 @@ alias = "svc"
     args: (task, { model }) => ["-m", `openai/${model}`, "-t", task, "-y", "--exit-immediately"],
   },
 ];
+
+/** Returns the aliases that serve the names of models that agents send where none is set. */
+export function agentAliases({ model, smallModel }: Pick<AgentPlace, "model" | "smallModel">): Record<string, string> {
+  const served = AGENTS.flatMap(({ defaults }) => [
+    ...(defaults?.main ?? []).map((name) => [name, model] as const),
+    ...(defaults?.small ?? []).map((name) => [name, smallModel] as const),
+  ]);
+  return Object.fromEntries(served);
+}

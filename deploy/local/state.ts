@@ -8,6 +8,7 @@ import { type KeySetChanger, updateKeyFile } from "../../gateway/keys/key-file.t
 import { indexKeys } from "../../gateway/keys/key-index.ts";
 import { withFileLock } from "../runtime/files/file-lock.ts";
 import { errnoOf, FileError, readPrivateFile, writePrivateFile } from "../runtime/files/private-file.ts";
+import { agentAliases } from "./agents.ts";
 import type { LocalOptions } from "./options.ts";
 
 /** Milliseconds for running answers after Ctrl-C: short, because this runs on a developer's machine. */
@@ -96,6 +97,9 @@ export async function writeGatewayConfig(
       messages: { systemRole: options.agents ? "merge" : options.systemRole },
       responses: { unsupportedTools: options.agents ? "skip" : "reject" },
     },
+    ...(options.agents && {
+      catalog: { models: CATALOG, aliases: agentAliases({ model: "svc-glm53", smallModel: "svc-qwen" }) },
+    }),
     clusters: CATALOG.map(({ id }) => ({ model: id, endpoints })),
     drainGraceMs: options.drainGrace * 1_000,
     drainTimeoutMs: DRAIN_TIMEOUT_MS,

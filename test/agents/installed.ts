@@ -52,9 +52,11 @@ export class Installed {
       PATH: [this.#bin(agent), join(this.#folder, "npm/node24/node_modules/.bin"), "/usr/local/bin:/usr/bin:/bin"].join(
         ":",
       ),
-      ...(first ? agent.firstTry?.(place) : agent.env?.(place)),
+      ...(first ? agent.firstTry?.env(place) : agent.env?.(place)),
     };
-    const args = agent.args(TASK, place).map((arg) => arg.replace(/^~\//, `${home}/`));
+    const args = ((first && agent.firstTry?.args) || agent.args)(TASK, place).map((arg) =>
+      arg.replace(/^~\//, `${home}/`),
+    );
     const child = spawn(join(this.#bin(agent), agent.program), args, {
       cwd: join(home, "work"),
       env,

@@ -44,6 +44,7 @@ type Settings = {
   readonly steps?: number;
   readonly tokens?: number;
   readonly contextTokens?: number;
+  readonly tokensPerSecond?: number;
 };
 
 const folder = mkdtempSync(join(tmpdir(), "svc-agents-"));
@@ -54,9 +55,10 @@ async function stand({
   steps = 5,
   tokens = 60,
   contextTokens = 262_144,
+  tokensPerSecond = 200,
 }: Settings): Promise<Stand> {
   const outage = join(folder, `outage-${closing.length}`);
-  const engine = { kind: "agents", steps, tokens, contextTokens, tokensPerSecond: 200, outage };
+  const engine = { kind: "agents", steps, tokens, contextTokens, tokensPerSecond, outage };
   const service = await startService(
     [0, 0, 0],
     { args: ["--engines", "2", "--log-level", "info", ...args], env: { SVC_AGENTS_ENGINE: JSON.stringify(engine) } },
@@ -272,7 +274,7 @@ function once<T>(make: () => Promise<T>): () => Promise<T> {
 
 const agents = once(() => stand({}));
 const plain = once(() => stand({ args: [] }));
-const small = once(() => stand({ contextTokens: 32_768, steps: 25, tokens: 1_500 }));
+const small = once(() => stand({ contextTokens: 32_768, steps: 22, tokens: 1_500, tokensPerSecond: 4_000 }));
 
 const installed = new Installed(process.env.SVC_TEST_AGENTS ?? "");
 const [, , ...wanted] = process.argv;

@@ -27,8 +27,10 @@ export type Script = {
 const STEP = /step-(\d+)\.txt/g;
 /** mini-swe-agent ends when its shell prints this. */
 const SUBMIT = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT";
-/** What an agent asks for when it shortens its history. */
-const SUMMARY = /summar|compact|handoff|checkpoint/i;
+/** An agent shortens its history; `GOES_ON` is in what it begins again with. */
+const SUMMARY =
+  /\b(create|write|provide|generate|produce|output) (a|an|the|your) ([\w,-]+ ){0,6}summary|checkpoint compaction|summarize/i;
+const GOES_ON = /continued from a previous|started to solve this problem|conversation history .* compacted/i;
 
 export function taskAnswer(request: GenerateRequest, { steps, tokens }: Script): PlannedAnswer {
   if (request.outputConstraint) return said("{}");
@@ -36,7 +38,7 @@ export function taskAnswer(request: GenerateRequest, { steps, tokens }: Script):
   const suited = agentTurn({ ...request, toolChoice: undefined, messages: asked(request.messages) });
   const called = suited.flatMap(({ kind }) => (kind?.$case === "blockStarted" ? [kind.value.block] : []))[0];
   const last = request.messages.at(-1);
-  const summary = last?.role === Role.USER && SUMMARY.test(textOf(last)) && done > 0;
+  const summary = last?.role === Role.USER && SUMMARY.test(textOf(last)) && !GOES_ON.test(textOf(last)) && done > 0;
   const forbidden = request.toolChoice?.mode === ToolChoiceMode.NONE;
   if (called?.$case !== "toolCall" || summary || forbidden)
     return said(done === 0 ? "Files" : `The file ${fileOf(done)} is written, the next one is to be written.`);

@@ -303,6 +303,12 @@ describe("frames", () => {
     expect(refused).toMatchObject({ status: 429, headers: { "retry-after": expect.stringMatching(/^\d+$/) } });
   });
 
+  test("name the setting of the agent in the refusal of an unknown model", async () => {
+    const client = await open({ "user-agent": "codex_exec/0.171.0" });
+    const refused = await client.ask({ ...say("Hi."), model: "gpt-6.2-sol" });
+    expect(refused).toMatchObject({ error: { message: expect.stringMatching(/does not exist.*Set model in/) } });
+  });
+
   test("without an answer wanted give an id to continue from", async () => {
     const client = await open();
     const empty = await client.ask({ model: MODEL, generate: false, input: [] });

@@ -135,16 +135,18 @@ test("the window of a model is shown with the settings of agents, unless none fi
 });
 
 test.each([
-  [[], "reject", "reject"],
-  [["--system-role", "merge"], "merge", "reject"],
-  [["--agents"], "merge", "skip"],
+  [[], "reject", "reject", undefined],
+  [["--system-role", "merge"], "merge", "reject", undefined],
+  [["--agents"], "merge", "skip", "svc-glm53"],
 ] as const)(
-  "%j: %s for system messages of Format B, %s for hosted tools",
-  async (args, systemRole, unsupportedTools) => {
+  "%j: %s for system messages of Format B, %s for hosted tools, %s for the default model of an agent",
+  async (args, systemRole, unsupportedTools, served) => {
     const folder = mkdtempSync(join(tmpdir(), "svc-local-"));
     const state = await openState(folder);
     const file = await writeGatewayConfig(state, parseOptions(args), ["127.0.0.1:1"], { port: 0, adminPort: 0 });
-    expect(loadConfig(gatewayConfigSchema, file)).toMatchObject({
+    const config = loadConfig(gatewayConfigSchema, file);
+    expect(config.catalog.aliases["claude-opus-5-5"]).toBe(served);
+    expect(config).toMatchObject({
       formats: { messages: { systemRole }, responses: { unsupportedTools } },
     });
     rmSync(folder, { recursive: true });
