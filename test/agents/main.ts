@@ -27,6 +27,8 @@ type Logged = {
   readonly cached_tokens?: number;
   readonly continuations?: number;
   readonly endpoint?: string;
+  readonly transport?: "websocket";
+  readonly socket_end?: string;
 };
 
 const GENERATIONS = /chat\/completions|messages$|responses$/;
@@ -81,7 +83,10 @@ function logOf({ service }: Stand): readonly Logged[] {
 }
 
 const generations = (log: readonly Logged[]) =>
-  log.filter(({ route, method }) => method !== "GET" && GENERATIONS.test(route));
+  log.filter(
+    ({ route, method, transport, socket_end }) =>
+      GENERATIONS.test(route) && (transport ? socket_end === undefined : method !== "GET"),
+  );
 
 type Given = {
   readonly model?: string;
@@ -252,8 +257,8 @@ const CELLS: Readonly<Record<string, (agent: Agent) => Promise<string>>> = {
     const seen = await runOn(await small(), agent);
     const log = generations(seen.log);
     const end = finished(seen);
-    const sizes = log.map(({ prompt_tokens = 0 }) => prompt_tokens);
-    const shorter = sizes.filter((size, index) => size > 0 && size < (sizes[index - 1] ?? 0) * 0.7).length;
+    const sizes = log.map(({ prompt_tokens = 0 }) => prompt_tokens).filter((size) => size > 0);
+    const shorter = sizes.filter((size, index) => size < (sizes[index - 1] ?? 0) * 0.9).length;
     return end === "pass" ? `pass: ${tally(log)}, ${shorter} compactions` : end;
   },
 };

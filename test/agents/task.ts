@@ -30,7 +30,7 @@ const SUBMIT = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT";
 /** An agent shortens its history; `GOES_ON` is in what it begins again with. */
 const SUMMARY =
   /\b(create|write|provide|generate|produce|output) (a|an|the|your) ([\w,-]+ ){0,6}summary|checkpoint compaction|summarize/i;
-const GOES_ON = /continued from a previous|started to solve this problem|conversation history .* compacted/i;
+const GOES_ON = "the next one is to be written";
 
 export function taskAnswer(request: GenerateRequest, { steps, tokens }: Script): PlannedAnswer {
   if (request.outputConstraint) return said("{}");
@@ -38,10 +38,10 @@ export function taskAnswer(request: GenerateRequest, { steps, tokens }: Script):
   const suited = agentTurn({ ...request, toolChoice: undefined, messages: asked(request.messages) });
   const called = suited.flatMap(({ kind }) => (kind?.$case === "blockStarted" ? [kind.value.block] : []))[0];
   const last = request.messages.at(-1);
-  const summary = last?.role === Role.USER && SUMMARY.test(textOf(last)) && !GOES_ON.test(textOf(last)) && done > 0;
+  const summary = last?.role === Role.USER && SUMMARY.test(textOf(last)) && !textOf(last).includes(GOES_ON) && done > 0;
   const forbidden = request.toolChoice?.mode === ToolChoiceMode.NONE;
   if (called?.$case !== "toolCall" || summary || forbidden)
-    return said(done === 0 ? "Files" : `The file ${fileOf(done)} is written, the next one is to be written.`);
+    return said(done === 0 ? "Files" : `The file ${fileOf(done)} is written, ${GOES_ON}.`);
   if (done >= steps) {
     const isMini = request.messages.some((message) => textOf(message).includes(SUBMIT));
     return isMini
