@@ -53,7 +53,7 @@ export function taskAnswer(request: GenerateRequest, { steps, tokens }: Script):
     .flatMap(({ kind }) => (kind?.$case === "blockDelta" ? [kind.value.text] : []))
     .join("")
     .replaceAll("hello.txt", fileOf(step))
-    .replaceAll("Hello from the scripted engine.\\n", JSON.stringify(contentOf(step, tokens)).slice(1, -1));
+    .replaceAll("Hello from the scripted engine.", contentOf(step, tokens).trim());
   return call(request, called.value.name, json, step);
 }
 

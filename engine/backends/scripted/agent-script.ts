@@ -91,6 +91,9 @@ function toolCall(request: GenerateRequest, tool: Tool): Event[] {
 function known(key: string, property: Schema, path: string, command: string): unknown {
   if (/^(file_?path|path|absolute_?path|file)$/i.test(key)) return path;
   if (/^(contents?|file_?text|new_?text|text)$/i.test(key)) return CONTENT;
+  // The shell of Codex under its vendor's newest names takes a program that calls it.
+  if (key === "input")
+    return `const ran = await tools.exec_command({ cmd: ${JSON.stringify(command)} }); text(ran.output);`;
   if (!/^(command|cmd)$/i.test(key)) return undefined;
   // An editor's `command` is one of a few keywords; a shell's is text, or a list of words.
   if (property.enum) return property.enum.includes("create") ? "create" : property.enum[0];

@@ -53,6 +53,15 @@ test("without a tool for writing it calls the shell", () => {
   expect(JSON.parse(text).command).toContain("> 'hello.txt'");
 });
 
+test("a shell that takes a program gets one that calls it", () => {
+  const exec = { name: "exec", parametersJsonSchema: '{"type":"object","properties":{"input":{"type":"string"}}}' };
+  const { text } = callOf(play({ messages: [ask], tools: [exec] }));
+  const program = new Function("tools", "text", `return (async () => { ${JSON.parse(text).input} })()`);
+  const ran: string[] = [];
+  const tools = { exec_command: ({ cmd }: { readonly cmd: string }) => ran.push(cmd) };
+  return program(tools, () => {}).then(() => expect(ran[0]).toContain("> 'hello.txt'"));
+});
+
 test("it finds the user's words before an agent's reminders, but not those of an earlier turn", () => {
   const reminder = says(Role.USER, "<system-reminder>Today is Monday.</system-reminder>");
   expect(callOf(play({ messages: [ask, reminder, reminder], tools: [WRITE] })).name).toBe("Write");
