@@ -65,9 +65,11 @@ function call({ requestId }: GenerateRequest, name: string, json: string, step: 
   };
 }
 
-/** A conversation of the user's words only, in which the scripted engine calls the tool that writes files. */
+/** A conversation in which the scripted engine calls the tool that writes files: what a compaction leaves may not ask. */
 function asked(messages: readonly Message[]): Message[] {
-  return [...messages.filter(({ role }) => role === Role.SYSTEM), ...messages.filter(({ role }) => role === Role.USER)];
+  const text = { kind: { $case: "text" as const, value: { text: TASK } }, cacheBreakpoint: undefined };
+  const known = messages.filter(({ role }) => role === Role.SYSTEM || role === Role.USER);
+  return [...known, { role: Role.USER, parts: [text] }];
 }
 
 function lastStep(messages: readonly Message[]): number {
