@@ -401,7 +401,11 @@ export const RESPONSES_UNTAKEN: readonly UntakenField[] = [
   ...ignored("An item means what its content says.", ["input[].id", "input[].status", "input[].phase"]),
   ...ignored("Calls are the model's own, and one agent answers.", ["input[].caller", "input[].agent"]),
   ...ignored("No model here writes them.", ["input[].action.env", "input[].action.user"]),
-  ...ignored("Each call has its output in the next request.", ["input[].async", "tools[].async"]),
+  ...ignored("Each call has its output in the next request.", [
+    "input[].async",
+    "tools[].async",
+    "input[].tools[].async",
+  ]),
   ...ignored("They say nothing to the model.", ["input[].content[].annotations", "input[].content[].logprobs"]),
   ...ignored("A text stands in the place of a file, but for the user's own in the last item, which is refused.", [
     ...["file_data", "file_url", "filename"].map((field) => `input[].content[].${field}`),

@@ -238,15 +238,18 @@ describe("changing", () => {
     expect(response.status).toBe(200);
   });
 
+  const held = () => rig.admin.stat("svc_cluster_upstream_rq_held", `cluster="${MODEL}"`);
+
   test("a drained endpoint gets no new requests until it is taken back", async () => {
     const { address } = rig.service.engine;
     expect(await status(`/endpoint/${address}/drain`)).toBe(200);
     expect(await flags()).toMatch(/::\/draining$/);
     expect(await rig.admin.stat("svc_cluster_membership_draining", `cluster="${MODEL}"`)).toBe(1);
-    expect((await rig.service.post(CHAT)).status).toBe(503);
+    const waiting = rig.service.post(CHAT);
+    await becomes(async () => (await held()) === 1, "the request is held");
     expect(await status(`/endpoint/${encodeURIComponent(address)}/undrain`)).toBe(200);
     expect(await flags()).toMatch(/::healthy$/);
-    expect((await rig.service.post(CHAT)).status).toBe(200);
+    expect((await waiting).status).toBe(200);
     expect(await status("/endpoint/127.0.0.1:1/drain")).toBe(404);
   });
 
@@ -258,10 +261,11 @@ describe("changing", () => {
     expect(await status(`/endpoint/${address}/eject?seconds=3600`)).toBe(200);
     expect(await flags()).toMatch(/::\/failed_outlier_check$/);
     expect(await rig.admin.stat("svc_cluster_outlier_ejections_active", `cluster="${MODEL}"`)).toBe(1);
-    expect((await rig.service.post(CHAT)).status).toBe(503);
+    const waiting = rig.service.post(CHAT);
+    await becomes(async () => (await held()) === 1, "the request is held");
     expect(await status(`/endpoint/${address}/uneject`)).toBe(200);
     expect(await flags()).toMatch(/::healthy$/);
-    expect((await rig.service.post(CHAT)).status).toBe(200);
+    expect((await waiting).status).toBe(200);
   });
 
   test("a change by hand is a line in the log, with its path and where it came from", async () => {

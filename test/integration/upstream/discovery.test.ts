@@ -130,7 +130,9 @@ describe("health", () => {
     const other = keep(await HealthNode.start({ models: [MODEL] }));
     const endpoints = [{ address: other.address }];
     const gateway = keep(
-      await startGateway([other.address], { clusters: [{ model: MODEL, endpoints, lbPolicy: "round_robin" }] }),
+      await startGateway([other.address], {
+        clusters: [{ model: MODEL, endpoints, lbPolicy: "round_robin", circuitBreakers: { noEndpointHoldMs: 0 } }],
+      }),
     );
     other.trailers = { "x-svc-immediate-health-check-fail": "1" };
     const response = await gateway.post(PATH, { ...MINIMAL[PATH], model: MODEL });
