@@ -222,7 +222,9 @@ export class AttemptLoop {
     const base = this.#baseOn(slot);
     let found = await call(base);
     const isUnknown = base !== undefined && found?.lacksBase === true;
-    if (base) stats.promptBases.inc({ cluster: facts.model, base: isUnknown ? "unknown" : "found" });
+    // A call that failed otherwise says nothing of the base.
+    if (base && (isUnknown || !found))
+      stats.promptBases.inc({ cluster: facts.model, base: isUnknown ? "unknown" : "found" });
     if (isUnknown && !this.#signal.aborted) found = await call();
     if (order?.lost) found = lostOnOrder();
     order?.release();
