@@ -12,15 +12,11 @@ import { RenderingCheck } from "../../engine/backends/openai-compatible/prompt/r
 import { type RequestSettings, toChatPrompt } from "../../engine/backends/openai-compatible/request/request.ts";
 import { ANY_ORDER } from "../../engine/conversation/turn-rules.ts";
 import { loadProfile } from "../../engine/profiles/profile.ts";
-import {
-  CountTokensRequest,
-  type Event,
-  ReasoningEffort,
-  ReasoningMode,
-} from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import { CountTokensRequest, type Event } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Message } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { MARKS, PLACES } from "../support/dialects/injections.ts";
-import { assistant, call, reasoning, system, text, tool, toolResult, user } from "../support/engine/canonical.ts";
+import { assistant, text, user } from "../support/engine/canonical.ts";
+import { randomConversation } from "../support/engine/random-conversations.ts";
 import { workHere } from "../support/engine/work-here.ts";
 import { answerOf } from "../support/events/answer-of.ts";
 import { generateRequest } from "../support/requests/generate-request.ts";
@@ -31,24 +27,6 @@ import type { Rig } from "./rig.ts";
 const never = new AbortController().signal;
 const order = { tenant: "t", signal: never };
 const HARMLESS = "zebra";
-const PIECES = [
-  "word ",
-  " ",
-  "\n",
-  "\n\n",
-  "é",
-  "漢字",
-  "🙂",
-  "0123",
-  "don't",
-  "\t",
-  '{"a": 1}',
-  "<|im",
-  "<tool_call",
-  "|>",
-  "x",
-] as const;
-
 /** Prompts that the node renders, and has tokenized by segments, beside those of the engine. */
 export function ownPromptsBeside(rig: Rig): void {
   describe("prompts rendered in the node", () => {
@@ -116,22 +94,9 @@ export function ownPromptsBeside(rig: Rig): void {
 
     test("have the engine's tokens, whatever is said", async () => {
       const random = new SeededRandom(5);
-      const some = () => Array.from({ length: 1 + random.below(30) }, () => random.pick(PIECES)).join("");
       for (let at = 0; at < 500; at += 1) {
-        const messages = [
-          ...(random.below(2) === 0 ? [system(some())] : []),
-          user(some()),
-          assistant(reasoning(some()), call("look", JSON.stringify({ at: "here" }))),
-          toolResult(some()),
-          assistant(text(some())),
-          user(some()),
-        ];
-        const tools = random.below(2) === 0 ? [tool("look", "Looks.")] : [];
-        const mode = random.below(2) === 0 ? ReasoningMode.ENABLED : ReasoningMode.DISABLED;
-        const { mine, theirs } = await prompts(messages, {
-          tools,
-          reasoning: { mode, effort: ReasoningEffort.UNSPECIFIED },
-        });
+        const { messages, ...fields } = randomConversation(random);
+        const { mine, theirs } = await prompts(messages, fields);
         expect(mine).toEqual(theirs);
       }
     });
