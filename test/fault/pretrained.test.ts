@@ -1,10 +1,15 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { readGgufFileInfo } from "node-llama-cpp";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { noPretrained, PRETRAINED_MODEL } from "../support/engine/pretrained.ts";
 import { ANSWER_PATHS, type AnswerPath, bodyFor, endOf, hasDelta, textOf } from "../support/http/answer-check.ts";
 import { readBody } from "../support/http/read-until.ts";
 import type { EngineProcess } from "../support/processes/engine-process.ts";
-import { Fleet } from "../support/processes/fleet.ts";
+import { Fleet, healthy } from "../support/processes/fleet.ts";
 import type { GatewayProcess } from "../support/processes/gateway-process.ts";
+import { endsOf, openStreams } from "../support/processes/open-streams.ts";
 
 /* Two nodes with pretrained weights behind a gateway: answers in all formats, also while a node is killed. */
 
@@ -27,15 +32,9 @@ function asked(path: AnswerPath, text: string, tokens: number): object {
 describe.skipIf(noPretrained !== "")("pretrained weights behind a gateway", () => {
   let nodes: EngineProcess[];
   let gateway: GatewayProcess;
+  const weights = { kind: "llama", modelPath: PRETRAINED_MODEL, contextTokens: 4096, slots: 8, threads: 1, gpu: false };
   beforeAll(async () => {
-    nodes = await fleet.engines(2, {
-      kind: "llama",
-      modelPath: PRETRAINED_MODEL,
-      contextTokens: 2048,
-      slots: 3,
-      threads: 1,
-      gpu: false,
-    });
+    nodes = await fleet.engines(2, weights);
     gateway = await fleet.inFrontOf(nodes, { lbPolicy: "round_robin" });
   });
 
@@ -65,5 +64,33 @@ describe.skipIf(noPretrained !== "")("pretrained weights behind a gateway", () =
       expect(said.length).toBeGreaterThan(100);
     }
     expect(await gateway.stat("svc_continuations_total", 'outcome="went_on"')).toBeGreaterThan(0);
+  });
+
+  test("go on at a node of another release, whose template differs in a rule that the prompts do not use", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "svc-template-"));
+    fleet.onEnd(() => rmSync(folder, { recursive: true }));
+    const { metadata } = await readGgufFileInfo(PRETRAINED_MODEL);
+    const templatePath = join(folder, "later.jinja");
+    const rule = "{% if tools %}Tools: {{ tools | tojson }}{% endif %}";
+    writeFileSync(templatePath, `${rule}${metadata.tokenizer.chat_template ?? ""}`);
+    const [earlier, later] = await Promise.all([
+      fleet.engine("earlier", weights),
+      fleet.engine("later", { ...weights, templatePath }),
+    ]);
+    const listed = fleet.endpointFile();
+    listed.list([earlier]);
+    const front = await fleet.gateway({ type: "file", path: listed.path });
+    await healthy(front, earlier.address);
+
+    const fields = (path: AnswerPath) => asked(path, "Tell a long story about a river.", 80);
+    const begun = await openStreams(front, 8, { fields });
+    listed.list([earlier, later]);
+    await healthy(front, later.address);
+    const before = begun.map(({ path, body }) => textOf(path, body.text()));
+    await earlier.kill();
+    const ends = await endsOf(begun);
+    expect(ends.map(({ end }) => end)).toEqual(Array(8).fill("complete"));
+    for (const [at, { text }] of ends.entries()) expect(text.startsWith(before[at] ?? "-")).toBe(true);
+    expect(await front.stat("svc_continuations_total", 'outcome="went_on"')).toBe(8);
   });
 });
