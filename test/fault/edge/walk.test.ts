@@ -270,6 +270,31 @@ describe.skipIf(MISSING.length > 0)(`the parts of the compose file${MISSING.map(
   });
 
   test(
+    "call the receiver for certificates that end in ten days, of the edge and of gateways, until they are renewed",
+    async () => {
+      const renew = (days: number) => {
+        certificates.signed("gateway", "gateways-ca", "DNS:svc-gateway", days);
+        certificates.signed("edge", "authority", "DNS:localhost", days);
+        certificates.show("edge");
+      };
+      renew(10);
+      const ending = async () =>
+        (await prometheus.query('ALERTS{alertname="SvcCertificateEndsSoon"}')).map(
+          ({ metric }) => metric.role ?? "edge",
+        );
+      const fleet = [...GATEWAY_HOSTS.map(() => "own"), "edge"].sort();
+      await becomes(async () => (await ending()).sort().join() === fleet.join(), "an alert fires for each", FIRING_MS);
+      await becomes(async () => called.has("firing SvcCertificateEndsSoon"), "the receiver is called", FIRING_MS);
+      expect(await prometheus.alerts("firing")).toEqual(fleet.map(() => "SvcCertificateEndsSoon"));
+      renew(30);
+      await becomes(async () => (await prometheus.alerts("firing")).length === 0, "the alerts have ended", FIRING_MS);
+      await becomes(async () => called.has("resolved SvcCertificateEndsSoon"), "it is called for the end", FIRING_MS);
+      expect(await askAll()).toEqual(ANSWER_PATHS.flatMap(() => ["200", "200"]));
+    },
+    2 * FIRING_MS,
+  );
+
+  test(
     "continue to answer while a node is stopped, and an alert fires",
     async () => {
       expect(await prometheus.alerts("firing")).toEqual([]);
