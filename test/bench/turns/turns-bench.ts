@@ -21,12 +21,22 @@ const TOOLS = 20;
 /** Milliseconds behind an answer in which the processes finish what they do for it. */
 const SETTLE_MS = 250;
 const ALONE_MS = 2_000;
+/** Between two looks at the event loop's lag, which the metric counts in. */
+const LAG_RESOLUTION_MS = 10;
+/** The most that a neighbour's first token may wait for a cold prompt. */
+const MOST_WAIT_MS = 500;
 const ENGINE_PROGRAM = join(import.meta.dirname, "../processes/tokenizing-engine.js");
 const CONTROL = ["<|im_start|>", "<|im_end|>", "<think>", "</think>", "<tool_call>", "</tool_call>"];
 
 /** Processor time in milliseconds. */
 type Cpu = { readonly total: number; readonly main: number };
-type Turn = { readonly gateway: Cpu; readonly node: Cpu; readonly tokenized: Tokenized; readonly ms: number };
+type Turn = {
+  readonly gateway: Cpu;
+  readonly node: Cpu;
+  readonly tokenized: Tokenized;
+  /** The longest time that the node's event loop was late, in milliseconds. */
+  readonly blockMs: number;
+};
 type Stand = {
   readonly target: Target;
   readonly gateway: RunningChild;
@@ -74,6 +84,7 @@ const COLUMNS = [
   { key: "target", title: "target", digits: 0 },
   { key: "gateway", title: "gateway" },
   { key: "node", title: "node" },
+  { key: "block", title: "longest block of the node ms: warm, cold" },
   { key: "characters", title: "characters tokenized", digits: 0 },
   { key: "cold", title: "cold: gateway, node" },
   { key: "calls", title: "calls", digits: 0 },
@@ -98,6 +109,7 @@ function rowOf(transport: string, bytes: number, cold: Turn, warm: readonly Turn
       of(({ node }) => node.total),
       of(({ node }) => node.main),
     ),
+    block: `${of(({ blockMs }) => blockMs).toFixed(0)}, ${cold.blockMs.toFixed(0)}`,
     characters: of(({ tokenized }) => tokenized.characters),
     cold: `${pair(cold.gateway.total, cold.gateway.main)}, ${pair(cold.node.total, cold.node.main)}`,
     ...{ calls: cold.tokenized.calls, longest: cold.tokenized.longest },
@@ -107,17 +119,25 @@ function rowOf(transport: string, bytes: number, cold: Turn, warm: readonly Turn
 async function turn({ gateway, node, engineUrl }: Stand, session: Session, fresh: readonly Item[]): Promise<Turn> {
   const { send } = session.ready(fresh);
   await fetch(`${engineUrl}/counts`).then((reply) => reply.json());
+  await longestBlockMs(node);
   const before = [cpuOf(gateway.pid), cpuOf(node.pid)] as const;
-  const from = performance.now();
   await send();
-  const ms = performance.now() - from;
   await sleep(SETTLE_MS);
   const tokenized = (await (await fetch(`${engineUrl}/counts`)).json()) as Tokenized;
   const spent = (pid: number, { total, main }: Cpu) => {
     const now = cpuOf(pid);
     return { total: now.total - total, main: now.main - main };
   };
-  return { gateway: spent(gateway.pid, before[0]), node: spent(node.pid, before[1]), tokenized, ms };
+  const spentOf = { gateway: spent(gateway.pid, before[0]), node: spent(node.pid, before[1]) };
+  return { ...spentOf, tokenized, blockMs: await longestBlockMs(node) };
+}
+
+/** Returns how late the node's event loop was at most since the last call, in milliseconds. */
+async function longestBlockMs({ ready }: RunningChild): Promise<number> {
+  const page = await (await fetch(`http://127.0.0.1:${ready.metricsPort}/metrics`)).text();
+  const [, seconds] = page.match(/^nodejs_eventloop_lag_max_seconds (\S+)$/m) ?? [];
+  if (seconds === undefined) throw new Error("the node has no metric of its event loop's lag");
+  return Math.max(0, Number(seconds) * 1_000 - LAG_RESOLUTION_MS);
 }
 
 /** The first answers of each form are compared with the engine's rendering, and code is compiled. */
@@ -159,6 +179,17 @@ async function gapNotes({ target }: Stand, rounds: number): Promise<readonly str
     await sleep(SETTLE_MS);
     return Math.max(...client.read().delaysMs);
   };
+  /** Sends a short prompt of its own a moment after a turn began, and returns the milliseconds to its answer. */
+  const waits = async (seed: number, during: Promise<unknown>) => {
+    await sleep(SETTLE_MS / 5);
+    const own = http.open(target, []).ready([userSays(seed, NEW_BYTES)]);
+    const from = performance.now();
+    await own.send();
+    const ms = performance.now() - from;
+    await during;
+    return ms;
+  };
+  const first = { alone: [] as number[], cold: [] as number[] };
   const late = { alone: [] as number[], cold: [] as number[], warm: [] as number[] };
   for (let round = 0; round < rounds; round += 1) {
     late.alone.push(await longest(() => sleep(ALONE_MS)));
@@ -168,12 +199,17 @@ async function gapNotes({ target }: Stand, rounds: number): Promise<readonly str
     const warm = session.ready([userSays(1_000 + round, NEW_BYTES)]);
     late.warm.push(await longest(() => warm.send()));
     session.close();
+    first.alone.push(await waits(2_000 + round, sleep(0)));
+    const another = http.open(target, tools()).ready(conversation(4_000_000, 200 + round));
+    first.cold.push(await waits(3_000 + round, another.send()));
   }
   client.close();
   const alone = median(late.alone);
   const note = (what: "cold" | "warm") =>
     `A neighbour's longest gap grows by ${(median(late[what]) - alone).toFixed(0)} ms beside a ${what} prompt of 4 MB by HTTP (at most ${MOST_GAP_MS}); latest pieces ${late[what].map((gap) => gap.toFixed(0)).join(", ")}, alone ${late.alone.map((gap) => gap.toFixed(0)).join(", ")}.`;
-  return [note("cold"), note("warm")];
+  const shown = (waited: readonly number[]) => waited.map((ms) => ms.toFixed(0)).join(", ");
+  const ownAnswer = `A neighbour's short answer takes ${(median(first.cold) - median(first.alone)).toFixed(0)} ms longer beside a cold prompt of 4 MB (its first token at most ${MOST_WAIT_MS}): ${shown(first.cold)}, alone ${shown(first.alone)}.`;
+  return [note("cold"), note("warm"), ownAnswer];
 }
 
 function tools(): readonly object[] {
