@@ -1,16 +1,44 @@
 import { spawn } from "node:child_process";
-import { existsSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 /*
- * Brings dist/ up to date before one of its programs runs; with `--unless FILE` only if that file is missing. An installation
- * without the compiler runs the dist/ that was built elsewhere. This is JavaScript, because it runs before the build.
+ * The door of all programs: refuses a Node that is too old, and brings dist/ up to date; with `--unless FILE` only if that
+ * file is missing. An installation without the compiler runs the dist/ that was built elsewhere. This is JavaScript that an
+ * old Node can run, because it runs before the build.
  */
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const [option, unless] = process.argv.slice(2);
+const stamp = join(root, "dist", ".built");
+
+/** The oldest version of Node, as `engines` of package.json has it; undefined if this one is not older. */
+function missingNode() {
+  const [, major, minor] = /(\d+)\.(\d+)/.exec(
+    JSON.parse(readFileSync(join(root, "package.json"), "utf8")).engines.node,
+  );
+  const [haveMajor, haveMinor] = process.versions.node.split(".");
+  const isOlder = Number(haveMajor) < Number(major) || (haveMajor === major && Number(haveMinor) < Number(minor));
+  return isOlder ? `${major}.${minor}` : undefined;
+}
+
+/** Whether nothing that the build reads has changed since the last one, which the compiler takes seconds to find. */
+function isFresh() {
+  if (!existsSync(stamp)) return false;
+  const { mtimeMs: builtMs } = statSync(stamp);
+  const { include } = JSON.parse(readFileSync(join(root, "deploy", "tsconfig.build.json"), "utf8"));
+  const isOlder = (path) => {
+    const stats = statSync(path);
+    if (stats.mtimeMs > builtMs) return false;
+    return !stats.isDirectory() || readdirSync(path).every((name) => isOlder(join(path, name)));
+  };
+  const configured = ["tsconfig.json", "package-lock.json", "deploy/tsconfig.build.json"].map((file) =>
+    join(root, file),
+  );
+  return [...configured, ...include.map((path) => join(root, "deploy", path))].every(isOlder);
+}
 /** The command that starts the compiler; absent without the development dependencies or the optional ones. */
 function findCompiler() {
   try {
@@ -37,16 +65,25 @@ function compile(compiler) {
     said += text;
     if (quiet && said.includes(BUILDS)) console.error("building dist/ …");
   });
+  const began = new Date();
   tsc.on("close", (code) => {
-    if (code !== 0) process.stderr.write(said);
+    if (code === 0) {
+      writeFileSync(stamp, "");
+      utimesSync(stamp, began, began);
+    } else process.stderr.write(said);
     process.exitCode = code ?? 1;
   });
 }
 
-const compiler = findCompiler();
-if (option === "--unless" && unless && existsSync(join(root, unless))) process.exitCode = 0;
-else if (compiler) compile(compiler);
-else if (!existsSync(join(root, "dist"))) {
+const least = missingNode();
+const compiler = least === undefined ? findCompiler() : undefined;
+if (least !== undefined) {
+  console.error(`Node ${process.versions.node} is too old: this needs Node ${least} or later`);
+  process.exitCode = 2;
+} else if (option === "--unless" && unless && existsSync(join(root, unless))) process.exitCode = 0;
+else if (compiler) {
+  if (!isFresh()) compile(compiler);
+} else if (!existsSync(join(root, "dist"))) {
   console.error(
     "build: there is no dist/ and no compiler to make it: install with the development and the optional dependencies\n" +
       "(npm ci), or put a dist/ here that was built elsewhere from the same sources",

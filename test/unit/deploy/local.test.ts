@@ -14,7 +14,6 @@ import { join, resolve } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { ChildFailed } from "../../../deploy/local/child.ts";
 import { findModel, ModelError, whyFailed } from "../../../deploy/local/model.ts";
-import { unfitNode } from "../../../deploy/local/node-version.ts";
 import { parseOptions, requireFreePorts, wantedPorts } from "../../../deploy/local/options.ts";
 import { windowLines } from "../../../deploy/local/start.ts";
 import { localKey, openState, stateFolder, writeGatewayConfig } from "../../../deploy/local/state.ts";
@@ -55,24 +54,6 @@ test.each([
 test("an engine that was killed at its start is asked after for its memory", () => {
   expect(new ChildFailed("engine 1", 1, "SIGKILL").message).toContain("too little memory");
   expect(new ChildFailed("engine 1", 2, "exit code 2").message).toBe("the engine 1 did not start (exit code 2)");
-});
-
-test.each(["0.12.18", "18.20.8", "20.0.0", "20.18.3"])("Node %s is too old, in one line", (version) => {
-  expect(unfitNode(version)).toBe(`Node ${version} is too old: this needs Node 20.19 or later`);
-});
-
-test.each(["20.19.0", "20.20.2", "22.0.0", "24.11.1", "100.0.0"])("Node %s will do", (version) => {
-  expect(unfitNode(version)).toBeUndefined();
-});
-
-test("the least version is the package's own", () => {
-  const { engines } = JSON.parse(readFileSync(new URL("../../../package.json", import.meta.url), "utf8"));
-  expect(engines.node).toBe(">=20.19");
-});
-
-test("nothing but the version check is loaded before it", () => {
-  const text = readFileSync(new URL("../../../deploy/local/main.ts", import.meta.url), "utf8");
-  expect([...text.matchAll(/^import .* from "(.*)";$/gm)].map(([, from]) => from)).toEqual(["./node-version.ts"]);
 });
 
 test("engines after the first follow its ports", () => {
