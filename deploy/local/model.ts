@@ -2,6 +2,7 @@ import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { access, constants, stat } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 import { join, resolve } from "node:path";
+import { distance } from "fastest-levenshtein";
 import { errnoOf } from "../runtime/files/private-file.ts";
 
 export type LocalModel =
@@ -77,10 +78,12 @@ export async function findModel(
   };
 }
 
-/** Returns the kind that a name without a file was probably meant to be. */
+/** Returns what a name without a file was probably meant to be; "" if nothing is near. */
 function meant(model = ""): string {
+  if (/^https?:/i.test(model)) return " (a file to download is named hf:org/repo:quant)";
+  if (/^[\w.-]+\/[\w.-]+(?::\w+)?$/.test(model) && !/\.gguf$/i.test(model)) return ` (did you mean hf:${model}?)`;
   if (/^hf[^:]/i.test(model)) return " (did you mean hf:org/repo:quant?)";
-  return /^[a-z-]+$/i.test(model) ? " (did you mean scripted?)" : "";
+  return distance(model, "scripted") <= 3 ? " (did you mean scripted?)" : "";
 }
 
 async function download(uri: string, folder: string): Promise<string> {
@@ -100,14 +103,18 @@ async function download(uri: string, folder: string): Promise<string> {
   }
 }
 
-/** Returns the first line of the library's error, and the system's code of its cause, else of `unconnected`. */
+/** Returns the first line of the library's error, and of its cause, else of `unconnected`, what the system says. */
 export function whyFailed(error: unknown, unconnected?: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const [said = ""] = error.message.split("\n");
   for (let { cause } = error; cause instanceof Error; { cause } = cause) {
     const code = errnoOf(cause);
-    if (code !== "") return `${said} (${code})`;
+    if (code !== "") return `${said} (${inWords(code)})`;
   }
   const code = errnoOf(unconnected);
-  return code === "" ? said : `${said} (${code})`;
+  return code === "" ? said : `${said} (${inWords(code)})`;
+}
+
+function inWords(code: string): string {
+  return code === "ENOTFOUND" || code === "EAI_AGAIN" ? `there is no network, or no DNS: ${code}` : code;
 }

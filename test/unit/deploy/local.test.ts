@@ -27,10 +27,12 @@ import { createKey, keyCommand } from "../../support/processes/key-command.ts";
 test("a failed download reports the cause below the library's error", () => {
   const system = Object.assign(new Error("getaddrinfo ENOTFOUND a.host"), { code: "ENOTFOUND" });
   const cause = new TypeError("fetch failed", { cause: system });
-  expect(whyFailed(new Error("no such model\nand more", { cause }))).toBe("no such model (ENOTFOUND)");
+  expect(whyFailed(new Error("no such model\nand more", { cause }))).toBe(
+    "no such model (there is no network, or no DNS: ENOTFOUND)",
+  );
   expect(whyFailed(new Error("no such model"))).toBe("no such model");
   expect(whyFailed("nothing")).toBe("nothing");
-  expect(whyFailed(new Error("fetch failed"), system)).toBe("fetch failed (ENOTFOUND)");
+  expect(whyFailed(new Error("fetch failed"), system)).toBe("fetch failed (there is no network, or no DNS: ENOTFOUND)");
 });
 
 test.each([
@@ -100,6 +102,11 @@ test("an address of another machine is refused before anything is started", asyn
 test.each([
   ["scripte", " (did you mean scripted?)"],
   ["hf/org/repo", " (did you mean hf:org/repo:quant?)"],
+  ["simulator", ""],
+  ["org/repo-GGUF", " (did you mean hf:org/repo-GGUF?)"],
+  ["org/repo-GGUF:Q4_K_M", " (did you mean hf:org/repo-GGUF:Q4_K_M?)"],
+  ["https://host.example/a.gguf", " (a file to download is named hf:org/repo:quant)"],
+  ["models/a.gguf", ""],
   ["./model.gguf", ""],
 ])("the model %s has no file%s", async (model, hint) => {
   const message = `--model: there is no readable file at ${resolve(model)}${hint}`;
