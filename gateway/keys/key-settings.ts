@@ -16,7 +16,7 @@ export const keysSchema = z
       .describe("The keys are in the store of `state.redis`, for the gateways of all hosts."),
   })
   .refine(({ file, redis }) => (file === undefined) !== (redis === undefined), "expected one of file and redis")
-  .describe("Location of the API keys.");
+  .describe("The API keys, as `{ file: keys.json }`: `npm run keys -- create` makes the file.");
 
 /** Returns whether an answer from this address cannot be changed on its way. */
 function isSecure(address: string): boolean {

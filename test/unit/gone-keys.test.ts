@@ -67,9 +67,9 @@ test("each gone key of a section has its line, and an unknown key is only refuse
   const redis = { url: "redis://a", commandTimeoutMs: 500, tls: { caFile: "ca.pem", keyFile: "key.pem" }, colour: 1 };
   const document = { keys: { file: "k" }, clusters: [], state: { redis } };
   expect(messageOf(gatewayConfigSchema, document, OF_GATEWAY).split("\n")).toEqual([
-    'ConfigError: f.yaml: state.redis: Unrecognized keys: "commandTimeoutMs", "tls", "colour"',
-    "f.yaml: state.redis.commandTimeoutMs: removed, now constant 1000, twice in a row",
+    "ConfigError: f.yaml: state.redis.commandTimeoutMs: removed, now constant 1000, twice in a row",
     "f.yaml: state.redis.tls.caFile: this key is state.redis.caFile now",
     "f.yaml: state.redis.tls.keyFile: removed: the store knows gateways by user and password",
+    "f.yaml: state.redis.colour: unknown key; known here: url, passwordFile, caFile, keyPrefix, whenAway",
   ]);
 });

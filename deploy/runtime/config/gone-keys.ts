@@ -13,10 +13,14 @@ export type GoneKeys = Readonly<Record<string, Fate>>;
 
 type Path = readonly PropertyKey[];
 
-/** Returns a line for each key at and below `path` that is gone; none for a key that never was. */
-export function fatesBelow(gone: GoneKeys, path: Path, value: unknown): readonly string[] {
+/** Returns what became of each key at and below `path` that is gone; none for a key that never was. */
+export function fatesBelow(
+  gone: GoneKeys,
+  path: Path,
+  value: unknown,
+): readonly { readonly path: Path; readonly text: string }[] {
   const fate = gone[nameOf(path)];
-  if (fate) return [`${path.join(".")}: ${textOf(fate)}`];
+  if (fate) return [{ path, text: textOf(fate) }];
   if (typeof value !== "object" || value === null) return [];
   return Object.entries(value).flatMap(([key, below]) =>
     fatesBelow(gone, [...path, Array.isArray(value) ? Number(key) : key], below),

@@ -1,7 +1,19 @@
 import { readFileSync } from "node:fs";
-import { type Document, isPair, isScalar, isSeq, type Node, parse, parseDocument, visit } from "yaml";
+import {
+  type Document,
+  isMap,
+  isNode,
+  isPair,
+  isScalar,
+  isSeq,
+  LineCounter,
+  type Node,
+  parseDocument,
+  visit,
+} from "yaml";
 import type * as z from "zod";
-import { fatesBelow, type GoneKeys } from "./gone-keys.ts";
+import { faultLines, type KeyPath } from "./config-faults.ts";
+import type { GoneKeys } from "./gone-keys.ts";
 
 /** An invalid setting. The message names the file and the path of the key. */
 export class ConfigError extends Error {
@@ -10,7 +22,7 @@ export class ConfigError extends Error {
 
 /**
  * Reads the YAML file `file`, replaces `${NAME}` by the values of `env`, and validates it against `schema`. Throws
- * `ConfigError`, a line for each invalid key. Default of `env`: an empty environment. `gone`: keys of earlier releases.
+ * `ConfigError`, a line for each fault. Default of `env`: an empty environment. `gone`: keys of earlier releases.
  */
 export function loadConfig<T extends z.ZodType>(
   schema: T,
@@ -24,46 +36,72 @@ export function loadConfig<T extends z.ZodType>(
   } catch (error) {
     throw unreadable(file, error);
   }
-  const document = parseDocument(text);
+  return parseConfig(schema, text, file, env, gone);
+}
+
+/**
+ * Parses and validates the YAML or JSON `text` as `loadConfig` does; without `env` references stay as they are. `source`
+ * precedes each message.
+ */
+export function parseConfig<T extends z.ZodType>(
+  schema: T,
+  text: string,
+  source: string,
+  env?: Environment,
+  gone: GoneKeys = {},
+): z.output<T> {
+  const lineCounter = new LineCounter();
+  const document = parseDocument(text, { lineCounter });
   const [broken] = document.errors;
-  if (broken) throw unreadable(file, broken);
-  const faults = fillFromEnvironment(document, env);
-  if (faults.length > 0) throw new ConfigError(faults.map((fault) => `${file}: ${fault}`).join("\n"));
-  return checkConfig(schema, document.toJS(), file, gone);
+  if (broken) throw unreadable(source, broken);
+  const faults = env ? fillFromEnvironment(document, env) : [];
+  if (faults.length > 0) throw new ConfigError(faults.map((fault) => `${source}: ${fault}`).join("\n"));
+  return checkConfig(schema, document.toJS(), source, gone, (path) => lineOf(document, lineCounter, path));
 }
 
-/** Parses and validates the YAML `text`. `source` precedes each message. Throws `ConfigError`. */
-export function parseConfig<T extends z.ZodType>(schema: T, text: string, source: string): z.output<T> {
-  let document: unknown;
-  try {
-    document = parse(text);
-  } catch (error) {
-    throw unreadable(source, error);
+/** Returns the line of a key, else of the section that should have it. */
+function lineOf(document: Document, lines: LineCounter, path: KeyPath): number | undefined {
+  for (let length = path.length; length > 0; length -= 1) {
+    const section = document.getIn(path.slice(0, length - 1), true);
+    const step = path[length - 1];
+    const pair = isMap(section) && section.items.find(({ key }) => isScalar(key) && key.value === step);
+    const node = pair ? pair.key : document.getIn(path.slice(0, length), true);
+    if (isNode(node) && node.range) return lines.linePos(node.range[0]).line;
   }
-  return checkConfig(schema, document, source);
+  return undefined;
 }
 
-/** Validates a parsed document. `source` precedes each message. Throws `ConfigError`. */
+/**
+ * Validates a parsed document. `source` precedes each message, and `lineOf` gives its line. Throws `ConfigError`, a line
+ * for each fault.
+ */
 export function checkConfig<T extends z.ZodType>(
   schema: T,
   document: unknown,
   source: string,
   gone: GoneKeys = {},
+  lineOf: (path: KeyPath) => number | undefined = () => undefined,
 ): z.output<T> {
   const checked = schema.safeParse(document);
   if (checked.success) return checked.data;
-  const lines = checked.error.issues.flatMap((issue) => [
-    `${issue.path.join(".") || "(root)"}: ${issue.message}`,
-    ...fatesOf(issue, document, gone),
-  ]);
-  throw new ConfigError(lines.map((line) => `${source}: ${line}`).join("\n"));
+  const issues = allIssues(schema, document, checked.error.issues);
+  throw new ConfigError(faultLines(issues, { schema, document, gone, source, lineOf }).join("\n"));
 }
 
-/** Returns a line for each key of earlier releases among unknown ones. */
-function fatesOf(issue: z.core.$ZodIssue, document: unknown, gone: GoneKeys): readonly string[] {
-  if (issue.code !== "unrecognized_keys") return [];
-  const section = issue.path.reduce<unknown>((value, step) => Object(value)[step], document);
-  return issue.keys.flatMap((key) => fatesBelow(gone, [...issue.path, key], Object(section)[key]));
+/** Returns the first issues and those that a check of the whole document finds once they are taken out. */
+function allIssues<T extends z.ZodType>(schema: T, document: unknown, first: readonly z.core.$ZodIssue[]) {
+  const rest = structuredClone(document);
+  const faults = first.flatMap((issue) =>
+    issue.code === "unrecognized_keys" ? issue.keys.map((key) => [...issue.path, key]) : [issue.path],
+  );
+  for (const path of faults) {
+    const section = path.slice(0, -1).reduce<unknown>((value, step) => Object(value)[step], rest);
+    const key = path.at(-1);
+    if (key !== undefined) Reflect.deleteProperty(Object(section), key);
+  }
+  const known = new Set(faults.map((path) => path.join(".")));
+  const more = schema.safeParse(rest).error?.issues ?? [];
+  return [...first, ...more.filter(({ path }) => !known.has(path.join(".")))];
 }
 
 function unreadable(source: string, error: unknown): ConfigError {

@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
-import { parse } from "yaml";
 import * as z from "zod";
+import { ConfigError, parseConfig } from "../../../deploy/runtime/config/load-config.ts";
 import { FollowedFile } from "../../../deploy/runtime/files/followed-file.ts";
 import { errnoOf } from "../../../deploy/runtime/files/private-file.ts";
 import {
@@ -8,30 +8,11 @@ import {
   type DiscoveryOptions,
   DiscoveryRecord,
   type DiscoveryStatus,
-  type EndpointSpec,
   endpointsSchema,
 } from "./discovery.ts";
 
-const schema = z.strictObject({ endpoints: endpointsSchema });
-
-/** An unusable endpoint file. The message names the path of the bad key. */
-export class EndpointFileError extends Error {
-  override readonly name = "EndpointFileError";
-}
-
-/** Returns the endpoints in a file's text, in YAML or JSON. Throws `EndpointFileError`. */
-export function parseEndpointFile(text: string): readonly EndpointSpec[] {
-  let document: unknown;
-  try {
-    document = parse(text);
-  } catch (cause) {
-    throw new EndpointFileError("not YAML or JSON", { cause });
-  }
-  const checked = schema.safeParse(document);
-  if (checked.success) return checked.data.endpoints;
-  const [issue] = checked.error.issues;
-  throw new EndpointFileError(`${issue?.path.join(".") || "(root)"}: ${issue?.message}`);
-}
+/** A list of endpoints, in YAML or JSON. */
+export const endpointFileSchema = z.strictObject({ endpoints: endpointsSchema });
 
 /** Follows the endpoints in a file, which operators replace by a rename. A missing or bad file changes nothing. */
 export class FileDiscovery implements Discovery {
@@ -73,15 +54,15 @@ export class FileDiscovery implements Discovery {
 
   #take(text: string): void {
     try {
-      const endpoints = parseEndpointFile(text);
+      const { endpoints } = parseConfig(endpointFileSchema, text, this.#file);
       this.#record.count("successes");
       const known = JSON.stringify(endpoints);
       if (known === this.#known) return;
       this.#known = known;
       this.#options.onEndpoints(endpoints);
     } catch (error) {
-      if (!(error instanceof EndpointFileError)) throw error;
-      this.#record.count("rejected", `${this.#file}: ${error.message}`);
+      if (!(error instanceof ConfigError)) throw error;
+      this.#record.count("rejected", error.message);
     }
   }
 }

@@ -65,10 +65,10 @@ test.each<[string, object]>([
   ["clusters.1.model", { clusters: [STATIC, STATIC] }],
   ["clusters.0.type", cluster({ type: "eds" })],
   ["clusters.0.lbPolicy", cluster({ lbPolicy: "least_work" })],
-  ['clusters.0: Unrecognized key: "healthCheck"', cluster({ healthCheck: {} })],
+  ["clusters.0.healthCheck: unknown key (did you mean healthChecks?)", cluster({ healthCheck: {} })],
   ["clusters.0.healthChecks", cluster({ healthChecks: { interval: 1 } })],
   ["clusters.0.healthChecks", cluster({ healthChecks: { unhealthyThreshold: 0 } })],
-  ["clusters.0: Unrecognized key", cluster({ type: "file", path: "f" })],
+  ["clusters.0.endpoints: unknown key; known here: model,", cluster({ type: "file", path: "f" })],
   ["clusters.0.endpoints.0.address", cluster({ endpoints: [{ address: "a" }] })],
   ["clusters.0.endpoints", cluster({ endpoints: [{ address: "a:1" }, { address: "a:1" }] })],
   ["clusters.0.path", { clusters: [{ model: "svc-qwen", type: "file" }] }],
@@ -104,7 +104,10 @@ test.each<[string, object]>([
     "state.redis.passwordFile: the password is given",
     redis({ url: "redis://user:word@store", passwordFile: "password" }),
   ],
-  ['state.redis: Unrecognized key: "addresses"', redis({ url: "redis://store", addresses: ["store:6379"] })],
+  [
+    "state.redis.addresses: unknown key; known here: url, passwordFile",
+    redis({ url: "redis://store", addresses: ["store:6379"] }),
+  ],
   ["state.redis.keyPrefix: expected at most 32 letters", redis({ url: "redis://store", keyPrefix: "a b" })],
 ])("the path of a mistake is named: %s", (fault, more) => {
   expect(() => check(more)).toThrow(`gateway.yaml: ${fault}`);

@@ -24,12 +24,30 @@ test("a file is read and its defaults are filled in", () => {
   expect(checkConfig(schema, {}, "a.yaml")).toEqual(DEFAULTS);
 });
 
-test("every bad key has a line with the file and its path", () => {
-  const file = inFile("listen: { port: 65536, hots: a }\nlog: { level: loud }\n");
+test("every bad key has a line: file and line, path, fault, and the keys or values that may stand there", () => {
+  const file = inFile("listen:\n  port: 65536\n  prot: 1\n  zone: a\nlog: { level: worn }\n");
   expect(() => loadConfig(schema, file)).toThrow(ConfigError);
-  const lines = messageOf(() => loadConfig(schema, file)).split("\n");
-  expect(lines.map((line) => line.split(": ").slice(0, 2).join(": ")).sort()).toEqual(
-    [`${file}: listen`, `${file}: listen.port`, `${file}: log.level`].sort(),
+  expect(messageOf(() => loadConfig(schema, file)).split("\n")).toEqual([
+    `${file}:2: listen.port: Too big: expected number to be <=65535`,
+    `${file}:3: listen.prot: unknown key (did you mean port?); known here: host, port`,
+    `${file}:4: listen.zone: unknown key; known here: host, port`,
+    `${file}:5: log.level: expected debug or info or warn or error, not "worn" (did you mean warn?)`,
+  ]);
+});
+
+test("a missing key is described, and a section's own rule is checked beside other faults", () => {
+  const option = (kind: string, name: string) =>
+    z.strictObject({ kind: z.literal(kind), [name]: z.string().describe("A name.") });
+  const kinds = z.discriminatedUnion("kind", [option("a", "one"), option("b", "two")]);
+  const ruled = z
+    .strictObject({ of: z.array(kinds), most: z.int().default(1) })
+    .refine(({ of, most }) => of.length <= most, { error: "too many", path: ["of"] });
+  const lines = (text: string) => messageOf(() => loadConfig(ruled, inFile(text))).replaceAll(`${folder}/a.yaml:`, "");
+  expect(lines("of:\n  - kind: b\n    one: x")).toBe(
+    "2: of.0.two: missing: A name.\n3: of.0.one: unknown key; known here: kind, two",
+  );
+  expect(lines("of:\n  - { kind: a, one: x }\n  - { kind: a, one: y }\nmots: 3")).toBe(
+    "4: mots: unknown key (did you mean most?); known here: of, most\n1: of: too many",
   );
 });
 

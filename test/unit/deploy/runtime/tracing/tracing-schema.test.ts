@@ -19,7 +19,7 @@ test.each([
   ["an address of another protocol", { otlpEndpoint: "grpc://collector:4317" }, "tracing.otlpEndpoint"],
   ["a secret in the address", { otlpEndpoint: "http://me:secret@collector:4318" }, "tracing.otlpEndpoint"],
   ["a share above all", { samplingRatio: 1.5 }, "tracing.samplingRatio"],
-  ["an unknown key", { ratio: 1 }, "tracing"],
+  ["an unknown key", { ratio: 1 }, "tracing.ratio"],
 ])("%s stops the start, by its path", (_, tracing, path) => {
   expect(() => check(tracing)).toThrow(`program.yaml: ${path}: `);
   expect(() => check(tracing)).not.toThrow("secret@");
