@@ -110,28 +110,48 @@ function startCommand(): Command {
     .exitOverride();
 }
 
-/** A port that cannot be bound; the message names the port and its flag. */
+/** Ports that cannot be bound; the message has a line for each, and the flags that help. */
 export class PortError extends Error {
   override readonly name = "PortError";
+
+  constructor(faults: readonly PortFault[]) {
+    super(faultText(faults));
+  }
 }
+
+/** A port that cannot be bound. */
+export type PortFault = { readonly flag: string; readonly text: string; readonly isTaken: boolean };
 
 /** Default of `host`: 127.0.0.1. */
 export type WantedPort = { readonly flag: string; readonly port: number; readonly host?: string };
 
-/** Throws `PortError` for the first port that cannot be bound, before any process is started. */
-export async function requireFreePorts(wanted: readonly WantedPort[]): Promise<void> {
+/** Resolves to the ports that cannot be bound. */
+export async function portFaults(wanted: readonly WantedPort[]): Promise<readonly PortFault[]> {
+  const faults: PortFault[] = [];
   for (const { flag, port, host = "127.0.0.1" } of wanted) {
     if (port === 0 && host === "127.0.0.1") continue;
     const server = createServer();
     try {
       server.listen({ host, port, exclusive: true });
       await once(server, "listening");
-    } catch (cause) {
-      throw new PortError(`${flag}: ${host}:${port} ${reasonOf(cause)}`, { cause });
+    } catch (error) {
+      const text = `${flag}: ${host}:${port} ${reasonOf(error)}`;
+      faults.push({ flag, text, isTaken: errnoOf(error) === "EADDRINUSE" });
+      continue;
     }
     server.close();
     await once(server, "close");
   }
+  return faults;
+}
+
+/** Returns a line for each fault, and one with `more` and the flags by which a second start finds free ports. */
+export function faultText(faults: readonly PortFault[], more = ""): string {
+  const flags = new Set(faults.flatMap(({ flag, isTaken }) => (isTaken ? [`${flag} 0`] : [])));
+  const remedy = [more, ...flags].filter(Boolean).join(" ");
+  return [...faults.map(({ text }) => text), ...(remedy ? [`beside the other: npm start -- ${remedy}`] : [])].join(
+    "\n",
+  );
 }
 
 function reasonOf(error: unknown): string {

@@ -12,11 +12,12 @@ import { ChildFailed } from "./child.ts";
 import { findModel, ModelError } from "./model.ts";
 import {
   enginePort,
+  faultText,
   type LocalOptions,
   metricsPort,
   PortError,
   parseOptions,
-  requireFreePorts,
+  portFaults,
   wantedPorts,
 } from "./options.ts";
 import {
@@ -64,8 +65,9 @@ async function run(options: LocalOptions, engines: Engines): Promise<void> {
   onAbort(orders.stopNow, () => supervisor.hurry());
   const { stop } = orders;
   const folder = await stateFolder(options.stateDir);
-  await ownState(folder, async () => {
-    await requireFreePorts(wantedPorts(options));
+  const faults = await portFaults(wantedPorts(options));
+  const owned = ownState(folder, async () => {
+    if (faults.length > 0) throw new PortError(faults);
     const failed = bringUp(supervisor, folder, options, engines, stop).then(() => new Promise<never>(() => {}));
     try {
       await Promise.race([failed, untilAborted(stop)]);
@@ -75,6 +77,12 @@ async function run(options: LocalOptions, engines: Engines): Promise<void> {
       if (stop.aborted) say("stopping");
       await supervisor.stop();
     }
+  });
+  await owned.catch((error: unknown) => {
+    // A second start shares more with the first than its folder.
+    if (error instanceof StateFolderError && faults.length > 0)
+      throw new StateFolderError(`${error.message}\n${faultText(faults, "--state-dir .svc-2")}`, { cause: error });
+    throw error;
   });
 }
 

@@ -17,7 +17,7 @@ export type Checked = {
   readonly lineOf: (path: KeyPath) => number | undefined;
 };
 
-/** Returns a line for each fault that validation found: file, line, path, what is wrong, and what may stand there. */
+/** Returns a line for each fault that validation found: file, line, path, fault, and the keys or values that may stand there. */
 export function faultLines(issues: readonly z.core.$ZodIssue[], checked: Checked): readonly string[] {
   const { document, gone, source, lineOf } = checked;
   const faults = issues.flatMap((issue): readonly { readonly path: KeyPath; readonly text: string }[] => {

@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import {
   chmodSync,
   chownSync,
@@ -9,12 +10,13 @@ import {
   truncateSync,
   writeFileSync,
 } from "node:fs";
+import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { ChildFailed } from "../../../deploy/local/child.ts";
 import { findModel, ModelError, whyFailed } from "../../../deploy/local/model.ts";
-import { parseOptions, requireFreePorts, wantedPorts } from "../../../deploy/local/options.ts";
+import { faultText, parseOptions, portFaults, wantedPorts } from "../../../deploy/local/options.ts";
 import { windowLines } from "../../../deploy/local/start.ts";
 import { localKey, openState, stateFolder, writeGatewayConfig } from "../../../deploy/local/state.ts";
 import { restartDelayMs } from "../../../deploy/local/supervisor.ts";
@@ -94,9 +96,25 @@ test("callers of other machines, gRPC and pages are let in where the options say
   expect(admin.host).toBe("127.0.0.1");
 });
 
-test("an address of another machine is refused before anything is started", async () => {
-  const wanted = [{ flag: "--port", port: 0, host: "192.0.2.1" }];
-  await expect(requireFreePorts(wanted)).rejects.toThrow("192.0.2.1:0 is no address of this machine (--host)");
+test("an address of another machine, and all ports that are taken, are found before anything is started", async () => {
+  const [first, second] = [createServer().listen(0, "127.0.0.1"), createServer().listen(0, "127.0.0.1")];
+  await Promise.all([first, second].map((server) => once(server, "listening")));
+  const ports = [first, second].map((server) => Number(Object(server.address()).port));
+  try {
+    const faults = await portFaults([
+      { flag: "--port", port: ports[0] ?? 0 },
+      { flag: "--admin-port", port: ports[1] ?? 0 },
+      { flag: "--engine-port", port: 0, host: "192.0.2.1" },
+    ]);
+    expect(faultText(faults, "--state-dir other").split("\n")).toEqual([
+      `--port: 127.0.0.1:${ports[0]} is in use by another process`,
+      `--admin-port: 127.0.0.1:${ports[1]} is in use by another process`,
+      "--engine-port: 192.0.2.1:0 is no address of this machine (--host)",
+      "beside the other: npm start -- --state-dir other --port 0 --admin-port 0",
+    ]);
+  } finally {
+    for (const server of [first, second]) server.close();
+  }
 });
 
 test.each([
