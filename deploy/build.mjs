@@ -2,27 +2,15 @@ import { spawn } from "node:child_process";
 import { existsSync, readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
-import { fileURLToPath } from "node:url";
+import { root, unfitNode } from "./node-door.mjs";
 
 /*
- * The door of all programs: refuses a Node that is too old, and brings dist/ up to date; with `--unless FILE` only if that
- * file is missing. An installation without the compiler runs the dist/ that was built elsewhere. This is JavaScript that an
+ * Refuses a Node that is too old, and brings dist/ up to date; with `--unless FILE` only if that file is missing. An installation without the compiler runs the dist/ that was built elsewhere. This is JavaScript that an
  * old Node can run, because it runs before the build.
  */
 
-const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const [option, unless] = process.argv.slice(2);
 const stamp = join(root, "dist", ".built");
-
-/** The oldest version of Node, as `engines` of package.json has it; undefined if this one is not older. */
-function missingNode() {
-  const [, major, minor] = /(\d+)\.(\d+)/.exec(
-    JSON.parse(readFileSync(join(root, "package.json"), "utf8")).engines.node,
-  );
-  const [haveMajor, haveMinor] = process.versions.node.split(".");
-  const isOlder = Number(haveMajor) < Number(major) || (haveMajor === major && Number(haveMinor) < Number(minor));
-  return isOlder ? `${major}.${minor}` : undefined;
-}
 
 /** Whether nothing that the build reads has changed since the last one, which the compiler takes seconds to find. */
 function isFresh() {
@@ -75,10 +63,10 @@ function compile(compiler) {
   });
 }
 
-const least = missingNode();
-const compiler = least === undefined ? findCompiler() : undefined;
-if (least !== undefined) {
-  console.error(`Node ${process.versions.node} is too old: this needs Node ${least} or later`);
+const unfit = unfitNode();
+const compiler = unfit === undefined ? findCompiler() : undefined;
+if (unfit !== undefined) {
+  console.error(unfit);
   process.exitCode = 2;
 } else if (option === "--unless" && unless && existsSync(join(root, unless))) process.exitCode = 0;
 else if (compiler) {

@@ -7,7 +7,7 @@ import { afterEach, expect, test } from "vitest";
 
 /* The build step before the scripts of package.json: in an installation without a compiler, and under other Nodes. */
 
-const BUILD = join(import.meta.dirname, "../../deploy/build.mjs");
+const DEPLOY = join(import.meta.dirname, "../../deploy");
 const PACKAGE = join(import.meta.dirname, "../../package.json");
 const root = mkdtempSync(join(tmpdir(), "svc build-"));
 afterEach(() => rmSync(root, { recursive: true, force: true }));
@@ -15,7 +15,7 @@ afterEach(() => rmSync(root, { recursive: true, force: true }));
 const build = (...args: readonly string[]) => buildUnder(process.versions.node, ...args);
 
 function buildUnder(version: string, ...args: readonly string[]) {
-  cpSync(BUILD, join(root, "deploy/build.mjs"));
+  for (const file of ["build.mjs", "node-door.mjs"]) cpSync(join(DEPLOY, file), join(root, "deploy", file));
   cpSync(PACKAGE, join(root, "package.json"));
   const other = `Object.defineProperty(process, "versions", { value: { ...process.versions, node: "${version}" } })`;
   writeFileSync(join(root, "other-node.cjs"), other);

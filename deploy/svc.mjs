@@ -1,0 +1,39 @@
+#!/usr/bin/env node
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { root, unfitNode } from "./node-door.mjs";
+
+/* All programs by one name, in an installed package. Each has its own `--help`. */
+
+const PROGRAMS = {
+  start: ["dist/deploy/local/main.js", "the whole service on this machine, with one model"],
+  gateway: ["dist/gateway/main.js", "a gateway"],
+  engine: ["dist/engine/main.js", "an engine node"],
+  keys: ["dist/gateway/keys/cli/main.js", "API keys and their audit log"],
+};
+
+const usage = `usage: svc PROGRAM [options], svc PROGRAM --help
+
+${Object.entries(PROGRAMS)
+  .map(([name, [, about]]) => `  ${name.padEnd(10)}${about}`)
+  .join("\n")}
+`;
+
+const [name, ...rest] = process.argv.slice(2);
+const unfit = unfitNode();
+if (unfit !== undefined) refuse(`${unfit}\n`);
+else if (name === "--version")
+  console.log(`svc ${JSON.parse(readFileSync(join(root, "package.json"), "utf8")).version}`);
+else if (name === "--help" || name === "-h") process.stdout.write(usage);
+else if (name === undefined || !Object.hasOwn(PROGRAMS, name)) refuse(usage);
+else {
+  const file = join(root, PROGRAMS[name][0]);
+  process.argv.splice(1, process.argv.length, file, ...rest);
+  await import(pathToFileURL(file).href);
+}
+
+function refuse(text) {
+  process.stderr.write(text);
+  process.exitCode = 2;
+}
