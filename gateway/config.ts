@@ -43,7 +43,7 @@ const limits = z
   .describe("How the limits of keys are counted; the limits are in the records of the keys.");
 
 /** Form of model names, which appear in paths, logs and labels of statistics. */
-const modelName = z
+export const modelNameSchema = z
   .string()
   .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, "expected 1 to 64 letters, digits, dots, hyphens and underscores");
 
@@ -52,7 +52,7 @@ const catalogSchema = z
     models: z
       .array(
         z.strictObject({
-          id: modelName.describe("Id of the model for callers, keys and clusters."),
+          id: modelNameSchema.describe("Id of the model for callers, keys and clusters."),
           contextWindow: z
             .int()
             .min(1)
@@ -64,7 +64,7 @@ const catalogSchema = z
       .default([...CATALOG])
       .describe("Models, in the order in which callers see them."),
     aliases: z
-      .record(modelName, modelName)
+      .record(modelNameSchema, modelNameSchema)
       .default({})
       .describe(
         "Aliases of models, each with the id of its model; answers, statistics and the limits of keys use the id.",

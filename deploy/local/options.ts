@@ -2,6 +2,7 @@ import { once } from "node:events";
 import { createServer } from "node:net";
 import { Command, InvalidArgumentError, Option } from "commander";
 import { CATALOG } from "../../gateway/catalog.ts";
+import { modelNameSchema } from "../../gateway/config.ts";
 import { errnoOf } from "../runtime/files/private-file.ts";
 import { programVersion } from "../runtime/files/project-folder.ts";
 
@@ -20,6 +21,8 @@ export type LocalOptions = {
   readonly stateDir: string;
   /** Path of a GGUF file, `hf:org/repo:quant` or `scripted`; absent: the demonstration model. */
   readonly model?: string;
+  /** The id of the model for callers; absent: all ids of the catalog. */
+  readonly modelName?: string;
   /** Path of a file with the model's chat template; absent: the template in the model's file. */
   readonly chatTemplate?: string;
   /** Tokens of prompt and answer together, per generation; absent: depends on the model. */
@@ -41,6 +44,12 @@ function whole(minimum: number, maximum: number) {
       throw new InvalidArgumentError(`Expected a whole number from ${minimum} to ${maximum}.`);
     return value;
   };
+}
+
+function modelId(text: string): string {
+  const checked = modelNameSchema.safeParse(text);
+  if (!checked.success) throw new InvalidArgumentError(checked.error.issues[0]?.message ?? "");
+  return checked.data;
 }
 
 const HIGHEST_PORT = 65_535;
@@ -91,6 +100,7 @@ function startCommand(): Command {
     .option("--metrics-port <n>", "metrics of the first engine node, the others' follow; 0 picks free ports", port, 0)
     .option("--state-dir <folder>", "keys and generated configuration", ".svc")
     .option("--model <file>", "a GGUF file, hf:org/repo:quant or scripted (default: the demonstration model)")
+    .option("--model-name <id>", "serve the model under this id; the others stay good as aliases", modelId)
     .option("--chat-template <file>", "the model's chat template in Jinja, for a GGUF file without one")
     .option("--context-tokens <n>", "prompt and answer together, per generation", whole(256, 4_194_304))
     .option("--engines <n>", "engine nodes", whole(1, 64), 1)

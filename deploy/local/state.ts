@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { lstat, mkdir, stat } from "node:fs/promises";
-import { dirname, join, resolve } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
 import { stringify } from "yaml";
-import { CATALOG } from "../../gateway/catalog.ts";
+import { CATALOG, type Catalog } from "../../gateway/catalog.ts";
 import { createKey } from "../../gateway/keys/key-admin.ts";
 import { type KeySetChanger, updateKeyFile } from "../../gateway/keys/key-file.ts";
 import { indexKeys } from "../../gateway/keys/key-index.ts";
@@ -60,7 +60,7 @@ export async function writeEngineConfig(
 ): Promise<string> {
   return writeConfig(state, `engine-${index}.yaml`, {
     nodeId: `engine-${index}`,
-    models: CATALOG.map(({ id }) => id),
+    models: localCatalog(options).models.map(({ id }) => id),
     listen: { port },
     metrics: { port: metricsPort },
     drainTimeoutMs: DRAIN_TIMEOUT_MS,
@@ -97,14 +97,38 @@ export async function writeGatewayConfig(
       messages: { systemRole: options.agents ? "merge" : options.systemRole },
       responses: { unsupportedTools: options.agents ? "skip" : "reject" },
     },
-    ...(options.agents && {
-      catalog: { models: CATALOG, aliases: agentAliases({ model: "svc-glm53", smallModel: "svc-qwen" }) },
-    }),
-    clusters: CATALOG.map(({ id }) => ({ model: id, endpoints })),
+    catalog: localCatalog(options),
+    clusters: localCatalog(options).models.map(({ id }) => ({ model: id, endpoints })),
     drainGraceMs: options.drainGrace * 1_000,
     drainTimeoutMs: DRAIN_TIMEOUT_MS,
     log: { level: options.logLevel },
   });
+}
+
+/** Returns the models of a start, whose names say which weights answer. The ids of the catalog stay good under another name. */
+function localCatalog({ model, modelName, agents }: LocalOptions): Catalog {
+  const weights = weightsOf(model);
+  if (modelName === undefined) {
+    const models = CATALOG.map((listed) => ({
+      ...listed,
+      displayName: `${weights}, stands in for ${listed.displayName}`,
+    }));
+    return { models, aliases: agents ? agentAliases({ model: "svc-glm53", smallModel: "svc-qwen" }) : {} };
+  }
+  const { contextWindow } = CATALOG[0] ?? { contextWindow: 1 };
+  const others = CATALOG.map(({ id }) => id).filter((id) => id !== modelName);
+  const ofAgents = agents ? agentAliases({ model: modelName, smallModel: modelName }) : {};
+  return {
+    models: [{ id: modelName, contextWindow, displayName: weights }],
+    aliases: { ...ofAgents, ...Object.fromEntries(others.map((id) => [id, modelName])) },
+  };
+}
+
+/** Returns the name of a start's weights for people. */
+function weightsOf(model: string | undefined): string {
+  if (model === undefined) return "Demonstration model";
+  if (model === "scripted") return "Scripted answers";
+  return basename(model, ".gguf").slice(0, 64);
 }
 
 async function writeConfig(state: State, name: string, config: object): Promise<string> {

@@ -18,9 +18,16 @@ import { ChildFailed } from "../../../deploy/local/child.ts";
 import { findModel, ModelError, whyFailed } from "../../../deploy/local/model.ts";
 import { faultText, parseOptions, portFaults, wantedPorts } from "../../../deploy/local/options.ts";
 import { windowLines } from "../../../deploy/local/start.ts";
-import { localKey, openState, stateFolder, writeGatewayConfig } from "../../../deploy/local/state.ts";
+import {
+  localKey,
+  openState,
+  stateFolder,
+  writeEngineConfig,
+  writeGatewayConfig,
+} from "../../../deploy/local/state.ts";
 import { restartDelayMs } from "../../../deploy/local/supervisor.ts";
 import { loadConfig } from "../../../deploy/runtime/config/load-config.ts";
+import { engineConfigSchema } from "../../../engine/config.ts";
 import { gatewayConfigSchema } from "../../../gateway/config.ts";
 import { readKeyFile } from "../../../gateway/keys/key-file.ts";
 import { indexKeys } from "../../../gateway/keys/key-index.ts";
@@ -158,6 +165,29 @@ test.each([
     rmSync(folder, { recursive: true });
   },
 );
+
+test.each([
+  [[], "Demonstration model, stands in for GLM 5.3"],
+  [["--model", "scripted"], "Scripted answers, stands in for GLM 5.3"],
+  [["--model", "models/SmolLM2.gguf"], "SmolLM2, stands in for GLM 5.3"],
+])("%j: the models list says which weights answer", async (args, displayName) => {
+  const state = await openState(mkdtempSync(join(folder, "names-")));
+  const file = await writeGatewayConfig(state, parseOptions(args), ["127.0.0.1:1"], { port: 0, adminPort: 0 });
+  expect(loadConfig(gatewayConfigSchema, file).catalog.models[0]).toMatchObject({ id: "svc-glm53", displayName });
+});
+
+test("weights have an id of their own, by which those of the catalog reach them, too", async () => {
+  const options = parseOptions(["--model", "a/own.gguf", "--model-name", "own-7b", "--agents"]);
+  const state = await openState(mkdtempSync(join(folder, "own-")));
+  const file = await writeGatewayConfig(state, options, ["127.0.0.1:1"], { port: 0, adminPort: 0 });
+  const { catalog, clusters } = loadConfig(gatewayConfigSchema, file);
+  expect(catalog.models.map(({ id, displayName }) => [id, displayName])).toEqual([["own-7b", "own"]]);
+  expect(catalog.aliases).toMatchObject({ "svc-glm53": "own-7b", "claude-opus-5-5": "own-7b" });
+  expect(clusters.map(({ model }) => model)).toEqual(["own-7b"]);
+  const engine = await writeEngineConfig(state, options, { kind: "scripted" }, { index: 1, port: 0, metricsPort: 0 });
+  expect(loadConfig(engineConfigSchema, engine).models).toEqual(["own-7b"]);
+  expect(() => parseOptions(["--model-name", "a/b"])).toThrow("letters, digits");
+});
 
 test("any free port stays any free port", () => {
   const options = parseOptions(["--engines", "3", "--admin-port", "0", "--engine-port", "0", "--port", "0"]);

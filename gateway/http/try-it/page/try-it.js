@@ -35,6 +35,9 @@ const EXAMPLES = [
   ["Plan three days in Rome.", "with-schema"],
 ];
 
+/** Behind the name of the weights, where one set of them has the ids of all models. */
+const STANDS_IN = ", stands in for ";
+
 /** The turns so far, as all formats take them. */
 let turns = [];
 /** Ends the running request; undefined without one. */
@@ -54,7 +57,7 @@ function make(name, parent, text, cls) {
 /** Shows a turn of the conversation and returns its place. */
 function turn(who) {
   const node = make("article", byId("log"));
-  make("h4", node, who);
+  make("h3", node, who);
   return node;
 }
 
@@ -83,7 +86,7 @@ function requestOf(next) {
   const { path, body } = FORMATS[format];
   const tools = jsonIn("tools");
   const facts = {
-    model: byId("model").value.trim(),
+    model: byId("model").value,
     system: byId("system").value.trim(),
     turns: [...turns, { role: "user", content: next }],
     most: Math.max(1, Math.floor(numberIn("most") ?? 512)),
@@ -284,10 +287,16 @@ async function listModels() {
     () => undefined,
   );
   const { data = [] } = reply?.ok ? await reply.json() : {};
-  byId("models").replaceChildren();
-  for (const { id } of data) make("option", byId("models")).value = id;
-  if (data.length > 0 && !data.some(({ id }) => id === byId("model").value)) byId("model").value = data[0].id;
-  say(reply?.ok ? `the key opens ${data.length} models` : "this key does not open the service", !reply?.ok);
+  const chosen = byId("model").value;
+  byId("model").replaceChildren();
+  for (const { id, display_name } of data) make("option", byId("model"), `${id}: ${display_name}`).value = id;
+  if (data.some(({ id }) => id === chosen)) byId("model").value = chosen;
+  const [weights, ...others] = new Set(data.map(({ display_name }) => display_name.split(STANDS_IN)[0]));
+  const isOne = data.length > 1 && others.length === 0;
+  byId("weights").textContent = isOne
+    ? `All models here are one: ${weights}. To try another: npm start -- --model FILE`
+    : "";
+  say(reply?.ok ? `this key may use ${data.length} models` : "this key does not open the service", !reply?.ok);
 }
 
 /** Keeps the key for this tab, where the browser allows it. */
