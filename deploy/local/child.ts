@@ -25,7 +25,7 @@ export class ChildFailed extends Error {
   readonly how: string;
 
   constructor(name: string, exitCode: number, how: string) {
-    super(`the ${name} did not start (${endOf(how)})`);
+    super(`${name} did not start (${endOf(how)})`);
     this.how = how;
     this.exitCode = exitCode;
   }

@@ -73,7 +73,7 @@ export class Supervisor {
     if (this.#stopping) return;
     member.ends = readyForMs >= STEADY_MS ? 1 : member.ends + 1;
     const delayMs = restartDelayMs(member.ends);
-    this.#say(`the ${member.program.name} ${what}; starting it again in ${delayMs / 1000} s`);
+    this.#say(`${member.program.name} ${what}; starting it again in ${delayMs / 1000} s`);
     setTimeout(() => {
       if (this.#stopping) return;
       this.#run(member).catch((error: unknown) => this.#restart(member, failureOf(error), 0));

@@ -72,7 +72,7 @@ describe.runIf(process.platform === "linux")("an uncaught error", () => {
     const [engine = 0] = processesWith(`${service.stateDir}/engine-1.yaml`);
     process.kill(engine, "SIGUSR2");
     expect(await endKindsOf(streams)).toEqual(Array(3).fill("complete"));
-    await becomes(async () => output().includes("the engine 1 ended (exit code 1)"), "it has ended");
+    await becomes(async () => output().includes("engine 1 ended (exit code 1)"), "it has ended");
     expect(crashLine(output())).toMatchObject({ error: "TypeError", origin: "unhandledRejection" });
     expect(service.said()).not.toContain(CANARY);
     await becomes(() => answers(service), "it is there again");
@@ -91,6 +91,6 @@ export async function resolve(name, context, next) {
   const failure = startService([0, 0, 0], { env: { NODE_OPTIONS } }).catch((error: Error) => error.message);
   const message = String(await failure);
   expect(message).toContain("engine: The package node-llama-cpp could not be loaded. Install the project");
-  expect(message).toContain("start: the engine 1 did not start (exit code 1)");
+  expect(message).toContain("start: engine 1 did not start (exit code 1)");
   expect(message).not.toMatch(/^\s+at /m);
 });

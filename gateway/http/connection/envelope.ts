@@ -54,8 +54,17 @@ export function retryHeaders(error: ApiError, status: number): Record<string, st
   return headers;
 }
 
-/** The message for an unknown path. Usually the base URL of a client has `/v1` twice or not at all. */
-const UNKNOWN_URL = `Unknown request URL. This API has ${OFFERED_PATHS.join(", ")}: please check your client's base URL.`;
+/** The error for a path without a route, in the envelope of the one that was meant: base URLs have `/v1` twice, or not at all. */
+function answerUnknown(request: FastifyRequest, reply: FastifyReply, path: string): FastifyReply {
+  const once = path.startsWith("/v1/v1/") ? path.slice("/v1".length) : path;
+  const meant = [once, `/v1${once}`].find((name) => name !== path && routeAt(name));
+  const advice =
+    meant === undefined
+      ? `This API has ${OFFERED_PATHS.join(", ")}: please check your client's base URL.`
+      : `You mean ${meant}: ${once === path ? "add /v1 to" : "take /v1 out of"} your client's base URL.`;
+  const error = new ApiError("unknown_url", `Unknown request URL. ${advice}`);
+  return sendError(request, reply, envelopeOf(meant ?? path), error);
+}
 
 /**
  * Answers a request whose path is unknown, or whose route does not accept its method. An upgrade to another protocol,
@@ -64,8 +73,7 @@ const UNKNOWN_URL = `Unknown request URL. This API has ${OFFERED_PATHS.join(", "
 export function answerNotFound(request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const path = pathOf(request.raw);
   const methods: readonly string[] | undefined = routeAt(path)?.methods;
-  if (!methods || methods.includes(request.method))
-    return sendError(request, reply, envelopeOf(path), new ApiError("unknown_url", UNKNOWN_URL));
+  if (!methods || methods.includes(request.method)) return answerUnknown(request, reply, path);
   if (request.headers.upgrade !== undefined) {
     reply.headers({ upgrade: "HTTP/1.1", connection: "upgrade" });
     const text = `This URL speaks HTTP only, no other protocol. Send a ${methods[0]} request instead.`;

@@ -93,6 +93,17 @@ describe("routing", () => {
 
   test("case 12: an unknown path is 404 in the envelope of its prefix", async () => {
     await expectErrorA(await service.gateway.post("/v1/nope", {}), 404, "unknown_url", null);
+    for (const [path, advice] of [
+      ["/v1/v1/messages", "You mean /v1/messages: take /v1 out of your client's base URL."],
+      ["/messages", "You mean /v1/messages: add /v1 to your client's base URL."],
+    ] as const) {
+      const response = await service.gateway.post(path, {});
+      expect([response.status, await response.json()]).toEqual([
+        404,
+        expect.objectContaining({ type: "error", error: expect.objectContaining({ type: "not_found_error" }) }),
+      ]);
+      expect(JSON.stringify(await (await service.gateway.post(path, {})).json())).toContain(advice);
+    }
     await expectErrorB(await service.gateway.post("/v1/messages/nope", {}), 404, "not_found_error");
   });
 

@@ -64,7 +64,7 @@ test.each([
 
 test("an engine that was killed at its start is asked after for its memory", () => {
   expect(new ChildFailed("engine 1", 1, "SIGKILL").message).toContain("too little memory");
-  expect(new ChildFailed("engine 1", 2, "exit code 2").message).toBe("the engine 1 did not start (exit code 2)");
+  expect(new ChildFailed("engine 1", 2, "exit code 2").message).toBe("engine 1 did not start (exit code 2)");
 });
 
 test("engines after the first follow its ports", () => {
