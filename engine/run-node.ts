@@ -47,7 +47,7 @@ export async function runNode<Config extends NodeConfig>(
 }
 
 async function run<Config extends NodeConfig>(config: Config, createBackend: CreateBackend<Config>): Promise<number> {
-  const log = processLog({ level: config.log.level, base: { node_id: config.nodeId } });
+  const log = processLog({ ...config.log, base: { node_id: config.nodeId } });
   logWarnings(log);
   const tls = config.tls && followTls(config.tls, systemClock, log);
   const { nodeId, models, maxStepAgeMs, handoverGraceMs, reflection } = config;

@@ -130,11 +130,11 @@ function openStats({ clusters }: GatewayConfig): Stats {
 }
 
 /** Makes the log; `warnings` holds its last warnings and errors. */
-function openLog({ log: { level } }: GatewayConfig, stats: Stats, warnings: string[]): Logger {
+function openLog({ log: { level, format } }: GatewayConfig, stats: Stats, warnings: string[]): Logger {
   const onWarning = (line: string) => {
     if (warnings.push(line) > MAX_WARNINGS) warnings.shift();
   };
-  const log = processLog({ level, base: null, onDrop: () => stats.logLinesDropped.inc(), onWarning });
+  const log = processLog({ level, format, base: null, onDrop: () => stats.logLinesDropped.inc(), onWarning });
   logWarnings(log);
   return log;
 }

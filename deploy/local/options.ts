@@ -35,6 +35,7 @@ export type LocalOptions = {
   /** Whether coding agents as installed are served: system messages are merged, and hosted tools left out. */
   readonly agents?: true;
   readonly logLevel: "debug" | "info" | "warn" | "error";
+  readonly logFormat: "auto" | "json" | "text";
 };
 
 function whole(minimum: number, maximum: number) {
@@ -115,6 +116,11 @@ function startCommand(): Command {
       new Option("--log-level <level>", "what is written to standard error")
         .choices(["debug", "info", "warn", "error"])
         .default("warn"),
+    )
+    .addOption(
+      new Option("--log-format <format>", "how it is written; auto is text on a terminal, JSON elsewhere")
+        .choices(["auto", "json", "text"])
+        .default("auto"),
     )
     .allowExcessArguments(false)
     .exitOverride();

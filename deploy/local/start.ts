@@ -202,7 +202,8 @@ curl ${ready.baseUrl}/v1/chat/completions -H 'authorization: Bearer ${key}' -H '
 
 Ctrl-C stops it.
 `);
-  console.log(`ready ${JSON.stringify(ready)}`);
+  // For programs that started this one.
+  if (!process.stdout.isTTY) console.log(`ready ${JSON.stringify(ready)}`);
 }
 
 /** Runs `npm start` with the options `argv`. Resolves to the exit code, as `runMain` does. */

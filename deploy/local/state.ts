@@ -64,7 +64,7 @@ export async function writeEngineConfig(
     listen: { port },
     metrics: { port: metricsPort },
     drainTimeoutMs: DRAIN_TIMEOUT_MS,
-    log: { level: options.logLevel },
+    log: { level: options.logLevel, format: options.logFormat },
     backend,
   });
 }
@@ -101,7 +101,7 @@ export async function writeGatewayConfig(
     clusters: localCatalog(options).models.map(({ id }) => ({ model: id, endpoints })),
     drainGraceMs: options.drainGrace * 1_000,
     drainTimeoutMs: DRAIN_TIMEOUT_MS,
-    log: { level: options.logLevel },
+    log: { level: options.logLevel, format: options.logFormat },
   });
 }
 

@@ -15,7 +15,7 @@ import { promisesOf } from "./promises.ts";
 /** Runs the prober until a stop signal. Resolves to the exit code. */
 async function run(config: ProberConfig): Promise<number> {
   checkKeys(config);
-  const log = processLog({ level: config.log.level, base: null });
+  const log = processLog({ ...config.log, base: null });
   logWarnings(log);
   const orders = new StopOrders(systemClock.nowMs);
   orders.obeySignals();

@@ -33,9 +33,13 @@ export function milliseconds(value: number, text: string) {
 export const logSchema = z
   .strictObject({
     level: z.enum(["debug", "info", "warn", "error"]).default("info").describe("Minimum level of log lines."),
+    format: z
+      .enum(["auto", "json", "text"])
+      .default("auto")
+      .describe("`json`, `text` for people, or `auto`: text on a terminal, JSON elsewhere."),
   })
   .prefault({})
-  .describe("The log, which is JSON lines on standard error.");
+  .describe("The log, in lines on standard error.");
 
 function hasPort(address: string): boolean {
   const port = Number(address.slice(address.lastIndexOf(":") + 1));

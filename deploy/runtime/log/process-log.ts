@@ -1,4 +1,6 @@
+import { createRequire } from "node:module";
 import { type Bindings, type Logger, pino } from "pino";
+import type { prettyFactory } from "pino-pretty";
 import sonicBoom from "sonic-boom";
 import { errnoOf } from "../files/private-file.ts";
 import { crashReport } from "../process/end-on-crash.ts";
@@ -15,6 +17,8 @@ const FLUSH_MS = 100;
 
 export type ProcessLogOptions = {
   readonly level: "debug" | "info" | "warn" | "error";
+  /** `auto` is text on a terminal, and JSON elsewhere. */
+  readonly format: "auto" | "json" | "text";
   readonly base: Bindings | null;
   /** Called for each line that is lost, because the reader of the log is too slow or has gone. Default: not counted. */
   readonly onDrop?: () => void;
@@ -26,18 +30,26 @@ export type ProcessLogOptions = {
 const LEVEL_AT = '{"level":'.length;
 
 /**
- * Makes the log of this process: JSON lines on standard error. Writing never waits: a collector that has stalled, or
+ * Makes the log of this process: lines on standard error. Writing never waits: a collector that has stalled, or
  * gone, must not stop the service, so lines that find no room are dropped. The lines that wait when the process ends
  * are written first, unless the reader has gone.
  */
-export function processLog({ level, base, onDrop = () => {}, onWarning }: ProcessLogOptions): Logger {
+export function processLog({ level, format, base, onDrop = () => {}, onWarning }: ProcessLogOptions): Logger {
+  const shown = format === "text" || (format === "auto" && process.stderr.isTTY) ? textOf() : (line: string) => line;
   const lines = lineWriter({ fd: 2, maxWaiting: MAX_WAITING, onDrop });
   process.on("exit", () => lines.writeRest(LAST_LINES_MS));
   const write = (line: string) => {
     if (onWarning && line.charAt(LEVEL_AT) >= "4") onWarning(line);
-    lines.write(line);
+    lines.write(shown(line));
   };
   return pino({ level, base, timestamp: pino.stdTimeFunctions.isoTime }, { write });
+}
+
+/** Returns the writer of JSON lines as text. It is loaded where it is used only. */
+function textOf(): (line: string) => string {
+  const library: { readonly prettyFactory: typeof prettyFactory } = createRequire(import.meta.url)("pino-pretty");
+  const options = { colorize: process.stderr.isTTY, ignore: "pid,hostname", translateTime: "SYS:HH:MM:ss" };
+  return library.prettyFactory({ ...options, singleLine: true });
 }
 
 export type LineWriter = {

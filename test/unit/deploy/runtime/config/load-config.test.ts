@@ -10,7 +10,7 @@ const folder = mkdtempSync(join(tmpdir(), "load-config-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 const schema = z.strictObject({ listen: listenSchema(8080), log: logSchema });
-const DEFAULTS = { listen: { host: "127.0.0.1", port: 8080 }, log: { level: "info" } };
+const DEFAULTS = { listen: { host: "127.0.0.1", port: 8080 }, log: { level: "info", format: "auto" } };
 
 function inFile(text: string): string {
   const file = join(folder, "a.yaml");
@@ -75,7 +75,7 @@ test("values come from the environment, in the kind that the setting has", () =>
   const env = { HOST: "0.0.0.0", PORT: "81", LEVEL: "" };
   expect(loadConfig(schema, inFile(text), env)).toEqual({
     listen: { host: "0.0.0.0", port: 81 },
-    log: { level: "info" },
+    log: { level: "info", format: "auto" },
   });
   expect(loadConfig(schema, inFile(text), { HOST: "a" }).listen).toEqual({ host: "a", port: 9 });
 });
