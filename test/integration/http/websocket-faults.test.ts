@@ -1,5 +1,3 @@
-import { once } from "node:events";
-import { getHeapSnapshot } from "node:v8";
 import { expect, onTestFinished, test } from "vitest";
 import { EngineError } from "../../../engine/errors.ts";
 import type { Script } from "../../support/engine/scripted-backend.ts";
@@ -7,6 +5,7 @@ import { startEngine } from "../../support/engine/start-engine.ts";
 import { blockEnd, delta, finished, started, textStart } from "../../support/events/events.ts";
 import { startScriptedService } from "../../support/gateway/scripted-service.ts";
 import { startGateway } from "../../support/gateway/start-gateway.ts";
+import { inHeap } from "../../support/heap-search.ts";
 import { FrameClient } from "../../support/http/frame-client.ts";
 import { until } from "../../support/until.ts";
 
@@ -108,21 +107,6 @@ test("callers that fill caches, lanes and sockets cost an honest one at most a w
 /** The search word as codes: as text it would be found in the test itself. */
 const WORD = [0x71, 0x7a, 0x6b, 0x76, 0x77, 0x78, 0x6a, 0x71, 0x66, 0x77, 0x67, 0x7a, 0x70, 0x76, 0x6b, 0x71];
 
-/** Resolves to whether the heap of this process, with gateway and node, has the word in a text. */
-async function isInMemory(): Promise<boolean> {
-  const word = Buffer.from(WORD);
-  let tail = Buffer.alloc(0);
-  let found = false;
-  // Piece by piece: a reader that iterates gets all of it at once, which is more than a string can hold.
-  const snapshot = getHeapSnapshot().on("data", (piece: Buffer | string) => {
-    const text = Buffer.concat([tail, Buffer.from(piece)]);
-    found ||= text.includes(word);
-    tail = text.subarray(-WORD.length);
-  });
-  await once(snapshot, "end");
-  return found;
-}
-
 test("nothing of a conversation is in the heaps of gateway and node behind its socket", async () => {
   const service = await startScriptedService({ engine: { keepsRequests: false } });
   onTestFinished(() => service.stop());
@@ -131,8 +115,8 @@ test("nothing of a conversation is in the heaps of gateway and node behind its s
     client.ask({ model: MODEL, input: `${String.fromCharCode(...WORD)} ${LONG}`, ...more }).then(({ id }) => id);
   await frame({ previous_response_id: await frame({}) });
   // The search finds what the node keeps for the next turn.
-  expect(await isInMemory()).toBe(true);
+  expect(await inHeap(Buffer.from(WORD))).toEqual([true]);
   await client.close();
   await until(() => service.engine.backend.endedLeases.length > 0, "the end of the lease");
-  expect(await isInMemory()).toBe(false);
+  expect(await inHeap(Buffer.from(WORD))).toEqual([false]);
 }, 120_000);
