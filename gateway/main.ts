@@ -94,6 +94,7 @@ async function run(config: GatewayConfig): Promise<number> {
     listeners: () => listeners.filter(({ name }) => name !== "public" || app.server.listening),
     clusters,
     lifecycle,
+    webSockets,
     clock,
     fleet,
     orders,

@@ -1,6 +1,8 @@
 export type AdminRequest = {
   readonly query: URLSearchParams;
   readonly params: Readonly<Record<string, string>>;
+  /** The address that the request's connection comes from. */
+  readonly from: string;
 };
 
 export type AdminReply = {

@@ -96,7 +96,7 @@ function serve(app: FastifyInstance, { path, does, handle }: AdminRoute, log: Lo
   const run = async (request: FastifyRequest, reply: FastifyReply) => {
     const at = request.url.indexOf("?");
     const query = new URLSearchParams(at === -1 ? "" : request.url.slice(at + 1));
-    return answer(reply, await handle({ query, params: request.params as Record<string, string> }));
+    return answer(reply, await handle({ query, params: request.params as Record<string, string>, from: request.ip }));
   };
   if (does === "reads") {
     app.get(path, run);

@@ -30,7 +30,7 @@ export const healthSchema = z
   .strictObject(listenFields(9902))
   .optional()
   .describe(
-    "`/healthz`, `/readyz` and `/metrics` for a proxy, the kubelet and Prometheus; without this section they are on the admin port alone.",
+    "`/healthz`, `/readyz` and `/metrics` for a proxy, the kubelet and Prometheus, and `/drain_sockets` for a proxy that drains; without this section they are on the admin port alone.",
   );
 
 export type AdminSettings = z.infer<typeof adminSchema>;

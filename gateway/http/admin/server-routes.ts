@@ -6,6 +6,8 @@ import type { Lifecycle } from "../../lifecycle.ts";
 import type { OverloadManager } from "../../overload/overload-manager.ts";
 import type { Sealing } from "../../sealing/sealing.ts";
 import type { ClusterManager } from "../../upstream/cluster-manager.ts";
+import { clientAddress } from "../record/client-address.ts";
+import type { SocketUpgrades } from "../websocket/socket-upgrades.ts";
 import {
   type AdminReply,
   type AdminRoute,
@@ -24,6 +26,7 @@ export type HealthFacts = {
   readonly lifecycle: Lifecycle;
   /** The gateway is initialized once some model can be served. */
   readonly clusters: ClusterManager;
+  readonly webSockets: Pick<SocketUpgrades, "drainFrom">;
   /** Returns warnings while the gateway serves, a line each, such as of an unreachable store. Default: none. */
   readonly notes?: () => readonly string[];
 };
@@ -44,8 +47,13 @@ export type ServerFacts = HealthFacts & {
 /** The levels that the log can be set to. None is below `debug`: the trace lines of libraries may quote a request. */
 const LEVELS = ["debug", "info", "warn", "error"];
 
-/** Makes the paths of liveness and readiness, which need no proof. */
-export function healthRoutes({ lifecycle, clusters, notes = () => [] }: HealthFacts): readonly AdminRoute[] {
+/** Makes the paths of liveness and readiness, which need no proof, and the one by which a proxy in front drains. */
+export function healthRoutes({
+  lifecycle,
+  clusters,
+  webSockets,
+  notes = () => [],
+}: HealthFacts): readonly AdminRoute[] {
   const ready = (): AdminReply => {
     const state = lifecycle.state(clusters.ready);
     return { status: state === "LIVE" ? 200 : 503, body: [state, ...notes(), ""].join("\n") };
@@ -54,6 +62,11 @@ export function healthRoutes({ lifecycle, clusters, notes = () => [] }: HealthFa
     reads("/healthz", "whether the process lives", () => ({ body: "ok\n" })),
     reads("/ready", "200 LIVE, or 503 DRAINING or PRE_INITIALIZING; then what is amiss, a line each", ready),
     reads("/readyz", "the same", ready),
+    // Without proof: it reaches what its caller could close itself.
+    changes("/drain_sockets", "close the WebSockets from the address that asks, each after its answer", ({ from }) => {
+      webSockets.drainFrom(clientAddress(from, undefined, 0));
+      return OK;
+    }),
   ];
 }
 

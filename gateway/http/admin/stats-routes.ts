@@ -27,9 +27,9 @@ export function statsRoutes(registry: Registry): readonly AdminRoute[] {
     reads("/stats", "measurements for Prometheus; ?format=json, ?filter=rq_total|outlier, ?usedonly", (request) =>
       measurements(registry, request),
     ),
-    reads("/stats/prometheus", "the same; ?filter=, ?usedonly", ({ query, params }) => {
+    reads("/stats/prometheus", "the same; ?filter=, ?usedonly", ({ query }) => {
       query.delete("format");
-      return measurements(registry, { query, params });
+      return measurements(registry, { query });
     }),
     changes("/reset_counters", "counters and histograms to zero; gauges stay", () => {
       for (const name of namesOf(registry)) {
@@ -41,7 +41,7 @@ export function statsRoutes(registry: Registry): readonly AdminRoute[] {
   ];
 }
 
-async function measurements(registry: Registry, { query }: AdminRequest): Promise<AdminReply> {
+async function measurements(registry: Registry, { query }: Pick<AdminRequest, "query">): Promise<AdminReply> {
   const format = query.get("format");
   if (!FORMATS.includes(format)) return badRequest("format: expected prometheus or json");
   const filter = query.get("filter");

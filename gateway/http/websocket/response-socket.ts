@@ -112,7 +112,7 @@ export class ResponseSocket {
   readonly #cancelAge: () => void;
   #cancelIdle = () => {};
   #cancelPing = () => {};
-  #cancelLeave = () => {};
+  #cancelLeave: (() => void) | undefined;
   /** Pings since the last byte of the caller. */
   #unanswered = 0;
   /** The bytes of the message that is arriving. */
@@ -155,10 +155,9 @@ export class ResponseSocket {
     if (this.#idle) this.#close(this.#leaving, CLOSE.away);
   }
 
-  /** Leaves after `ms` milliseconds, for a drain. */
+  /** Leaves after `ms` milliseconds, for a drain, unless an earlier call has set a time. */
   leaveAfter(ms: number): void {
-    this.#cancelLeave();
-    this.#cancelLeave = this.#deps.clock.after(ms, () => this.leave("drain"));
+    this.#cancelLeave ??= this.#deps.clock.after(ms, () => this.leave("drain"));
   }
 
   get #idle(): boolean {
@@ -395,7 +394,7 @@ export class ResponseSocket {
   }
 
   #closed(): void {
-    for (const cancel of [this.#cancelAge, this.#cancelIdle, this.#cancelPing, this.#cancelLeave]) cancel();
+    for (const cancel of [this.#cancelAge, this.#cancelIdle, this.#cancelPing, this.#cancelLeave]) cancel?.();
     for (const { turn } of this.#waiting.splice(0)) turn.body.release();
     for (const reply of [...this.#replies]) reply.close();
     for (const lane of this.#lanes.values()) {

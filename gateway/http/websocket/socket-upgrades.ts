@@ -20,6 +20,11 @@ import { FRAME_LABELS, ResponseSocket, type SocketDeps } from "./response-socket
 /** WebSockets of one key, and of this gateway. */
 const MAX_OF_KEY = 32;
 const MAX_SOCKETS = 4_096;
+/** The longest time in which the sockets of a proxy that drains close, in milliseconds: not all clients return at once. */
+const PROXY_DRAIN_MS = 5_000;
+
+/** What a socket counts for. */
+type Owner = { readonly keyId: string; readonly peer: string };
 
 /**
  * Accepts WebSockets for responses. One that is not wanted now gets 426, after which agents use HTTP at once: they retry
@@ -30,7 +35,7 @@ export class SocketUpgrades {
   readonly #deps: SocketDeps;
   readonly #table: SocketTable;
   readonly #server: WebSocketServer;
-  readonly #open = new Map<ResponseSocket, string>();
+  readonly #open = new Map<ResponseSocket, Owner>();
   readonly #ids = new WeakMap<IncomingMessage, string>();
   readonly #refusals = new WeakMap<Duplex, () => void>();
   #draining = false;
@@ -64,10 +69,19 @@ export class SocketUpgrades {
     return this.#open.size;
   }
 
-  /** Accepts no further sockets. Those open close within `graceMs` milliseconds, or after the answers that run then. */
+  /**
+   * Accepts no further sockets. Those open close in the second half of `graceMs` milliseconds, when proxies in front send
+   * their clients elsewhere already, or after the answers that run then.
+   */
   drain(graceMs: number): void {
     this.#draining = true;
-    for (const socket of this.#open.keys()) socket.leaveAfter(this.#deps.bodies.random() * graceMs);
+    for (const socket of this.#open.keys()) socket.leaveAfter(((1 + this.#deps.bodies.random()) / 2) * graceMs);
+  }
+
+  /** Closes the sockets whose connections come from an address, a proxy that drains, as `drain` does. */
+  drainFrom(peer: string): void {
+    for (const [socket, owner] of this.#open)
+      if (owner.peer === peer) socket.leaveAfter(this.#deps.bodies.random() * PROXY_DRAIN_MS);
   }
 
   /** It never rejects. */
@@ -111,7 +125,7 @@ export class SocketUpgrades {
         this.#table.upgraded(socket);
         socket.off("error", ignore);
         const accepted = new ResponseSocket(ws, socket, { rawHeaders, address, headers, principal }, this.#deps);
-        this.#open.set(accepted, principal.keyId);
+        this.#open.set(accepted, { keyId: principal.keyId, peer: clientAddress(socket.remoteAddress, undefined, 0) });
         ws.on("close", () => {
           this.#open.delete(accepted);
           this.#deps.stats.socketEnds.inc({ reason: accepted.end });
@@ -127,7 +141,7 @@ export class SocketUpgrades {
   #refuseUnwanted({ keyId }: Principal): void {
     const { overload, random } = this.#deps.bodies;
     let ofKey = 0;
-    for (const owner of this.#open.values()) if (owner === keyId) ofKey += 1;
+    for (const owner of this.#open.values()) if (owner.keyId === keyId) ofKey += 1;
     if (this.#draining || ofKey >= MAX_OF_KEY || this.#open.size >= MAX_SOCKETS) throw notWanted();
     try {
       refuseInTrouble(overload, random);

@@ -5,12 +5,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { parse, stringify } from "yaml";
+import { projectFolder } from "../../../deploy/runtime/files/project-folder.ts";
 import { becomes } from "../becomes.ts";
 import type { Certificates } from "../certificates.ts";
 import { freePort } from "../free-port.ts";
 import { metricSum } from "../metric-text.ts";
 
-const ROOT = join(import.meta.dirname, "../../..");
+const ROOT = projectFolder();
 /** Path of the binary: from the environment, or as `.ci/run` installs it. */
 const BINARY = process.env.SVC_TEST_ENVOY ?? join(ROOT, ".tools/bin/envoy");
 

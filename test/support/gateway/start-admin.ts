@@ -25,7 +25,7 @@ export async function startAdmin(
   lifecycle.listening();
   const lines: string[] = [];
   const log = pino({ level: "info" }, { write: (line) => lines.push(line) });
-  const { clusters, stats, keys, sealing, keyFile, limiter, usage, overload, traffic } = gateway;
+  const { clusters, stats, keys, sealing, keyFile, limiter, usage, overload, traffic, webSockets } = gateway;
   registerClusterGauges(stats.registry, clusters);
   registerKeyStats(stats.registry, () => keys.status());
   const connections = () => 0;
@@ -40,6 +40,7 @@ export async function startAdmin(
     version: "1.2.3",
     listeners: () => [{ name: "public", address: gateway.baseUrl }],
     lifecycle,
+    webSockets,
     clusters,
     orders: await EndpointOrders.open(clusters, undefined, systemClock),
     stats,

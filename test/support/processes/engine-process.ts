@@ -15,6 +15,8 @@ export type EnginePlace = {
   readonly metricsHost?: string;
   /** Command prefix that runs the node elsewhere, as in `FleetProcess`. */
   readonly through?: readonly string[];
+  /** The built program below `dist/`. Default: the one with the backends of tests. */
+  readonly program?: string;
   /** Release of the node. Default: this one. */
   readonly release?: Pick<EarlierRelease, "dist"> | undefined;
 };
@@ -110,9 +112,9 @@ export class EngineProcess {
 
 const LOOPBACK = "127.0.0.1";
 
-async function startOn(config: object, { host = LOOPBACK, port, through = [], release }: EnginePlace) {
+async function startOn(config: object, { host = LOOPBACK, port, through = [], program: own, release }: EnginePlace) {
   const listen = { host, port: port ?? (await freePort()) };
   // The product of an earlier release holds the simulator.
-  const program = release ? join(release.dist, "engine/main.js") : "test/support/engine/main.js";
+  const program = release ? join(release.dist, "engine/main.js") : (own ?? "test/support/engine/main.js");
   return FleetProcess.start<Ready>(program, { ...config, listen }, through);
 }

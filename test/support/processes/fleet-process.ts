@@ -4,9 +4,10 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { createInterface } from "node:readline";
+import { projectFolder } from "../../../deploy/runtime/files/project-folder.ts";
 import { IMAGE_ENV } from "./image-env.ts";
 
-const ROOT = join(import.meta.dirname, "../../..");
+const ROOT = projectFolder();
 
 export class FleetProcess {
   readonly child: ChildProcess;

@@ -39,6 +39,11 @@ export class Forwarder {
     for (const socket of this.#open) socket.destroy();
   }
 
+  /** Forwards new connections to another port from now on. */
+  turnNewTo(port: number): void {
+    this.#port = port;
+  }
+
   /** Closes all connections, and listens no more. */
   end(): void {
     this.#server.close();

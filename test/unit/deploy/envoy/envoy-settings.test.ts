@@ -57,6 +57,16 @@ test("the edge itself serves on for as long after SIGTERM", () => {
   expect(Number(/^GRACE_S=(\d+)$/m.exec(script)?.[1]) * 1_000).toBe(gateway.drainGraceMs);
 });
 
+test("the edge asks the gateways at the port of their health", () => {
+  const script = readFileSync(join(ROOT, "deploy/envoy/edge.sh"), "utf8");
+  const asked = Number(/^GATEWAY_HEALTH=(\d+)$/m.exec(script)?.[1]);
+  expect([...text.matchAll(/health_check_config: { port_value: (\d+) }/g)].map(([, port]) => Number(port))).toEqual([
+    asked,
+    asked,
+  ]);
+  expect(BEHIND.map((file) => loadConfig(gatewayConfigSchema, join(ROOT, file)).health?.port)).toEqual([asked, asked]);
+});
+
 test("no stream and no answer in one piece is silent for as long as Envoy waits", () => {
   const { timeouts } = gateway;
   expect(durationOf("stream_idle_timeout")).toBeGreaterThan(2 * timeouts.keepAliveIntervalMs);
