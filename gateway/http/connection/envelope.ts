@@ -3,7 +3,7 @@ import { Readable } from "node:stream";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { systemClock } from "../../../deploy/runtime/time/clock.ts";
 import { ApiError, type Envelope } from "../../errors.ts";
-import { statusOf } from "../../formats/error-envelope.ts";
+import { messageOf, statusOf } from "../../formats/error-envelope.ts";
 import { envelopeOf, OFFERED_PATHS, routeAt } from "../../routes.ts";
 import { fromFastify } from "../request-context.ts";
 import { cured, curedBody } from "./model-cure.ts";
@@ -54,16 +54,19 @@ export function retryHeaders(error: ApiError, status: number): Record<string, st
   return headers;
 }
 
-/** The error for a path without a route, in the envelope of the one that was meant: base URLs have `/v1` twice, or not at all. */
-function answerUnknown(request: FastifyRequest, reply: FastifyReply, path: string): FastifyReply {
+/** Returns the path with a route that was meant by one without: base URLs have `/v1` twice, or not at all. */
+function meantPath(path: string): string | undefined {
+  if (routeAt(path)) return undefined;
   const once = path.startsWith("/v1/v1/") ? path.slice("/v1".length) : path;
-  const meant = [once, `/v1${once}`].find((name) => name !== path && routeAt(name));
+  return [once, `/v1${once}`].find((name) => name !== path && routeAt(name));
+}
+
+function unknownUrl(meant: string | undefined): ApiError {
   const advice =
     meant === undefined
       ? `This API has ${OFFERED_PATHS.join(", ")}: please check your client's base URL.`
-      : `You mean ${meant}: ${once === path ? "add /v1 to" : "take /v1 out of"} your client's base URL.`;
-  const error = new ApiError("unknown_url", `Unknown request URL. ${advice}`);
-  return sendError(request, reply, envelopeOf(meant ?? path), error);
+      : `You mean ${meant}: your client's base URL has /v1 twice, or not at all.`;
+  return new ApiError("unknown_url", `Unknown request URL. ${advice}`);
 }
 
 /**
@@ -72,16 +75,38 @@ function answerUnknown(request: FastifyRequest, reply: FastifyReply, path: strin
  */
 export function answerNotFound(request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const path = pathOf(request.raw);
-  const methods: readonly string[] | undefined = routeAt(path)?.methods;
-  if (!methods || methods.includes(request.method)) return answerUnknown(request, reply, path);
-  if (request.headers.upgrade !== undefined) {
-    reply.headers({ upgrade: "HTTP/1.1", connection: "upgrade" });
-    const text = `This URL speaks HTTP only, no other protocol. Send a ${methods[0]} request instead.`;
-    return sendError(request, reply, envelopeOf(path), new ApiError("upgrade_required", text));
+  const methods = routeAt(path)?.methods ?? [];
+  const meant = meantPath(path);
+  const error = whyNotFound(request, methods, meant);
+  if (error.code === "upgrade_required") reply.headers({ upgrade: "HTTP/1.1", connection: "upgrade" });
+  if (error.code === "method_not_allowed") reply.header("allow", methods.join(", "));
+  return sendError(request, reply, envelopeOf(meant ?? path), error);
+}
+
+function whyNotFound(
+  { method, headers }: FastifyRequest,
+  methods: readonly string[],
+  meant: string | undefined,
+): ApiError {
+  const asksUpgrade = headers.upgrade !== undefined;
+  const [offered] = methods;
+  if (offered === undefined || methods.includes(method)) {
+    const unknown = unknownUrl(meant);
+    return asksUpgrade ? refusedUpgrade(unknown, headers["user-agent"]) : unknown;
   }
-  reply.header("allow", methods.join(", "));
-  const wrong = new ApiError("method_not_allowed", `This URL does not take this method. Use ${methods[0]}.`);
-  return sendError(request, reply, envelopeOf(path), wrong);
+  if (asksUpgrade) {
+    const text = `This URL speaks HTTP only, no other protocol. Send a ${offered} request instead.`;
+    return new ApiError("upgrade_required", text);
+  }
+  return new ApiError("method_not_allowed", `This URL does not take this method. Use ${offered}.`);
+}
+
+/**
+ * Returns the error that an upgrade is refused with. Codex repeats an upgrade for seconds after any other status than 426;
+ * after that one it sends the request by HTTP, and shows the error of the reply.
+ */
+export function refusedUpgrade(error: ApiError, userAgent = ""): ApiError {
+  return userAgent.startsWith("codex") ? new ApiError("upgrade_required", messageOf(error, "a")) : error;
 }
 
 export function pathOf(request: IncomingMessage): string {

@@ -9,7 +9,7 @@ import { authenticate } from "../access/auth.ts";
 import { checkHead } from "../access/request-head.ts";
 import { refuseInTrouble } from "../body/request-body.ts";
 import { answerText } from "../connection/broken-request.ts";
-import { retryHeaders } from "../connection/envelope.ts";
+import { refusedUpgrade, retryHeaders } from "../connection/envelope.ts";
 import { endConnection, LINGER_MS, type SocketTable } from "../connection/sockets.ts";
 import { writeDown } from "../record/access-log.ts";
 import { clientAddress } from "../record/client-address.ts";
@@ -100,8 +100,9 @@ export class SocketUpgrades {
       const fields = { transport: "websocket", ...more } as const;
       writeDown(closed, { method: request.method, socket: fields, address, headers, bytesOut }, sinks);
     };
-    const refuse = (error: ApiError) => {
-      record.refused(error.detail);
+    const refuse = (cause: ApiError) => {
+      record.refused(cause.detail);
+      const error = refusedUpgrade(cause, headers["user-agent"]);
       const status = statusOf(error, "a");
       const more = {
         ...retryHeaders(error, status),

@@ -94,8 +94,8 @@ describe("routing", () => {
   test("case 12: an unknown path is 404 in the envelope of its prefix", async () => {
     await expectErrorA(await service.gateway.post("/v1/nope", {}), 404, "unknown_url", null);
     for (const [path, advice] of [
-      ["/v1/v1/messages", "You mean /v1/messages: take /v1 out of your client's base URL."],
-      ["/messages", "You mean /v1/messages: add /v1 to your client's base URL."],
+      ["/v1/v1/messages", "You mean /v1/messages: your client's base URL has /v1 twice"],
+      ["/messages", "You mean /v1/messages: your client's base URL has /v1 twice, or not at all."],
     ] as const) {
       const response = await service.gateway.post(path, {});
       expect([response.status, await response.json()]).toEqual([

@@ -1,14 +1,12 @@
-import { once } from "node:events";
 import { credentials } from "@grpc/grpc-js";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type ClientOptions, WebSocket } from "ws";
 import { becomes } from "../../support/becomes.ts";
 import { Http1Caller, Http2Caller, rawConnection } from "../../support/edge/edge-caller.ts";
 import { type EdgeRig, startEdge } from "../../support/edge/edge-rig.ts";
+import { socketThrough } from "../../support/edge/edge-socket.ts";
 import { HAS_ENVOY, NO_ENVOY, startEnvoy } from "../../support/edge/envoy-process.ts";
 import { NodeClient } from "../../support/engine/node-client.ts";
 import { ANSWER_PATHS, bodyFor } from "../../support/http/answer-check.ts";
-import { FrameClient } from "../../support/http/frame-client.ts";
 import { endKindsOf, mostTokens, openStreams } from "../../support/processes/open-streams.ts";
 import { generateRequest } from "../../support/requests/generate-request.ts";
 
@@ -104,36 +102,28 @@ describe.skipIf(!HAS_ENVOY)(`behind Envoy (${NO_ENVOY})`, () => {
   });
 
   test("an upgrade gets the gateway's answer, after which agents use HTTP at once", async () => {
-    const socket = await rawConnection(rig.edge);
     const upgrade = "connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n";
     const key = `sec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\nauthorization: Bearer ${rig.edge.key}\r\n`;
-    socket.write(`GET /v1/chat/completions HTTP/1.1\r\nhost: x\r\n${upgrade}${key}\r\n`);
-    const reply = String(await new Promise((resolve) => socket.once("data", resolve)));
-    expect(reply.slice(0, "HTTP/1.1 426".length)).toBe("HTTP/1.1 426");
-    expect(reply).toContain('"code":"upgrade_required"');
-    socket.destroy();
+    // The second as a base address without `/v1` has it.
+    for (const path of ["/v1/chat/completions", "/responses"]) {
+      const socket = await rawConnection(rig.edge);
+      socket.write(`GET ${path} HTTP/1.1\r\nhost: x\r\nuser-agent: codex_exec/0.171.0\r\n${upgrade}${key}\r\n`);
+      const reply = String(await new Promise((resolve) => socket.once("data", resolve)));
+      expect(reply.slice(0, "HTTP/1.1 426".length)).toBe("HTTP/1.1 426");
+      expect(reply).toContain('"code":"upgrade_required"');
+      socket.destroy();
+    }
   });
 
   test("a WebSocket passes, closes with 1001 when its gateway stops, and is opened anew on another", async () => {
-    const { port, ca, key } = rig.edge;
-    const open = async () => {
-      const options: ClientOptions = {
-        ...{ ca, servername: "localhost" },
-        headers: { authorization: `Bearer ${key}` },
-      };
-      const ws = new WebSocket(`wss://127.0.0.1:${port}/v1/responses`, options);
-      const client = new FrameClient(ws);
-      await once(ws, "open");
-      return client;
-    };
     const ask = { model: "svc-qwen", input: "Hi.", max_output_tokens: 2 };
-    let client = await open();
+    let client = await socketThrough(rig.edge);
     const first = await client.ask(ask);
     expect((await client.ask({ ...ask, previous_response_id: first.id })).status).toBe("incomplete");
     const restarted = rig.restartInTurn();
     for (let restarts = 0; restarts < 2; restarts += 1) {
       expect(await Promise.race([client.closed, restarted])).toBe(1001);
-      client = await open();
+      client = await socketThrough(rig.edge);
       expect((await client.ask({ ...ask, previous_response_id: first.id })).error?.code).toBe(
         "previous_response_not_found",
       );

@@ -181,6 +181,19 @@ describe("the upgrade", () => {
     );
   });
 
+  test("of Codex is 426 with the words of the refusal: it repeats any other for seconds, and would not show it", async () => {
+    const codex = { "user-agent": "codex_exec/0.171.0" };
+    for (const [key, path, words] of [
+      ["wrong", "/v1/responses", "Incorrect API key provided"],
+      [service.gateway.key, "/responses", "Unknown request URL"],
+    ] as const) {
+      const { status, headers, text } = await upgradeReply({ ...target(), key }, codex, path);
+      expect([status, headers.upgrade]).toEqual([426, "HTTP/1.1"]);
+      expect(JSON.parse(text)).toMatchObject({ error: { code: "upgrade_required" } });
+      expect(text).toContain(words);
+    }
+  });
+
   test("A11 elsewhere, to another protocol or with a body is answered as plain HTTP", async () => {
     for (const path of ["/v1/chat/completions", "/v1/messages", "/v1/responses/compact"]) {
       const { status, text } = await upgradeReply(target(), {}, path);
