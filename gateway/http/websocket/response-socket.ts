@@ -32,7 +32,7 @@ const MAX_LANES_AT_ONCE = 4;
 const MAX_LANES = 32;
 const STREAM_ID = /^[A-Za-z0-9_.-]{1,256}$/;
 /** Milliseconds between two pings: proxies end silent sockets. */
-const PING_MS = 30_000;
+export const PING_MS = 30_000;
 /** Pings after which a caller who sent nothing is lost. */
 const MAX_UNANSWERED = 2;
 /** Milliseconds without a frame or an answer after which a socket is closed. */
