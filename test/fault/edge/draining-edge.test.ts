@@ -10,8 +10,8 @@ import { HELD, letEnd, size } from "../../support/processes/fleet.ts";
 
 /* An edge that is stopped under WebSockets, by the shipped script, beside another one that goes on. */
 
-const BUSY = size(6, 60);
-const IDLE = size(10, 200);
+const BUSY = size(6, 16);
+const IDLE = size(10, 24);
 const ASK = { type: "response.create", model: "svc-qwen", input: "Hi." };
 
 /** Opens a WebSocket of a gateway without the edge, from an address of its own. */
