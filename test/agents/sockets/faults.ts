@@ -93,7 +93,7 @@ export const FAULTS: readonly SocketFault[] = [
   {
     name: "404: a base address without /v1",
     path: "",
-    refused: { codex: /check your client's base URL/, sdk: /404/ },
+    refused: { codex: /your client's base URL has/, sdk: /404/ },
   },
   {
     name: "429 of the edge",
