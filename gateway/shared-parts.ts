@@ -7,7 +7,7 @@ import { FileKeyStore } from "./keys/file-key-store.ts";
 import type { KeyStore } from "./keys/key-store.ts";
 import { isKeyStoreError, registerKeyStats } from "./keys/key-store.ts";
 import { RedisKeyStore } from "./keys/redis/redis-key-store.ts";
-import { SharedState } from "./keys/redis/shared-state.ts";
+import { SharedRevision } from "./keys/redis/shared-revision.ts";
 import type { TokenVerifier } from "./keys/tokens/token-verifier.ts";
 import type { LimitStore } from "./limits/limit-store.ts";
 import { MemoryLimitStore } from "./limits/memory-limit-store.ts";
@@ -166,7 +166,7 @@ async function readKeys({ file, redis }: GatewayConfig["keys"], state: RedisStat
   };
   try {
     if (file !== undefined) {
-      const shared = state && new SharedState(state, "file");
+      const shared = state && new SharedRevision(state);
       return { keys: await FileKeyStore.open(file, systemClock, shared), loaded: Promise.resolve() };
     }
     if (!redis || !state) throw new ConfigError("keys: expected one of file and redis");

@@ -3,8 +3,9 @@ import { lstat, mkdir, stat } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { stringify } from "yaml";
 import { CATALOG, type Catalog } from "../../gateway/catalog.ts";
+import { FileKeyVault } from "../../gateway/keys/file-key-vault.ts";
 import { createKey } from "../../gateway/keys/key-admin.ts";
-import { type KeySetChanger, updateKeyFile } from "../../gateway/keys/key-file.ts";
+import type { KeySetChanger } from "../../gateway/keys/key-file.ts";
 import { indexKeys } from "../../gateway/keys/key-index.ts";
 import { withFileLock } from "../runtime/files/file-lock.ts";
 import { errnoOf, FileError, readPrivateFile, writePrivateFile } from "../runtime/files/private-file.ts";
@@ -44,7 +45,7 @@ export async function localKey({ keyFile, localKeyFile }: State, signal: AbortSi
     const made = createKey(set, { name: "local" }, pepper, nowMs);
     return { set: made.set, value: made.value.key };
   };
-  const key = await updateKeyFile(keyFile, true, issue, signal);
+  const key = await new FileKeyVault(keyFile, signal).update(true, { ids: [] }, issue);
   if (key !== existing) await writePrivateFile(localKeyFile, `${key}\n`);
   return key;
 }

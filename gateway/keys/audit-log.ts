@@ -45,6 +45,8 @@ export type AuditLog = {
 export const NO_LINE = "0".repeat(64);
 /** Begins the lines of a restore. */
 export const RESTORE: KeyChange = { action: "restore", keyId: "*", fields: [] };
+/** Begins the lines of changes that a store lost and a gateway writes again. */
+export const PUT_BACK: KeyChange = { action: "put-back", keyId: "*", fields: [] };
 /** Marks earlier lines of the same revision, of changes that were interrupted before they took effect. */
 const BROKEN_OFF: KeyChange = { action: "broken-off", keyId: "*", fields: [] };
 /** A symbolic link is refused: an attacker may have placed it, or it leads to an unintended file. */
@@ -77,18 +79,12 @@ export function readAudit(text: string, pepper: Pepper | undefined): AuditLog {
   return { entries, brokenAt: undefined };
 }
 
-export type KeyedEntry = AuditEntry & { readonly mac: string };
-
-/**
- * Makes a check of single lines that were keyed with `pepper`. The check returns the entry of an unaltered line that
- * links to the MAC `prev`, or to any line if `prev` is undefined; undefined for every other line.
- */
-export function lineCheck(pepper: Pepper): (line: string, prev: string | undefined) => KeyedEntry | undefined {
+/** Makes a check of single lines, which returns the entry of an unaltered line that was keyed with `pepper`. */
+export function lineCheck(pepper: Pepper): (line: string) => AuditEntry | undefined {
   const key = auditKey(pepper);
-  return (line, prev) => {
+  return (line) => {
     const found = parseLine(line);
-    if (found?.mac === undefined || found.mac !== macOf(line, key)) return undefined;
-    return prev === undefined || found.prev === prev ? { ...found, mac: found.mac } : undefined;
+    return found?.mac !== undefined && found.mac === macOf(line, key) ? found : undefined;
   };
 }
 
@@ -103,25 +99,22 @@ export type AuditAddition = {
 
 /**
  * Makes a line, without its line break, for each change; the first links to `prev`, by default as the first line of a
- * log. Returns the lines and their entries with the new head of the chain, for the new key set.
+ * log. Returns the lines with the new head of the chain, for the new key set.
  */
 export function auditLines(
   { changes, revision, pepper, wallMs }: Omit<AuditAddition, "head">,
   prev: string = NO_LINE,
-): { readonly lines: readonly string[]; readonly entries: readonly KeyedEntry[]; readonly head: string } {
+): { readonly lines: readonly string[]; readonly head: string } {
   const key = auditKey(pepper);
   const ts = new Date(wallMs).toISOString();
   const actor = { uid: process.getuid?.() ?? null, host: hostname(), program: basename(process.argv[1] ?? "") };
   let head = prev;
-  const entries: KeyedEntry[] = [];
   const lines = changes.map((change) => {
-    const line = { ts, actor, ...change, revision, prev: head } satisfies AuditEntry;
-    const body = JSON.stringify(line);
+    const body = JSON.stringify({ ts, actor, ...change, revision, prev: head } satisfies AuditEntry);
     head = hmacSha256(key, body).toString("hex");
-    entries.push({ ...line, mac: head });
     return `${body.slice(0, -1)},"mac":"${head}"}`;
   });
-  return { lines, entries, head };
+  return { lines, head };
 }
 
 /**
@@ -151,6 +144,16 @@ export async function appendAudit(file: string, addition: AuditAddition): Promis
   }
 }
 
+/** Resolves to the last line of a log; empty if there is none. */
+export async function lastAuditLine(file: string): Promise<string> {
+  const handle = await open(file, APPEND, 0o600).catch((cause: unknown) => {
+    throw new KeyStoreError("unwritable", `${file} cannot be opened (${errnoOf(cause)})`, { cause });
+  });
+  return await lastLine(handle)
+    .then(({ line }) => line)
+    .finally(() => handle.close());
+}
+
 /** Reads the last line from the end of the file, and whether its line break is missing; empty if there is none. */
 async function lastLine(handle: FileHandle): Promise<{ readonly line: string; readonly isCut: boolean }> {
   const { size } = await handle.stat();
@@ -163,8 +166,9 @@ async function lastLine(handle: FileHandle): Promise<{ readonly line: string; re
 
 /** Returns the MAC that a new line links to: that of the head of the key set, or of lines that an interrupted change left. */
 function linkOf(last: string, { head, revision, pepper }: AuditAddition): { prev: string; brokenOff: boolean } {
-  const newest = lineCheck(pepper)(last, undefined);
-  if (newest?.revision === revision && newest.mac !== head) return { prev: newest.mac, brokenOff: true };
+  const newest = lineCheck(pepper)(last);
+  if (newest?.mac !== undefined && newest.revision === revision && newest.mac !== head)
+    return { prev: newest.mac, brokenOff: true };
   // A key set without a head must not repair a log that was cut.
   const first = last === "" || parseLine(last)?.mac !== undefined ? NO_LINE : hash("sha256", last);
   return { prev: head ?? first, brokenOff: false };

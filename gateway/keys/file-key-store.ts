@@ -3,11 +3,11 @@ import type { FileError } from "../../deploy/runtime/files/private-file.ts";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import { WorkTurns } from "../../deploy/runtime/time/work-turns.ts";
 import type { Pepper } from "./key-digest.ts";
-import { KeySetReader, pepperFileOf, readKeyFile } from "./key-file.ts";
+import { KeySetReader, olderFile, pepperFileOf, readKeyFile } from "./key-file.ts";
 import { KeyTable } from "./key-index.ts";
 import { isKeyStoreError, KeyStore, KeyStoreError } from "./key-store.ts";
-import { assertNotOlder, noteNewest, readNewest, seenFileOf } from "./newest-state.ts";
-import type { SharedState } from "./redis/shared-state.ts";
+import { noteNewest, readNewest, seenFileOf } from "./newest-state.ts";
+import type { SharedRevision } from "./redis/shared-revision.ts";
 
 /** Milliseconds after which a revision that the shared store did not take is offered to it again. */
 const NOTE_AGAIN_MS = 10_000;
@@ -20,11 +20,11 @@ export class FileKeyStore extends KeyStore {
   readonly #file: string;
   readonly #followed: FollowedFile;
   readonly #reader = new KeySetReader();
-  readonly #shared: SharedState | undefined;
+  readonly #shared: SharedRevision | undefined;
   #failure: KeyStoreError | FileError | undefined;
   #cancelNote = () => {};
 
-  private constructor(file: string, clock: Clock, shared: SharedState | undefined) {
+  private constructor(file: string, clock: Clock, shared: SharedRevision | undefined) {
     super(clock, undefined);
     this.#file = file;
     this.#shared = shared;
@@ -41,7 +41,7 @@ export class FileKeyStore extends KeyStore {
    * Loads the file and follows it until `close`. Throws if the file is missing or unusable, or older than one that was
    * in use here or, with `shared`, at another gateway.
    */
-  static async open(file: string, clock: Clock, shared?: SharedState): Promise<FileKeyStore> {
+  static async open(file: string, clock: Clock, shared?: SharedRevision): Promise<FileKeyStore> {
     const store = new FileKeyStore(file, clock, shared);
     await store.#followed.look();
     if (store.#failure === undefined) return store;
@@ -89,8 +89,9 @@ export class FileKeyStore extends KeyStore {
     const { set, pepper } = loaded;
     // A running gateway compares with the other ones afterwards: no change waits for the shared store.
     const isStart = this.loadedAtMs === 0;
-    const shared = isStart && pepper ? await this.#shared?.read(pepper).catch(() => undefined) : undefined;
-    assertNotOlder(file, set.revision, Math.max(seen.revision, this.revision, shared?.revision ?? 0));
+    const shared = isStart && pepper ? await this.#shared?.read(pepper).catch(() => 0) : 0;
+    const older = olderFile(file, set.revision, Math.max(seen.revision, this.revision, shared ?? 0));
+    if (older) throw older;
     // No command removes a record, so the file was truncated or placed there by mistake.
     if (set.keys.length === 0 && !this.table.records().next().done)
       throw new KeyStoreError("empty", `${file} holds no keys`);
@@ -110,13 +111,14 @@ export class FileKeyStore extends KeyStore {
   async #noteShared(pepper: Pepper, revision: number): Promise<void> {
     this.#cancelNote();
     try {
-      const newest = (await this.#shared?.read(pepper))?.revision ?? 0;
-      if (revision === this.revision) assertNotOlder(this.#file, revision, newest);
-      if (revision > newest) await this.#shared?.note(pepper, { revision, index: 0, mac: "" });
+      const newest = (await this.#shared?.read(pepper)) ?? 0;
+      if (revision !== this.revision || this.end.signal.aborted) return;
+      const older = olderFile(this.#file, revision, newest);
+      if (older) this.#failed(older);
+      if (revision > newest) await this.#shared?.note(pepper, revision);
     } catch (error) {
-      if (!(error instanceof KeyStoreError) || this.end.signal.aborted) return;
-      if (error.fault === "revision_went_back") this.#failed(error);
-      else if (revision === this.revision)
+      if (!(error instanceof KeyStoreError)) throw error;
+      if (revision === this.revision && !this.end.signal.aborted)
         this.#cancelNote = this.clock.after(NOTE_AGAIN_MS, () => void this.#noteShared(pepper, revision));
     }
   }

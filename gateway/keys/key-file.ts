@@ -1,16 +1,11 @@
 import { hash, randomBytes } from "node:crypto";
-import { mkdir, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { core } from "zod";
-import { withFileLock } from "../../deploy/runtime/files/file-lock.ts";
 import { readPrivateFile, unfinishedWrites, writePrivateFile } from "../../deploy/runtime/files/private-file.ts";
-import { systemClock } from "../../deploy/runtime/time/clock.ts";
 import { WorkTurns } from "../../deploy/runtime/time/work-turns.ts";
-import { type AuditAddition, appendAudit, auditFileOf, keyChanges, RESTORE, readAudit } from "./audit-log.ts";
 import { makePepper, PEPPER_BYTES, type Pepper } from "./key-digest.ts";
-import { EMPTY_KEY_SET, type KeyRecord, type KeySet, keyRecordSchema, keySetSchema } from "./key-record.ts";
+import { type KeyRecord, type KeySet, keyRecordSchema, keySetSchema } from "./key-record.ts";
 import { KeyStoreError } from "./key-store.ts";
-import { assertNotOlder, readNewest, seenFileOf } from "./newest-state.ts";
 
 export type KeyFile = {
   readonly set: KeySet;
@@ -158,89 +153,16 @@ export async function makePepperFile(path: string): Promise<Pepper> {
   return makePepper(bytes);
 }
 
-async function whileLocked<T>(path: string, run: () => Promise<T>, signal: AbortSignal): Promise<T> {
-  return await withFileLock(
-    `${path}.lock`,
-    async () => {
-      for (const left of await unfinishedKeyWrites(path)) await rm(left, { force: true }).catch(() => {});
-      return await run();
-    },
-    signal,
-  );
-}
-
 /** Resolves to the temporary files of killed changes beside the key file; that of a running change is among them. */
 export async function unfinishedKeyWrites(path: string): Promise<readonly string[]> {
   return [...(await unfinishedWrites(path)), ...(await unfinishedWrites(pepperFileOf(path)))];
 }
 
-/** Writes a key set under a new revision, after its lines in the audit log. */
-async function writeSet(path: string, set: KeySet, addition: Omit<AuditAddition, "wallMs">): Promise<void> {
-  // The log comes first, and a failure ends the change: no key changes without an audit line.
-  const auditHead = await appendAudit(auditFileOf(path), { ...addition, wallMs: systemClock.wallMs() });
-  const { keys, ...rest } = set;
-  const { revision } = addition;
-  const next: KeySet = { ...rest, revision, ...(auditHead !== undefined && { auditHead }), keys };
-  await writePrivateFile(path, keySetText(next));
-}
-
-/**
- * Replaces the keys of `path` by those of the file `from`, which may be `path` itself, as a new revision that running
- * gateways accept although the keys are old. The audit log records the restore. Resolves to the written set.
- */
-export async function restoreKeyFile(path: string, from: string, above: number, signal: AbortSignal): Promise<KeySet> {
-  const run = async () => {
-    const set = await readKeySet(from);
-    const pepper = await readPepper(pepperFileOf(path));
-    assertPepperFits(pepperFileOf(path), pepper, set);
-    if (pepper === undefined) throw new KeyStoreError("empty", `${from} holds no keys`);
-    const now = await readPrivateFile(path).then((found) => (found ? parseKeySet(path, found) : EMPTY_KEY_SET));
-    const audit = readAudit((await readPrivateFile(auditFileOf(path)))?.toString("utf8") ?? "", pepper);
-    const last = audit.brokenAt === undefined ? audit.entries.at(-1) : undefined;
-    const { revision: seen } = await readNewest(seenFileOf(path));
-    const newest = Math.max(set.revision, now.revision, last?.revision ?? 0, seen, above);
-    const changes = [RESTORE, ...keyChanges(now, set)];
-    const addition = { changes, revision: newest + 1, head: last?.mac ?? now.auditHead, pepper };
-    await writeSet(path, set, addition);
-    return { ...set, revision: addition.revision };
-  };
-  return await whileLocked(path, run, signal);
-}
-
-/**
- * Reads, changes and replaces the key file under its lock, `<path>.lock`, and logs the change. With `create` a missing
- * folder, file and pepper are created. No file is written if `change` throws, or with the fault `locked` if `signal`
- * aborts while another process holds the lock.
- */
-export async function updateKeyFile<T>(
-  path: string,
-  create: boolean,
-  change: KeySetChanger<T>,
-  signal: AbortSignal,
-): Promise<T> {
-  const missing = () => new KeyStoreError("missing", `there is no key file at ${path}`);
-  if (create) {
-    await mkdir(dirname(path), { recursive: true, mode: 0o700 }).catch((cause: unknown) => {
-      throw new KeyStoreError("unwritable", `${dirname(path)} cannot be made`, { cause });
-    });
-  } else if ((await readPrivateFile(path)) === undefined) {
-    throw missing();
-  }
-  const run = async () => {
-    const file = await readKeyFile(path);
-    if (file === undefined && !create) throw missing();
-    const { revision: seen } = await readNewest(seenFileOf(path));
-    // Otherwise the change would make an old file the newest. Without a file, revisions continue above the newest one
-    // that was in use.
-    if (file) assertNotOlder(path, file.set.revision, seen);
-    const before = file?.set ?? EMPTY_KEY_SET;
-    const pepperFile = pepperFileOf(path);
-    const pepper = file?.pepper ?? (await readPepper(pepperFile)) ?? (await makePepperFile(pepperFile));
-    const { set, value } = change(before, pepper);
-    if (set === before) return value;
-    const revision = Math.max(before.revision, seen) + 1;
-    await writeSet(path, set, { changes: keyChanges(before, set), revision, head: before.auditHead, pepper });
-    return value;
-  };
-  return await whileLocked(path, run, signal);
+/** Returns the error of a key file that is older than one in use; undefined for a newer one. */
+export function olderFile(keyFile: string, revision: number, seen: number): KeyStoreError | undefined {
+  if (revision >= seen) return undefined;
+  return new KeyStoreError(
+    "revision_went_back",
+    `${keyFile} has revision ${revision}, and revision ${seen} was in use: put the newer file back, or have this one taken with 'keys restore --above ${seen}'`,
+  );
 }

@@ -14,7 +14,7 @@ export const KEY_PATTERN = "svc_live_([0-9A-Za-z]{12})_([0-9A-Za-z]{43})_([0-9A-
 export const MAX_KEY_LENGTH = 128;
 
 const ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-const ID_LENGTH = 12;
+export const ID_LENGTH = 12;
 const SECRET_LENGTH = 43;
 const CHECK_LENGTH = 6;
 const WHOLE_KEY = new RegExp(`^${KEY_PATTERN}$`);

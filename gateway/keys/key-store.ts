@@ -135,6 +135,10 @@ export class KeyStoreError extends Error {
   }
 }
 
+export function changedMeanwhile(): KeyStoreError {
+  return new KeyStoreError("conflict", "others change keys all the time; try again");
+}
+
 /** Returns whether `error` means that stored keys cannot be used or changed; any other error is a bug. */
 export function isKeyStoreError(error: unknown): error is KeyStoreError | FileError {
   return error instanceof KeyStoreError || error instanceof FileError;

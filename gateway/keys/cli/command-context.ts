@@ -2,11 +2,12 @@ import type { Command } from "commander";
 import * as z from "zod";
 import { ConfigError, loadConfig } from "../../../deploy/runtime/config/load-config.ts";
 import { stateSchema } from "../../state/state-settings.ts";
+import { FileKeyVault } from "../file-key-vault.ts";
 import { type MintedKey, summarize } from "../key-admin.ts";
 import type { KeySetChanger } from "../key-file.ts";
 import type { KeyRecord } from "../key-record.ts";
 import { keysSchema } from "../key-settings.ts";
-import { fileKeyVault, type KeyScope, type KeyVault, type VaultKeys } from "../key-vault.ts";
+import type { KeyScope, KeyVault, VaultKeys } from "../key-vault.ts";
 import { openRedisKeyVault } from "../redis/redis-key-vault.ts";
 import { keyText } from "./text.ts";
 
@@ -49,7 +50,7 @@ export class CliContext {
   /** Reads the keys, or at least those of the scope, and prints their faults. */
   async read(scope?: KeyScope): Promise<VaultKeys> {
     const found = await (await this.vault()).read(scope);
-    for (const text of found.amiss) this.#warn(text);
+    for (const { message } of found.amiss) this.#warn(message);
     return found;
   }
 
@@ -80,9 +81,9 @@ export class CliContext {
 
   async #openVault(): Promise<KeyVault> {
     const { file, config } = this.options;
-    if (config === undefined) return fileKeyVault(file);
+    if (config === undefined) return new FileKeyVault(file);
     const { keys, state } = loadConfig(configSchema, config, this.io.env);
-    if (keys.file !== undefined) return fileKeyVault(keys.file);
+    if (keys.file !== undefined) return new FileKeyVault(keys.file);
     if (!keys.redis || !state.redis) throw new ConfigError(`${config}: keys.redis: state.redis says where that is`);
     return await openRedisKeyVault(state.redis, keys.redis.pepperFile, (text) => this.#warn(text));
   }

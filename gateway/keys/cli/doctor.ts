@@ -34,7 +34,7 @@ export async function examine(vault: KeyVault, nowMs: number): Promise<readonly 
     return [
       ...folder,
       ok(`${name} can be used: ${found.set.keys.length} keys, revision ${found.set.revision}`),
-      ...found.amiss.map(error),
+      ...found.amiss.map(({ message }) => error(message)),
       ...examinePepper(found.pepper),
       ...lock,
       ...(await examineAudit(vault, found)),

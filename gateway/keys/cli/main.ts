@@ -7,9 +7,9 @@ import { readPrivateFile, writePrivateFile } from "../../../deploy/runtime/files
 import { programVersion } from "../../../deploy/runtime/files/project-folder.ts";
 import { readSealingKeys } from "../../sealing/followed-sealing.ts";
 import { newSealingKey, SealingKeyError, type SealingKeys, sealingKeysText } from "../../sealing/sealing-key.ts";
+import { LOCK_WAIT_MS } from "../file-key-vault.ts";
 import { KeyAdminError } from "../key-admin.ts";
 import { isKeyStoreError } from "../key-store.ts";
-import { LOCK_WAIT_MS } from "../key-vault.ts";
 import { addChangeCommands } from "./change-commands.ts";
 import { CliContext, EXIT, type KeysIo } from "./command-context.ts";
 import { parseKept } from "./options.ts";

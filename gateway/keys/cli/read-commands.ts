@@ -57,7 +57,7 @@ export function addReadCommands(program: Command, context: CliContext): void {
       const vault = await context.vault();
       const { set, pepper, amiss } = await vault.read();
       const finding = auditFinding(vault.auditName, await readAuditFile(context), set, pepper);
-      report(context, [finding, ...amiss.map((text) => ({ level: "error", text }) as const)]);
+      report(context, [finding, ...amiss.map(({ message }) => ({ level: "error", text: message }) as const)]);
     });
 
   program

@@ -2,22 +2,21 @@ import { sleep } from "../../../deploy/runtime/time/abort.ts";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import { WorkTurns } from "../../../deploy/runtime/time/work-turns.ts";
 import type { RedisState } from "../../state/redis-state.ts";
+import { keyChanges, PUT_BACK } from "../audit-log.ts";
 import type { Pepper } from "../key-digest.ts";
 import { readPepper } from "../key-file.ts";
-import { isKeyId } from "../key-format.ts";
-import type { KeyRecord } from "../key-record.ts";
+import { EMPTY_KEY_SET, type KeyRecord } from "../key-record.ts";
 import { isKeyStoreError, KeyStore, KeyStoreError } from "../key-store.ts";
-import type { KeyState } from "../newest-state.ts";
-import { type History, revisionOf } from "./history.ts";
-import { KeysReader, type Reading, wentBack } from "./keys-reader.ts";
-import { KEYS_CHANNEL, type StoredHead, StoredKeys } from "./stored-keys.ts";
+import { type Head, type Known, type Reading, SignedKeys } from "./signed-keys.ts";
+import { KEYS_CHANNEL } from "./stored-keys.ts";
 
-/** Milliseconds between two reads of the revision, for lost messages. */
+/** Milliseconds between two reads of the head, for lost messages. */
 const LOOK_MS = 500;
 /** Milliseconds after which a refused or partly refused store is read again although it is unchanged. */
 const AGAIN_MS = 60_000;
 /** Milliseconds after which all records are read again although none was changed by a command. */
 const REREAD_MS = 600_000;
+const TRIES = 5;
 
 export type RedisKeyStoreOptions = {
   readonly state: RedisState;
@@ -27,27 +26,24 @@ export type RedisKeyStoreOptions = {
 
 /**
  * Keys in the store that gateways share. All records are kept in this process, so that a look-up needs no request to
- * the store; a change reads only the changed records. While the store is unreachable the records stay in force, and
- * `status()` reports it.
- * A store that went back is followed, so that later changes take effect, but no record is replaced by an older one that
- * may give more rights, and none is removed: those that the store lacks stay in use and count as refused, until they are
- * changed there again or an operator restores the keys. At the start such a store is refused.
+ * the store; a change reads only the changed records. While the store is unreachable or unusable the records stay in
+ * force, and `status()` reports it.
+ * A store that lost changes gets them back from the gateways that know them, before anything is taken from it. At the
+ * start such a store is refused.
  */
 export class RedisKeyStore extends KeyStore {
   readonly #options: RedisKeyStoreOptions;
-  readonly #stored: StoredKeys;
-  readonly #reader: KeysReader;
+  readonly #keys: SignedKeys;
   /** The state of the keys in use; undefined until they are loaded. */
-  #history: History | undefined;
-  /** A state whose changes the store has lost, until they were made again. */
-  #lost: KeyState | undefined;
-  /** Text of the stored head from which the keys in use, or a failure, resulted; null if there was none. */
-  #lookedAt: string | null | undefined;
+  #known: Known | undefined;
+  /** Text of the head from which the keys in use, or a failure, resulted; undefined before. */
+  #lookedAt: string | undefined;
   /** From this time on the store is read again although it is unchanged. */
   #againMs = 0;
   #failure: KeyStoreError | undefined;
-  #refused = new Set<string>();
-  #toNote: (() => Promise<void>) | undefined;
+  /** The state in use when the store was last found without changes. */
+  #wentBackFrom: Head | undefined;
+  #noted: Head | undefined;
   #fault: KeyStoreError["fault"] | undefined;
   #looking: Promise<unknown> = Promise.resolve();
   #cancelLook = () => {};
@@ -57,8 +53,7 @@ export class RedisKeyStore extends KeyStore {
   private constructor(options: RedisKeyStoreOptions, pepper: Pepper) {
     super(options.clock, pepper);
     this.#options = options;
-    this.#stored = new StoredKeys(options.state);
-    this.#reader = new KeysReader(options.state, pepper, options.pepperFile);
+    this.#keys = new SignedKeys(options.state, pepper, options.pepperFile);
   }
 
   /**
@@ -86,7 +81,7 @@ export class RedisKeyStore extends KeyStore {
   }
 
   protected override get refusedIds() {
-    return [...this.#refused].map((id) => (isKeyId(id) ? id : "?"));
+    return [...(this.#known?.refused ?? [])];
   }
 
   /** Reads all keys and follows them; resolves to false if the store does not answer. */
@@ -125,109 +120,108 @@ export class RedisKeyStore extends KeyStore {
     try {
       isNew = await this.#catchUp();
       // Why some of the records in use differ from the store.
-      this.#fault = this.#refused.size > 0 ? "records_refused" : undefined;
+      this.#fault = this.refusedIds.length > 0 ? "records_refused" : undefined;
     } catch (error) {
       failure = error;
       this.loadErrors += 1;
       this.#fault = isKeyStoreError(error) ? error.fault : "unreadable";
     }
+    this.#note();
     if (isNew || this.#fault !== before) this.report();
     return failure;
   }
 
+  /** Resolves to whether the keys in use may have changed. */
   async #catchUp(): Promise<boolean> {
-    const stored = await this.#stored.head();
+    const text = await this.#keys.stored.head();
     const nowMs = this.clock.nowMs();
-    const isSame = this.#lookedAt === (stored?.text ?? null);
+    const isSame = this.#lookedAt === text;
     if (isSame && nowMs < this.#againMs) {
       if (this.#failure) throw this.#failure;
       return false;
     }
     this.#lookedAt = undefined;
-    const before = this.#history;
-    const isNew = await this.#readAndTake(stored, isSame).catch(async (error: unknown) => {
+    const [isFirst, refusedBefore] = [!this.#known, this.refusedIds.join()];
+    try {
+      await this.#take(await this.#read(isSame));
+    } catch (error) {
       if (!(error instanceof KeyStoreError) || error.fault === "unreachable") throw error;
-      // Commands refuse to change keys in a store that a gateway does not follow.
-      if (before) await this.#reader.noteLost(before);
-      [this.#failure, this.#lookedAt, this.#againMs] = [error, stored?.text ?? null, nowMs + AGAIN_MS];
+      [this.#failure, this.#lookedAt, this.#againMs] = [error, text, nowMs + AGAIN_MS];
       throw error;
-    });
-    [this.#failure, this.#lookedAt] = [undefined, stored?.text ?? null];
-    return isNew;
-  }
-
-  /** Resolves to whether the keys in use may have changed. */
-  async #readAndTake(stored: StoredHead | undefined, isSame: boolean): Promise<boolean> {
-    const before = this.#history;
-    const refusedBefore = this.#refused.size;
-    // In the slow reading a record that nothing has changed is verified, and not parsed again.
-    const isKnown = (id: string, revision: number) => before?.revisions.get(id) === revision && !this.#refused.has(id);
-    const reading =
-      (stored && before && !isSame ? await this.#reader.since(before, stored) : undefined) ??
-      (await this.#reader.whole(isSame && !this.#failure ? isKnown : undefined));
-    const known = before ?? (await this.#reader.newest());
-    if (!reading && known.revision === 0) throw new KeyStoreError("missing", "there are no keys in the store");
-    if (!reading) throw wentBack(known, undefined);
-    if (reading.isWhole && !(await this.#reader.continues(reading.history, known))) {
-      if (!before) throw wentBack(known, reading.history.revision);
-      await this.#reader.noteLost(known);
-      if (!this.#lost || this.#lost.revision < known.revision) this.#lost = known;
-      this.wentBack += 1;
     }
-    await this.#take(reading);
-    const againMs = this.clock.nowMs() + (this.#refused.size > 0 ? AGAIN_MS : REREAD_MS);
+    const againMs = nowMs + (this.refusedIds.length > 0 ? AGAIN_MS : REREAD_MS);
     // Changes do not put off the slow reading.
-    this.#againMs = reading.isWhole ? againMs : Math.min(this.#againMs, againMs);
-    this.#note(reading.history);
-    return !isSame || this.#refused.size !== refusedBefore;
+    this.#againMs = isSame || isFirst ? againMs : Math.min(this.#againMs, againMs);
+    [this.#failure, this.#lookedAt] = [undefined, text];
+    return !isSame || this.refusedIds.join() !== refusedBefore;
   }
 
-  async #take({ history, isWhole, records, refused }: Reading): Promise<void> {
-    const turns = new WorkTurns();
-    const before = this.#history;
-    const isOnPurpose = before !== undefined && history.restored > before.revision;
-    if (isWhole) this.#refused = new Set(refused);
-    for (const id of refused) this.#refused.add(id);
-    if (isWhole)
-      for (const { id } of this.table.records())
-        if (!records.has(id) && !refused.has(id)) {
-          if (isOnPurpose) this.table.remove(id);
-          else this.#refused.add(id);
-        }
-    for (const [id, record] of records) {
-      if (!record) continue;
-      if (turns.isOver) await turns.next();
-      const held = this.table.record(id);
-      // A key that a restore has dropped does not come back with an older store.
-      const isDropped = !held && before !== undefined && revisionOf(history, id) <= before.restored;
-      if (!isOnPurpose && (isDropped || isOlder(held, record))) {
-        this.#refused.add(id);
-        continue;
+  /** Reads what changed, and, if it is read again, verifies what did not. */
+  async #read(isAgain: boolean): Promise<Reading> {
+    const known = this.#known;
+    for (let tries = 0; tries < TRIES; tries += 1) {
+      const reading = await this.#keys.read(undefined, known, isAgain);
+      if (!known) {
+        const loss = await this.#keys.lossOf(reading?.head);
+        if (loss) throw loss;
+        if (!reading) throw new KeyStoreError("missing", "there are no keys in the store");
+        return reading;
       }
-      this.table.put(record);
-      this.#refused.delete(id);
+      if (reading && (await this.#keys.follows(reading.head, known.head))) return reading;
+      if (this.#wentBackFrom !== known.head) this.wentBack += 1;
+      this.#wentBackFrom = known.head;
+      if (!(await this.#putBack(known, reading)) && reading) return reading;
     }
-    this.#history = history;
-    this.revision = history.revision;
+    throw new KeyStoreError("revision_went_back", "the store of keys loses changes again and again");
+  }
+
+  /**
+   * Writes changes again that a store has lost. Resolves to false if it lacks none. A restore that it lost is repeated as
+   * a whole: keys that the restore dropped do not come back.
+   */
+  async #putBack(known: Known, found: Reading | undefined): Promise<boolean> {
+    const isWhole = !found || known.head.restored > found.head.restored;
+    const lost = [...this.table.records()].filter((held) => {
+      const stored = found?.records.get(held.id);
+      return isWhole || found.removed.has(held.id) || (stored !== undefined && isOlder(held, stored));
+    });
+    if (!isWhole && lost.length === 0 && found.head.mended >= known.head.revision) return false;
+    const before = lost.flatMap(({ id }) => found?.records.get(id) ?? []);
+    const changes = keyChanges({ ...EMPTY_KEY_SET, keys: before }, { ...EMPTY_KEY_SET, keys: lost });
+    await this.#keys.change(found, {
+      changes: [PUT_BACK, ...changes],
+      keys: lost,
+      revision: Math.max(known.head.revision, found?.head.revision ?? 0) + 1,
+      isWhole: found !== undefined && isWhole,
+      restored: Math.max(known.head.restored, found?.head.restored ?? 0),
+      mended: Math.max(known.head.revision, found?.head.mended ?? 0),
+    });
+    return true;
+  }
+
+  async #take({ records, removed, ...known }: Reading): Promise<void> {
+    const turns = new WorkTurns();
+    for (const id of removed) this.table.remove(id);
+    for (const record of records.values()) {
+      if (turns.isOver) await turns.next();
+      this.table.put(record);
+    }
+    this.#known = known;
+    this.revision = known.head.revision;
     this.loadedAtMs = this.clock.wallMs();
   }
 
   /** Records the state in use for later starts and for commands. No operation waits for it: a file system may hang. */
-  #note(history: History): void {
-    if (this.#refused.size > 0 || this.end.signal.aborted) return;
-    const lost = this.#lost;
-    this.#lost = undefined;
-    this.#toNote = () => this.#reader.noteInUse(history, lost);
-    this.noting ??= this.#noteAll().finally(() => {
-      this.noting = undefined;
-    });
-  }
-
-  async #noteAll(): Promise<void> {
-    for (let next = this.#toNote; next; next = this.#toNote) {
-      this.#toNote = undefined;
-      await next().catch(() => {});
-    }
+  #note(): void {
+    const head = this.#known?.head;
+    if (!head || head === this.#noted || this.noting) return;
+    this.#noted = head;
+    this.noting = this.#keys
+      .noteInUse(head)
+      .catch(() => {})
+      .finally(() => {
+        this.noting = undefined;
+      });
   }
 }
 
@@ -236,8 +230,8 @@ export class RedisKeyStore extends KeyStore {
  * secrets. A revocation is never undone, and a change that disabled the key takes precedence over another change of the
  * same revision.
  */
-function isOlder(held: KeyRecord | undefined, next: KeyRecord): boolean {
-  if (!held || next.status !== "active") return false;
+function isOlder(held: KeyRecord, next: KeyRecord): boolean {
+  if (next.status !== "active") return false;
   if (held.status === "active") return next.revision < held.revision;
   return held.status === "revoked" || next.revision <= held.revision;
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { updateKeyFile } from "../../../gateway/keys/key-file.ts";
+import { FileKeyVault } from "../../../gateway/keys/file-key-vault.ts";
 import { idOfKey } from "../../../gateway/keys/key-format.ts";
 import type { KeyRecord } from "../../../gateway/keys/key-record.ts";
 import { becomes } from "../../support/becomes.ts";
@@ -45,15 +45,10 @@ async function statuses(gateway: GatewayProcess, key: string): Promise<number[]>
 
 async function changeKey(gateway: GatewayProcess, key: string, change: Partial<KeyRecord>): Promise<void> {
   const id = idOfKey(key);
-  await updateKeyFile(
-    gateway.keyFile,
-    false,
-    (set) => {
-      const keys = set.keys.map((one) => (one.id === id ? { ...one, ...change, revision: one.revision + 1 } : one));
-      return { set: { ...set, revision: set.revision + 1, keys }, value: undefined };
-    },
-    new AbortController().signal,
-  );
+  await new FileKeyVault(gateway.keyFile).update(false, { ids: [] }, (set) => {
+    const keys = set.keys.map((one) => (one.id === id ? { ...one, ...change, revision: one.revision + 1 } : one));
+    return { set: { ...set, revision: set.revision + 1, keys }, value: undefined };
+  });
 }
 
 type KeyChange = readonly [

@@ -1,4 +1,4 @@
-import { updateKeyFile } from "../../../gateway/keys/key-file.ts";
+import { FileKeyVault } from "../../../gateway/keys/file-key-vault.ts";
 import { idOfKey } from "../../../gateway/keys/key-format.ts";
 import type { KeyLimits, KeyQuota } from "../../../gateway/keys/key-record.ts";
 import { becomes } from "../becomes.ts";
@@ -16,16 +16,11 @@ export async function keyWith(gateway: RunningGateway, limits: KeyLimits, quota:
 /** Replaces the limits of a key; resolves when the gateway applies them. */
 export async function setLimits(gateway: RunningGateway, key: string, limits: KeyLimits, quota: KeyQuota = {}) {
   const id = idOfKey(key) ?? "";
-  const revision = await updateKeyFile(
-    gateway.keyFile,
-    false,
-    (set) => {
-      const next = set.revision + 1;
-      const keys = set.keys.map((one) => (one.id === id ? { ...one, limits, quota, revision: next } : one));
-      return { set: { ...set, keys }, value: next };
-    },
-    new AbortController().signal,
-  );
+  const revision = await new FileKeyVault(gateway.keyFile).update(false, { ids: [] }, (set) => {
+    const next = set.revision + 1;
+    const keys = set.keys.map((one) => (one.id === id ? { ...one, limits, quota, revision: next } : one));
+    return { set: { ...set, keys }, value: next };
+  });
   await becomes(async () => gateway.keys.byId(id)?.revision === revision, "the key is known");
 }
 

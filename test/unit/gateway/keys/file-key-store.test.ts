@@ -3,8 +3,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import { FileKeyStore } from "../../../../gateway/keys/file-key-store.ts";
+import { FileKeyVault } from "../../../../gateway/keys/file-key-vault.ts";
 import { createKey, setStatus } from "../../../../gateway/keys/key-admin.ts";
-import { type KeySetChange, pepperFileOf, restoreKeyFile, updateKeyFile } from "../../../../gateway/keys/key-file.ts";
+import { type KeySetChange, pepperFileOf } from "../../../../gateway/keys/key-file.ts";
 import type { KeySet } from "../../../../gateway/keys/key-record.ts";
 import type { KeyStoreStatus } from "../../../../gateway/keys/key-store.ts";
 import { VirtualClock } from "../../../support/virtual-clock.ts";
@@ -48,11 +49,14 @@ function nextStatus(store: FileKeyStore, fits: (status: KeyStoreStatus) => boole
 }
 
 async function addKey() {
-  const made = await updateKeyFile(file, true, (set, pepper) => createKey(set, { name: "ci" }, pepper, NOW), patient);
+  const made = await new FileKeyVault(file, patient).update(true, { ids: [] }, (set, pepper) =>
+    createKey(set, { name: "ci" }, pepper, NOW),
+  );
   return { id: made.record.id, key: made.key };
 }
 
-const change = <T>(by: (set: KeySet) => KeySetChange<T>) => updateKeyFile(file, false, by, patient);
+const change = <T>(by: (set: KeySet) => KeySetChange<T>) =>
+  new FileKeyVault(file, patient).update(false, { ids: [] }, by);
 
 /** As an operator's own tool may do it: the new text appears at once. */
 async function replaceFile(text: string): Promise<void> {
@@ -171,7 +175,7 @@ describe("after a restart", () => {
     const opening = FileKeyStore.open(file, clock);
     await expect(opening).rejects.toMatchObject({ fault: "revision_went_back" });
     await expect(opening).rejects.toThrow(/has revision 1, and revision 2 was in use.*keys restore/);
-    expect(await restoreKeyFile(file, file, 0, patient)).toMatchObject({ revision: 3 });
+    expect(await new FileKeyVault(file, patient).restore(file, 0)).toMatchObject({ revision: 3 });
     expect((await openStore()).find(key)).toBeDefined();
   });
 

@@ -4,15 +4,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { auditFileOf } from "../../../../gateway/keys/audit-log.ts";
+import { FileKeyVault } from "../../../../gateway/keys/file-key-vault.ts";
 import { createKey } from "../../../../gateway/keys/key-admin.ts";
-import {
-  KeySetReader,
-  keySetText,
-  parseKeySet,
-  pepperFileOf,
-  readKeyFile,
-  updateKeyFile,
-} from "../../../../gateway/keys/key-file.ts";
+import { KeySetReader, keySetText, parseKeySet, pepperFileOf, readKeyFile } from "../../../../gateway/keys/key-file.ts";
 import { generateKeyId } from "../../../../gateway/keys/key-format.ts";
 import type { KeySet } from "../../../../gateway/keys/key-record.ts";
 
@@ -28,11 +22,12 @@ beforeEach(async () => {
 
 afterEach(() => rm(folder, { recursive: true, force: true }));
 
-const addKey = () => updateKeyFile(path, true, (set, pepper) => createKey(set, { name: "ci" }, pepper, 0), patient);
+const addKey = () =>
+  new FileKeyVault(path, patient).update(true, { ids: [] }, (set, pepper) => createKey(set, { name: "ci" }, pepper, 0));
 
 const overwrite = (text: string) => writeFile(path, text, { mode: 0o600 });
 
-describe("updateKeyFile", () => {
+describe("a change of a key file", () => {
   test("makes folder, key file and pepper, each for the owner only", async () => {
     const { record } = await addKey();
     expect((await readdir(join(folder, "state"))).sort()).toEqual(["keys.json", "keys.json.audit.jsonl", "pepper"]);
@@ -53,7 +48,7 @@ describe("updateKeyFile", () => {
   test("writes nothing where nothing changed", async () => {
     const { record } = await addKey();
     const before = await stat(path);
-    await updateKeyFile(path, false, (set) => ({ set, value: record }), patient);
+    await new FileKeyVault(path, patient).update(false, { ids: [] }, (set) => ({ set, value: record }));
     expect((await stat(path)).ino).toBe(before.ino);
   });
 

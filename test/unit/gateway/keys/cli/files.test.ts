@@ -5,8 +5,8 @@ import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { auditFileOf } from "../../../../../gateway/keys/audit-log.ts";
 import { examine } from "../../../../../gateway/keys/cli/doctor.ts";
+import { FileKeyVault } from "../../../../../gateway/keys/file-key-vault.ts";
 import { pepperFileOf } from "../../../../../gateway/keys/key-file.ts";
-import { fileKeyVault } from "../../../../../gateway/keys/key-vault.ts";
 import { noteNewest, seenFileOf } from "../../../../../gateway/keys/newest-state.ts";
 import { Sealing } from "../../../../../gateway/sealing/sealing.ts";
 import { parseSealingKeys } from "../../../../../gateway/sealing/sealing-key.ts";
@@ -26,7 +26,7 @@ afterEach(() => rm(join(file, "../.."), { recursive: true, force: true }));
 
 /** Findings other than `ok`. */
 const complaints = async (nowMs = Date.now()) =>
-  (await examine(fileKeyVault(file), nowMs))
+  (await examine(new FileKeyVault(file), nowMs))
     .filter(({ level }) => level !== "ok")
     .map(({ level, text }) => `${level}: ${text}`);
 

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { systemClock } from "../../../deploy/runtime/time/clock.ts";
 import { FileKeyStore } from "../../../gateway/keys/file-key-store.ts";
-import { SharedState } from "../../../gateway/keys/redis/shared-state.ts";
+import { SharedRevision } from "../../../gateway/keys/redis/shared-revision.ts";
 import { becomes } from "../../support/becomes.ts";
 import { createKey, keyCommand } from "../../support/processes/key-command.ts";
 import { connectTo } from "../../support/redis/open-limits.ts";
@@ -26,7 +26,7 @@ function mounted(name: string): string {
 async function open(file: string): Promise<FileKeyStore> {
   const state = await connectTo(redis, {});
   onTestFinished(() => state.close());
-  const store = await FileKeyStore.open(file, systemClock, new SharedState(state, "file"));
+  const store = await FileKeyStore.open(file, systemClock, new SharedRevision(state));
   onTestFinished(() => store.close());
   return store;
 }
@@ -83,7 +83,7 @@ describe.skipIf(!HAS_REDIS)(`the revision of a key file in Redis${HAS_REDIS ? ""
     const state = await connectTo(redis, {});
     onTestFinished(() => state.close());
     redis.signal("SIGSTOP");
-    const store = await FileKeyStore.open(older, clock, new SharedState(state, "file"));
+    const store = await FileKeyStore.open(older, clock, new SharedRevision(state));
     onTestFinished(() => store.close());
     expect(store.find(key)).toBeDefined();
     redis.signal("SIGCONT");
