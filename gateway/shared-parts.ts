@@ -125,7 +125,7 @@ async function openKeys(
     if (wentBack > lastBack)
       log.error(
         { keys: count, revision },
-        "the store of keys has lost changes; it is followed, except for records older than those in use",
+        "the store of keys has lost changes that were in use here; those that it lacks are put back",
       );
     lastBack = wentBack;
     if (fault === "records_refused")

@@ -116,9 +116,9 @@ export const GATEWAY_METRIC_ACTIONS: MetricActions = {
     svc_keystore_load_errors_total:
       "File or store could not be read or is wrong, the log says why; the last good keys stay in force.",
     svc_keystore_refused_records:
-      "The store was written without the pepper, or lost changes. `/keys/status` names the keys: make the lost changes again, or accept the store with `keys restore`.",
+      "The store was written without the pepper. `/keys/status` names the keys: put them back with `keys restore EXPORT`, or drop them with `keys restore`.",
     svc_keystore_went_back_total:
-      "Alert on a rise: a fail-over lost changes. Make them again; until then gateways keep their newer records.",
+      "Alert on a rise: a fail-over lost changes. Gateways put back those that they knew, see `put-back` in `keys audit`.",
     svc_sealing_keys:
       'Alert where gateways differ: `count(count by (key_id) (svc_sealing_keys{does="seals"})) > 1`. They have other files as `sealingKeyFile`, or none.',
     svc_sealed_texts_total: "Many `unknown_key`: gateways have different sealing keys, or one was dropped too early.",

@@ -45,7 +45,7 @@ export async function localKey({ keyFile, localKeyFile }: State, signal: AbortSi
     const made = createKey(set, { name: "local" }, pepper, nowMs);
     return { set: made.set, value: made.value.key };
   };
-  const key = await new FileKeyVault(keyFile, signal).update(true, { ids: [] }, issue);
+  const key = await new FileKeyVault(keyFile, signal).update(true, [], issue);
   if (key !== existing) await writePrivateFile(localKeyFile, `${key}\n`);
   return key;
 }

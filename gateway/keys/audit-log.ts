@@ -1,4 +1,3 @@
-import { hash } from "node:crypto";
 import { constants } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { hostname } from "node:os";
@@ -14,8 +13,7 @@ import { KeyStoreError } from "./key-store.ts";
  * The audit log of key changes, as JSON lines. Each line ends with its MAC under a key derived from the pepper, and
  * holds the MAC of the line before; the key set holds the MAC of the last line, the head of the chain. A line that was
  * forged, altered, removed or cut off is therefore detected with the pepper, and the log cannot be rewritten without
- * it. Lines from before the log was keyed hold the plain digest of the line before; the first keyed line vouches for
- * them in the state of that time. The log never holds a secret, a digest of one, or a value: only the names of fields.
+ * it. The log never holds a secret, a digest of one, or a value: only the names of fields.
  */
 
 const hex32 = z.string().regex(/^[0-9a-f]{64}$/);
@@ -29,10 +27,10 @@ const entry = z.object({
   keyId: z.string(),
   fields: z.array(z.string()),
   revision: z.int(),
-  /** MAC of the line before, or its SHA-256 if it has no MAC, in hex; zeros for the first line. */
+  /** MAC of the line before, in hex; zeros for the first line. */
   prev: hex32,
-  /** HMAC-SHA256 of this line without this field, in hex; absent in lines from before the log was keyed. */
-  mac: hex32.optional(),
+  /** HMAC-SHA256 of this line without this field, in hex. */
+  mac: hex32,
 });
 
 export type AuditEntry = Readonly<z.infer<typeof entry>>;
@@ -52,6 +50,10 @@ const BROKEN_OFF: KeyChange = { action: "broken-off", keyId: "*", fields: [] };
 /** A symbolic link is refused: an attacker may have placed it, or it leads to an unintended file. */
 const APPEND = constants.O_APPEND | constants.O_CREAT | constants.O_RDWR | (constants.O_NOFOLLOW ?? 0);
 
+/** Describes a log of unsigned lines to operators, and what they can do. */
+export const EARLIER =
+  "an earlier release wrote it, without signatures: move it away, and the next change begins a new one";
+
 /** Bytes at the end of a log that hold its last line. */
 const TAIL_BYTES = 65_536;
 
@@ -61,20 +63,15 @@ export function auditFileOf(keyFile: string): string {
 
 /** Reads the text of an audit log that was keyed with `pepper`. Entries after a broken line are omitted. */
 export function readAudit(text: string, pepper: Pepper | undefined): AuditLog {
-  const key = pepper && auditKey(pepper);
+  const check = pepper ? lineCheck(pepper) : () => undefined;
   const entries: AuditEntry[] = [];
-  let prev = NO_LINE;
-  let keyed = false;
   const lines = text.split("\n");
   // The text ends with a line break.
   if (lines.at(-1) === "") lines.pop();
   for (const [at, line] of lines.entries()) {
-    const found = parseLine(line);
-    keyed ||= found?.mac !== undefined;
-    const genuine = !keyed || (key !== undefined && found?.mac !== undefined && found.mac === macOf(line, key));
-    if (found?.prev !== prev || !genuine) return { entries, brokenAt: at + 1 };
+    const found = check(line);
+    if (found?.prev !== (entries.at(-1)?.mac ?? NO_LINE)) return { entries, brokenAt: at + 1 };
     entries.push(found);
-    prev = found.mac ?? hash("sha256", line);
   }
   return { entries, brokenAt: undefined };
 }
@@ -83,8 +80,9 @@ export function readAudit(text: string, pepper: Pepper | undefined): AuditLog {
 export function lineCheck(pepper: Pepper): (line: string) => AuditEntry | undefined {
   const key = auditKey(pepper);
   return (line) => {
-    const found = parseLine(line);
-    return found?.mac !== undefined && found.mac === macOf(line, key) ? found : undefined;
+    const [, body, mac] = /^(.*),"mac":"([0-9a-f]{64})"\}$/s.exec(line) ?? [];
+    if (mac === undefined || mac !== hmacSha256(key, `${body}}`).toString("hex")) return undefined;
+    return entry.safeParse(JSON.parse(line)).data;
   };
 }
 
@@ -110,7 +108,7 @@ export function auditLines(
   const actor = { uid: process.getuid?.() ?? null, host: hostname(), program: basename(process.argv[1] ?? "") };
   let head = prev;
   const lines = changes.map((change) => {
-    const body = JSON.stringify({ ts, actor, ...change, revision, prev: head } satisfies AuditEntry);
+    const body = JSON.stringify({ ts, actor, ...change, revision, prev: head } satisfies Omit<AuditEntry, "mac">);
     head = hmacSha256(key, body).toString("hex");
     return `${body.slice(0, -1)},"mac":"${head}"}`;
   });
@@ -130,6 +128,8 @@ export async function appendAudit(file: string, addition: AuditAddition): Promis
     // A change without logged fields leaves the chain unchanged.
     if (changes.length === 0) return addition.head;
     const { line: last, isCut } = await lastLine(handle);
+    if (addition.head === undefined && last !== "" && !last.includes('"mac"'))
+      throw new KeyStoreError("unwritable", `${file}: ${EARLIER}`);
     const { prev, brokenOff } = linkOf(last, addition);
     const noted = brokenOff ? [BROKEN_OFF, ...changes] : changes;
     const { lines, head } = auditLines({ ...addition, changes: noted }, prev);
@@ -137,21 +137,12 @@ export async function appendAudit(file: string, addition: AuditAddition): Promis
     await handle.sync();
     return head;
   } catch (cause) {
+    if (cause instanceof KeyStoreError) throw cause;
     const text = `${file} cannot be written (${errnoOf(cause)}), so nothing was changed`;
     throw new KeyStoreError("unwritable", text, { cause });
   } finally {
     await handle?.close();
   }
-}
-
-/** Resolves to the last line of a log; empty if there is none. */
-export async function lastAuditLine(file: string): Promise<string> {
-  const handle = await open(file, APPEND, 0o600).catch((cause: unknown) => {
-    throw new KeyStoreError("unwritable", `${file} cannot be opened (${errnoOf(cause)})`, { cause });
-  });
-  return await lastLine(handle)
-    .then(({ line }) => line)
-    .finally(() => handle.close());
 }
 
 /** Reads the last line from the end of the file, and whether its line break is missing; empty if there is none. */
@@ -167,30 +158,14 @@ async function lastLine(handle: FileHandle): Promise<{ readonly line: string; re
 /** Returns the MAC that a new line links to: that of the head of the key set, or of lines that an interrupted change left. */
 function linkOf(last: string, { head, revision, pepper }: AuditAddition): { prev: string; brokenOff: boolean } {
   const newest = lineCheck(pepper)(last);
-  if (newest?.mac !== undefined && newest.revision === revision && newest.mac !== head)
-    return { prev: newest.mac, brokenOff: true };
+  if (newest?.revision === revision && newest.mac !== head) return { prev: newest.mac, brokenOff: true };
   // A key set without a head must not repair a log that was cut.
-  const first = last === "" || parseLine(last)?.mac !== undefined ? NO_LINE : hash("sha256", last);
-  return { prev: head ?? first, brokenOff: false };
-}
-
-function parseLine(line: string): AuditEntry | undefined {
-  try {
-    return entry.safeParse(JSON.parse(line)).data;
-  } catch {
-    return undefined;
-  }
+  return { prev: head ?? NO_LINE, brokenOff: false };
 }
 
 /** A derived key, because the pepper also keys other digests. */
 function auditKey(pepper: Pepper): Buffer {
   return deriveKey(pepper, "svc audit log");
-}
-
-/** Returns the MAC that a line should have; undefined if the line does not end with a MAC. */
-function macOf(line: string, key: Buffer): string | undefined {
-  const body = /^(.*),"mac":"[0-9a-f]{64}"\}$/s.exec(line)?.[1];
-  return body === undefined ? undefined : hmacSha256(key, `${body}}`).toString("hex");
 }
 
 /** The difference of one key between two sets. */

@@ -63,15 +63,9 @@ export class FileKeyStore extends KeyStore {
     try {
       if (!(await this.#load(signal, onRead))) return "again";
       this.#failure = undefined;
-      // Without the record, for example in a read-only folder, keys are in force, too.
-      const state = { revision: this.revision, index: 0, mac: "" };
-      this.noting = noteNewest(seenFileOf(this.#file), state).catch((error: unknown) => {
-        if (!isKeyStoreError(error)) throw error;
-      });
+      this.note(() => noteNewest(seenFileOf(this.#file), { revision: this.revision, index: 0, mac: "" }));
       this.report();
-      await this.noting.finally(() => {
-        this.noting = undefined;
-      });
+      await this.noting;
     } catch (error) {
       if (signal.aborted) return "again";
       this.#failed(isKeyStoreError(error) ? error : new KeyStoreError("unreadable", String(error)));
@@ -117,8 +111,7 @@ export class FileKeyStore extends KeyStore {
       if (older) this.#failed(older);
       if (revision > newest) await this.#shared?.note(pepper, revision);
     } catch (error) {
-      if (!(error instanceof KeyStoreError)) throw error;
-      if (revision === this.revision && !this.end.signal.aborted)
+      if (error instanceof KeyStoreError && revision === this.revision && !this.end.signal.aborted)
         this.#cancelNote = this.clock.after(NOTE_AGAIN_MS, () => void this.#noteShared(pepper, revision));
     }
   }

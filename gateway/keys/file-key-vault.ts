@@ -3,14 +3,14 @@ import { dirname } from "node:path";
 import { withFileLock } from "../../deploy/runtime/files/file-lock.ts";
 import { readPrivateFile, writePrivateFile } from "../../deploy/runtime/files/private-file.ts";
 import { systemClock } from "../../deploy/runtime/time/clock.ts";
-import { appendAudit, auditFileOf, lastAuditLine, lineCheck } from "./audit-log.ts";
+import { appendAudit, auditFileOf, lineCheck } from "./audit-log.ts";
 import { keySetText, olderFile, pepperFileOf, readKeyFile, unfinishedKeyWrites } from "./key-file.ts";
 import { KeyStoreError } from "./key-store.ts";
 import { KeyVault, type VaultChange, type VaultKeys } from "./key-vault.ts";
 import { readNewest, seenFileOf } from "./newest-state.ts";
 
 /** Milliseconds that a change waits for another one to finish. */
-export const LOCK_WAIT_MS = 5_000;
+const LOCK_WAIT_MS = 5_000;
 
 /**
  * Keys in a file, which is changed under its lock, `<file>.lock`. A change rejects with the fault `locked` if the signal
@@ -45,8 +45,8 @@ export class FileKeyVault extends KeyVault {
     return (await readNewest(seenFileOf(this.name))).revision;
   }
 
-  protected lastLine(): Promise<string> {
-    return lastAuditLine(this.auditName);
+  protected async lastLine(): Promise<string> {
+    return (await this.readAudit())?.toString("utf8").trimEnd().split("\n").at(-1) ?? "";
   }
 
   protected async write({ found, set, changes, pepper, isRestore }: VaultChange<VaultKeys>): Promise<boolean> {

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { keyDigest, type Pepper } from "./key-digest.ts";
+import { keyDigest, type Pepper, pseudonym } from "./key-digest.ts";
 import type { KeySetChange } from "./key-file.ts";
 import { generateKey, generateKeyId, isKeyId } from "./key-format.ts";
 import { type KeyRecord, type KeySecret, type KeySet, RECORD_FIELDS } from "./key-record.ts";
@@ -20,24 +20,13 @@ export class KeyAdminError extends Error {
   }
 }
 
-type MadeFields =
-  | "v"
-  | "id"
-  | "env"
-  | "status"
-  | "endRunning"
-  | "secrets"
-  | "cacheSalt"
-  | "created"
-  | "updated"
-  | "revision";
-
-export type KeyRequest = Pick<KeyRecord, "name"> & Partial<Omit<KeyRecord, MadeFields | "name">>;
-
 /** A key of all models without limits. */
 const DEFAULTS = {
   ...{ owner: null, models: ["*"], priority: "DEFAULT", weight: 1, limits: {}, quota: {}, expiresAt: null },
-} satisfies Omit<KeyRequest, "name">;
+} satisfies Partial<KeyRecord>;
+
+export type KeyRequest = Pick<KeyRecord, "name"> &
+  Partial<Pick<KeyRecord, keyof typeof DEFAULTS | "allowIps" | "loadTests">>;
 
 /** A new or changed record with the text of its key, which is shown once and never stored. */
 export type MintedKey = { readonly record: KeyRecord; readonly key: string };
@@ -73,6 +62,9 @@ export function createKey(set: KeySet, request: KeyRequest, pepper: Pepper, nowM
   const id = generateKeyId();
   const key = generateKey(id);
   const sibling = owner === null ? undefined : set.keys.findLast((other) => other.owner === owner);
+  // The set may lack other keys of the owner.
+  const salt =
+    owner === null ? randomBytes(SALT_BYTES) : pseudonym(pepper, "owner-salt", [owner]).subarray(0, SALT_BYTES);
   const record: KeyRecord = {
     v: 1,
     id,
@@ -80,7 +72,7 @@ export function createKey(set: KeySet, request: KeyRequest, pepper: Pepper, nowM
     env: "live",
     status: "active",
     secrets: [makeSecret(pepper, key, nowMs)],
-    cacheSalt: sibling?.cacheSalt ?? randomBytes(SALT_BYTES).toString("base64url"),
+    cacheSalt: sibling?.cacheSalt ?? salt.toString("base64url"),
     created: instant(nowMs),
     updated: instant(nowMs),
     revision: 1,

@@ -59,3 +59,18 @@ export function matchDigest(presented: Buffer, stored: readonly Buffer[]): numbe
 export function hmacSha256(key: Uint8Array, text: string): Buffer {
   return createHmac("sha256", key).update(text).digest();
 }
+
+/**
+ * Signs a text for a store that other programs may be able to write: `<MAC in hex> <text>`. The MAC is under a key
+ * derived from the pepper, and covers the use of the text, too.
+ */
+export function signText(pepper: Pepper, use: string, text: string): string {
+  return `${hmacSha256(deriveKey(pepper, "svc key records"), `${use} ${text}`).toString("hex")} ${text}`;
+}
+
+/** Returns the text that was signed for this use; undefined if the signature is not valid. */
+export function signedText(pepper: Pepper, use: string, signed: string): string | undefined {
+  const text = signed.slice(signed.indexOf(" ") + 1);
+  const [found, genuine] = [signed, signText(pepper, use, text)].map((each) => Buffer.from(each));
+  return found && genuine && found.length === genuine.length && timingSafeEqual(found, genuine) ? text : undefined;
+}

@@ -1,10 +1,10 @@
 import { hash, randomBytes } from "node:crypto";
 import { dirname, join } from "node:path";
-import type { core } from "zod";
+import type * as z from "zod";
 import { readPrivateFile, unfinishedWrites, writePrivateFile } from "../../deploy/runtime/files/private-file.ts";
 import { WorkTurns } from "../../deploy/runtime/time/work-turns.ts";
 import { makePepper, PEPPER_BYTES, type Pepper } from "./key-digest.ts";
-import { type KeyRecord, type KeySet, keyRecordSchema, keySetSchema } from "./key-record.ts";
+import { jsonOf, type KeyRecord, type KeySet, keyRecordSchema, keySetSchema } from "./key-record.ts";
 import { KeyStoreError } from "./key-store.ts";
 
 export type KeyFile = {
@@ -20,9 +20,10 @@ export function pepperFileOf(keyFile: string): string {
 
 /** Parses the bytes of a key file. Throws KeyStoreError, whose message names `path` and the field at fault. */
 export function parseKeySet(path: string, bytes: Buffer): KeySet {
-  const checked = keySetSchema.safeParse(parseJson(path, bytes));
-  if (checked.success) return checked.data;
-  throw notValid(path, checked.error.issues[0], []);
+  const json = jsonOf(bytes);
+  // The message of the parser would quote the text.
+  if (json === undefined) throw new KeyStoreError("not_json", `${path} is not valid JSON`);
+  return valid(path, keySetSchema, json);
 }
 
 /** Reads the keys of a file, whatever their pepper. */
@@ -32,16 +33,13 @@ export async function readKeySet(path: string): Promise<KeySet> {
   return parseKeySet(path, bytes);
 }
 
-function parseJson(path: string, bytes: Buffer): unknown {
-  try {
-    return JSON.parse(bytes.toString("utf8"));
-  } catch {
-    // The message of the parser quotes the text.
-    throw new KeyStoreError("not_json", `${path} is not valid JSON`);
-  }
+function valid<T>(path: string, schema: z.ZodType<T>, json: unknown, at: readonly PropertyKey[] = []): T {
+  const checked = schema.safeParse(json);
+  if (checked.success) return checked.data;
+  throw notValid(path, checked.error.issues[0], at);
 }
 
-function notValid(path: string, issue: core.$ZodIssue | undefined, at: readonly PropertyKey[]): KeyStoreError {
+function notValid(path: string, issue: z.core.$ZodIssue | undefined, at: readonly PropertyKey[]): KeyStoreError {
   const where = [...at, ...(issue?.path ?? [])].join(".") || "the top level";
   const unknown = issue?.code === "unrecognized_keys" ? `: unknown field ${issue.keys.join(", ")}` : "";
   const newer =
@@ -84,8 +82,9 @@ export class KeySetReader {
       const line = bytes.subarray(at, isLast ? lineEnd : lineEnd - 1);
       at = lineEnd + 1;
       const digest = hash("sha256", line, "base64");
-      const record = this.#known.get(digest) ?? this.#parse(path, line, keys.length);
-      if (!record || (!isLast && bytes[lineEnd - 1] !== COMMA)) return parseKeySet(path, bytes);
+      const json = this.#known.get(digest) ?? jsonOf(line);
+      if (json === undefined || (!isLast && bytes[lineEnd - 1] !== COMMA)) return parseKeySet(path, bytes);
+      const record = this.#known.get(digest) ?? valid(path, keyRecordSchema, json, ["keys", keys.length]);
       known.set(digest, record);
       keys.push(record);
     }
@@ -93,19 +92,6 @@ export class KeySetReader {
     if (new Set(keys.map(({ id }) => id)).size < keys.length) throw notValid(path, undefined, ["keys"]);
     this.#known = known;
     return { ...set, keys };
-  }
-
-  /** Returns undefined if the line is no JSON of its own. */
-  #parse(path: string, line: Buffer, at: number): KeyRecord | undefined {
-    let found: unknown;
-    try {
-      found = JSON.parse(line.toString("utf8"));
-    } catch {
-      return undefined;
-    }
-    const checked = keyRecordSchema.safeParse(found);
-    if (checked.success) return checked.data;
-    throw notValid(path, checked.error.issues[0], ["keys", at]);
   }
 }
 

@@ -120,3 +120,12 @@ export type KeyPriority = KeyRecord["priority"];
 export type KeySet = Readonly<Omit<z.infer<typeof keySet>, "keys">> & { readonly keys: readonly KeyRecord[] };
 
 export const EMPTY_KEY_SET: KeySet = { v: 1, revision: 0, keys: [] };
+
+/** Returns the value of a JSON text; undefined if it is none. */
+export function jsonOf(text: string | Buffer): unknown {
+  try {
+    return JSON.parse(text.toString("utf8"));
+  } catch {
+    return undefined;
+  }
+}

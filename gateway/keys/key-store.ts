@@ -18,8 +18,7 @@ export type KeyStoreStatus = {
   /** Why the newest set was not loaded; undefined while the set in use is the newest. */
   readonly fault: KeyStoreFault | undefined;
   /**
-   * Ids of refused records: they were not signed with the pepper, are not those of their newest change, or are older
-   * than those in use. Their previous records stay in use.
+   * Ids of refused records: they are missing, or not those of their newest change. Their previous records stay in use.
    */
   readonly refused: readonly string[];
   /** How often the store returned without changes that were in use here. */
@@ -97,8 +96,17 @@ export abstract class KeyStore {
     this.#listeners.clear();
     if (!this.noting) return;
     const noted = new AbortController();
-    await Promise.race([this.noting.catch(() => {}), sleep(this.clock, CLOSE_MS, noted.signal)]);
+    await Promise.race([this.noting, sleep(this.clock, CLOSE_MS, noted.signal)]);
     noted.abort();
+  }
+
+  /** Records the state in use, unless a state is being recorded. Keys are in force without the record, too. */
+  protected note(record: () => Promise<void>): void {
+    this.noting ??= record()
+      .catch(() => {})
+      .finally(() => {
+        this.noting = undefined;
+      });
   }
 
   protected report(): void {
@@ -172,7 +180,7 @@ export function registerKeyStats(registry: Registry, status: () => KeyStoreStatu
   );
   metric(
     "svc_keystore_refused_records",
-    "Refused key records of the shared store: not signed, or older than those in use.",
+    "Refused key records of the shared store: altered, missing, or older ones.",
     ({ refused }) => refused.length,
   );
 }

@@ -14,9 +14,6 @@ import { changedMeanwhile, isKeyStoreError, KeyStoreError } from "./key-store.ts
 /** `amiss`: why some keys, or all, are not those that they should be. */
 export type VaultKeys = KeyFile & { readonly amiss: readonly KeyStoreError[] };
 
-/** The records that a command needs: those of these ids, and one of this owner. */
-export type KeyScope = { readonly ids: readonly string[]; readonly owner?: string | null };
-
 export type VaultChange<Found> = {
   /** The keys that are changed; undefined if there are none, or if they are unusable and replaced. */
   readonly found: Found | undefined;
@@ -43,8 +40,8 @@ export abstract class KeyVault<Found extends VaultKeys = VaultKeys> {
   abstract readAudit(): Promise<Buffer | undefined>;
   close(): void {}
 
-  /** Finds the keys, or those of the scope and perhaps more; undefined if there are none, and never were. */
-  protected abstract find(scope?: KeyScope): Promise<Found | undefined>;
+  /** Finds the keys, or those with these ids and perhaps more; undefined if there are none, and never were. */
+  protected abstract find(ids?: readonly string[]): Promise<Found | undefined>;
   /** Resolves to the newest revision that is known to have been in use, 0 for none. */
   protected abstract newestRevision(): Promise<number>;
   protected abstract lastLine(): Promise<string>;
@@ -55,21 +52,21 @@ export abstract class KeyVault<Found extends VaultKeys = VaultKeys> {
   /** Reports a fault that forbids no change. */
   protected warn(_text: string): void {}
 
-  /** Reads the keys, or those of the scope and perhaps more. The fault is `missing` if there are none. */
-  async read(scope?: KeyScope): Promise<Found> {
-    const found = await this.find(scope);
+  /** Reads the keys, or those with these ids and perhaps more. The fault is `missing` if there are none. */
+  async read(ids?: readonly string[]): Promise<Found> {
+    const found = await this.find(ids);
     if (!found) throw this.#missing();
     return found;
   }
 
   /**
-   * Changes keys and logs the change; nothing is written if `change` throws. The set that is changed has the records of
-   * the scope, and may have more. With `create` a missing store and pepper are created.
+   * Changes keys and logs the change; nothing is written if `change` throws. The set that is changed has the records
+   * with these ids, and may have more. With `create` a missing store and pepper are created.
    */
-  async update<T>(create: boolean, scope: KeyScope, change: KeySetChanger<T>): Promise<T> {
+  async update<T>(create: boolean, ids: readonly string[], change: KeySetChanger<T>): Promise<T> {
     return await this.alone(create, async () => {
       for (let tries = 0; tries < TRIES; tries += 1) {
-        const found = create ? await this.find(scope) : await this.read(scope);
+        const found = create ? await this.find(ids) : await this.read(ids);
         for (const error of found?.amiss ?? []) {
           // A change would make an old file the newest, and would sign a refused record.
           if (this.isFile || error.fault !== "revision_went_back") throw error;

@@ -1,7 +1,8 @@
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, renameSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { auditFileOf } from "../../gateway/keys/audit-log.ts";
 import { becomes } from "../support/becomes.ts";
 import { brokenEnd } from "../support/http/answer-check.ts";
 import { EarlierRelease, NO_EARLIER_RELEASE } from "../support/processes/earlier-release.ts";
@@ -70,7 +71,7 @@ describe.skipIf(NO_EARLIER_RELEASE !== "")(`together with the previous release${
     },
   );
 
-  test("its keys are valid here, and share one audit log", async () => {
+  test("its keys are valid here, and its audit log ends when it is moved away", async () => {
     const folder = mkdtempSync(join(tmpdir(), "svc-upgrade-"));
     fleet.onEnd(() => rmSync(folder, { recursive: true }));
     const file = join(folder, "keys.json");
@@ -78,11 +79,13 @@ describe.skipIf(NO_EARLIER_RELEASE !== "")(`together with the previous release${
     release.keyCommand(file, "set-limits", earlier.split("_")[2] ?? "", "--rpm", "7");
     const gateway = await fleet.gateway({ endpoints: [] }, { keys: { file } });
     expect((await gateway.models(earlier)).status).toBe(200);
+    await expect(createKey(file)).rejects.toThrow("an earlier release wrote it, without signatures: move it away");
+    renameSync(auditFileOf(file), join(folder, "earlier.jsonl"));
     const present = await createKey(file, "--name", "present", "--models", "all");
     await becomes(async () => (await gateway.models(present)).status === 200, "the new key is known");
     await keyCommand(file, "revoke", earlier.split("_")[2] ?? "");
     await becomes(async () => (await gateway.models(earlier)).status === 401, "the revocation is known");
-    expect(await keyCommand(file, "audit", "verify")).toContain("is as it was written: 4 lines");
+    expect(await keyCommand(file, "audit", "verify")).toContain("is as it was written: 2 lines");
     expect(JSON.parse(await keyCommand(file, "list", "--json"))).toHaveLength(2);
   });
 });

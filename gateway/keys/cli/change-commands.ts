@@ -13,14 +13,12 @@ import {
 import type { Pepper } from "../key-digest.ts";
 import { type KeySetChange, parseKeySet } from "../key-file.ts";
 import type { KeyRecord, KeySet } from "../key-record.ts";
-import { KeyStoreError } from "../key-store.ts";
-import type { KeyScope } from "../key-vault.ts";
+import { missingPepper } from "../key-vault.ts";
 import type { CliContext } from "./command-context.ts";
 import {
   addLimitOptions,
   type Cleared,
   type LimitOptions,
-  limitsOf,
   parseClear,
   parseDurationMs,
   parseLabel,
@@ -30,14 +28,13 @@ import {
   parseRevision,
   parseWeight,
   pick,
+  splitLimits,
 } from "./options.ts";
 
 type CreateOptions = LimitOptions &
-  Required<Pick<KeyRequest, "name" | "models" | "priority" | "weight">> &
-  Pick<KeyRequest, "owner"> & {
+  Omit<KeyRequest, "limits" | "quota" | "allowIps" | "expiresAt"> & {
     readonly allowIps?: string[] | null;
     readonly expires?: number;
-    readonly loadTests?: true;
     readonly quiet: boolean;
   };
 
@@ -65,7 +62,13 @@ export function addChangeCommands(program: Command, context: CliContext): void {
     .addOption(
       new Option("--priority <class>", "while requests wait").choices(["HIGH", "DEFAULT", "LOW"]).default("DEFAULT"),
     );
-  addLimitOptions(create).action((options: CreateOptions) => createCommand(context, options));
+  addLimitOptions(create).action(({ allowIps, expires, quiet, ...options }: CreateOptions) =>
+    mint(context, quiet, undefined, (set, pepper, nowMs) => {
+      const expiresAt = expires === undefined ? null : new Date(nowMs + expires).toISOString();
+      const request = { ...splitLimits(options), allowIps: allowIps ?? undefined, expiresAt };
+      return createKey(set, request, pepper, nowMs);
+    }),
+  );
 
   program
     .command("rotate <id>")
@@ -77,9 +80,7 @@ export function addChangeCommands(program: Command, context: CliContext): void {
     )
     .option(...QUIET)
     .action((id: string, { overlap, quiet }: { overlap: number; quiet: boolean }) =>
-      mint(context, { create: false, quiet, ids: [id] }, (set, pepper, nowMs) =>
-        rotateKey(set, id, overlap, pepper, nowMs),
-      ),
+      mint(context, quiet, id, (set, pepper, nowMs) => rotateKey(set, id, overlap, pepper, nowMs)),
     );
 
   const setLimitsCommand = program
@@ -140,31 +141,23 @@ function addStatusCommands(program: Command, context: CliContext): void {
   }
 }
 
-function createCommand(context: CliContext, options: CreateOptions): Promise<void> {
-  const { name, owner = null, models, allowIps, priority, weight, expires, loadTests, quiet } = options;
-  return mint(context, { create: true, quiet, ids: [], owner }, (set, pepper, nowMs) => {
-    const expiresAt = expires === undefined ? null : new Date(nowMs + expires).toISOString();
-    const who = { name, owner, models, allowIps: allowIps ?? undefined, priority, weight, expiresAt, loadTests };
-    return createKey(set, { ...who, ...limitsOf(options) }, pepper, nowMs);
-  });
-}
-
 type Mint = (set: KeySet, pepper: Pepper, nowMs: number) => KeySetChange<MintedKey>;
 
-type MintOptions = KeyScope & { readonly create: boolean; readonly quiet: boolean };
-
-/** Makes a secret and prints it; with `quiet` only the key. With `create` a missing store is created. */
-async function mint(context: CliContext, how: MintOptions, make: Mint): Promise<void> {
+/** Makes a secret of the key, or of a new one, for which a missing store is created; with `quiet` prints it alone. */
+async function mint(context: CliContext, quiet: boolean, id: string | undefined, make: Mint): Promise<void> {
   const nowMs = context.io.nowMs();
-  const minted = await context.update(how.create, how, (set, pepper) => make(set, pepper, nowMs));
-  if (how.quiet) context.io.out(`${minted.key}\n`);
+  const ids = id === undefined ? [] : [id];
+  const minted = await context.update(id === undefined, ids, (set, pepper) => make(set, pepper, nowMs));
+  if (quiet) context.io.out(`${minted.key}\n`);
   else context.printMinted(minted);
 }
 
-type Change = (set: KeySet) => KeySetChange<KeyRecord | readonly KeyRecord[]>;
-
-async function change(context: CliContext, ids: readonly string[], by: Change): Promise<void> {
-  context.printRecords([await context.update(false, { ids }, by)].flat());
+async function change(
+  context: CliContext,
+  ids: readonly string[],
+  by: (set: KeySet) => KeySetChange<KeyRecord | readonly KeyRecord[]>,
+): Promise<void> {
+  context.printRecords([await context.update(false, ids, by)].flat());
 }
 
 function changeTo(context: CliContext, id: string, fields: Partial<KeyRecord>): Promise<void> {
@@ -177,10 +170,9 @@ async function importCommand(context: CliContext, path: string): Promise<void> {
   const from = parseKeySet(path, bytes);
   const { pepperFile: pepper } = await context.vault();
   // A new pepper would fit none of these keys.
-  if ((await readPrivateFile(pepper)) === undefined)
-    throw new KeyStoreError("pepper_missing", `${pepper} is missing; copy the one that the keys were made with`);
+  if ((await readPrivateFile(pepper)) === undefined) throw missingPepper(pepper);
   const ids = from.keys.map(({ id }) => id);
-  const done = await context.update(true, { ids }, (set, used) => importKeys(set, from, used));
+  const done = await context.update(true, ids, (set, used) => importKeys(set, from, used));
   context.print(done, () => `${done.added} keys added, ${done.present} were here already\n`);
 }
 
@@ -201,7 +193,7 @@ function setLimits(
   nowMs: number,
 ): KeySetChange<KeyRecord> {
   const without = <T extends object>(values: T): T => pick(values, (name) => clear !== "all" && !clear?.has(name));
-  const given = limitsOf(options);
+  const given = splitLimits(options);
   return changeFields(set, id, nowMs, ({ limits, quota }) => {
     const { perModel: models = {}, ...kept } = without(limits);
     const perModel = { ...without(models), ...given.limits.perModel };

@@ -7,7 +7,7 @@ import { type MintedKey, summarize } from "../key-admin.ts";
 import type { KeySetChanger } from "../key-file.ts";
 import type { KeyRecord } from "../key-record.ts";
 import { keysSchema } from "../key-settings.ts";
-import type { KeyScope, KeyVault, VaultKeys } from "../key-vault.ts";
+import type { KeyVault, VaultKeys } from "../key-vault.ts";
 import { openRedisKeyVault } from "../redis/redis-key-vault.ts";
 import { keyText } from "./text.ts";
 
@@ -47,15 +47,15 @@ export class CliContext {
     return this.#vault;
   }
 
-  /** Reads the keys, or at least those of the scope, and prints their faults. */
-  async read(scope?: KeyScope): Promise<VaultKeys> {
-    const found = await (await this.vault()).read(scope);
+  /** Reads the keys, or at least those with these ids, and prints their faults. */
+  async read(ids?: readonly string[]): Promise<VaultKeys> {
+    const found = await (await this.vault()).read(ids);
     for (const { message } of found.amiss) this.#warn(message);
     return found;
   }
 
-  async update<T>(create: boolean, scope: KeyScope, by: KeySetChanger<T>): Promise<T> {
-    return await (await this.vault()).update(create, scope, by);
+  async update<T>(create: boolean, ids: readonly string[], by: KeySetChanger<T>): Promise<T> {
+    return await (await this.vault()).update(create, ids, by);
   }
 
   async close(): Promise<void> {

@@ -2,12 +2,9 @@ import { realpathSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { Command, CommanderError } from "commander";
 import { ConfigError } from "../../../deploy/runtime/config/load-config.ts";
-import { withFileLock } from "../../../deploy/runtime/files/file-lock.ts";
-import { readPrivateFile, writePrivateFile } from "../../../deploy/runtime/files/private-file.ts";
 import { programVersion } from "../../../deploy/runtime/files/project-folder.ts";
-import { readSealingKeys } from "../../sealing/followed-sealing.ts";
-import { newSealingKey, SealingKeyError, type SealingKeys, sealingKeysText } from "../../sealing/sealing-key.ts";
-import { LOCK_WAIT_MS } from "../file-key-vault.ts";
+import { addSealingCommands } from "../../sealing/sealing-commands.ts";
+import { SealingKeyError } from "../../sealing/sealing-key.ts";
 import { KeyAdminError } from "../key-admin.ts";
 import { isKeyStoreError } from "../key-store.ts";
 import { addChangeCommands } from "./change-commands.ts";
@@ -48,7 +45,7 @@ export async function run(argv: readonly string[], io: KeysIo): Promise<number> 
   const context = new CliContext(program, io);
   addChangeCommands(program, context);
   addReadCommands(program, context);
-  addSealingCommands(program, context);
+  addSealingCommands(program, (value, text) => context.print(value, text), parseKept);
   try {
     await program.parseAsync([...argv], { from: "user" });
     return context.exitCode;
@@ -72,46 +69,4 @@ if (isMain()) {
     env: process.env,
     nowMs: () => Date.now(),
   });
-}
-
-function addSealingCommands(program: Command, context: CliContext): void {
-  const sealing = program
-    .command("sealing-key")
-    .description("the keys by which gateways seal reasoning for callers to carry");
-  sealing
-    .command("create <path>")
-    .description("make the file with one key, for sealingKeyFile of every gateway")
-    .action((path: string) =>
-      change(context, path, async () => {
-        if ((await readPrivateFile(path)) !== undefined)
-          throw new KeyAdminError("conflict", `${path} is there already; rotate adds a key to it`);
-        return [newSealingKey()];
-      }),
-    );
-  sealing
-    .command("rotate <path>")
-    .description("put a new key before the others: it seals from now on, and the newest of the others still open")
-    .option("--keep <n>", "how many of the others stay; 0 for none", parseKept, 1)
-    .action((path: string, { keep }: { keep: number }) =>
-      change(context, path, async () => [newSealingKey(), ...(await readSealingKeys(path)).slice(0, keep)]),
-    );
-  sealing
-    .command("list <path>")
-    .description("the ids of the keys, the one that seals first")
-    .action(async (path: string) => printIds(context, await readSealingKeys(path)));
-}
-
-async function change(context: CliContext, path: string, next: () => Promise<SealingKeys>): Promise<void> {
-  const write = async () => {
-    const keys = await next();
-    await writePrivateFile(path, sealingKeysText(keys));
-    return keys;
-  };
-  printIds(context, await withFileLock(`${path}.lock`, write, AbortSignal.timeout(LOCK_WAIT_MS)));
-}
-
-function printIds(context: CliContext, keys: SealingKeys): void {
-  const ids = keys.map(({ id }) => id);
-  const lines = ids.map((id, at) => `${id}  ${at === 0 ? "seals" : "opens"}\n`);
-  context.print(ids, () => lines.join(""));
 }

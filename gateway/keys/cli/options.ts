@@ -118,11 +118,12 @@ export function addLimitOptions(command: Command): Command {
   );
 }
 
-/** Returns the limits among options of a command. */
-export function limitsOf(options: LimitOptions): { limits: KeyLimits; quota: KeyQuota } {
-  const given = pick(options, (name) => [...CLEARABLE.values()].includes(name));
-  const { tokensPerDay, ...limits } = given;
-  return { limits, quota: tokensPerDay === undefined ? {} : { tokensPerDay } };
+/** Returns the options of a command with limits and quota as a record has them. */
+export function splitLimits<T extends LimitOptions>(options: T) {
+  const isLimit = (name: string) => [...CLEARABLE.values()].includes(name);
+  const { tokensPerDay, ...limits }: LimitOptions = pick(options, isLimit);
+  const others: Omit<T, keyof LimitOptions> = pick(options, (name) => !isLimit(name));
+  return { ...others, limits, quota: tokensPerDay === undefined ? {} : { tokensPerDay } };
 }
 
 export function pick<T extends object>(values: T, wanted: (name: string) => boolean): T {

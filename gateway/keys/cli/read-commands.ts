@@ -24,7 +24,7 @@ export function addReadCommands(program: Command, context: CliContext): void {
   program
     .command("show <id>")
     .description("one key")
-    .action(async (id: string) => context.printRecords([findKey((await context.read({ ids: [id] })).set, id)]));
+    .action(async (id: string) => context.printRecords([findKey((await context.read([id])).set, id)]));
 
   program
     .command("verify")
@@ -68,7 +68,7 @@ export function addReadCommands(program: Command, context: CliContext): void {
 
 async function verify(context: CliContext): Promise<void> {
   const presented = await readLine(context.io.stdin, 4 * MAX_KEY_LENGTH);
-  const { set, pepper } = await context.read({ ids: [idOfKey(presented) ?? []].flat() });
+  const { set, pepper } = await context.read([idOfKey(presented) ?? []].flat());
   const found = indexKeys(set, pepper).look(presented, context.io.nowMs());
   if ("principal" in found) {
     const { keyId } = found.principal;

@@ -114,11 +114,11 @@ export class RedisKeyStore extends KeyStore {
 
   /** Reads new changes and reports them; resolves to the failure, if any. */
   async #lookOnce(): Promise<unknown> {
-    const before = this.#fault;
-    let isNew = false;
+    const state = () => [this.#fault, this.#known?.head.text, ...this.refusedIds].join();
+    const before = state();
     let failure: unknown;
     try {
-      isNew = await this.#catchUp();
+      await this.#catchUp();
       // Why some of the records in use differ from the store.
       this.#fault = this.refusedIds.length > 0 ? "records_refused" : undefined;
     } catch (error) {
@@ -126,22 +126,25 @@ export class RedisKeyStore extends KeyStore {
       this.loadErrors += 1;
       this.#fault = isKeyStoreError(error) ? error.fault : "unreadable";
     }
-    this.#note();
-    if (isNew || this.#fault !== before) this.report();
+    const head = this.#known?.head;
+    if (head && head !== this.#noted && !this.noting) {
+      this.#noted = head;
+      this.note(() => this.#keys.noteInUse(head));
+    }
+    if (state() !== before) this.report();
     return failure;
   }
 
-  /** Resolves to whether the keys in use may have changed. */
-  async #catchUp(): Promise<boolean> {
+  async #catchUp(): Promise<void> {
     const text = await this.#keys.stored.head();
     const nowMs = this.clock.nowMs();
     const isSame = this.#lookedAt === text;
     if (isSame && nowMs < this.#againMs) {
       if (this.#failure) throw this.#failure;
-      return false;
+      return;
     }
+    const isFirst = !this.#known;
     this.#lookedAt = undefined;
-    const [isFirst, refusedBefore] = [!this.#known, this.refusedIds.join()];
     try {
       await this.#take(await this.#read(isSame));
     } catch (error) {
@@ -153,7 +156,6 @@ export class RedisKeyStore extends KeyStore {
     // Changes do not put off the slow reading.
     this.#againMs = isSame || isFirst ? againMs : Math.min(this.#againMs, againMs);
     [this.#failure, this.#lookedAt] = [undefined, text];
-    return !isSame || this.refusedIds.join() !== refusedBefore;
   }
 
   /** Reads what changed, and, if it is read again, verifies what did not. */
@@ -209,19 +211,6 @@ export class RedisKeyStore extends KeyStore {
     this.#known = known;
     this.revision = known.head.revision;
     this.loadedAtMs = this.clock.wallMs();
-  }
-
-  /** Records the state in use for later starts and for commands. No operation waits for it: a file system may hang. */
-  #note(): void {
-    const head = this.#known?.head;
-    if (!head || head === this.#noted || this.noting) return;
-    this.#noted = head;
-    this.noting = this.#keys
-      .noteInUse(head)
-      .catch(() => {})
-      .finally(() => {
-        this.noting = undefined;
-      });
   }
 }
 

@@ -5,7 +5,7 @@ import { readPepper } from "../key-file.ts";
 import { isKeyId } from "../key-format.ts";
 import type { KeySet } from "../key-record.ts";
 import { isKeyStoreError, KeyStoreError } from "../key-store.ts";
-import { type KeyScope, KeyVault, missingPepper, type VaultChange, type VaultKeys } from "../key-vault.ts";
+import { KeyVault, missingPepper, type VaultChange, type VaultKeys } from "../key-vault.ts";
 import { newestFileOf, readNewest } from "../newest-state.ts";
 import { type Reading, SignedKeys } from "./signed-keys.ts";
 import { StoredKeys } from "./stored-keys.ts";
@@ -55,19 +55,17 @@ class RedisKeyVault extends KeyVault<Found> {
     this.#state.close();
   }
 
-  protected async find(scope?: KeyScope): Promise<Found | undefined> {
+  protected async find(ids?: readonly string[]): Promise<Found | undefined> {
     const pepper = await readPepper(this.pepperFile);
     if (!pepper && (await this.#stored.head()) !== "") throw missingPepper(this.pepperFile);
     if (!pepper) return undefined;
     const keys = new SignedKeys(this.#state, pepper, this.pepperFile);
-    const reading = await keys.read(scope?.ids);
+    const reading = await keys.read(ids);
     const loss = await keys.lossOf(reading?.head);
     if (!reading && loss) throw loss;
     if (!reading) return undefined;
     const { head, records, refused } = reading;
-    const sibling = scope?.owner ? await keys.ofOwner(scope.owner) : undefined;
-    const all = new Map(sibling ? [...records, [sibling.id, sibling] as const] : records);
-    const set = inOrder({ v: 1, revision: head.revision, auditHead: head.mac, keys: [...all.values()] });
+    const set = inOrder({ v: 1, revision: head.revision, auditHead: head.mac, keys: [...records.values()] });
     const amiss = [...(refused.size > 0 ? [refusedError(refused)] : []), ...(loss ? [loss] : [])];
     return { reading, set, pepper, amiss };
   }

@@ -1,7 +1,6 @@
 import type { RedisState } from "../../state/redis-state.ts";
-import type { Pepper } from "../key-digest.ts";
+import { type Pepper, signedText, signText } from "../key-digest.ts";
 import { StoredKeys } from "./stored-keys.ts";
-import { TextSigner } from "./text-signer.ts";
 
 /**
  * The newest revision of a key file that was in use at any gateway, signed, in the store that they share. Where a key
@@ -16,10 +15,10 @@ export class SharedRevision {
 
   /** Resolves to the revision of files with this pepper; 0 if none was recorded. */
   async read(pepper: Pepper): Promise<number> {
-    return Number(new TextSigner(pepper).open("newest file", await this.#stored.newest(pepper.id)) ?? 0);
+    return Number(signedText(pepper, "newest file", await this.#stored.newest(pepper.id)) ?? 0);
   }
 
   async note(pepper: Pepper, revision: number): Promise<void> {
-    await this.#stored.noteNewest(pepper.id, new TextSigner(pepper).sign("newest file", `${revision}`));
+    await this.#stored.noteNewest(pepper.id, signText(pepper, "newest file", `${revision}`));
   }
 }

@@ -4,13 +4,12 @@ import { systemClock } from "../../../deploy/runtime/time/clock.ts";
 import { WorkTurns } from "../../../deploy/runtime/time/work-turns.ts";
 import type { RedisState } from "../../state/redis-state.ts";
 import { auditLines, type KeyChange } from "../audit-log.ts";
-import type { Pepper } from "../key-digest.ts";
+import { type Pepper, signedText, signText } from "../key-digest.ts";
 import { ID_LENGTH } from "../key-format.ts";
-import { type KeyRecord, keyRecordSchema } from "../key-record.ts";
+import { jsonOf, type KeyRecord, keyRecordSchema } from "../key-record.ts";
 import { changedMeanwhile, KeyStoreError } from "../key-store.ts";
 import { type KeyState, newestFileOf, noteNewest, readNewest } from "../newest-state.ts";
 import { StoredKeys } from "./stored-keys.ts";
-import { TextSigner } from "./text-signer.ts";
 
 const TRIES = 5;
 /** Most records of a step of a change that may take several: the store serves no other request during a step. */
@@ -35,7 +34,7 @@ export type Head = KeyState & Omit<z.infer<typeof headSchema>, "pepper"> & { rea
 /** Parts of the index by name, the first character of ids: a line for each id, with the digest of its record. */
 type Parts = ReadonlyMap<string, string>;
 
-/** What was read of the store. */
+/** A part of the store, or all of it. */
 export type Reading = {
   readonly head: Head;
   readonly parts: Parts;
@@ -76,13 +75,11 @@ export class SignedKeys {
   readonly stored: StoredKeys;
   readonly #pepper: Pepper;
   readonly #pepperFile: string;
-  readonly #signer: TextSigner;
 
   constructor(state: RedisState, pepper: Pepper, pepperFile: string) {
     this.stored = new StoredKeys(state);
     this.#pepper = pepper;
     this.#pepperFile = pepperFile;
-    this.#signer = new TextSigner(pepper);
   }
 
   /**
@@ -126,22 +123,12 @@ export class SignedKeys {
       const digest = digests.get(id);
       const isGenuine = text !== undefined && digestOf(text) === digest;
       if (isGenuine && !changed.has(id) && !refused.has(id)) continue;
-      const record = isGenuine ? keyRecordSchema.safeParse(parsed(text)).data : undefined;
+      const record = isGenuine ? keyRecordSchema.safeParse(jsonOf(text)).data : undefined;
       for (const each of [records, removed, refused]) each.delete(id);
       if (record) records.set(id, record);
       else if (digest === undefined) removed.add(id);
       else refused.add(id);
     }
-  }
-
-  /** Resolves to a valid record of this owner, if there is one. */
-  async ofOwner(owner: string): Promise<KeyRecord | undefined> {
-    const part = `"owner":${JSON.stringify(owner)}`;
-    for await (const [id, text] of this.stored.all()) {
-      const record = text.includes(part) ? (await this.read([id]))?.records.get(id) : undefined;
-      if (record?.owner === owner) return record;
-    }
-    return undefined;
   }
 
   /** Returns whether a head came from a state by changes, or by a restore of all keys. */
@@ -206,7 +193,7 @@ export class SignedKeys {
       ...{ revision, index: end.index + lines.length, mac, restored, mended },
       parts: { ...based?.head.parts, ...digests },
     };
-    const head = this.#signer.sign("head", JSON.stringify({ pepper: this.#pepper.id, ...fields }));
+    const head = signText(this.#pepper, "head", JSON.stringify({ pepper: this.#pepper.id, ...fields }));
     const last = step.last ?? before?.head.text ?? "";
     const made = await this.stored.change({ last, isWhole: !based, head, records: [...index, ...records], lines });
     return made ? { head: { ...fields, text: head }, parts: new Map([...parts, ...index]) } : undefined;
@@ -221,8 +208,8 @@ export class SignedKeys {
   async #head(): Promise<Head | undefined> {
     const text = await this.stored.head();
     if (text === "") return undefined;
-    const signed = this.#signer.open("head", text);
-    const { data } = headSchema.safeParse(parsed(signed ?? text.slice(text.indexOf(" "))));
+    const signed = signedText(this.#pepper, "head", text);
+    const { data } = headSchema.safeParse(jsonOf(signed ?? text.slice(text.indexOf(" "))));
     if (data && data.pepper !== this.#pepper.id)
       throw new KeyStoreError(
         "pepper_mismatch",
@@ -272,14 +259,6 @@ async function differing(before: Parts = new Map(), parts: Parts): Promise<Diges
     for (const id of old.keys()) digests.set(id, undefined);
   }
   return digests;
-}
-
-function parsed(json: string): unknown {
-  try {
-    return JSON.parse(json);
-  } catch {
-    return undefined;
-  }
 }
 
 function notSigned(what: string): KeyStoreError {

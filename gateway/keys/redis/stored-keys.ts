@@ -58,17 +58,6 @@ export class StoredKeys {
     return (await this.#ask((client) => client.get(this.#state.nameOf(HEAD)))) ?? "";
   }
 
-  /** Reads all records in pages; one that changes meanwhile may be old or new, or be returned twice. */
-  async *all(): AsyncGenerator<readonly [id: string, text: string]> {
-    const name = this.#state.nameOf(RECORDS);
-    let cursor = "0";
-    do {
-      const [next, flat] = await this.#ask((client) => client.hscan(name, cursor, "COUNT", PAGE));
-      for (let at = 1; at < flat.length; at += 2) yield [flat[at - 1] ?? "", flat[at] ?? ""];
-      cursor = next;
-    } while (cursor !== "0");
-  }
-
   /** Reads records, or parts of the index, in pages. */
   async *texts(names: readonly string[]): AsyncGenerator<readonly [name: string, text: string | undefined]> {
     for (let at = 0; at < names.length; at += PAGE) {

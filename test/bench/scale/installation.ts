@@ -28,7 +28,7 @@ export async function storeKeys(
 ): Promise<{ readonly keys: readonly string[]; readonly tookMs: number }> {
   const vault = await vaultAt(address, pepperFile);
   const beganMs = performance.now();
-  const keys = await vault.update(true, { ids: [] }, (set, pepper) => {
+  const keys = await vault.update(true, [], (set, pepper) => {
     const nowMs = Date.now();
     const made = Array.from({ length: count }, (_, at) => {
       // An empty set: copying all others for each key would take quadratic time.

@@ -45,7 +45,7 @@ async function statuses(gateway: GatewayProcess, key: string): Promise<number[]>
 
 async function changeKey(gateway: GatewayProcess, key: string, change: Partial<KeyRecord>): Promise<void> {
   const id = idOfKey(key);
-  await new FileKeyVault(gateway.keyFile).update(false, { ids: [] }, (set) => {
+  await new FileKeyVault(gateway.keyFile).update(false, [], (set) => {
     const keys = set.keys.map((one) => (one.id === id ? { ...one, ...change, revision: one.revision + 1 } : one));
     return { set: { ...set, revision: set.revision + 1, keys }, value: undefined };
   });

@@ -41,7 +41,7 @@ async function open(
   return store;
 }
 
-/** A gateway that looks at the store when it is told to. */
+/** A gateway that looks at the store on demand only. */
 async function openDeaf() {
   let look = () => {};
   const clock: Clock = {
@@ -92,8 +92,13 @@ describe.skipIf(!HAS_REDIS)(`keys in Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`,
     await becomes(async () => store.find(second) === undefined, "the revocation is known");
     expect(store.mustEnd(idOf(second))).toBe(true);
     expect(store.status()).toMatchObject({ keys: 2, counts: { active: 1, revoked: 1 }, revision: 4, fault: undefined });
+    const owned = ["create", "--json", "--name", "three", "--models", "all", "--owner", "team"] as const;
+    const [third, fourth] = [JSON.parse((await keys(...owned)).out).key, JSON.parse((await keys(...owned)).out).key];
+    await becomes(async () => store.find(fourth) !== undefined, "the new keys are known");
+    expect(store.find(third)?.cacheSalt).toBe(store.find(fourth)?.cacheSalt);
+    expect(store.find(third)?.cacheSalt).not.toBe(store.find(first)?.cacheSalt);
     const { out } = await keys("list", "--json");
-    expect(JSON.parse(out).map(({ name }: { name: string }) => name)).toEqual(["one", "two"]);
+    expect(JSON.parse(out).map(({ name }: { name: string }) => name)).toEqual(["one", "two", "three", "three"]);
   });
 
   test("a change reads only the changed records, and a lost message is recovered", async () => {

@@ -16,7 +16,7 @@ export async function keyWith(gateway: RunningGateway, limits: KeyLimits, quota:
 /** Replaces the limits of a key; resolves when the gateway applies them. */
 export async function setLimits(gateway: RunningGateway, key: string, limits: KeyLimits, quota: KeyQuota = {}) {
   const id = idOfKey(key) ?? "";
-  const revision = await new FileKeyVault(gateway.keyFile).update(false, { ids: [] }, (set) => {
+  const revision = await new FileKeyVault(gateway.keyFile).update(false, [], (set) => {
     const next = set.revision + 1;
     const keys = set.keys.map((one) => (one.id === id ? { ...one, limits, quota, revision: next } : one));
     return { set: { ...set, keys }, value: next };

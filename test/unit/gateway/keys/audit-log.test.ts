@@ -118,7 +118,7 @@ describe("the audit log", () => {
   });
 });
 
-/** Lines from before the log was keyed, each with the digest of the one before. */
+/** Lines of an earlier release, without MACs, each with the digest of the one before. */
 function plainLog(changes: readonly KeyChange[]): string {
   let prev = "0".repeat(64);
   const actor = { uid: 0, host: "h", program: "keys" };
@@ -139,7 +139,7 @@ describe("D13 verifying the log", () => {
     await append(2, CHANGE);
     expect(await verdict(2)).toBe("ok: LOG is as it was written: 3 lines");
     await writeFile(file, plainLog([CHANGE, CHANGE]));
-    expect(await verdict(2)).toMatch(/^error: .* and not as the keys of revision 2 say/);
+    expect(await verdict(2)).toBe("error: LOG is not as it was written, from line 1 on");
     const known = head;
     await rm(file);
     head = undefined;
@@ -166,6 +166,15 @@ describe("D13 verifying the log", () => {
     expect(await verdict(3)).toMatch(/^error: /);
     await append(4, CHANGE);
     expect(await verdict(4)).toBe("error: LOG is not as it was written, from line 3 on");
+  });
+
+  test("leaves a log of an earlier release alone, and says what to do", async () => {
+    await writeFile(file, plainLog([CHANGE]));
+    expect(await verdict(1)).toMatch(/^warning: LOG: an earlier release wrote it, without signatures: move it away/);
+    await expect(append(2, CHANGE)).rejects.toThrow(/log: an earlier release wrote it, .* move it away/);
+    await rm(file);
+    await append(2, CHANGE);
+    expect(await verdict(2)).toBe("ok: LOG is as it was written: 1 lines");
   });
 
   test("continues after an interrupted first change", async () => {

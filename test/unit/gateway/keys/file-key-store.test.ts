@@ -49,14 +49,13 @@ function nextStatus(store: FileKeyStore, fits: (status: KeyStoreStatus) => boole
 }
 
 async function addKey() {
-  const made = await new FileKeyVault(file, patient).update(true, { ids: [] }, (set, pepper) =>
+  const made = await new FileKeyVault(file, patient).update(true, [], (set, pepper) =>
     createKey(set, { name: "ci" }, pepper, NOW),
   );
   return { id: made.record.id, key: made.key };
 }
 
-const change = <T>(by: (set: KeySet) => KeySetChange<T>) =>
-  new FileKeyVault(file, patient).update(false, { ids: [] }, by);
+const change = <T>(by: (set: KeySet) => KeySetChange<T>) => new FileKeyVault(file, patient).update(false, [], by);
 
 /** As an operator's own tool may do it: the new text appears at once. */
 async function replaceFile(text: string): Promise<void> {

@@ -23,7 +23,7 @@ beforeEach(async () => {
 afterEach(() => rm(folder, { recursive: true, force: true }));
 
 const addKey = () =>
-  new FileKeyVault(path, patient).update(true, { ids: [] }, (set, pepper) => createKey(set, { name: "ci" }, pepper, 0));
+  new FileKeyVault(path, patient).update(true, [], (set, pepper) => createKey(set, { name: "ci" }, pepper, 0));
 
 const overwrite = (text: string) => writeFile(path, text, { mode: 0o600 });
 
@@ -48,7 +48,7 @@ describe("a change of a key file", () => {
   test("writes nothing where nothing changed", async () => {
     const { record } = await addKey();
     const before = await stat(path);
-    await new FileKeyVault(path, patient).update(false, { ids: [] }, (set) => ({ set, value: record }));
+    await new FileKeyVault(path, patient).update(false, [], (set) => ({ set, value: record }));
     expect((await stat(path)).ino).toBe(before.ino);
   });
 
