@@ -21,7 +21,6 @@ export class FileKeyStore extends KeyStore {
   readonly #followed: FollowedFile;
   readonly #reader = new KeySetReader();
   readonly #shared: SharedRevision | undefined;
-  #failure: KeyStoreError | FileError | undefined;
   #cancelNote = () => {};
 
   private constructor(file: string, clock: Clock, shared: SharedRevision | undefined) {
@@ -44,9 +43,9 @@ export class FileKeyStore extends KeyStore {
   static async open(file: string, clock: Clock, shared?: SharedRevision): Promise<FileKeyStore> {
     const store = new FileKeyStore(file, clock, shared);
     await store.#followed.look();
-    if (store.#failure === undefined) return store;
+    if (store.failure === undefined) return store;
     await store.close();
-    throw store.#failure;
+    throw store.failure;
   }
 
   override close(): Promise<void> {
@@ -55,14 +54,10 @@ export class FileKeyStore extends KeyStore {
     return super.close();
   }
 
-  protected override get fault() {
-    return this.#failure?.fault;
-  }
-
   async #take(signal: AbortSignal, onRead: () => void): Promise<"taken" | "again"> {
     try {
       if (!(await this.#load(signal, onRead))) return "again";
-      this.#failure = undefined;
+      this.failure = undefined;
       this.note(() => noteNewest(seenFileOf(this.#file), { revision: this.revision, index: 0, mac: "" }));
       this.report();
       await this.noting;
@@ -70,7 +65,7 @@ export class FileKeyStore extends KeyStore {
       if (signal.aborted) return "again";
       this.#failed(isKeyStoreError(error) ? error : new KeyStoreError("unreadable", String(error)));
     }
-    return this.#failure?.fault === "unreadable" ? "again" : "taken";
+    return this.failure?.fault === "unreadable" ? "again" : "taken";
   }
 
   /** Puts the keys of the file into use. Resolves to false if the read was abandoned. */
@@ -117,9 +112,9 @@ export class FileKeyStore extends KeyStore {
   }
 
   #failed(failure: KeyStoreError | FileError): void {
-    const before = this.#failure?.fault;
+    const before = this.failure?.fault;
     this.loadErrors += 1;
-    this.#failure = failure;
+    this.failure = failure;
     // Reported once, although an unreadable file is read again and again.
     if (failure.fault !== "unreadable" || before !== "unreadable") this.report();
   }

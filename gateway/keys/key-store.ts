@@ -38,6 +38,8 @@ export abstract class KeyStore {
   protected loadedAtMs = 0;
   protected loadErrors = 0;
   protected wentBack = 0;
+  /** Why the newest keys were not loaded; undefined while those in use are the newest. */
+  protected failure: KeyStoreError | FileError | undefined;
   protected readonly end = new AbortController();
   protected noting: Promise<void> | undefined;
   readonly #listeners = new Set<(status: KeyStoreStatus) => void>();
@@ -46,8 +48,6 @@ export abstract class KeyStore {
     this.clock = clock;
     this.table = new KeyTable(pepper);
   }
-
-  protected abstract get fault(): KeyStoreStatus["fault"];
 
   protected get refusedIds(): readonly string[] {
     return [];
@@ -79,7 +79,8 @@ export abstract class KeyStore {
 
   status(): KeyStoreStatus {
     const counts = { ...this.table.counts };
-    const { revision, loadedAtMs, loadErrors, fault, refusedIds: refused, wentBack } = this;
+    const { revision, loadedAtMs, loadErrors, refusedIds: refused, wentBack } = this;
+    const fault = this.failure?.fault ?? (refused.length > 0 ? "records_refused" : undefined);
     const keys = counts.active + counts.disabled + counts.revoked;
     return { keys, counts, revision, loadedAtMs, loadErrors, fault, refused, wentBack };
   }

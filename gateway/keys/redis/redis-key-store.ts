@@ -40,11 +40,9 @@ export class RedisKeyStore extends KeyStore {
   #lookedAt: string | undefined;
   /** From this time on the store is read again although it is unchanged. */
   #againMs = 0;
-  #failure: KeyStoreError | undefined;
   /** The state in use when the store was last found without changes. */
   #wentBackFrom: Head | undefined;
   #noted: Head | undefined;
-  #fault: KeyStoreError["fault"] | undefined;
   #looking: Promise<unknown> = Promise.resolve();
   #cancelLook = () => {};
   /** Resolves when keys are loaded, or after `close`. Rejects if a store that was unreachable has unusable keys. */
@@ -76,19 +74,15 @@ export class RedisKeyStore extends KeyStore {
     return super.close();
   }
 
-  protected override get fault() {
-    return this.#fault;
-  }
-
   protected override get refusedIds() {
     return [...(this.#known?.refused ?? [])];
   }
 
   /** Reads all keys and follows them; resolves to false if the store does not answer. */
   async #begin(): Promise<boolean> {
-    const failure = await this.#lookOnce();
-    if (failure instanceof KeyStoreError && failure.fault === "unreachable") return false;
-    if (failure !== undefined) throw failure;
+    await this.#lookOnce();
+    if (this.failure?.fault === "unreachable") return false;
+    if (this.failure) throw this.failure;
     this.#options.state.subscribe(KEYS_CHANNEL, () => void this.#look());
     this.#lookLater();
     return true;
@@ -112,50 +106,36 @@ export class RedisKeyStore extends KeyStore {
     return this.#looking;
   }
 
-  /** Reads new changes and reports them; resolves to the failure, if any. */
-  async #lookOnce(): Promise<unknown> {
-    const state = () => [this.#fault, this.#known?.head.text, ...this.refusedIds].join();
-    const before = state();
-    let failure: unknown;
+  /** Reads new changes and reports them, or the failure. */
+  async #lookOnce(): Promise<void> {
+    const before = this.#state;
+    let text: string | undefined;
     try {
-      await this.#catchUp();
-      // Why some of the records in use differ from the store.
-      this.#fault = this.refusedIds.length > 0 ? "records_refused" : undefined;
+      text = await this.#keys.stored.head();
+      const [isSame, isFirst, nowMs] = [this.#lookedAt === text, !this.#known, this.clock.nowMs()];
+      if (isSame && nowMs < this.#againMs) return;
+      await this.#take(await this.#read(isSame));
+      const againMs = nowMs + (this.refusedIds.length > 0 ? AGAIN_MS : REREAD_MS);
+      // Changes do not put off the slow reading.
+      this.#againMs = isSame || isFirst ? againMs : Math.min(this.#againMs, againMs);
+      [this.failure, this.#lookedAt] = [undefined, text];
     } catch (error) {
-      failure = error;
       this.loadErrors += 1;
-      this.#fault = isKeyStoreError(error) ? error.fault : "unreadable";
+      this.failure = isKeyStoreError(error) ? error : new KeyStoreError("unreadable", String(error));
+      this.#lookedAt = this.failure.fault === "unreachable" ? undefined : text;
+      this.#againMs = this.clock.nowMs() + AGAIN_MS;
     }
     const head = this.#known?.head;
     if (head && head !== this.#noted && !this.noting) {
       this.#noted = head;
       this.note(() => this.#keys.noteInUse(head));
     }
-    if (state() !== before) this.report();
-    return failure;
+    if (this.#state !== before) this.report();
   }
 
-  async #catchUp(): Promise<void> {
-    const text = await this.#keys.stored.head();
-    const nowMs = this.clock.nowMs();
-    const isSame = this.#lookedAt === text;
-    if (isSame && nowMs < this.#againMs) {
-      if (this.#failure) throw this.#failure;
-      return;
-    }
-    const isFirst = !this.#known;
-    this.#lookedAt = undefined;
-    try {
-      await this.#take(await this.#read(isSame));
-    } catch (error) {
-      if (!(error instanceof KeyStoreError) || error.fault === "unreachable") throw error;
-      [this.#failure, this.#lookedAt, this.#againMs] = [error, text, nowMs + AGAIN_MS];
-      throw error;
-    }
-    const againMs = nowMs + (this.refusedIds.length > 0 ? AGAIN_MS : REREAD_MS);
-    // Changes do not put off the slow reading.
-    this.#againMs = isSame || isFirst ? againMs : Math.min(this.#againMs, againMs);
-    [this.#failure, this.#lookedAt] = [undefined, text];
+  /** A text that differs after each change that is reported. */
+  get #state(): string {
+    return [this.failure?.fault, this.#known?.head.text, ...this.refusedIds].join();
   }
 
   /** Reads what changed, and, if it is read again, verifies what did not. */

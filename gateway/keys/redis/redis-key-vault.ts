@@ -81,19 +81,8 @@ class RedisKeyVault extends KeyVault<Found> {
   protected async write({ found, set, changes, pepper, isRestore }: VaultChange<Found>): Promise<boolean> {
     const keys = new SignedKeys(this.#state, pepper, this.pepperFile);
     const { revision } = set;
-    const changed = new Set(changes.map(({ keyId }) => keyId));
-    const head = await keys.change(found?.reading, {
-      ...{ changes, revision },
-      ...(isRestore
-        ? {
-            keys: set.keys,
-            isWhole: true,
-            restored: revision,
-            mended: revision,
-            last: found?.reading.head.text ?? (await this.#stored.head()),
-          }
-        : { keys: set.keys.filter(({ id }) => changed.has(id)) }),
-    });
+    const whole = isRestore ? { isWhole: true, restored: revision, mended: revision } : {};
+    const head = await keys.change(found?.reading, { changes, keys: set.keys, revision, ...whole });
     if (!head) return false;
     await keys.noteInUse(head).catch((error: unknown) => {
       if (!isKeyStoreError(error)) throw error;

@@ -54,7 +54,7 @@ type Snapshot = Pick<Reading, "head" | "parts">;
 /** Digests of records by id; undefined for a removed record. */
 type Digests = Map<string, string | undefined>;
 
-/** A change of the stored keys; records that are not among `keys` stay, unless `isWhole`. */
+/** A change of the keys that `changes` name, or of all (`isWhole`), whatever the store holds; `keys` has their records. */
 export type StoredStep = {
   readonly changes: readonly KeyChange[];
   readonly keys: readonly KeyRecord[];
@@ -62,8 +62,6 @@ export type StoredStep = {
   readonly isWhole?: boolean;
   readonly restored?: number | undefined;
   readonly mended?: number | undefined;
-  /** Text of the head to replace, if it is not that of the reading. */
-  readonly last?: string;
 };
 
 /**
@@ -88,9 +86,8 @@ export class SignedKeys {
    * another pepper.
    */
   async read(ids?: readonly string[], known?: Known, isAgain = false): Promise<Reading | undefined> {
-    const found = {
-      ...{ records: new Map<string, KeyRecord>(), removed: new Set<string>(), refused: new Set(known?.refused) },
-    };
+    const records = new Map<string, KeyRecord>();
+    const found = { records, removed: new Set<string>(), refused: new Set(known?.refused) };
     let now: Snapshot | undefined;
     for (let tries = 0; tries < TRIES; tries += 1) {
       const head = await this.#head();
@@ -155,17 +152,20 @@ export class SignedKeys {
    * others. Resolves to undefined if another change came first; a later step rejects with the fault `conflict` then.
    */
   async change(before: Snapshot | undefined, step: StoredStep): Promise<Head | undefined> {
+    const { restored, mended, isWhole = false } = step;
     const records = new Map(step.keys.map((record) => [record.id, record]));
     // Each step writes few parts of the index.
     const changes = step.changes.toSorted((one, other) => (partOf(one.keyId) < partOf(other.keyId) ? -1 : 1));
-    const size = step.isWhole ? changes.length : BATCH;
+    const size = isWhole ? changes.length : BATCH;
     let now = before;
     for (let at = 0; at < changes.length; at += size) {
       const some = changes.slice(at, at + size);
-      const keys = step.isWhole ? step.keys : some.flatMap(({ keyId }) => records.get(keyId) ?? []);
-      const mended = at + size < changes.length ? {} : { restored: step.restored, mended: step.mended };
-      const revision = step.revision + at / size;
-      const next: Snapshot | undefined = await this.#step(now, { ...step, changes: some, keys, revision, ...mended });
+      const keys = isWhole ? step.keys : some.flatMap(({ keyId }) => records.get(keyId) ?? []);
+      // Until the last step the store is no more than it was.
+      const flags = at + size < changes.length ? {} : { restored, mended, isWhole };
+      const next: Snapshot | undefined = await this.#step(now, {
+        ...{ changes: some, keys, revision: step.revision + at / size, ...flags },
+      });
       if (!next && at > 0) throw changedMeanwhile();
       if (!next) return undefined;
       now = next;
@@ -194,7 +194,7 @@ export class SignedKeys {
       parts: { ...based?.head.parts, ...digests },
     };
     const head = signText(this.#pepper, "head", JSON.stringify({ pepper: this.#pepper.id, ...fields }));
-    const last = step.last ?? before?.head.text ?? "";
+    const last = before?.head.text ?? (step.isWhole ? await this.stored.head() : "");
     const made = await this.stored.change({ last, isWhole: !based, head, records: [...index, ...records], lines });
     return made ? { head: { ...fields, text: head }, parts: new Map([...parts, ...index]) } : undefined;
   }

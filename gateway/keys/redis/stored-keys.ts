@@ -55,7 +55,7 @@ export class StoredKeys {
 
   /** Resolves to the text of the head; empty if the store holds no keys. */
   async head(): Promise<string> {
-    return (await this.#ask((client) => client.get(this.#state.nameOf(HEAD)))) ?? "";
+    return await this.#text(HEAD);
   }
 
   /** Reads records, or parts of the index, in pages. */
@@ -104,15 +104,15 @@ export class StoredKeys {
   }
 
   async newest(pepperId: string): Promise<string> {
-    return (await this.#ask((client) => client.get(this.#newestOf(pepperId)))) ?? "";
+    return await this.#text(`{keys}:newest:${pepperId}`);
   }
 
   async noteNewest(pepperId: string, text: string): Promise<void> {
-    await this.#ask((client) => client.set(this.#newestOf(pepperId), text));
+    await this.#ask((client) => client.set(this.#state.nameOf(`{keys}:newest:${pepperId}`), text));
   }
 
-  #newestOf(pepperId: string): string {
-    return this.#state.nameOf(`{keys}:newest:${pepperId}`);
+  async #text(name: string): Promise<string> {
+    return (await this.#ask((client) => client.get(this.#state.nameOf(name)))) ?? "";
   }
 
   async #ask<T>(question: (client: RedisClient) => Promise<T>): Promise<T> {

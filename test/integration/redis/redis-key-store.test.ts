@@ -6,7 +6,7 @@ import type { AuditEntry } from "../../../gateway/keys/audit-log.ts";
 import { createKey as createKeyRecord } from "../../../gateway/keys/key-admin.ts";
 import { makePepper } from "../../../gateway/keys/key-digest.ts";
 import { keySetText } from "../../../gateway/keys/key-file.ts";
-import { EMPTY_KEY_SET } from "../../../gateway/keys/key-record.ts";
+import { EMPTY_KEY_SET, type KeySet } from "../../../gateway/keys/key-record.ts";
 import { RedisKeyStore } from "../../../gateway/keys/redis/redis-key-store.ts";
 import { becomes } from "../../support/becomes.ts";
 import { createKey } from "../../support/processes/key-command.ts";
@@ -39,6 +39,13 @@ async function open(
     state.close();
   });
   return store;
+}
+
+/** Keys of the store's pepper that are not in the store. */
+function manyKeys(count: number): KeySet {
+  const pepper = makePepper(readFileSync(join(folder, "pepper")));
+  const make = () => createKeyRecord(EMPTY_KEY_SET, { name: "n" }, pepper, 0).value.record;
+  return { ...EMPTY_KEY_SET, revision: 1, keys: Array.from({ length: count }, make) };
 }
 
 /** A gateway that looks at the store on demand only. */
@@ -124,9 +131,7 @@ describe.skipIf(!HAS_REDIS)(`keys in Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`,
   test("a change costs as much among 10,000 keys as among a few", async () => {
     const file = join(folder, "many.json");
     const key = await create();
-    const pepper = makePepper(readFileSync(join(folder, "pepper")));
-    const made = Array.from({ length: 10_000 }, () => createKeyRecord(EMPTY_KEY_SET, { name: "n" }, pepper, 0).value);
-    const set = { ...EMPTY_KEY_SET, revision: 1, keys: made.map(({ record }) => record) };
+    const set = manyKeys(10_000);
     writeFileSync(file, keySetText(set), { mode: 0o600 });
     const cost = async (...args: readonly [string, ...string[]]) => {
       await redis.ask("CONFIG", "RESETSTAT");
@@ -138,7 +143,7 @@ describe.skipIf(!HAS_REDIS)(`keys in Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`,
     // One part of the index, and the record.
     expect(few).toEqual({ lines: 0, records: 2, all: 0 });
     expect((await keys("import", file)).code).toBe(0);
-    const ids = made.slice(-3).map(({ record }) => record.id);
+    const ids = set.keys.slice(-3).map(({ id }) => id);
     expect(await cost("revoke", ...ids)).toEqual(few);
     expect(await cost("create", "--name", "new", "--models", "all")).toEqual({ ...few, records: 1 });
     expect((await open()).status()).toMatchObject({ keys: 10_002, counts: { revoked: 3 }, fault: undefined });
@@ -484,6 +489,24 @@ describe.skipIf(!HAS_REDIS)(`keys in Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`,
         expect(each.find(key)?.keyId).toBe(idOf(key));
       }
       expect((await keys("audit", "verify")).code).toBe(0);
+    });
+
+    test("gets more keys back than one step writes, from gateways that notice at once", async () => {
+      await create();
+      const file = join(folder, "many.json");
+      const set = manyKeys(1_200);
+      writeFileSync(file, keySetText(set), { mode: 0o600 });
+      expect((await keys("import", file)).code).toBe(0);
+      const gateways = [await openDeaf(), await openDeaf()];
+      await empty();
+      for (const { look } of gateways) look();
+      const isWell = async () => {
+        for (const { look } of gateways) look();
+        return gateways.every(({ store }) => store.status().fault === undefined) && (await keys("doctor")).code === 0;
+      };
+      await becomes(isWell, "the keys are there again");
+      expect((await open()).status()).toMatchObject({ keys: 1_201, counts: { active: 1_201 }, fault: undefined });
+      expect(gateways.map(({ store }) => store.status().keys)).toEqual([1_201, 1_201]);
     });
 
     test("gets no keys while no gateway runs that knows the lost ones, until they are restored", async () => {
