@@ -7,7 +7,8 @@ import {
   registerSocketGauges,
   registerTrafficGauges,
 } from "../../gateway/http/admin/gauges.ts";
-import { type KeyStoreStatus, registerKeyStats } from "../../gateway/keys/key-store.ts";
+import { registerKeyStats } from "../../gateway/keys/key-stats.ts";
+import type { KeyStoreStatus } from "../../gateway/keys/key-store.ts";
 import { registerLimitStats } from "../../gateway/limits/redis/redis-limit-store.ts";
 import { OverloadManager } from "../../gateway/overload/overload-manager.ts";
 import { overloadSchema } from "../../gateway/overload/overload-settings.ts";

@@ -31,8 +31,8 @@ export class FileKeyVault extends KeyVault {
     this.#signal = signal;
   }
 
-  readAudit(): Promise<Buffer | undefined> {
-    return readPrivateFile(this.auditName);
+  async readAudit(): Promise<string | undefined> {
+    return (await readPrivateFile(this.auditName))?.toString("utf8");
   }
 
   protected async find(): Promise<VaultKeys | undefined> {
@@ -46,7 +46,7 @@ export class FileKeyVault extends KeyVault {
   }
 
   protected async lastLine(): Promise<string> {
-    return (await this.readAudit())?.toString("utf8").trimEnd().split("\n").at(-1) ?? "";
+    return (await this.readAudit())?.trimEnd().split("\n").at(-1) ?? "";
   }
 
   protected async write({ found, set, changes, pepper, isRestore }: VaultChange<VaultKeys>): Promise<boolean> {
@@ -65,7 +65,8 @@ export class FileKeyVault extends KeyVault {
       await mkdir(dirname(this.name), { recursive: true, mode: 0o700 }).catch((cause: unknown) => {
         throw new KeyStoreError("unwritable", `${dirname(this.name)} cannot be made`, { cause });
       });
-    else await this.read();
+    // Without the file there may be no folder for its lock.
+    else if ((await readPrivateFile(this.name)) === undefined) await this.read();
     const locked = async () => {
       for (const left of await unfinishedKeyWrites(this.name)) await rm(left, { force: true }).catch(() => {});
       return await run();

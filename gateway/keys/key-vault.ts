@@ -37,7 +37,8 @@ export abstract class KeyVault<Found extends VaultKeys = VaultKeys> {
   abstract readonly auditName: string;
   abstract readonly pepperFile: string;
 
-  abstract readAudit(): Promise<Buffer | undefined>;
+  /** Resolves to the text of the audit log; undefined if there is none. */
+  abstract readAudit(): Promise<string | undefined>;
   close(): void {}
 
   /** Finds the keys, or those with these ids and perhaps more; undefined if there are none, and never were. */

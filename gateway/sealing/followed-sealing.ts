@@ -1,9 +1,9 @@
 import { Counter, Gauge, type Registry } from "prom-client";
 import { FollowedFile } from "../../deploy/runtime/files/followed-file.ts";
-import { FileError, readPrivateFile } from "../../deploy/runtime/files/private-file.ts";
+import { FileError } from "../../deploy/runtime/files/private-file.ts";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import { OPENINGS, Sealing } from "./sealing.ts";
-import { parseSealingKeys, SealingKeyError, type SealingKeys } from "./sealing-key.ts";
+import { readSealingKeys, SealingKeyError, type SealingKeys } from "./sealing-key.ts";
 
 export type FollowedSealingOptions = {
   readonly file: string;
@@ -59,18 +59,6 @@ export class FollowedSealing {
       if (this.#fault !== before) onReload(this.#fault);
     }
     return this.#fault === undefined ? "taken" : "again";
-  }
-}
-
-/** Reads the sealing keys in `file`. Throws `FileError`, and `SealingKeyError` for missing or invalid keys. */
-export async function readSealingKeys(file: string): Promise<SealingKeys> {
-  const bytes = await readPrivateFile(file);
-  if (bytes === undefined) throw new SealingKeyError(`${file} is not there`);
-  try {
-    return parseSealingKeys(bytes);
-  } catch (cause) {
-    if (cause instanceof SealingKeyError) throw new SealingKeyError(`${file}: ${cause.message}`, { cause });
-    throw cause;
   }
 }
 

@@ -1,8 +1,7 @@
 import type { Command } from "commander";
 import { withFileLock } from "../../deploy/runtime/files/file-lock.ts";
 import { readPrivateFile, writePrivateFile } from "../../deploy/runtime/files/private-file.ts";
-import { readSealingKeys } from "./followed-sealing.ts";
-import { newSealingKey, type SealingKeys, sealingKeysText } from "./sealing-key.ts";
+import { newSealingKey, readSealingKeys, type SealingKeys, sealingKeysText } from "./sealing-key.ts";
 
 /** Milliseconds that a change waits for another one to finish. */
 const LOCK_WAIT_MS = 5_000;

@@ -1,4 +1,5 @@
 import { createHmac, randomBytes } from "node:crypto";
+import { readPrivateFile } from "../../deploy/runtime/files/private-file.ts";
 
 export type SealingKey = {
   /**
@@ -67,4 +68,16 @@ function keyOfLine(line: string): SealingKey {
   if (!/^(?:[0-9a-f]{2})+$/i.test(line))
     throw new SealingKeyError("a line of it is not hex digits; random bytes or lines of 64 hex digits are keys");
   return makeSealingKey(Buffer.from(line, "hex"));
+}
+
+/** Reads the sealing keys in `file`. Throws `FileError`, and `SealingKeyError` for missing or invalid keys. */
+export async function readSealingKeys(file: string): Promise<SealingKeys> {
+  const bytes = await readPrivateFile(file);
+  if (bytes === undefined) throw new SealingKeyError(`${file} is not there`);
+  try {
+    return parseSealingKeys(bytes);
+  } catch (cause) {
+    if (cause instanceof SealingKeyError) throw new SealingKeyError(`${file}: ${cause.message}`, { cause });
+    throw cause;
+  }
 }

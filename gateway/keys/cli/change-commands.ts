@@ -147,7 +147,7 @@ type Mint = (set: KeySet, pepper: Pepper, nowMs: number) => KeySetChange<MintedK
 async function mint(context: CliContext, quiet: boolean, id: string | undefined, make: Mint): Promise<void> {
   const nowMs = context.io.nowMs();
   const ids = id === undefined ? [] : [id];
-  const minted = await context.update(id === undefined, ids, (set, pepper) => make(set, pepper, nowMs));
+  const minted = await (await context.vault()).update(id === undefined, ids, (set, pepper) => make(set, pepper, nowMs));
   if (quiet) context.io.out(`${minted.key}\n`);
   else context.printMinted(minted);
 }
@@ -157,7 +157,7 @@ async function change(
   ids: readonly string[],
   by: (set: KeySet) => KeySetChange<KeyRecord | readonly KeyRecord[]>,
 ): Promise<void> {
-  context.printRecords([await context.update(false, ids, by)].flat());
+  context.printRecords([await (await context.vault()).update(false, ids, by)].flat());
 }
 
 function changeTo(context: CliContext, id: string, fields: Partial<KeyRecord>): Promise<void> {
@@ -172,7 +172,7 @@ async function importCommand(context: CliContext, path: string): Promise<void> {
   // A new pepper would fit none of these keys.
   if ((await readPrivateFile(pepper)) === undefined) throw missingPepper(pepper);
   const ids = from.keys.map(({ id }) => id);
-  const done = await context.update(true, ids, (set, used) => importKeys(set, from, used));
+  const done = await (await context.vault()).update(true, ids, (set, used) => importKeys(set, from, used));
   context.print(done, () => `${done.added} keys added, ${done.present} were here already\n`);
 }
 

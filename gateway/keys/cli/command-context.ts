@@ -4,7 +4,6 @@ import { ConfigError, loadConfig } from "../../../deploy/runtime/config/load-con
 import { stateSchema } from "../../state/state-settings.ts";
 import { FileKeyVault } from "../file-key-vault.ts";
 import { type MintedKey, summarize } from "../key-admin.ts";
-import type { KeySetChanger } from "../key-file.ts";
 import type { KeyRecord } from "../key-record.ts";
 import { keysSchema } from "../key-settings.ts";
 import type { KeyVault, VaultKeys } from "../key-vault.ts";
@@ -52,10 +51,6 @@ export class CliContext {
     const found = await (await this.vault()).read(ids);
     for (const { message } of found.amiss) this.#warn(message);
     return found;
-  }
-
-  async update<T>(create: boolean, ids: readonly string[], by: KeySetChanger<T>): Promise<T> {
-    return await (await this.vault()).update(create, ids, by);
   }
 
   async close(): Promise<void> {

@@ -37,7 +37,7 @@ export async function examine(vault: KeyVault, nowMs: number): Promise<readonly 
       ...found.amiss.map(({ message }) => error(message)),
       ...examinePepper(found.pepper),
       ...lock,
-      ...(await examineAudit(vault, found)),
+      await examineAudit(vault, found),
       ...examineKeys(found.set, nowMs),
     ];
   } catch (thrown) {
@@ -72,21 +72,21 @@ async function examineLock(keyFile: string): Promise<Finding[]> {
   return state === "free" ? left : [warning(`${lock} was left behind; the next change takes it over`), ...left];
 }
 
-async function examineAudit(vault: KeyVault, { set, pepper }: KeyFile): Promise<Finding[]> {
+/** Checks the audit log of keys. */
+export async function examineAudit(vault: KeyVault, { set, pepper }: KeyFile): Promise<Finding> {
   const { auditName: file } = vault;
-  const bytes = await vault.readAudit();
-  if (bytes !== undefined) return [auditFinding(file, bytes, set, pepper)];
-  if (set.auditHead !== undefined) return [error(`there is no audit log at ${file}, and there was one`)];
-  return set.revision === 0 ? [] : [warning(`there is no audit log at ${file}`)];
+  const text = await vault.readAudit();
+  if (text !== undefined) return auditFinding(file, text, set, pepper);
+  if (set.auditHead !== undefined) return error(`there is no audit log at ${file}, and there was one`);
+  return set.revision === 0 ? ok("no key was made yet") : warning(`there is no audit log at ${file}`);
 }
 
 /**
  * Checks that the audit log is unaltered and reaches the revision of the key set: no line was forged, altered or cut off
  * without the pepper.
  */
-export function auditFinding(file: string, bytes: Buffer, set: KeySet, pepper: Pepper | undefined): Finding {
+export function auditFinding(file: string, text: string, set: KeySet, pepper: Pepper | undefined): Finding {
   const { revision, auditHead } = set;
-  const text = bytes.toString("utf8");
   if (auditHead === undefined && text !== "" && !text.includes('"mac"')) return warning(`${file}: ${EARLIER}`);
   const { entries, brokenAt } = readAudit(text, pepper);
   if (brokenAt !== undefined) return error(`${file} is not as it was written, from line ${brokenAt} on`);

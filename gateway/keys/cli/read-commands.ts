@@ -7,7 +7,7 @@ import { idOfKey, MAX_KEY_LENGTH } from "../key-format.ts";
 import { indexKeys } from "../key-index.ts";
 import { KeyStoreError } from "../key-store.ts";
 import { type CliContext, EXIT } from "./command-context.ts";
-import { auditFinding, examine, type Finding } from "./doctor.ts";
+import { examine, examineAudit, type Finding } from "./doctor.ts";
 import { readLine } from "./options.ts";
 import { auditText, findingsText, listText } from "./text.ts";
 
@@ -45,8 +45,10 @@ export function addReadCommands(program: Command, context: CliContext): void {
     .command("audit")
     .description("who changed what")
     .action(async () => {
-      const text = (await readAuditFile(context)).toString("utf8");
-      const { entries, brokenAt } = readAudit(text, await readPepper((await context.vault()).pepperFile));
+      const vault = await context.vault();
+      const text = await vault.readAudit();
+      if (text === undefined) throw new KeyStoreError("missing", `there is no audit log at ${vault.auditName}`);
+      const { entries, brokenAt } = readAudit(text, await readPepper(vault.pepperFile));
       context.print(entries, () => auditText(entries));
       if (brokenAt !== undefined) context.io.err(`from line ${brokenAt} on the log is not as it was written\n`);
     });
@@ -55,9 +57,9 @@ export function addReadCommands(program: Command, context: CliContext): void {
     .description("check that no line of the log was made up, altered or taken away")
     .action(async () => {
       const vault = await context.vault();
-      const { set, pepper, amiss } = await vault.read();
-      const finding = auditFinding(vault.auditName, await readAuditFile(context), set, pepper);
-      report(context, [finding, ...amiss.map(({ message }) => ({ level: "error", text: message }) as const)]);
+      const found = await vault.read();
+      const errors = found.amiss.map(({ message }) => ({ level: "error", text: message }) as const);
+      report(context, [await examineAudit(vault, found), ...errors]);
     });
 
   program
@@ -77,13 +79,6 @@ async function verify(context: CliContext): Promise<void> {
   }
   context.print({ valid: false, reason: found.refused }, () => `not valid: ${found.refused}\n`);
   context.exitCode = EXIT.notFound;
-}
-
-async function readAuditFile(context: CliContext): Promise<Buffer> {
-  const vault = await context.vault();
-  const bytes = await vault.readAudit();
-  if (bytes === undefined) throw new KeyStoreError("missing", `there is no audit log at ${vault.auditName}`);
-  return bytes;
 }
 
 function report(context: CliContext, findings: readonly Finding[]): void {

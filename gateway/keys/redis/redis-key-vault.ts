@@ -45,10 +45,10 @@ class RedisKeyVault extends KeyVault<Found> {
     this.#stored = new StoredKeys(state);
   }
 
-  async readAudit(): Promise<Buffer | undefined> {
+  async readAudit(): Promise<string | undefined> {
     let text = "";
     for await (const line of this.#stored.lines()) text += `${line}\n`;
-    return text === "" ? undefined : Buffer.from(text);
+    return text || undefined;
   }
 
   override close(): void {
@@ -65,7 +65,10 @@ class RedisKeyVault extends KeyVault<Found> {
     if (!reading && loss) throw loss;
     if (!reading) return undefined;
     const { head, records, refused } = reading;
-    const set = inOrder({ v: 1, revision: head.revision, auditHead: head.mac, keys: [...records.values()] });
+    const keysInOrder = [...records.values()].sort(
+      (one, other) => one.created.localeCompare(other.created) || one.id.localeCompare(other.id),
+    );
+    const set: KeySet = { v: 1, revision: head.revision, auditHead: head.mac, keys: keysInOrder };
     const amiss = [...(refused.size > 0 ? [refusedError(refused)] : []), ...(loss ? [loss] : [])];
     return { reading, set, pepper, amiss };
   }
@@ -97,13 +100,6 @@ class RedisKeyVault extends KeyVault<Found> {
   protected alone<T>(_create: boolean, run: () => Promise<T>): Promise<T> {
     return run();
   }
-}
-
-function inOrder(set: KeySet): KeySet {
-  const keys = set.keys.toSorted(
-    (one, other) => one.created.localeCompare(other.created) || one.id.localeCompare(other.id),
-  );
-  return { ...set, keys };
 }
 
 function refusedError(refused: ReadonlySet<string>): KeyStoreError {

@@ -7,7 +7,7 @@ import { gatewayConfigSchema } from "../../../gateway/config.ts";
 import { type AdminDeps, buildAdmin } from "../../../gateway/http/admin/admin-server.ts";
 import { FleetView } from "../../../gateway/http/admin/fleet-view.ts";
 import { registerClusterGauges } from "../../../gateway/http/admin/gauges.ts";
-import { registerKeyStats } from "../../../gateway/keys/key-store.ts";
+import { registerKeyStats } from "../../../gateway/keys/key-stats.ts";
 import { Lifecycle } from "../../../gateway/lifecycle.ts";
 import { EndpointOrders } from "../../../gateway/upstream/endpoint-orders.ts";
 import { metricSum } from "../metric-text.ts";

@@ -37,7 +37,7 @@ const read = async () => readAudit(await text(), pepper);
 const verdict = async (revision: number) => {
   const { level, text: said } = auditFinding(
     "LOG",
-    await readFile(file),
+    await text(),
     { ...EMPTY_KEY_SET, revision, auditHead: head },
     pepper,
   );
