@@ -76,6 +76,13 @@ export function unsupportedValue(path: FieldPath, explanation: string): ApiError
   return fault("unsupported_value", path, `Unsupported value: '%'. ${explanation}`, explanation);
 }
 
+/** Makes the error for what only a vendor's service runs; `subject` begins the sentence, `path` leads to its type. */
+export function hostedTool(subject: string, path: FieldPath): ApiError {
+  const words = (place: string) => `${subject} in '${place}' is not supported: only tools that the caller runs are.`;
+  const wording = { a: words(bracketPath(path)), b: words(dottedPath(path)) };
+  return new ApiError("unsupported_value", wording, { path, detail: "vendor_tool" });
+}
+
 /** Makes the error for an unknown key of the object at `within`; a key that does not look like one is not shown. */
 export function unknownParameter(key: string, within: FieldPath = []): ApiError {
   const path = [...within, /^[A-Za-z_][A-Za-z0-9_.-]{0,63}$/.test(key) ? key : "?"];

@@ -3,7 +3,15 @@ import { ApiError, type FieldPath } from "../../errors.ts";
 import { argumentsText, isJsonObject, type JsonObject, jsonText } from "../../json/json-text.ts";
 import { checked } from "../checked.ts";
 import { bracketPath } from "../error-envelope.ts";
-import { invalidValue, missing, oneOf, unsupportedParameter, unsupportedValue, wrongType } from "../field-error.ts";
+import {
+  hostedTool,
+  invalidValue,
+  missing,
+  oneOf,
+  unsupportedParameter,
+  unsupportedValue,
+  wrongType,
+} from "../field-error.ts";
 import { partBreakpoint } from "../fields.ts";
 import { type FormatSettings, type ItemState, type Sealer, WHOLE_PROMPT } from "../format.ts";
 import {
@@ -30,7 +38,7 @@ import {
   refusalPart,
 } from "./schema.ts";
 import { searchCallItem, searchOutputItem, toolsItem } from "./tool-schema.ts";
-import { type DeclaredTools, modelName, SEARCH, WITHOUT_HOSTED } from "./tools.ts";
+import { type DeclaredTools, modelName, SEARCH } from "./tools.ts";
 import { readVendorCall, readVendorOutput, VENDOR_CALLS, VENDOR_OUTPUTS } from "./vendor-tools.ts";
 
 const ROLES = {
@@ -372,8 +380,7 @@ function typeOf(item: JsonObject, path: FieldPath): ItemType {
     if (typeof id === "string") throw itemReference(typePath);
     throw missing(typePath);
   }
-  if (isForeign(item))
-    throw unsupportedValue(typePath, `Items of hosted or stored tools are not supported. ${WITHOUT_HOSTED}`);
+  if (isForeign(item)) throw hostedTool("An item of a hosted or stored tool", typePath);
   const known = ITEM_TYPES.find((name) => name === type);
   if (known) return known;
   if (type === "item_reference") throw itemReference(typePath);

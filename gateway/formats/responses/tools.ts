@@ -3,7 +3,7 @@ import { type Tool, type ToolChoice, ToolChoiceMode } from "../../../proto/gen/s
 import type { ApiError, FieldPath } from "../../errors.ts";
 import { isJsonObject, type JsonObject } from "../../json/json-text.ts";
 import { checked } from "../checked.ts";
-import { invalidValue, missing, tooMany, unsupportedValue, wrongType } from "../field-error.ts";
+import { hostedTool, invalidValue, missing, tooMany, unsupportedValue, wrongType } from "../field-error.ts";
 import type { FormatSettings } from "../format.ts";
 import { CHOICE_MODES, isDirect, isRepeated, MAX_STRICT_SCHEMA_BYTES, MAX_TOOLS, toolName, toolOf } from "../tools.ts";
 import { inputSchema } from "./custom-input.ts";
@@ -213,15 +213,11 @@ function functionOf(source: Parameters<typeof toolOf>[0], parameters: unknown, p
   return { ...tool, strict: source.strict ?? (isShort && strictCompatible(parameters)) };
 }
 
-/** The two ways out of a refusal of what a vendor hosts; Codex sends `web_search` unless its configuration says otherwise. */
-export const WITHOUT_HOSTED =
-  'In Codex set web_search = "disabled"; an operator can leave such tools out by formats.responses.unsupportedTools: skip.';
-
 /** `path` leads to the type of the tool, or of the choice. */
 function unsupportedTool(type: unknown, path: FieldPath): ApiError {
   const known = typeof type === "string" && KNOWN_TOOL_TYPES.has(type.replace(DATED, ""));
   const subject = known ? `The tool type '${type}'` : "This tool type";
-  return unsupportedValue(path, `${subject} is not supported: only tools that the caller runs are. ${WITHOUT_HOSTED}`);
+  return hostedTool(subject, path);
 }
 
 /** Returns a regular expression of other dialects, which means the whole text, as a pattern of JSON Schema. */

@@ -6,7 +6,7 @@ import { ApiError, type Envelope } from "../../errors.ts";
 import { messageOf, statusOf } from "../../formats/error-envelope.ts";
 import { envelopeOf, OFFERED_PATHS, routeAt } from "../../routes.ts";
 import { fromFastify } from "../request-context.ts";
-import { cured, curedBody } from "./model-cure.ts";
+import { cured, curedBody } from "./agent-cures.ts";
 import { LINGER_MS } from "./sockets.ts";
 
 /** Longest retry delay of a reply, in milliseconds. SDKs ignore a longer one and use their own backoff. */
@@ -30,8 +30,8 @@ export function sendError(
   if (error.code === "invalid_api_key") reply.header("www-authenticate", "Bearer");
   reply.type("application/json; charset=utf-8");
   const { requestId } = request.record;
-  const userAgent = request.headers["user-agent"];
-  const body = JSON.stringify(curedBody(cured(error, userAgent), envelope, requestId, userAgent));
+  const { headers } = request;
+  const body = JSON.stringify(curedBody(cured(error, headers), envelope, requestId, headers));
   if (request.raw.complete) return reply.send(body);
   // The rest of an unread body would be parsed as the next request.
   return reply

@@ -8,7 +8,7 @@ import type { Principal } from "../../keys/principal.ts";
 import type { InflightBody } from "../../overload/body-budget.ts";
 import { SOCKET } from "../../routes.ts";
 import { noRoom } from "../body/request-body.ts";
-import { cured } from "../connection/model-cure.ts";
+import { cured } from "../connection/agent-cures.ts";
 import { type RecordSinks, writeDown } from "../record/access-log.ts";
 import { RequestRecord, type RouteLabels } from "../record/request-record.ts";
 import { traceContextOf } from "../record/trace-context.ts";
@@ -353,7 +353,7 @@ export class ResponseSocket {
 
   #refuse({ record, reply, body, headers }: Turn, error: ApiError): void {
     record.refused(error.detail);
-    reply.refuse(cured(error, headers["user-agent"]), record.requestId);
+    reply.refuse(cured(error, headers), record.requestId);
     body.release();
   }
 
