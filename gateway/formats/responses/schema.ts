@@ -235,8 +235,8 @@ export const responsesRequest = closed(
           "Accepted without effect: `auto`, `current_turn` or `all_turns`.",
         ),
         mode: inert(
-          z.enum(["standard"], "Only 'standard' is supported.").nullish(),
-          "Only `standard` is supported, which changes nothing.",
+          z.enum(["standard", "pro"], "Supported values are: 'standard', 'pro'.").nullish(),
+          "Accepted without effect, `standard` or `pro`: how much to reason is the `effort`.",
         ),
       })
       .nullish()
@@ -300,6 +300,10 @@ export const responsesRequest = closed(
       .null("Responses do not run in the background.")
       .optional()
       .describe("Refused, as responses do not run in the background."),
+    multi_agent: z
+      .null("One agent answers: the caller runs the others.")
+      .optional()
+      .describe("Refused, as one agent answers."),
     image: z
       .strictObject({
         context_compression: inert(
@@ -398,6 +402,8 @@ export const RESPONSES_UNTAKEN: readonly UntakenField[] = [
   ...ignored("The beginning of every prompt is cached.", ["prompt_cache_options.mode"]),
   ...ignored("There is one tier, which the reply names.", ["service_tier"]),
   ...ignored("It is a hint, which no model here knows.", ["text.verbosity"]),
+  ...ignored("The template decides which reasoning the model reads again.", ["reasoning.context"]),
+  ...ignored("How much to reason is the `effort`.", ["reasoning.mode"]),
   ...ignored("An item means what its content says.", ["input[].id", "input[].status", "input[].phase"]),
   ...ignored("Calls are the model's own, and one agent answers.", ["input[].caller", "input[].agent"]),
   ...ignored("No model here writes them.", ["input[].action.env", "input[].action.user"]),

@@ -110,6 +110,9 @@ const NEEDED: Readonly<Record<string, object>> = {
   custom_tool_call_output: { call_id: "x" },
 };
 
+/** The parameter of the SDKs' beta types that is sent as a header. */
+const IN_A_HEADER = "betas";
+
 /** Single values that are refused of fields that are honoured. */
 const REFUSED_VALUES: ReadonlySet<string> = new Set(["billing_policy.bill_to: user_profile"]);
 
@@ -139,7 +142,7 @@ class Judge {
     this.#seen.set(shape, kinds.add(kindOf(sample)));
     // A field that has one value and may not be absent says nothing; kinds are judged as the objects that they name.
     for (const [name, field] of shape.fields ?? [])
-      if (name !== "type" && !(field.required && field.shape.kind === "literal"))
+      if (name !== "type" && name !== IN_A_HEADER && !(field.required && field.shape.kind === "literal"))
         this.#field(name, field.shape, path === "" ? name : `${path}.${name}`, (value) =>
           embed({ ...sample, [name]: value }),
         );
@@ -217,7 +220,9 @@ class Judge {
 
   #outcome(body: object, without: object, at: string): Outcome {
     const prepared = this.#prepared(body);
-    if (prepared instanceof ApiError) return isAbout(prepared, at) ? "refused" : "unclear";
+    // A vendor's field is refused by its name, never as one that is unknown.
+    if (prepared instanceof ApiError)
+      return prepared.code !== "unknown_parameter" && isAbout(prepared, at) ? "refused" : "unclear";
     if (without instanceof ApiError) return "honoured";
     return isDeepStrictEqual(prepared, without) ? "ignored" : "honoured";
   }
