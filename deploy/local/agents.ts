@@ -28,6 +28,8 @@ export type Agent = {
   readonly env?: (place: AgentPlace) => Readonly<Record<string, string>>;
   /** Files by their paths below the home folder. A text that begins with `/` is a path of the service to fetch them from. */
   readonly files?: (place: AgentPlace) => Readonly<Record<string, string>>;
+  /** The files with which it keeps the instructions of its vendor, where those of the page bring others. */
+  readonly ownInstructions?: (place: AgentPlace) => Readonly<Record<string, string>>;
   /** Arguments that do `task` without questions. */
   readonly args: (task: string, place: AgentPlace) => readonly string[];
   /** A first try, with base address and key only. Absent: the agent does not start without more. */
@@ -53,6 +55,21 @@ export function claudeCodeWindow(tokens: number): number {
 /** Tokens that an agent may ask for in one answer. */
 function answerTokens(contextTokens: number): number {
   return Math.min(32_000, Math.floor(contextTokens / 4));
+}
+
+/** Returns the configuration of Codex; `model` is the line that describes the model. */
+function codexConfig({ baseUrl, model }: AgentPlace, described: string): string {
+  return `model = "${model}"
+model_provider = "svc"
+${described}
+web_search = "disabled"
+
+[model_providers.svc]
+name = "svc"
+base_url = "${baseUrl}/v1"
+env_key = "SVC_API_KEY"
+wire_api = "responses"
+`;
 }
 
 const json = (value: object): string => `${JSON.stringify(value, null, 2)}\n`;
@@ -95,19 +112,12 @@ waits for each request, which [routing](routing.md#who-waits) uses.`,
     package: "@openai/codex",
     program: "codex",
     env: ({ key }) => ({ SVC_API_KEY: key }),
-    files: ({ baseUrl, model }) => ({
+    files: (place) => ({
       ".codex/svc.json": "/v1/models?client_version=0.171.0",
-      ".codex/config.toml": `model = "${model}"
-model_provider = "svc"
-model_catalog_json = "~/.codex/svc.json"   # the path in full
-web_search = "disabled"
-
-[model_providers.svc]
-name = "svc"
-base_url = "${baseUrl}/v1"
-env_key = "SVC_API_KEY"
-wire_api = "responses"
-`,
+      ".codex/config.toml": codexConfig(place, 'model_catalog_json = "~/.codex/svc.json"   # the path in full'),
+    }),
+    ownInstructions: (place) => ({
+      ".codex/config.toml": codexConfig(place, `model_context_window = ${place.contextTokens}`),
     }),
     args: (task) => ["exec", "--skip-git-repo-check", "--sandbox", "workspace-write", task],
     firstTry: {
@@ -118,7 +128,9 @@ wire_api = "responses"
       },
     },
     defaults: { main: ["gpt-6.2-sol"] },
-    note: `The catalog has the windows, images and levels of reasoning of your models; it switches the patch tool and the search of tools on. Under an alias
+    note: `The catalog has the windows, images and levels of reasoning of your models; it switches the patch tool and the search of tools on, and has short
+instructions, as Codex takes no catalog without any. With \`model_context_window\` in its place Codex keeps its vendor's, at
+[2.7 times the tokens](agents-tried.md#instructions-of-codex); with neither a request is refused, and which makes better work is not measured. Under an alias
 such as \`gpt-5.5\` Codex has the vendor's instructions and tools, and its window of 272,000 tokens unless the catalog says otherwise. With its own
 provider and \`openai_base_url\` in its place Codex speaks WebSocket, which works as well; \`web_search\` is needed there, too, unless \`--agents\` is set.`,
   },
@@ -171,6 +183,9 @@ provider and \`openai_base_url\` in its place Codex speaks WebSocket, which work
     package: "@qwen-code/qwen-code",
     program: "qwen",
     env: ({ baseUrl, key }) => ({ OPENAI_BASE_URL: `${baseUrl}/v1`, OPENAI_API_KEY: key }),
+    files: ({ contextTokens }) => ({
+      ".qwen/settings.json": json({ model: { generationConfig: { contextWindowSize: contextTokens } } }),
+    }),
     args: (task, { model }) => ["--auth-type", "openai", "-m", model, "--yolo", "-p", task],
     firstTry: {
       env: ({ baseUrl, key }) => ({ OPENAI_BASE_URL: `${baseUrl}/v1`, OPENAI_API_KEY: key }),

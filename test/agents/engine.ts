@@ -1,7 +1,10 @@
 import { existsSync } from "node:fs";
 import * as z from "zod";
+import { roomBehind } from "../../engine/backends/request-plan.ts";
 import { engineConfigSchema } from "../../engine/config.ts";
 import { runNode } from "../../engine/run-node.ts";
+import type { GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import { countTokens, renderPrompt } from "../support/engine/simulator/render-prompt.ts";
 import { SIMULATOR_DEFAULTS, SimulatorBackend } from "../support/engine/simulator/simulator-backend.ts";
 import { taskAnswer } from "./task.ts";
 
@@ -15,14 +18,20 @@ const schema = z.strictObject({
     steps: z.int(),
     tokens: z.int(),
     tokensPerSecond: z.int(),
+    /** Tokens of answers beyond the window, which ends prompts. */
+    spareTokens: z.int(),
     /** The node does not start while there is a file at this path: the outage of a node that the supervisor restarts. */
     outage: z.string(),
   }),
 });
 
-await runNode(schema, async ({ outage, steps, tokens, contextTokens, tokensPerSecond }, node) => {
+await runNode(schema, async ({ outage, steps, tokens, contextTokens, spareTokens, tokensPerSecond }, node) => {
   while (existsSync(outage)) await new Promise((resolve) => setTimeout(resolve, 100));
   const pace = { tokensPerSecond, prefillTokensPerSecond: 1_000_000, timeToFirstTokenMs: 5 };
-  const answer = (request: Parameters<typeof taskAnswer>[0]) => taskAnswer(request, { steps, tokens });
-  return new SimulatorBackend({ ...SIMULATOR_DEFAULTS, ...pace, contextTokens, answer, ...node });
+  const answer = (request: GenerateRequest) => {
+    roomBehind(countTokens(renderPrompt(request.tools, request.messages).text), contextTokens);
+    return taskAnswer(request, { steps, tokens });
+  };
+  const window = contextTokens + spareTokens;
+  return new SimulatorBackend({ ...SIMULATOR_DEFAULTS, ...pace, contextTokens: window, answer, ...node });
 });

@@ -2,7 +2,11 @@ import { spawn } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { Agent, AgentPlace } from "../../deploy/local/agents.ts";
+import { processesWith } from "../support/processes/processes-with.ts";
 import { TASK } from "./task.ts";
+
+/** `first`: a key and an address only; `own instructions`: as on the page, with the instructions of the agent's vendor. */
+export type SettingsKind = "page" | "first" | "own instructions";
 
 export type AgentRun = { readonly code: number | null; readonly output: string };
 
@@ -36,10 +40,11 @@ export class Installed {
     }
   }
 
-  /** Runs an agent with its settings in the folder `work` of `home`, which is its home; with `first` with a key and an address only. */
-  async run(agent: Agent, place: AgentPlace, home: string, first: boolean): Promise<AgentRun> {
-    const files = first ? {} : (agent.files?.(place) ?? {});
-    for (const [path, text] of Object.entries(files)) {
+  /** Runs an agent in the folder `work` of `home`, which is its home. */
+  async run(agent: Agent, place: AgentPlace, home: string, settings: SettingsKind): Promise<AgentRun> {
+    const first = settings === "first";
+    const files = settings === "own instructions" ? agent.ownInstructions : first ? undefined : agent.files;
+    for (const [path, text] of Object.entries(files?.(place) ?? {})) {
       const file = join(home, path);
       mkdirSync(dirname(file), { recursive: true });
       writeFileSync(file, (text.startsWith("/") ? await fetched(place, text) : text).replaceAll("~/", `${home}/`));
@@ -74,11 +79,8 @@ export class Installed {
       child.on("exit", resolve);
     });
     clearTimeout(limit);
-    try {
-      if (child.pid) process.kill(-child.pid, "SIGKILL");
-    } catch {
-      // It has left no process behind.
-    }
+    // Cline leaves a daemon behind, in a session of its own.
+    for (const pid of [...(child.pid ? [-child.pid] : []), ...processesWith(home)]) endedAtOnce(pid);
     if (process.env.SVC_AGENTS_KEEP) writeFileSync(join(home, "output.txt"), output);
     return { code, output };
   }
@@ -91,6 +93,15 @@ export class Installed {
     const bin = join(this.#place(agent), agent.registry === "npm" ? "node_modules/.bin" : "bin");
     if (!existsSync(join(bin, agent.program))) throw new Error(`${agent.package} is not installed`);
     return bin;
+  }
+}
+
+/** `pid` is the negative id of a group, or the id of a process. */
+function endedAtOnce(pid: number): void {
+  try {
+    process.kill(pid, "SIGKILL");
+  } catch {
+    // It has ended already.
   }
 }
 

@@ -25,6 +25,8 @@ export type Script = {
 };
 
 const STEP = /step-(\d+)\.txt/g;
+/** Where a file was written: behind a compaction no other words may name the folder. */
+const PLACE = /(\/[^\s"'\\]+)\/step-\d+\.txt/;
 /** mini-swe-agent ends when its shell prints this. */
 const SUBMIT = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT";
 /** An agent shortens its history; `GOES_ON` is in what it begins again with. */
@@ -32,14 +34,17 @@ const SUMMARY =
   /\b(create|write|provide|generate|produce|output) (a|an|the|your) ([\w,-]+ ){0,6}summary|checkpoint compaction|summarize/i;
 const GOES_ON = "the next one is to be written";
 
+const NO_TOOLS = /do not call any tools/i;
+
 export function taskAnswer(request: GenerateRequest, { steps, tokens }: Script): PlannedAnswer {
   if (request.outputConstraint) return said("{}");
-  const done = lastStep(request.messages);
+  // Before a compaction agents may shorten all of the calls.
+  const done = lastStep(request.messages, tokens) || lastStep(request.messages, 0);
   const suited = agentTurn({ ...request, toolChoice: undefined, messages: asked(request.messages) });
   const called = suited.flatMap(({ kind }) => (kind?.$case === "blockStarted" ? [kind.value.block] : []))[0];
   const last = request.messages.at(-1);
   const summary = last?.role === Role.USER && SUMMARY.test(textOf(last)) && !textOf(last).includes(GOES_ON) && done > 0;
-  const forbidden = request.toolChoice?.mode === ToolChoiceMode.NONE;
+  const forbidden = request.toolChoice?.mode === ToolChoiceMode.NONE || (last && NO_TOOLS.test(textOf(last)));
   if (called?.$case !== "toolCall" || summary || forbidden)
     return said(done === 0 ? "Files" : `The file ${fileOf(done)} is written, ${GOES_ON}.`);
   if (done >= steps) {
@@ -49,9 +54,11 @@ export function taskAnswer(request: GenerateRequest, { steps, tokens }: Script):
       : said(DONE);
   }
   const step = done + 1;
+  const [, place] = PLACE.exec(request.messages.map(textOf).join("\n")) ?? [];
   const json = suited
     .flatMap(({ kind }) => (kind?.$case === "blockDelta" ? [kind.value.text] : []))
     .join("")
+    .replaceAll('"hello.txt"', JSON.stringify(place === undefined ? "hello.txt" : `${place}/hello.txt`))
     .replaceAll("hello.txt", fileOf(step))
     .replaceAll("Hello from the scripted engine.", contentOf(step, tokens).trim());
   return call(request, called.value.name, json, step);
@@ -72,9 +79,15 @@ function asked(messages: readonly Message[]): Message[] {
   return [...known, { role: Role.USER, parts: [text] }];
 }
 
-function lastStep(messages: readonly Message[]): number {
-  const steps = messages.flatMap((message) => [...textOf(message).matchAll(STEP)].map(([, step]) => Number(step)));
-  return Math.max(0, ...steps);
+function lastStep(messages: readonly Message[], tokens: number): number {
+  const texts = messages.flatMap(({ parts }) => parts.map(partText)).filter((text) => isWhole(text, tokens));
+  return Math.max(0, ...texts.flatMap((text) => [...text.matchAll(STEP)].map(([, step]) => Number(step))));
+}
+
+/** The window may cut a call, which then writes nothing. */
+function isWhole(text: string, tokens: number): boolean {
+  const contents = text.split("The content of step ").length - 1;
+  return text.split(" word").length - 1 >= contents * tokens;
 }
 
 function textOf({ parts }: Message): string {

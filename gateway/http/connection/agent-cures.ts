@@ -84,7 +84,6 @@ export const AGENT_CURES: readonly AgentRow[] = [
     by: { userAgent: "factory-cli/" },
     cures: {
       model: "Set it by -m and in ~/.factory/config.json.",
-      window: "Set max_context_limit of the model in ~/.factory/config.json.",
       effort: "Set it by --reasoning-effort.",
     },
   },
