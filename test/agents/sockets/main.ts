@@ -43,7 +43,7 @@ async function runCodex({ baseUrl, key, caFile, model }: ClientPlace): Promise<R
     },
   };
   const place = { baseUrl, key, model, smallModel: model, contextTokens: 262_144 };
-  const { output } = await installed.run(own, place, home, false);
+  const { output } = await installed.run(own, place, home, "page");
   const wrong = Array.from({ length: SCRIPT.steps }, (_, at) => at + 1).filter((step) => {
     try {
       return readFileSync(join(work, fileOf(step)), "utf8").trim() !== contentOf(step, SCRIPT.tokens).trim();
