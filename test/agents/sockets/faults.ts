@@ -239,7 +239,7 @@ export async function runAt<Ran>(fault: SocketFault, client: (place: ClientPlace
 }
 
 async function startStand(outage: string, { options = {}, tokensPerSecond = 100 }: SocketFault) {
-  const backend = { kind: "agents", ...SCRIPT, contextTokens: 262_144, tokensPerSecond, outage };
+  const backend = { kind: "agents", ...SCRIPT, contextTokens: 262_144, spareTokens: 0, tokensPerSecond, outage };
   const rig = await startEdge(backend, {
     ...options,
     engine: { program: "test/agents/engine.js" },
