@@ -111,7 +111,12 @@ export type OutcomeRow = {
   readonly dim?: string;
   /** Cost for the key. Default: `request`. */
   readonly cost?: RequestCost;
+  /** The setting of an agent that prevents the failure. Default: none. */
+  readonly setting?: AgentSetting;
 };
+
+/** Settings of agents: the model, hosted tools, the context window, the effort of reasoning. */
+export type AgentSetting = "model" | "hosted" | "window" | "effort";
 
 /** No engine worked on the request, because none had capacity or was ready. */
 const SHED = { end: "shed", cost: "nothing" } as const;
@@ -141,8 +146,8 @@ const OF_CODES = {
   unknown_parameter: { meaning: "The body has an unknown key at its top level." },
   invalid_json_schema: { meaning: "The JSON Schema for the answer cannot be used." },
   invalid_function_parameters: { meaning: "The JSON Schema of a tool's parameters cannot be used." },
-  context_length_exceeded: { meaning: "The prompt is longer than the context window of the model." },
-  unknown_model: { meaning: "The catalog does not have the model of the body.", flag: "NC" },
+  context_length_exceeded: { meaning: "The prompt is longer than the context window of the model.", setting: "window" },
+  unknown_model: { meaning: "The catalog does not have the model of the body.", flag: "NC", setting: "model" },
   model_not_found: {
     meaning: "The model does not exist, the key may not use it, or no cluster of this gateway serves it.",
   },
@@ -257,7 +262,7 @@ const OF_REFUSALS = {
   message_pieces: { meaning: "The message of a gRPC call has too many parts." },
   grpc_raised: { meaning: "The call broke the rules of gRPC, for example by an unknown compression." },
   json_not_an_object: { meaning: "The body is valid JSON, but not an object." },
-  vendor_tool: { meaning: "The request declares a tool that only the vendor of the format hosts." },
+  vendor_tool: { meaning: "The request declares a tool that only the vendor of the format hosts.", setting: "hosted" },
   system_role_in_messages: {
     meaning: "A message has the role `system`; agents open a session with it and repeat the request without.",
     cost: "nothing",

@@ -1,7 +1,7 @@
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { access, constants, stat } from "node:fs/promises";
 import { availableParallelism } from "node:os";
-import { join, resolve } from "node:path";
+import { basename, join, resolve } from "node:path";
 import { distance } from "fastest-levenshtein";
 import { errnoOf } from "../runtime/files/private-file.ts";
 
@@ -76,6 +76,13 @@ export async function findModel(
     contextTokens: contextTokens ?? (model === undefined ? DEMO : REAL).contextTokens,
     ...(model !== undefined && engines > 1 && { threads: Math.max(1, Math.floor(availableParallelism() / engines)) }),
   };
+}
+
+/** Returns the name of a start's weights for people. */
+export function weightsOf(model: string | undefined): string {
+  if (model === undefined) return "Demonstration model";
+  if (model === "scripted") return "Scripted answers";
+  return basename(model, ".gguf").slice(0, 64);
 }
 
 /** Returns what a name without a file was probably meant to be; "" if nothing is near. */

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { lstat, mkdir, stat } from "node:fs/promises";
-import { basename, dirname, join, resolve } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { stringify } from "yaml";
 import { CATALOG, type Catalog } from "../../gateway/catalog.ts";
 import { FileKeyVault } from "../../gateway/keys/file-key-vault.ts";
@@ -10,6 +10,7 @@ import { indexKeys } from "../../gateway/keys/key-index.ts";
 import { withFileLock } from "../runtime/files/file-lock.ts";
 import { errnoOf, FileError, readPrivateFile, writePrivateFile } from "../runtime/files/private-file.ts";
 import { agentAliases } from "./agents.ts";
+import { weightsOf } from "./model.ts";
 import type { LocalOptions } from "./options.ts";
 
 /** Milliseconds for running answers after Ctrl-C: short, because this runs on a developer's machine. */
@@ -123,13 +124,6 @@ function localCatalog({ model, modelName, agents }: LocalOptions): Catalog {
     models: [{ id: modelName, contextWindow, displayName: weights }],
     aliases: { ...ofAgents, ...Object.fromEntries(others.map((id) => [id, modelName])) },
   };
-}
-
-/** Returns the name of a start's weights for people. */
-function weightsOf(model: string | undefined): string {
-  if (model === undefined) return "Demonstration model";
-  if (model === "scripted") return "Scripted answers";
-  return basename(model, ".gguf").slice(0, 64);
 }
 
 async function writeConfig(state: State, name: string, config: object): Promise<string> {

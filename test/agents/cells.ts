@@ -1,7 +1,8 @@
 import { rmSync, writeFileSync } from "node:fs";
 import { stripVTControlCharacters } from "node:util";
 import type { Agent } from "../../deploy/local/agents.ts";
-import { AGENT_CURES, type Refusal } from "../../gateway/http/connection/agent-cures.ts";
+import { AGENT_CURES } from "../../gateway/http/connection/agent-cures.ts";
+import type { AgentSetting } from "../../gateway/outcome.ts";
 import type { Installed } from "./installed.ts";
 import type { Body, Spoil } from "./spoiler.ts";
 import { type Given, generations, type Logged, type Seen, Stand, type StandSettings } from "./stand.ts";
@@ -127,7 +128,7 @@ function task(name: string, stand: keyof typeof STANDS, given: Given): Cell {
 }
 
 /** A cell that is passed by an end at once, with our message. */
-function refusal(name: string, kind: Refusal, stand: keyof typeof STANDS, given: Given): Cell {
+function refusal(name: string, kind: AgentSetting, stand: keyof typeof STANDS, given: Given): Cell {
   return {
     name,
     run: async (stands, installed, agent) => refused(await (await stands.at(stand)).run(installed, agent, given), kind),
@@ -157,7 +158,7 @@ function finished({ code, output, wrong, log: all }: Seen): Outcome {
 }
 
 /** Words of our messages. Terminals break lines. */
-const MESSAGES: Readonly<Record<Refusal, RegExp>> = {
+const MESSAGES: Readonly<Record<AgentSetting, RegExp>> = {
   model: /does not exist/,
   hosted: /only tools that the caller runs|Only tools of the type 'function'/,
   effort: /'none', 'minimal', 'low'/,
@@ -171,7 +172,7 @@ const FULL_WINDOW = /model's context window/;
 const AT_ONCE = 2;
 
 /** Returns the price of a refusal. A pass: the task is done all the same, or the agent ends at once and shows the message. */
-function refused(seen: Seen, kind: Refusal): Outcome {
+function refused(seen: Seen, kind: AgentSetting): Outcome {
   const log = generations(seen.log);
   const counted = { requests: log.length, refused: refusedBy(log) };
   if (seen.wrong.length === 0) return { pass: true, ...counted };

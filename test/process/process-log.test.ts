@@ -1,8 +1,7 @@
-import { execFileSync, spawnSync } from "node:child_process";
+import { execFileSync } from "node:child_process";
 import { closeSync, constants, existsSync, mkdtempSync, openSync, readFileSync, readSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { pathToFileURL } from "node:url";
 import { afterAll, expect, test } from "vitest";
 import { errnoOf } from "../../deploy/runtime/files/private-file.ts";
 import { lineWriter } from "../../deploy/runtime/log/process-log.ts";
@@ -143,16 +142,4 @@ test("lines to a pipe without a reader are counted", async () => {
   closeSync(reader);
   await expectLost(fd);
   closeSync(fd);
-});
-
-test.each([
-  ["auto", /^\{"level":40,"time":"[^"]+","a":1,"msg":"hello"\}\n$/],
-  ["json", /^\{"level":40,/],
-  ["text", /^\[\d\d:\d\d:\d\d\] WARN: hello \{"a":1\}\n$/],
-])("the log of a process without a terminal in the format %s", (format, expected) => {
-  const library = pathToFileURL(join(import.meta.dirname, "../../dist/deploy/runtime/log/process-log.js"));
-  const program = `import { processLog } from "${library}";
-    processLog({ level: "info", format: "${format}", base: null }).warn({ a: 1 }, "hello");`;
-  const { stderr } = spawnSync(process.execPath, ["--input-type=module", "--eval", program], { encoding: "utf8" });
-  expect(stderr).toMatch(expected);
 });

@@ -1,11 +1,9 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { ApiError, type Envelope } from "../../errors.ts";
 import { errorBody, errorBodyB, messageOf } from "../../formats/error-envelope.ts";
+import { type AgentSetting, OUTCOMES } from "../../outcome.ts";
 
-/** Refusals that a setting of the agent prevents. */
-export type Refusal = "model" | "hosted" | "window" | "effort";
-
-type Cures = Readonly<Partial<Record<Refusal, string>>>;
+type Cures = Readonly<Partial<Record<AgentSetting, string>>>;
 
 type AgentRow = {
   /** The start of its `user-agent`, or a header that it alone sends. */
@@ -101,12 +99,12 @@ const ANYONE: Cures = {
 
 /** Returns the error; a refusal that a setting prevents names that of the agent that asks. */
 export function cured(error: ApiError, headers: IncomingHttpHeaders): ApiError {
-  const refusal = refusalOf(error);
-  const row = refusal && rowOf(headers);
-  const cure = refusal && (row?.cures[refusal] ?? ANYONE[refusal]);
+  const setting = settingOf(error);
+  const row = setting && rowOf(headers);
+  const cure = setting && (row?.cures[setting] ?? ANYONE[setting]);
   if (cure === undefined) return error;
   const { input_tokens: tokens, context_window: window } = error.facts ?? {};
-  const plain = row?.plainWindow && refusal === "window" && `The prompt has ${tokens} tokens, the model ${window}.`;
+  const plain = row?.plainWindow && setting === "window" && `The prompt has ${tokens} tokens, the model ${window}.`;
   const worded = (envelope: Envelope) => `${plain || ended(messageOf(error, envelope))} ${cure}`;
   return new ApiError(error.code, { a: worded("a"), b: worded("b") }, error.options);
 }
@@ -118,8 +116,8 @@ export function curedBody(
   requestId: string,
   headers: IncomingHttpHeaders,
 ): object {
-  const refusal = refusalOf(error);
-  const type = refusal && refusal !== "window" && rowOf(headers)?.endsAtType;
+  const setting = settingOf(error);
+  const type = setting && setting !== "window" && rowOf(headers)?.endsAtType;
   if (!type || envelope !== "b") return errorBody(error, envelope, requestId);
   const body = errorBodyB(error, requestId);
   return { ...body, error: { ...body.error, type } };
@@ -132,11 +130,10 @@ function rowOf(headers: IncomingHttpHeaders): AgentRow | undefined {
   );
 }
 
-function refusalOf({ code, detail, path = [] }: ApiError): Refusal | undefined {
-  if (code === "unknown_model") return "model";
-  if (code === "context_length_exceeded") return "window";
+function settingOf({ code, detail, path = [] }: ApiError): AgentSetting | undefined {
+  const known = OUTCOMES[detail].setting ?? OUTCOMES[code].setting;
   // Chat checks the type of a tool by its schema, which has no reason of its own.
-  if (detail === "vendor_tool" || (path[0] === "tools" && path[2] === "type")) return "hosted";
+  if (known || (path[0] === "tools" && path[2] === "type")) return known ?? "hosted";
   return /^(reasoning_)?effort$/.test(String(path.at(-1))) ? "effort" : undefined;
 }
 
