@@ -57,9 +57,10 @@ function chosenTool({ tools: all, toolChoice, messages }: GenerateRequest): Tool
   return newest(messages).some((message) => /\bfile\b/i.test(textOf(message))) ? suited : undefined;
 }
 
-/** Returns the user's messages at the end: some agents put reminders behind the user's words. */
+/** Returns the user's messages behind the last answer: some agents put reminders, or system messages, behind the user's words. */
 function newest(messages: readonly Message[]): readonly Message[] {
-  return messages.slice(messages.findLastIndex(({ role }) => role !== Role.USER) + 1);
+  const answered = messages.findLastIndex(({ role }) => role === Role.ASSISTANT || role === Role.TOOL);
+  return messages.slice(answered + 1).filter(({ role }) => role === Role.USER);
 }
 
 function toolCall(request: GenerateRequest, tool: Tool): Event[] {

@@ -65,6 +65,10 @@ test("a shell that takes a program gets one that calls it", () => {
 test("it finds the user's words before an agent's reminders, but not those of an earlier turn", () => {
   const reminder = says(Role.USER, "<system-reminder>Today is Monday.</system-reminder>");
   expect(callOf(play({ messages: [ask, reminder, reminder], tools: [WRITE] })).name).toBe("Write");
+  // Claude Code's, where system messages are merged.
+  const system = says(Role.SYSTEM, "No file has been read.");
+  expect(callOf(play({ messages: [ask, system], tools: [WRITE] })).name).toBe("Write");
+  expect(callOf(play({ messages: [says(Role.USER, "Hello."), system], tools: [WRITE] })).name).toBeUndefined();
   const next = [ask, says(Role.ASSISTANT, "Done."), says(Role.USER, "Thanks."), reminder];
   expect(callOf(play({ messages: next, tools: [WRITE] })).name).toBeUndefined();
 });
