@@ -165,9 +165,7 @@ export async function portFaults(wanted: readonly WantedPort[]): Promise<readonl
 export function faultText(faults: readonly PortFault[], more = ""): string {
   const flags = new Set(faults.flatMap(({ flag, isTaken }) => (isTaken ? [`${flag} 0`] : [])));
   const remedy = [more, ...flags].filter(Boolean).join(" ");
-  return [...faults.map(({ text }) => text), ...(remedy ? [`beside the other: npm start -- ${remedy}`] : [])].join(
-    "\n",
-  );
+  return [...faults.map(({ text }) => text), ...(remedy ? [`free ones: npm start -- ${remedy}`] : [])].join("\n");
 }
 
 function reasonOf(error: unknown): string {

@@ -93,6 +93,7 @@ test.each(["--port", "--admin-port", "--engine-port"])("a port in use is named w
   const { port } = server.address() as { readonly port: number };
   const state = await newFolder();
   const { code, stderr } = await refusal(...ANY_PORTS, flag, String(port), "--state-dir", state);
-  expect([code, stderr]).toEqual([1, `start: ${flag}: 127.0.0.1:${port} is in use by another process\n`]);
+  const taken = `start: ${flag}: 127.0.0.1:${port} is in use by another process`;
+  expect([code, stderr]).toEqual([1, `${taken}\nfree ones: npm start -- ${flag} 0\n`]);
   expect(readdirSync(state)).toEqual([]);
 });

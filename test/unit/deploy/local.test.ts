@@ -117,7 +117,7 @@ test("an address of another machine, and all ports that are taken, are found bef
       `--port: 127.0.0.1:${ports[0]} is in use by another process`,
       `--admin-port: 127.0.0.1:${ports[1]} is in use by another process`,
       "--engine-port: 192.0.2.1:0 is no address of this machine (--host)",
-      "beside the other: npm start -- --state-dir other --port 0 --admin-port 0",
+      "free ones: npm start -- --state-dir other --port 0 --admin-port 0",
     ]);
   } finally {
     for (const server of [first, second]) server.close();
