@@ -56,7 +56,7 @@ describe.runIf(process.platform === "linux")("an uncaught error", () => {
       const streams = await openStreams(service, 3, { fields: mostTokens(60) });
       process.kill(gatewayProcess(service), signal);
       expect(await endKindsOf(streams)).toEqual(Array(3).fill("complete"));
-      await becomes(async () => output().includes("the gateway ended (exit code 1)"), "it has ended");
+      await becomes(async () => output().includes("gateway ended (exit code 1)"), "it has ended");
       const { at, ...line } = crashLine(output());
       expect(line).toMatchObject({ level: 60, ...said });
       expect(at).toContainEqual(expect.stringMatching(/^at /));

@@ -17,7 +17,7 @@ let service: Service;
 const end = async () => void (await service?.stop("SIGKILL"));
 
 async function kill(): Promise<void> {
-  const noticed = () => service.said().split("the gateway ended (SIGKILL: was there too little memory for it?)").length;
+  const noticed = () => service.said().split("gateway ended (SIGKILL: was there too little memory for it?)").length;
   const before = noticed();
   process.kill(gatewayProcess(service), "SIGKILL");
   await becomes(async () => noticed() > before, "its end is noticed");
@@ -57,7 +57,7 @@ describe.runIf(process.platform === "linux")("a gateway that ends", () => {
     expect(await adminText(service, "/ready")).toBe("DRAINING\n");
     await adminText(service, "/quitquitquit", "POST");
     expect(await endKindsOf(streams)).toEqual(["complete", "complete", "complete"]);
-    await becomes(async () => service.said().includes("the gateway ended (exit code 0)"), "it has ended");
+    await becomes(async () => service.said().includes("gateway ended (exit code 0)"), "it has ended");
     await untilBack();
   });
 });
