@@ -1,7 +1,7 @@
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { chownSync, cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { networkInterfaces, tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { promisify } from "node:util";
@@ -29,6 +29,12 @@ const IMAGES = sizeOf({ quick: 0, promised: 1 }) === 1;
 const LOCAL = { host: "127.0.0.1", port: 0 };
 const BUILD_MS = 900_000;
 
+/** An address of this machine that is not its loopback's, by which other machines reach it. */
+function hostAddress(): string {
+  const addresses = Object.values(networkInterfaces()).flatMap((list) => list ?? []);
+  return addresses.find(({ family, internal }) => family === "IPv4" && !internal)?.address ?? "127.0.0.1";
+}
+
 const closing: (() => unknown)[] = [];
 const pids: number[] = [];
 afterEach(async () => {
@@ -52,16 +58,20 @@ async function said(installed: Installed, folder: string, ...args: readonly stri
 }
 
 /** Starts a program with a configuration; resolves to its `ready` fields. */
-async function started(
-  installed: Installed,
-  folder: string,
-  config: object,
-): Promise<Readonly<Record<string, string>>> {
+async function configured(installed: Installed, folder: string, config: object) {
   const file = join(folder, "config.yaml");
   writeFileSync(file, JSON.stringify(config));
   for (const name of installed.user === undefined ? [] : readdirSync(folder))
     chownSync(join(folder, name), installed.user ?? 0, installed.user ?? 0);
-  const { line, cwd } = installed.command(folder, "--config", file);
+  return await started(installed, folder, "--config", file);
+}
+
+async function started(
+  installed: Installed,
+  folder: string,
+  ...options: readonly string[]
+): Promise<Readonly<Record<string, string>>> {
+  const { line, cwd } = installed.command(folder, ...options);
   const [program = "", ...args] = line;
   const child = spawn(program, args, { cwd, stdio: ["ignore", "pipe", "pipe"] });
   pids.push(child.pid ?? 0);
@@ -110,10 +120,10 @@ describe.each(["lies in a bare folder", ...(IMAGES ? ["stands in the images that
       test("a gateway in front of a node, which answers in all formats and has its pages", async () => {
         const backend = { kind: "scripted" };
         const node = { nodeId: "n1", models: ["svc-qwen"], listen: LOCAL, metrics: LOCAL, backend };
-        const { address } = await started(target("engine"), folderFor(target("engine")), node);
+        const { address } = await configured(target("engine"), folderFor(target("engine")), node);
         const folder = folderFor(target("gateway"));
         const key = await createKey(join(folder, "keys.json"), "--name", "first", "--models", "all");
-        const { baseUrl, adminUrl, grpcAddress } = await started(target("gateway"), folder, {
+        const { baseUrl, adminUrl, grpcAddress } = await configured(target("gateway"), folder, {
           listen: LOCAL,
           admin: LOCAL,
           grpc: { ...LOCAL, reflection: true },
@@ -136,6 +146,26 @@ describe.each(["lies in a bare folder", ...(IMAGES ? ["stands in the images that
           const page = await fetch(`${url}/`, { headers: { accept: "text/html" } });
           expect([page.status, await page.text()]).toEqual([200, expect.stringContaining("<html")]);
         }
+      });
+
+      // As a user who may write nothing of the image; a bare folder of it is that of test/start/package.test.ts.
+      test.skipIf(bare)("all of it with the demonstration model, in one container", async () => {
+        const folder = folderFor(target("local"));
+        const free = ["--port", "0", "--admin-port", "0", "--engine-port", "0"];
+        const { baseUrl, keyFile = "" } = await started(target("local"), folder, ...free, "--state-dir", folder);
+        expect(await fetch(`http://${hostAddress()}:${new URL(baseUrl ?? "").port}/health`)).toMatchObject({
+          status: 200,
+        });
+        const headers = { authorization: `Bearer ${readFileSync(keyFile, "utf8").trim()}` };
+        const body = { ...bodyFor(ANSWER_PATHS[0], "Hello!"), temperature: 0 };
+        const reply = await fetch(`${baseUrl}${ANSWER_PATHS[0]}`, {
+          ...{
+            method: "POST",
+            headers: { ...headers, "content-type": "application/json" },
+            body: JSON.stringify(body),
+          },
+        });
+        expect([reply.status, await reply.text()]).toEqual([200, expect.stringContaining("help you")]);
       });
     });
   },

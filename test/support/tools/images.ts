@@ -24,8 +24,8 @@ const missing = ["buildah", "mmdebstrap"].filter((program) => spawnSync(program,
 export const noImages =
   missing.length > 0 ? `there is no ${missing.join(" and no ")}` : process.getuid?.() === 0 ? "" : "root builds images";
 
-/** The targets of the Containerfile that are installed without builds of llama.cpp. */
-export type Target = "gateway" | "engine";
+/** Targets of the Containerfile. `local` has the package of all programs; the others have no build of llama.cpp. */
+export type Target = "gateway" | "engine" | "local";
 
 export type Installed = {
   /** Returns the command line of the program, and the folder to run it in. It reads and writes `folder`. */
@@ -34,7 +34,11 @@ export type Installed = {
   readonly user: number | undefined;
 };
 
-export type Targets = Readonly<Record<Target, Installed>> & { remove(): void };
+/** A bare folder has no `local`: it is that of the package. */
+export type Targets = Readonly<Record<Exclude<Target, "local">, Installed>> & {
+  readonly local?: Installed;
+  remove(): void;
+};
 
 /**
  * Lays out in a bare folder the files that the last steps of the Containerfile copy, and the runtime packages of a
@@ -76,7 +80,7 @@ export function bareFolders(): Targets {
   };
 }
 
-/** Builds both images, from the lines of the Containerfile, by buildah on a root made by mmdebstrap with this Node. */
+/** Builds the images, from the lines of the Containerfile, by buildah on a root made by mmdebstrap with this Node. */
 export async function builtImages(): Promise<Targets> {
   const folder = mkdtempSync(join(tmpdir(), "svc-images-"));
   const own = ["--root", join(folder, "store"), "--runroot", join(folder, "run")];
@@ -106,6 +110,7 @@ export async function builtImages(): Promise<Targets> {
   };
   const gateway = await installed("gateway");
   const engine = await installed("engine");
+  const local = await installed("local");
   const remove = () => {
     for (const command of [
       ["rm", "--all"],
@@ -114,7 +119,7 @@ export async function builtImages(): Promise<Targets> {
       spawnSync("buildah", [...own, ...command], { stdio: "ignore" });
     rmSync(folder, { recursive: true, force: true });
   };
-  return { gateway, engine, remove };
+  return { gateway, engine, local, remove };
 }
 
 /** Makes a replacement of the base image: the system's packages, this Node, its npm, and the registry. */
