@@ -1,4 +1,6 @@
-import { createBackend, engineConfigSchema } from "./config.ts";
 import { runNode } from "./run-node.ts";
 
-await runNode(engineConfigSchema, createBackend);
+await runNode(async () => {
+  const { engineConfigSchema: schema, createBackend } = await import("./config.ts");
+  return { schema, createBackend };
+});

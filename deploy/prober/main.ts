@@ -56,7 +56,7 @@ function checkKeys({ keyFile, limit, revocation }: ProberConfig): void {
 process.exitCode = await runConfigured({
   name: "prober",
   description: "Proves the promises of the service from a caller's side, all the time.",
-  schema: proberConfigSchema,
+  schema: async () => proberConfigSchema,
   gone: {},
   run,
 });

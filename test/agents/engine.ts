@@ -25,13 +25,16 @@ const schema = z.strictObject({
   }),
 });
 
-await runNode(schema, async ({ outage, steps, tokens, contextTokens, spareTokens, tokensPerSecond }, node) => {
-  while (existsSync(outage)) await new Promise((resolve) => setTimeout(resolve, 100));
-  const pace = { tokensPerSecond, prefillTokensPerSecond: 1_000_000, timeToFirstTokenMs: 5 };
-  const answer = (request: GenerateRequest) => {
-    roomBehind(countTokens(renderPrompt(request.tools, request.messages).text), contextTokens);
-    return taskAnswer(request, { steps, tokens });
-  };
-  const window = contextTokens + spareTokens;
-  return new SimulatorBackend({ ...SIMULATOR_DEFAULTS, ...pace, contextTokens: window, answer, ...node });
-});
+await runNode(async () => ({
+  schema,
+  async createBackend({ outage, steps, tokens, contextTokens, spareTokens, tokensPerSecond }, node) {
+    while (existsSync(outage)) await new Promise((resolve) => setTimeout(resolve, 100));
+    const pace = { tokensPerSecond, prefillTokensPerSecond: 1_000_000, timeToFirstTokenMs: 5 };
+    const answer = (request: GenerateRequest) => {
+      roomBehind(countTokens(renderPrompt(request.tools, request.messages).text), contextTokens);
+      return taskAnswer(request, { steps, tokens });
+    };
+    const window = contextTokens + spareTokens;
+    return new SimulatorBackend({ ...SIMULATOR_DEFAULTS, ...pace, contextTokens: window, answer, ...node });
+  },
+}));

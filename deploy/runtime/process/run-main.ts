@@ -19,7 +19,8 @@ export type Main = {
 
 export type ConfiguredMain<T extends z.ZodType> = Omit<Main, "run"> & {
   readonly description: string;
-  readonly schema: T;
+  /** Loads the schema, which takes longer than to print a version. */
+  readonly schema: () => Promise<T>;
   /** Keys of earlier releases, which are refused with what became of them. */
   readonly gone: GoneKeys;
   readonly run: (config: z.output<T>) => Promise<number>;
@@ -60,7 +61,7 @@ export function runConfigured<T extends z.ZodType>(main: ConfiguredMain<T>): Pro
     run: async () => {
       command.parse();
       const { config: file, checkConfig } = command.opts<{ config: string; checkConfig?: true }>();
-      const config = loadConfig(schema, file, process.env, gone);
+      const config = loadConfig(await schema(), file, process.env, gone);
       if (!checkConfig) return run(config);
       process.stdout.write(`${file} is fine\n`);
       return 0;

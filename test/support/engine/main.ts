@@ -20,15 +20,18 @@ const schema = z.strictObject({
   ]),
 });
 
-await runNode(schema, (backend, node, work) => {
-  switch (backend.kind) {
-    case "simulator":
-      return new SimulatorBackend({ ...SIMULATOR_DEFAULTS, ...(backend as Partial<SimulatorOptions>), ...node });
-    case "transcript": {
-      const { slots, events } = backend;
-      return new ScriptedBackend({ ...node, slots, script: () => events.map((event) => [Event.fromJSON(event)]) });
+await runNode(async () => ({
+  schema,
+  createBackend(backend, node, work) {
+    switch (backend.kind) {
+      case "simulator":
+        return new SimulatorBackend({ ...SIMULATOR_DEFAULTS, ...(backend as Partial<SimulatorOptions>), ...node });
+      case "transcript": {
+        const { slots, events } = backend;
+        return new ScriptedBackend({ ...node, slots, script: () => events.map((event) => [Event.fromJSON(event)]) });
+      }
+      default:
+        return createBackend(backend, node, work);
     }
-    default:
-      return createBackend(backend, node, work);
-  }
-});
+  },
+}));

@@ -36,9 +36,12 @@ describe("the images", () => {
 
   test("run the programs themselves, as a user without rights", () => {
     const entries = [...text.matchAll(/^ENTRYPOINT (.+)$/gm)].map(([, entry = ""]) => JSON.parse(entry));
-    expect(entries).toEqual(
-      ["gateway", "engine", "engine"].map((name) => ["prlimit", "--core=0", "node", `dist/${name}/main.js`]),
-    );
+    const program = (...words: readonly string[]) => ["prlimit", "--core=0", "node", ...words];
+    const all = ["node_modules/svc/deploy/svc.mjs", "start", "--host", "0.0.0.0", "--state-dir", "/tmp/svc"];
+    expect(entries).toEqual([
+      ...["gateway", "engine", "engine"].map((name) => program(`dist/${name}/main.js`)),
+      program(...all),
+    ]);
     const users = text.split(/^FROM /m).flatMap((stage) => stage.match(/^USER .+$/gm)?.at(-1) ?? []);
     expect(users).toEqual(["USER 10001:10001"]);
   });
