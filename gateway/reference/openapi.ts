@@ -7,6 +7,7 @@ import { countTokensRequest, messagesRequest } from "../formats/messages/schema.
 import { compacted, inputTokenCount, response, responseEvents } from "../formats/responses/reply-schema.ts";
 import { responsesRequest } from "../formats/responses/schema.ts";
 import { type Operation, ROUTES, type RouteSpec } from "../routes.ts";
+import { REPLY_HEADERS } from "./headers.ts";
 import { model, modelList } from "./models.ts";
 
 const errorText = z.string().describe("The fault, for people to read.");
@@ -44,9 +45,19 @@ const errorB = named(
 
 export type SchemaNode = z.core.JSONSchema.BaseSchema;
 
+const TAGS = {
+  Chat: "Chat completions (Format A).",
+  Messages: "Messages (Format B).",
+  Responses: "Responses, of which nothing is stored.",
+  Models: "What a key may use.",
+} as const;
+
 type OperationFacts = {
+  readonly tag: keyof typeof TAGS;
   readonly summary: string;
   readonly request?: z.ZodType;
+  /** A request without its model, which the service accepts. Absent: the operation has no body. */
+  readonly example?: object;
   /** The schema of the reply to a request without `stream`. Default: a document of another kind. */
   readonly reply?: z.ZodType;
   /** The schemas of the events of a stream. Default: the operation does not stream. */
@@ -56,44 +67,58 @@ type OperationFacts = {
 /** V0: additions are allowed; promised behaviour keeps its meaning within a version. */
 export const CONTRACT_VERSION = "0.1.0";
 
+const HELLO = { role: "user", content: "Hello!" };
+
 /** Probes are not part of the contract. */
 export const OPERATIONS: Readonly<Record<Exclude<Operation, "probe" | "health">, OperationFacts>> = {
   chat: {
+    tag: "Chat",
+    example: { messages: [HELLO], max_tokens: 100 },
     summary: "Makes a chat completion (Format A).",
     request: chatRequest,
     reply: chatCompletion,
     events: [chatChunk, errorA],
   },
   messages: {
+    tag: "Messages",
+    example: { messages: [HELLO], max_tokens: 100 },
     summary: "Makes a message (Format B).",
     request: messagesRequest,
     reply: message,
     events: [...messageEvents, errorB],
   },
   count_tokens: {
+    tag: "Messages",
+    example: { messages: [HELLO] },
     summary: "Counts the tokens of a message's prompt (Format B).",
     request: countTokensRequest,
     reply: tokenCount,
   },
   responses: {
+    tag: "Responses",
+    example: { input: HELLO.content, max_output_tokens: 100 },
     summary: "Makes a response, of which nothing is stored.",
     request: responsesRequest,
     reply: response,
     events: responseEvents,
   },
   compact: {
+    tag: "Responses",
+    example: { input: [HELLO] },
     summary: "Writes a summary of a conversation, to go on with in its place. It is never streamed.",
     request: responsesRequest,
     reply: compacted,
   },
   input_tokens: {
+    tag: "Responses",
+    example: { input: HELLO.content },
     summary: "Counts the tokens of a response's prompt.",
     request: responsesRequest,
     reply: inputTokenCount,
   },
-  list_models: { summary: "Lists the models that the key may use.", reply: modelList },
-  get_model: { summary: "Shows one model.", reply: model },
-  get_contract: { summary: "Returns this document." },
+  list_models: { tag: "Models", summary: "Lists the models that the key may use.", reply: modelList },
+  get_model: { tag: "Models", summary: "Shows one model.", reply: model },
+  get_contract: { tag: "Models", summary: "Returns this document." },
 };
 
 const DESCRIPTION = [
@@ -103,6 +128,7 @@ const DESCRIPTION = [
 ].join(" ");
 
 const SCHEMAS = "#/components/schemas/";
+const HEADERS = "#/components/headers/";
 
 const JSON_TYPE = "application/json";
 
@@ -111,19 +137,21 @@ export function openApiDocument(modelIds: readonly string[]) {
   const paths: Record<string, Record<string, object>> = {};
   for (const spec of ROUTES) {
     if (spec.operation === "probe" || spec.operation === "health") continue;
-    paths[spec.path] = { [spec.methods[0].toLowerCase()]: operation(spec, OPERATIONS[spec.operation]) };
+    paths[spec.path] = { [spec.methods[0].toLowerCase()]: operation(spec, OPERATIONS[spec.operation], modelIds) };
   }
   return {
     openapi: "3.1.0",
     info: { title: "svc", version: CONTRACT_VERSION, description: DESCRIPTION },
     servers: [{ url: "/" }],
     security: [{ bearer: [] }, { apiKey: [] }],
+    tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
     paths,
     components: {
       securitySchemes: {
         bearer: { type: "http", scheme: "bearer" },
         apiKey: { type: "apiKey", in: "header", name: "x-api-key" },
       },
+      headers: Object.fromEntries(ALL_HEADERS.map(({ name, meaning }) => [name, headerObject(meaning)])),
       schemas: { ...NAMED, ...closedModels(modelIds) },
     },
   };
@@ -169,26 +197,64 @@ function withoutNoise({ jsonSchema }: { readonly jsonSchema: SchemaNode }): void
 /** Computed once, at the start, as writing them takes some tens of milliseconds. */
 const NAMED = namedSchemas();
 
-function operation(spec: RouteSpec, facts: OperationFacts): object {
+function operation(spec: RouteSpec, facts: OperationFacts, modelIds: readonly string[]): object {
   const error = refer(spec.envelope === "b" ? errorB : errorA);
   const ofBody = facts.request ? ["400", "404", "413", "429"] : [];
-  const errors = [...ofBody, "401", ...(spec.path.endsWith("}") ? ["404"] : []), "default"].map((status) => [
+  const ofKey = spec.use === "open" ? [] : ["401"];
+  const errors = [...ofBody, ...ofKey, ...(spec.path.endsWith("}") ? ["404"] : []), "default"].map((status) => [
     status,
-    { description: ERROR_WORDS[status] ?? "Any other error.", content: { [JSON_TYPE]: { schema: error } } },
+    {
+      description: ERROR_WORDS[status] ?? "Any other error.",
+      headers: headersOf(spec, status),
+      content: { [JSON_TYPE]: { schema: error } },
+    },
   ]);
+  const example = { model: modelIds[0], ...facts.example };
   return {
     operationId: spec.operation,
+    tags: [facts.tag],
     summary: facts.summary,
     ...(spec.use === "open" && { security: [] }),
     ...parameters(spec),
     ...(facts.request && {
-      requestBody: { required: true, content: { [JSON_TYPE]: { schema: refer(facts.request) } } },
+      requestBody: { required: true, content: { [JSON_TYPE]: { schema: refer(facts.request), example } } },
     }),
     responses: {
-      "200": { description: "The request was answered.", content: contentOf(facts) },
+      "200": { description: "The request was answered.", headers: headersOf(spec, "200"), content: contentOf(facts) },
       ...Object.fromEntries(errors),
     },
   };
+}
+
+/** The words that a star in the name of a header stands for, by the envelope of its replies. */
+const MEASURED = { a: ["requests", "tokens"], b: ["requests", "tokens", "input-tokens", "output-tokens"] } as const;
+
+/** Headers that proxies and libraries read, which the document leaves out. */
+const OF_TRANSPORT = ["allow", "cache-control", "connection", "content-type", "x-accel-buffering"];
+
+const ALL_HEADERS = REPLY_HEADERS.filter(({ name }) => !OF_TRANSPORT.includes(name)).flatMap(
+  ({ name, where, meaning }) =>
+    MEASURED[where.startsWith("B") ? "b" : "a"]
+      .slice(0, name.includes("*") ? undefined : 1)
+      .map((measure) => ({ name: name.replace("*", measure), where, meaning })),
+);
+
+function headerObject(description: string): object {
+  return { description, schema: { type: "string" } };
+}
+
+/** The headers that replies of this status have; those of "default" are of any error. */
+function headersOf({ envelope, use }: RouteSpec, status: string): object {
+  const has = (where: string): boolean => {
+    if (where === "all") return true;
+    if (use === "open") return false;
+    if (where.endsWith("keys with limits")) return where.startsWith(envelope.toUpperCase());
+    if (where.startsWith("generation")) return use === "generation";
+    if (where === "some errors") return status !== "200";
+    return where.split(", ").includes(status) || (status === "default" && where.includes("503"));
+  };
+  const names = ALL_HEADERS.flatMap(({ name, where }) => (has(where) ? name : []));
+  return Object.fromEntries(names.map((name) => [name, { $ref: `${HEADERS}${name}` }]));
 }
 
 const ERROR_WORDS: Readonly<Record<string, string>> = {

@@ -37,3 +37,16 @@ describe.each(FORMATS)("$format", ({ format, path }) => {
     expect(contract.takes(path, { ...body, model: 1 })).toBe(false);
   });
 });
+
+test.each(Object.entries(openApiDocument(["svc-glm53"]).paths))(
+  "the example of %s is a request that it takes",
+  (path, item) => {
+    const example = (item.post as Operation | undefined)?.requestBody?.content["application/json"].example;
+    if (example !== undefined) expect(contract.takes(path, example)).toBe(true);
+    expect(example === undefined).toBe(item.post === undefined);
+  },
+);
+
+type Operation = {
+  readonly requestBody?: { readonly content: { readonly "application/json": { readonly example: object } } };
+};

@@ -8,10 +8,7 @@ const NAMES = Object.keys(SCHEMAS);
 
 /** The names of the schemas that a part of the document refers to. */
 function referred(part: unknown): readonly string[] {
-  return [...JSON.stringify(part).matchAll(/"\$ref":"([^"]*)"/g)].map(([, target = ""]) => {
-    expect(target).toMatch(/^#\/components\/schemas\/[A-Za-z0-9]+$/);
-    return target.slice("#/components/schemas/".length);
-  });
+  return [...JSON.stringify(part).matchAll(/"\$ref":"#\/components\/schemas\/([^"]*)"/g)].map(([, name = ""]) => name);
 }
 
 /** Every schema within a schema, with the description of its position. */
@@ -36,6 +33,18 @@ test("every reference leads to a schema, and every schema is referred to", () =>
   expect(NAMES.filter((name) => !used.has(name))).toEqual([]);
 });
 
+test("every header that a reply refers to is described, and every described one referred to", () => {
+  const headers = JSON.stringify(DOCUMENT.paths).matchAll(/"\$ref":"#\/components\/headers\/([^"]*)"/g);
+  const used = new Set([...headers].map(([, name]) => name));
+  expect([...used].sort()).toEqual(Object.keys(DOCUMENT.components.headers).sort());
+  expect([...used]).toEqual(
+    expect.arrayContaining(["x-request-id", "retry-after-ms", "anthropic-ratelimit-tokens-reset"]),
+  );
+  expect(DOCUMENT.paths["/v1/chat/completions"]?.post).toMatchObject({
+    responses: { 200: { headers: { "x-ratelimit-remaining-tokens": {} } }, 429: { headers: { "retry-after": {} } } },
+  });
+});
+
 test("every field has a description, and every named schema", () => {
   const silent = NAMES.flatMap((name) => [...fieldsOf(SCHEMAS[name], name)]).filter(
     ([, field]) => !JSON.stringify(field).includes('"description"') && referred(field).length === 0,
@@ -51,7 +60,12 @@ test("every operation has a name of its own, answers, and the parameters of its 
   const ids = operations.map((operation) => Reflect.get(operation, "operationId"));
   expect(new Set(ids).size).toBe(ids.length);
   for (const operation of operations) {
-    expect(operation).toMatchObject({ summary: expect.stringMatching(/\.$/), responses: { 401: {}, default: {} } });
+    expect(operation).toMatchObject({ summary: expect.stringMatching(/\.$/), responses: { default: {} } });
+    // The document itself asks for no key.
+    const codes = Object.keys(Reflect.get(operation, "responses") as object);
+    expect(codes.includes("401")).toBe(operation.path !== "/openapi.json");
+    const tags = DOCUMENT.tags.map(({ name }) => name as string);
+    expect(tags).toEqual(expect.arrayContaining(Reflect.get(operation, "tags") as string[]));
     const parameters: unknown = Reflect.get(operation, "parameters") ?? [];
     const named = [...operation.path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name);
     const inPath = (parameters as { in: string; name: string }[]).filter((parameter) => parameter.in === "path");
