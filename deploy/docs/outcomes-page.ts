@@ -12,6 +12,35 @@ import {
 import { fromGrpc } from "../../gateway/upstream/call/grpc-error.ts";
 import { code, page, table } from "./markdown.ts";
 
+/** What coding agents and SDKs get in their first hour, as those of gateway/docs/agents-tried.md did. */
+const FIRST: readonly (readonly [Detail, string, string])[] = [
+  [
+    "invalid_api_key",
+    "401",
+    "Send the whole key, in `authorization: Bearer` or `x-api-key`; `keys list` shows whether it ended.",
+  ],
+  [
+    "model_not_found",
+    "400, 404",
+    "Set the agent's model to an id of `GET /v1/models`, the one for side requests too; an operator can serve other names as `aliases`.",
+  ],
+  [
+    "context_length_exceeded",
+    "400",
+    "Set the agent's window to `context_length` of `GET /v1/models`: [agents](agents.md).",
+  ],
+  [
+    "unsupported_parameter",
+    "400",
+    "`param` names the field. For hosted tools, switch the agent's web search off, or the operator sets `unsupportedTools: skip` (`npm start -- --agents`).",
+  ],
+  [
+    "rate_limit_exceeded",
+    "429",
+    "Wait for `retry-after`; the detail token names the limit, and `keys set-limits` raises it: [keys](keys.md#limits).",
+  ],
+];
+
 export function outcomesPage(): string {
   const all = entries(OUTCOMES);
   const ofLimits = all.filter(([token, { dim }]) => token === `key_${dim}_exceeded`);
@@ -23,6 +52,12 @@ export function outcomesPage(): string {
       "stands in the log line as `detail`, as Envoy's response code details do. The engine's reasons, one step further",
       "down, are in [engine/docs/errors.md](../../engine/docs/errors.md).",
     ].join("\n"),
+    "## What new callers meet first",
+    table(
+      ["code", "status", "what to do"],
+      FIRST.map(([token, ...rest]) => [code(token), ...rest]),
+    ),
+    "## All of them",
     [
       "`error.code` of chat, models and responses is one of these tokens; [the API's page](api.md#errors) has status and type of each.",
       "Tokens of the first table end as `error` without a flag, and count as a request of the key.",

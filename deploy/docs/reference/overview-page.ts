@@ -193,7 +193,7 @@ function errors(): string {
 const ERRORS = [
   'Chat, models and responses answer with envelope A, `{"error": {"message", "type", "param", "code"}}`; messages and their counts with',
   'envelope B, `{"type": "error", "error": {"type", "message"}, "request_id"}`. A names the field at fault in `param`, B at the beginning of',
-  "the message. The page of [errors and outcomes](outcomes.md) says what each code means.",
+  "the message. The page of [errors and outcomes](outcomes.md) says what each code means, and [what to do](outcomes.md#what-new-callers-meet-first) about the first five.",
 ].join("\n");
 
 const RETRY = [
