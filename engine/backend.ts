@@ -83,6 +83,8 @@ export interface Backend {
   startNotes?(): readonly string[];
   /** Set by the node: takes a warning for the log, one sentence. Absent: the backend has none while it runs. */
   onNote?: (note: string) => void;
+  /** Set by the node: takes the part of the weights that is loaded, from 0 to 1. Absent: the backend loads none. */
+  onLoad?: (part: number) => void;
   /** Returns the current load. Called several times a second; must not block. */
   load(): BackendLoad;
   /**

@@ -66,6 +66,7 @@ export async function serveNode<Config extends NodeConfig>(
   const port = await server.listen(config.listen.host, config.listen.port);
   log.info(startingFacts(config), "starting");
   warnOfOpenPort(config, log);
+  backend.onLoad = loadingLines();
   if (!(await started(backend, orders.stop))) return crashed() ? 1 : 0;
   for (const note of backend.startNotes?.() ?? []) log.warn(note);
   backend.onNote = (note) => log.warn(note);
@@ -98,6 +99,17 @@ async function loadTracing({ tracing, nodeId }: NodeConfig, log: Logger): Promis
   if (!tracing) return undefined;
   const { startTracing } = await import("./tracing/generation-tracing.ts");
   return startTracing(tracing, nodeId, log, systemClock.nowMs);
+}
+
+/** Returns a function that prints a line for each tenth of the weights that is loaded. */
+function loadingLines(): (part: number) => void {
+  let tenths = 0;
+  return (part) => {
+    const loaded = Math.floor(part * 10);
+    if (loaded <= tenths) return;
+    tenths = loaded;
+    process.stdout.write(`loading ${loaded * 10} %\n`);
+  };
 }
 
 /** Starts the backend. Resolves to false if the node was stopped meanwhile. */

@@ -38,7 +38,8 @@ export class Child {
   readonly ended: Promise<string>;
   readonly #process: ChildProcess;
 
-  constructor(name: string, process: ChildProcess) {
+  /** `onLoading` takes each line in which the process says how much it has loaded. */
+  constructor(name: string, process: ChildProcess, onLoading: (line: string) => void = () => {}) {
     this.#process = process;
     const end = new Promise<{ exitCode: number; how: string }>((resolve) => {
       process.once("close", (code, signal) => resolve({ exitCode: code ?? 1, how: signal ?? `exit code ${code}` }));
@@ -49,6 +50,7 @@ export class Child {
       if (process.stdout)
         createInterface({ input: process.stdout }).on("line", (line) => {
           if (line.startsWith("ready ")) resolve(JSON.parse(line.slice("ready ".length)));
+          else if (line.startsWith("loading ")) onLoading(line);
         });
       void end.then(({ exitCode, how }) => reject(new ChildFailed(name, exitCode, how)));
     });

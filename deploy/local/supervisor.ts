@@ -3,6 +3,9 @@ import { Child, ChildFailed, endOf, type Ready, startProcess } from "./child.ts"
 /** Milliseconds between two stop signals: longer than the time within which two signals count as one. */
 const ASK_AGAIN_MS = 600;
 
+/** Milliseconds of a start for which its progress is not said. */
+const SILENT_MS = 1_000;
+
 export type Program = {
   /** Name of the program in messages: `engine 1`, `gateway`. */
   readonly name: string;
@@ -59,7 +62,10 @@ export class Supervisor {
 
   async #run(member: Member): Promise<Ready> {
     const { name, file, config, onReady } = member.program;
-    const child = new Child(name, startProcess(file, ["--config", await config()]));
+    const began = performance.now();
+    const child = new Child(name, startProcess(file, ["--config", await config()]), (line) => {
+      if (performance.now() - began > SILENT_MS) this.#say(`${name}: ${line}`);
+    });
     member.child = child;
     if (this.#stopping) child.signal("SIGTERM");
     const ready = await child.ready;

@@ -64,6 +64,7 @@ export class LlamaBackend implements Backend {
   #running: Running | undefined;
 
   onNote: (note: string) => void = () => {};
+  onLoad: (part: number) => void = () => {};
 
   /** `work` runs the jobs that callers' input causes; its owner closes it. */
   constructor(
@@ -79,7 +80,7 @@ export class LlamaBackend implements Backend {
 
   /** Throws `EngineError` ENGINE_DOWN if the package, its binary or the model is missing or does not fit. */
   async start(signal: AbortSignal): Promise<void> {
-    const runtime = await loadRuntime(this.#options, signal);
+    const runtime = await loadRuntime(this.#options, signal, (part) => this.onLoad(part));
     runtime.decoder.onThreads = (count) => this.onNote(threadsNote(count));
     try {
       await this.#warmUp(runtime);

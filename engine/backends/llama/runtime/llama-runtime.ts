@@ -83,8 +83,15 @@ export type LlamaRuntime = {
   close(): Promise<void>;
 };
 
-/** Never compiles or downloads. Throws `EngineError` ENGINE_DOWN with the missing part. */
-export async function loadRuntime(options: LlamaOptions, signal: AbortSignal): Promise<LlamaRuntime> {
+/**
+ * Never compiles or downloads. `onLoad` is called with the part of the weights that is loaded, from 0 to 1. Throws
+ * `EngineError` ENGINE_DOWN with the missing part.
+ */
+export async function loadRuntime(
+  options: LlamaOptions,
+  signal: AbortSignal,
+  onLoad: (part: number) => void = () => {},
+): Promise<LlamaRuntime> {
   const fileBytes = await fileSize(options.modelPath);
   const library = await loadLibrary();
   const threads = threadCount(options.threads, fileBytes);
@@ -98,6 +105,7 @@ export async function loadRuntime(options: LlamaOptions, signal: AbortSignal): P
     const model = await llama.loadModel({
       modelPath,
       loadSignal: signal,
+      onLoadProgress: onLoad,
       // By default the library fills the accelerator with layers, and leaves no room for the context of all slots.
       gpuLayers: gpuLayers === "auto" ? { fitContext: { contextSize: contextTokens * sequences } } : gpuLayers,
     });
