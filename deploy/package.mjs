@@ -16,7 +16,8 @@ const LLAMA = "node-llama-cpp";
 const SMALL_BUILDS = ["linux-x64", "linux-arm64", "mac-arm64-metal", "mac-x64", "win-x64", "win-arm64"];
 const FILES = [
   ...["README.md", "deploy/svc.mjs", "deploy/node-door.mjs", "proto/gen/descriptors.binpb"],
-  ...["gateway/http/admin/page", "gateway/http/try-it/page", "engine/profiles", "engine/demo-model/demo.gguf"],
+  ...["gateway/http/page", "gateway/http/admin/page", "gateway/http/try-it/page"],
+  ...["engine/profiles", "engine/demo-model/demo.gguf"],
   ...["dist/gateway", "dist/engine", "dist/deploy", "dist/proto"],
 ];
 

@@ -37,11 +37,16 @@ const TYPES: Readonly<Record<string, string>> = {
   ".js": "text/javascript; charset=utf-8",
 };
 
-/** Reads the files `names` in `folder`, below that of the package: the build copies none. */
+/** The files that all pages share. */
+const SHARED_FOLDER = "gateway/http/page";
+const SHARED = ["base.css", "dom.js"];
+
+/** Reads the files `names` in `folder`, below that of the package, and those of all pages: the build copies none. */
 export function pageFiles(folder: string, names: readonly string[]): readonly PageFile[] {
-  return names.map((name) => ({
+  const read = (from: string) => (name: string) => ({
     name,
     type: TYPES[extname(name)] ?? "text/plain; charset=utf-8",
-    body: readFileSync(join(projectFolder(), folder, name), "utf8"),
-  }));
+    body: readFileSync(join(projectFolder(), from, name), "utf8"),
+  });
+  return [...names.map(read(folder)), ...SHARED.map(read(SHARED_FOLDER))];
 }

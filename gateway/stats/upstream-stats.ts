@@ -27,7 +27,7 @@ const SECONDS_TO_GO_ON: readonly number[] = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 
 
 /** Counts the requests of clusters, under Envoy's names: `upstream_rq_total` counts attempts, not requests. */
 export class UpstreamStats extends MetricGroup {
-  /** Open calls, also for the charts of the admin page. */
+  /** Open calls, also for the admin page. */
   readonly active = this.gauge("svc_cluster_upstream_rq_active", "Open calls to endpoints of the cluster.", "cluster");
   readonly noneHealthy = this.#counter(
     "cx_none_healthy_total",

@@ -1,7 +1,19 @@
+import { execFileSync } from "node:child_process";
 import { hostname } from "node:os";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { becomes } from "../support/becomes.ts";
-import { DESKTOP, FITS, HAS_BROWSER, NO_BROWSER, type OpenPage, openPage, PHONE } from "../support/browser-page.ts";
+import {
+  DESKTOP,
+  FITS,
+  HAS_BROWSER,
+  LOOKS,
+  NO_BROWSER,
+  type OpenPage,
+  openPage,
+  PHONE,
+  unreached,
+  violations,
+} from "../support/browser-page.ts";
 import { type ScriptedService, startScriptedService } from "../support/gateway/scripted-service.ts";
 import { type RunningAdmin, startAdmin } from "../support/gateway/start-admin.ts";
 
@@ -151,44 +163,26 @@ describe.skipIf(!HAS_BROWSER)(`the admin page${NO_BROWSER}`, () => {
     opened.faults.splice(0);
   });
 
-  test("has charts with axes, legends and words for what they show", async () => {
-    const { page, shown } = opened;
-    const labels = `[...document.querySelectorAll("#charts .plot svg")].map((svg) => svg.getAttribute("aria-label") ?? "")`;
-    await shown(`document.querySelector("#charts .plot path:not(.grid)").getAttribute("d")`);
-    expect((await page.evaluate<string[]>(labels)).map((label) => label.split(",")[0])).toEqual([
-      "Tokens a second",
-      "Time to the first token",
-      "Answers",
-      "Errors a second",
-      "Prompt tokens from caches",
-      "Processor time of the gateway a token",
+  test("shows the command that makes a key with its limits", async () => {
+    const { page, shown, text } = opened;
+    await shown(`document.querySelector("#command").innerText.includes(" --file '")`);
+    await page.fill("#new-key [name=file]", "");
+    await page.fill("#new-key [name=name]", "it's mine; rm x");
+    await page.fill("#new-key [name=rpm]", "60");
+    await page.fill("#new-key [name=tokens-per-day]", "5000");
+    const [, options = ""] = (await text("#command")).split("npm run --silent keys -- create ");
+    const words = execFileSync("sh", ["-c", `printf '%s\\n' ${options}`], { encoding: "utf8" })
+      .trim()
+      .split("\n");
+    expect(words).toEqual([
+      ...["--name", "it's mine; rm x", "--models", "all", "--rpm", "60", "--tokens-per-day", "5000"],
     ]);
-    const [tokens, latency] = await page.evaluate<string[][]>(
-      `[...document.querySelectorAll("figure")].map((figure) => figure.innerText.split(/\\s*\\n\\s*/))`,
-    );
-    const clock = expect.stringMatching(/^\d\d:\d\d$/);
-    expect(tokens?.slice(-3)).toEqual([clock, clock, clock]);
-    expect(tokens?.slice(-6, -3)).toEqual([expect.stringMatching(/^[125]0*$/), expect.any(String), "0"]);
-    expect(latency).toEqual(expect.arrayContaining([expect.stringMatching(/^p50 /), expect.stringMatching(/^p95 /)]));
-    await page.selectOption("#span", "360");
-    expect((await page.evaluate<string[]>(labels))[0]).toContain(", last hour; now ");
-    await page.selectOption("#span", "60");
-    expect((await page.evaluate<string[]>(labels))[0]).toContain(", last 10 minutes; now ");
-  });
-
-  test("has the same charts of one model", async () => {
-    const { page, shown } = opened;
-    const label = (at: number) => `document.querySelectorAll("#charts .plot svg")[${at}].getAttribute("aria-label")`;
-    await shown(`!${label(5)}.endsWith("now –") && document.querySelectorAll("#charted option").length > 2`);
-    await page.selectOption("#charted", MODEL);
-    await shown(`${label(5)}.endsWith("now –") && !${label(0)}.endsWith("now –")`);
-    expect(opened.fetched.some((url) => url.includes(`model=${MODEL}`))).toBe(true);
-    await page.selectOption("#charted", "");
-    await shown(`!${label(5)}.endsWith("now –")`);
+    const key = await service.createKey(...words);
+    expect(await admin.text(`/limits/${key.split("_")[2]}`)).toMatch(/"rpm".*60.*"tokensPerDay".*5000/s);
   });
 
   test.each([DESKTOP, PHONE])(
-    "says on top which nodes of thirty are down and why, with state and errors in view, $width pixels wide",
+    "says on top which nodes of thirty are down and why, with state, errors and orders in view, $width pixels wide",
     async (size) => {
       const { page, shown, text } = opened;
       const down = "10.0.13.17:50051, no answer in time, since ";
@@ -207,6 +201,13 @@ describe.skipIf(!HAS_BROWSER)(`the admin page${NO_BROWSER}`, () => {
         "errors",
       );
       expect(await page.evaluate<number>(right)).toBeLessThan(size.width);
+      const orders = `[...document.querySelectorAll("#nodes tr:nth-child(3) button")].map((one) => one.getBoundingClientRect().right)`;
+      const ends = await page.evaluate<number[]>(orders);
+      expect(ends).toHaveLength(2);
+      expect(Math.max(...ends)).toBeLessThan(size.width);
+      expect(await page.evaluate<number>(`document.querySelector("#nodes .scroll").scrollWidth`)).toBeLessThanOrEqual(
+        size.width,
+      );
       expect(await page.evaluate<boolean>(FITS)).toBe(true);
       await page.reload();
       await shown(`document.querySelectorAll("#nodes tbody tr").length === 1`);
@@ -226,10 +227,18 @@ describe.skipIf(!HAS_BROWSER)(`the admin page${NO_BROWSER}`, () => {
     expect(await background()).not.toBe(light);
   });
 
+  test.each(LOOKS)("breaks no rule of accessibility, $width pixels wide, $colorScheme", async (look) => {
+    expect(await violations(opened.page, look)).toEqual([]);
+  });
+
+  test("is all within reach of the keyboard", async () => {
+    expect(await unreached(opened.page)).toEqual([]);
+  });
+
   test("its policy is kept: nothing was refused, and nothing fetched from elsewhere", () => {
     expect(opened.faults).toEqual([]);
     expect(opened.fetched.filter((url) => !url.startsWith(admin.url) && !url.startsWith("data:"))).toEqual([]);
-    expect(opened.fetched.filter((url) => url.includes("/fleet?since=")).length).toBeGreaterThan(1);
+    expect(opened.fetched.filter((url) => url.endsWith("/fleet")).length).toBeGreaterThan(1);
   });
 
   test("says when the gateway answers no more", async () => {

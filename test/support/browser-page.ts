@@ -1,4 +1,5 @@
-import { existsSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
 
 /* A real browser, if one is installed, with the functions that page tests use. */
 
@@ -27,6 +28,8 @@ export type Page = {
   uncheck(selector: string): Promise<void>;
   selectOption(selector: string, value: string): Promise<unknown>;
   setViewportSize(size: { readonly width: number; readonly height: number }): Promise<void>;
+  setInputFiles(selector: string, file: { name: string; mimeType: string; buffer: Buffer }): Promise<void>;
+  waitForEvent(event: "download"): Promise<{ path(): Promise<string> }>;
   emulateMedia(options: { colorScheme: "light" | "dark" }): Promise<void>;
 };
 type Said = { type?(): string; text?(): string; url?(): string; readonly message?: string };
@@ -87,3 +90,34 @@ export const FITS = "document.documentElement.scrollWidth <= document.documentEl
 
 export const PHONE = { width: 375, height: 700 } as const;
 export const DESKTOP = { width: 1280, height: 900 } as const;
+
+type Look = { readonly width: number; readonly height: number; readonly colorScheme: "light" | "dark" };
+
+/** A desktop and a phone, each light and dark. */
+export const LOOKS: readonly Look[] = [DESKTOP, { width: 390, height: 844 }].flatMap((size) => [
+  { ...size, colorScheme: "light" } as const,
+  { ...size, colorScheme: "dark" } as const,
+]);
+
+/** Shows the page as `look` says, and resolves to the broken rules of accessibility, each with its elements. */
+export async function violations(page: Page, look: Look): Promise<readonly string[]> {
+  await page.setViewportSize(look);
+  await page.emulateMedia(look);
+  const axe = readFileSync(fileURLToPath(import.meta.resolve("axe-core/axe.min.js")), "utf8");
+  return page.evaluate<string[]>(
+    `${axe}; axe.run().then(({ violations }) => violations.map(({ id, nodes }) => [id, ...nodes.map(({ html }) => html)].join(" ")))`,
+  );
+}
+
+/** Presses Tab until the focus comes round; resolves to the seen elements that can be operated and were not reached. */
+export async function unreached(page: Page): Promise<readonly string[]> {
+  await page.evaluate(`document.activeElement.blur(); window.reached = new Set()`);
+  const again = `reached.size === reached.add(document.activeElement).size`;
+  await page.press("body", "Tab");
+  while (!(await page.evaluate<boolean>(again))) await page.press(":focus, body", "Tab");
+  const operated = `[...document.querySelectorAll("a[href], button, input, select, textarea, summary")]`;
+  const seen = `one.checkVisibility() && !one.disabled`;
+  return page.evaluate<string[]>(
+    `${operated}.filter((one) => ${seen} && !reached.has(one)).map((one) => one.outerHTML)`,
+  );
+}

@@ -7,12 +7,12 @@ import type { ClusterManager } from "../../upstream/cluster-manager.ts";
 import type { ClusterTraffic } from "../../upstream/cluster-traffic.ts";
 import { type ClusterStatus, clusterStatuses, type EndpointStatus } from "./cluster-routes.ts";
 
-/** Milliseconds per point of the charts, and between two snapshots. */
+/** Milliseconds between two snapshots, and over which rates are taken. */
 const POINT_MS = 10_000;
-/** An hour of points. */
-const POINTS = 360;
 /** Milliseconds over which the percentiles of the time to first token are taken. */
 const RECENT_MS = 60_000;
+/** A minute of snapshots, with the one before. */
+const SNAPSHOTS = 1 + RECENT_MS / POINT_MS;
 
 export type FleetParts = {
   readonly clusters: ClusterManager;
@@ -38,7 +38,6 @@ type Counts = {
   /** Written deltas, which stand for tokens, and the tokens of answers that were not streamed. */
   deltas: number;
   promptTokens: number;
-  cachedTokens: number;
   /** Prompt tokens that could have been cached and were not, with their requests, by reason. */
   readonly misses: Map<string, { requests: number; lostTokens: number }>;
   /** Requests by the upper bound of their time to first token in seconds, cumulative as in the histogram. */
@@ -51,15 +50,11 @@ type Counts = {
 type Snapshot = {
   /** Monotonic, in milliseconds. */
   readonly atMs: number;
-  /** Milliseconds since the epoch. */
-  readonly wallMs: number;
-  /** CPU time of the process, in milliseconds. */
-  readonly cpuMs: number;
   /** By model; "" stands for all requests together. */
   readonly counts: ReadonlyMap<string, Counts>;
 };
 
-/** Reads the metrics every ten seconds and keeps the snapshots of the last hour, from which charts and rates are made. */
+/** Reads the metrics every ten seconds and keeps the snapshots of the last minute, from which rates are made. */
 export class FleetView {
   readonly #parts: FleetParts;
   readonly #startedMs: number;
@@ -73,12 +68,12 @@ export class FleetView {
     this.#parts = parts;
     const { clock } = parts;
     this.#startedMs = clock.nowMs();
-    this.#snapshots = [{ atMs: this.#startedMs, wallMs: clock.wallMs(), cpuMs: cpuMs(), counts: new Map() }];
+    this.#snapshots = [{ atMs: this.#startedMs, counts: new Map() }];
     this.#schedule();
   }
 
-  /** Returns the content of the page now: the points of `model` ("": of all) after `sinceMs` since the epoch. */
-  async view(model: string, sinceMs: number): Promise<object> {
+  /** Returns the content of the page now. */
+  async view(): Promise<object> {
     const { clusters, lifecycle, overload, connections, version, warnings, clock } = this.#parts;
     const now = await snapshot(this.#parts);
     const statuses = clusterStatuses(clusters, clock.nowMs());
@@ -104,7 +99,6 @@ export class FleetView {
       })),
       nodes: nodeRows(statuses, clusters, this.#downSinceMs),
       warnings: warnings().map((line) => JSON.parse(line)),
-      history: { pointMs: POINT_MS, points: this.#points(model).filter(({ atMs }) => atMs > sinceMs) },
     };
   }
 
@@ -117,7 +111,7 @@ export class FleetView {
       this.#schedule();
       this.#noteDown(clusterStatuses(this.#parts.clusters, this.#parts.clock.nowMs()));
       void snapshot(this.#parts).then((taken) => {
-        this.#snapshots = [...this.#snapshots, taken].slice(-POINTS - 1);
+        this.#snapshots = [...this.#snapshots, taken].slice(-SNAPSHOTS);
       });
     });
   }
@@ -136,26 +130,22 @@ export class FleetView {
   /** Returns the counts of a model, its rates over the last ten seconds or more, and its recent times to first token. */
   #figures(now: Snapshot, model: string): object {
     const { requests, errors, active, queued, promptTokens } = countsOf(now, model);
-    const { requestsPerSecond, errorsPerSecond, tokensPerSecond } = pointOf(this.#before(now, POINT_MS), now, model);
-    const { p50Ms, p95Ms } = pointOf(this.#before(now, RECENT_MS), now, model);
+    const before = this.#before(now, POINT_MS);
+    const seconds = (now.atMs - before.atMs) / 1_000;
+    const rate = (count: "requests" | "errors" | "deltas") =>
+      seconds > 0 ? (countsOf(now, model)[count] - countsOf(before, model)[count]) / seconds : undefined;
+    const recent = countsOf(this.#before(now, RECENT_MS), model);
     return {
       ...{ requests, errors, active, queued, promptTokens },
-      ...{ requestsPerSecond, errorsPerSecond, tokensPerSecond, p50Ms, p95Ms },
+      ...{ requestsPerSecond: rate("requests"), errorsPerSecond: rate("errors"), tokensPerSecond: rate("deltas") },
+      p50Ms: percentileMs(recent, countsOf(now, model), 0.5),
+      p95Ms: percentileMs(recent, countsOf(now, model), 0.95),
     };
   }
-
-  #points(model: string) {
-    return this.#snapshots.slice(1).map((now, at) => pointOf(this.#snapshots[at] ?? now, now, model));
-  }
-}
-
-function cpuMs(): number {
-  const { user, system } = process.cpuUsage();
-  return (user + system) / 1_000;
 }
 
 function noCounts(): Counts {
-  const numbers = { requests: 0, errors: 0, deltas: 0, promptTokens: 0, cachedTokens: 0, active: 0, queued: 0 };
+  const numbers = { requests: 0, errors: 0, deltas: 0, promptTokens: 0, active: 0, queued: 0 };
   return { ...numbers, misses: new Map(), firstTokens: new Map() };
 }
 
@@ -204,7 +194,6 @@ async function snapshot({ stats, clusters, traffic, clock }: FleetParts): Promis
     if (metricName?.endsWith("_sum"))
       of(labels.model, (one) => {
         if (labels.token_type === "input") one.promptTokens += value;
-        if (labels.token_type === "cached") one.cachedTokens += value;
       });
   for (const [metric, field] of [
     [stats.cacheReasons, "requests"],
@@ -225,38 +214,7 @@ async function snapshot({ stats, clusters, traffic, clock }: FleetParts): Promis
       one.queued += admission.pending;
     });
   counts.set("", all);
-  return { atMs: clock.nowMs(), wallMs: clock.wallMs(), cpuMs: cpuMs(), counts };
-}
-
-/** Returns a point of the charts: the difference of two snapshots of a model, or of all. Unknown values are undefined. */
-function pointOf(before: Snapshot, now: Snapshot, model: string) {
-  const [old, counts] = [countsOf(before, model), countsOf(now, model)];
-  const seconds = (now.atMs - before.atMs) / 1_000;
-  const rate = (of: (one: Counts) => number) => (seconds > 0 ? (of(counts) - of(old)) / seconds : undefined);
-  const prompt = counts.promptTokens - old.promptTokens;
-  const cached = counts.cachedTokens - old.cachedTokens;
-  const lost = lostTokens(counts) - lostTokens(old);
-  const deltas = counts.deltas - old.deltas;
-  return {
-    /** Milliseconds since the epoch. */
-    atMs: now.wallMs,
-    requestsPerSecond: rate(({ requests }) => requests),
-    errorsPerSecond: rate(({ errors }) => errors),
-    tokensPerSecond: rate((one) => one.deltas),
-    p50Ms: percentileMs(old, counts, 0.5),
-    p95Ms: percentileMs(old, counts, 0.95),
-    cachedShare: prompt > 0 ? cached / prompt : undefined,
-    /** The share without avoidable misses. */
-    expectedShare: prompt > 0 ? Math.min(1, (cached + lost) / prompt) : undefined,
-    queued: counts.queued,
-    active: counts.active,
-    /** CPU time cannot be divided between models. */
-    cpuMsPerDelta: model === "" && deltas > 0 ? (now.cpuMs - before.cpuMs) / deltas : undefined,
-  };
-}
-
-function lostTokens({ misses }: Counts): number {
-  return [...misses.values()].reduce((sum, miss) => sum + miss.lostTokens, 0);
+  return { atMs: clock.nowMs(), counts };
 }
 
 /** Returns a percentile of the times to first token between two snapshots, interpolated as in PromQL. */

@@ -71,7 +71,7 @@ async function asText(registry: Registry, names: readonly string[]): Promise<Adm
 }
 
 const PAGE_FOLDER = "gateway/http/admin/page";
-const PAGE_FILES = ["page.html", "page.css", "page.js", "charts.js", "dom.js", "keys.js", "nodes.js"];
+const PAGE_FILES = ["page.html", "page.css", "page.js", "keys.js", "nodes.js", "table.js"];
 
 /** Makes the admin page, and `/fleet`, which the page polls. */
 export function fleetRoutes(fleet: FleetView): readonly AdminRoute[] {
@@ -83,20 +83,14 @@ export function fleetRoutes(fleet: FleetView): readonly AdminRoute[] {
   return [
     reads("/", "this gateway, live, for a browser", () => page("page.html")),
     reads("/page/:name", "the files of the page", ({ params }) => page(params.name)),
-    reads(
-      "/fleet",
-      "models and nodes of this gateway, and charts of the last hour, as the page shows them; ?model=: its charts alone; ?since=, in ms since the epoch: newer points only",
-      async ({ query }) => {
-        const sinceMs = Number(query.get("since") ?? 0);
-        if (!Number.isFinite(sinceMs)) return badRequest("since: expected milliseconds since the epoch");
-        const view = await fleet.view(query.get("model") ?? "", sinceMs);
-        return { type: "application/json; charset=utf-8", body: JSON.stringify(view, rounded) };
-      },
-    ),
+    reads("/fleet", "models and nodes of this gateway, as the page shows them", async () => {
+      const view = await fleet.view();
+      return { type: "application/json; charset=utf-8", body: JSON.stringify(view, rounded) };
+    }),
   ];
 }
 
-/** Returns numbers rounded to thousandths, which is enough for a chart. */
+/** Returns numbers rounded to thousandths, which is enough for the page. */
 function rounded(_name: string, value: unknown): unknown {
   return typeof value === "number" ? Math.round(value * 1000) / 1000 : value;
 }

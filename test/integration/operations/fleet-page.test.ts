@@ -37,8 +37,7 @@ test("/fleet counts requests and times to first token of the gateway, its models
   ]);
   expect(node?.models).toContain(MODEL);
   expect(node?.total).toBe(Number(before.nodes[0]?.total) + 2);
-  expect(await rig.admin.json("/fleet")).toMatchObject({ state: "LIVE", history: { pointMs: 10_000 } });
-  expect((await rig.admin.get("/fleet?since=x")).status).toBe(400);
+  expect(await rig.admin.json("/fleet")).toMatchObject({ state: "LIVE" });
 });
 
 test("/fleet counts the tokens of answers that were not streamed, and names the overload actions in force", async () => {
@@ -81,9 +80,9 @@ test("the files of the page name no other origin, write no markup, and have a st
     for (const [, file = ""] of body.matchAll(/(?:"\/page|from "\.)\/([\w.]+)"/g))
       if (!names.includes(`/page/${file}`)) names.push(`/page/${file}`);
   }
-  expect(names).toHaveLength(7);
+  expect(names).toHaveLength(8);
   for (const body of texts) {
-    expect(body.replaceAll("http://www.w3.org/2000/svg", "")).not.toMatch(/https?:\/\//);
+    expect(body).not.toMatch(/https?:\/\//);
     expect(body).not.toMatch(/innerHTML|outerHTML|insertAdjacentHTML|document\.write|\son\w+=|eval\(/);
   }
   for (const name of ["/page/page.ts", "/page/..%2fpage.css", "/page/"])

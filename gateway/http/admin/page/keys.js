@@ -1,5 +1,6 @@
 /* The usage of keys, and the remaining limits of one, by the id of its record: never the key itself. */
-import { byId, make, number, put, span, Table } from "./dom.js";
+import { byId, press } from "./dom.js";
+import { number, put, span, Table } from "./table.js";
 
 const limits = new Table(byId("limits").querySelector("table"), [
   ["limit", "", (l) => l.limit ?? l.of],
@@ -33,9 +34,7 @@ const today = new Table(byId("today").querySelector("table"), [
 function idButton({ key_id: id }) {
   return (cell) => {
     if (cell.firstChild) return;
-    const button = make("button", cell, id);
-    button.type = "button";
-    button.addEventListener("click", () => {
+    press(cell, id, () => {
       byId("key-id").value = id;
       byId("key-form").requestSubmit();
     });
@@ -92,3 +91,26 @@ byId("key-form").addEventListener("submit", (event) => {
   for (const part of ["limits", "usage"]) byId(part).hidden = true;
   show(id).catch((error) => say(error.message || "no answer"));
 });
+
+/** Shows the command that makes a key with the limits in the form. */
+function showCommand() {
+  const fields = [...byId("new-key").querySelectorAll("input")].filter(({ value }) => value.trim() !== "");
+  const options = fields.map(({ name, value }) => ` --${name} '${value.trim().replaceAll("'", "'\\''")}'`);
+  put(byId("command"), `npm run --silent keys -- create${options.join("")}`);
+}
+
+byId("new-key").addEventListener("input", showCommand);
+byId("new-key").addEventListener("submit", (event) => {
+  event.preventDefault();
+  navigator.clipboard?.writeText(byId("command").textContent).then(
+    () => say("copied"),
+    () => say("the browser did not let it be copied"),
+  );
+});
+byId("copy").hidden = !navigator.clipboard;
+ask("/config_dump")
+  .then(({ bootstrap }) => {
+    byId("new-key").elements.file.value = bootstrap.keys.file ?? "";
+  })
+  .catch(() => {})
+  .finally(showCommand);

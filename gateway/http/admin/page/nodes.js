@@ -1,5 +1,6 @@
 /* The table of nodes, with the actions on each. Nodes are identified by address, whatever models they have. */
-import { byId, clockTime, make, number, paint, percent, put, span, Table } from "./dom.js";
+import { byId, make, press } from "./dom.js";
+import { clockTime, number, paint, percent, put, span, Table } from "./table.js";
 
 /** The time, in milliseconds, for which a button waits for a second press. */
 const SURE_MS = 10_000;
@@ -35,11 +36,8 @@ async function order(address, what) {
 
 /** Creates the button of an action; one that takes a node out of service asks first. */
 function button(cell, name, address, what, asks) {
-  const node = make("button", cell, name);
-  node.type = "button";
-  node.setAttribute("aria-label", `${name} ${address}`);
   let sure = !asks;
-  node.addEventListener("click", () => {
+  const node = press(cell, name, () => {
     if (sure) {
       void order(address, what);
       put(node, name);
@@ -53,6 +51,7 @@ function button(cell, name, address, what, asks) {
       put(node, name);
     }, SURE_MS);
   });
+  node.setAttribute("aria-label", `${name} ${address}`);
 }
 
 /** Shows the applicable buttons of a node, and creates them again only if they change. */

@@ -2,33 +2,19 @@
  * The script of the admin page. It asks `/fleet` every two seconds while the page is seen. Everything is written as text;
  * rows are made once and changed only where a value did, so that a hundred nodes cost a few milliseconds.
  */
-import { makeCharts } from "./charts.js";
-import { byId, clockTime, make, mebibytes, number, paint, percent, put, span, Table, time } from "./dom.js";
+import { byId, make } from "./dom.js";
 import { showKeys } from "./keys.js";
 import { reasonOf, showNodes, stateOf } from "./nodes.js";
+import { clockTime, mebibytes, number, paint, percent, put, span, Table, time } from "./table.js";
 
 const POLL_MS = 2_000;
 const TIMEOUT_MS = 5_000;
-/** The points that the charts can show: an hour. */
-const POINTS = 360;
 /** The time, in milliseconds, after which the keys are read again: each key is a query to the store. */
 const KEYS_MS = 30_000;
 /** The most nodes that the verdict names. */
 const MOST_NAMED = 3;
 
-const showCharts = makeCharts(byId("charts"));
 const tiles = new Map();
-let points = [];
-let pointMs = 10_000;
-/** The model that the charts show, "" for all. */
-let charted = "";
-
-/** Offers each model once in the selection of the charts. */
-function offer(models) {
-  const select = byId("charted");
-  const known = new Set([...select.options].map(({ value }) => value));
-  for (const { model } of models) if (!known.has(model)) make("option", select, model).value = model;
-}
 
 /** Shows one of the figures at the top. */
 function tile(name, text, cls = "") {
@@ -174,7 +160,7 @@ function nodesVerdictOf({ state, total, models, nodes, nowMs }) {
 
 /** Shows a reply of `/fleet`. */
 function show(fleet) {
-  const { host, version, state, uptimeMs, history, models, nodes, warnings } = fleet;
+  const { host, version, state, uptimeMs, models, nodes, warnings } = fleet;
   document.title = `${host} · svc gateway`;
   put(byId("host"), `${version} on ${host}`);
   put(byId("state"), `${state}, up ${span(uptimeMs)}`);
@@ -187,53 +173,25 @@ function show(fleet) {
   modelTable.show(new Map(models.map((model) => [model.model, model])));
   showMisses(models);
   showWarnings(warnings);
-  offer(models);
-  points = [...points, ...history.points].slice(-POINTS);
-  pointMs = history.pointMs;
-  drawCharts();
-}
-
-function drawCharts() {
-  showCharts(points, pointMs, Number(byId("span").value));
 }
 
 /** Polls `/fleet` and shows the reply. */
 async function ask() {
-  const model = charted;
   try {
-    const query = new URLSearchParams({ since: points.at(-1)?.atMs ?? 0, model });
-    const reply = await fetch(`/fleet?${query}`, { signal: AbortSignal.timeout(TIMEOUT_MS) });
+    const reply = await fetch("/fleet", { signal: AbortSignal.timeout(TIMEOUT_MS) });
     if (!reply.ok) throw new Error(String(reply.status));
-    const fleet = await reply.json();
-    // These points are of another model than the one chosen meanwhile.
-    if (model === charted) show(fleet);
+    show(await reply.json());
     byId("lost").hidden = true;
   } catch {
     byId("lost").hidden = false;
   }
 }
 
-/** The running poll: the next one waits for it, so that no point is shown twice. */
-let asking = Promise.resolve();
-
-/** Polls after the running poll. */
-function askNext() {
-  asking = asking.then(ask);
-  return asking;
-}
-
 /** Polls, and schedules the next poll. */
 async function poll() {
-  if (!document.hidden) await askNext();
+  if (!document.hidden) await ask();
   setTimeout(poll, POLL_MS);
 }
-
-byId("span").addEventListener("change", drawCharts);
-byId("charted").addEventListener("change", (event) => {
-  charted = event.target.value;
-  points = [];
-  void askNext();
-});
 
 /** Shows the keys, and schedules the next time. */
 async function pollKeys() {

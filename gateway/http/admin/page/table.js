@@ -1,15 +1,5 @@
-/* Writes to the page: everything as text, and only if it has changed. */
-
-export const byId = (id) => document.getElementById(id);
-
-/** Appends a new element to `parent`. */
-export function make(name, parent, text, cls) {
-  const node = document.createElement(name);
-  if (text !== undefined) node.textContent = text;
-  if (cls) node.className = cls;
-  parent.append(node);
-  return node;
-}
+/* The values of the page and its tables: everything is written as text, and only if it has changed. */
+import { make } from "./dom.js";
 
 /** Sets the text of an element if it has changed. */
 export function put(node, text) {
