@@ -5,14 +5,24 @@ import type { OtherRoute } from "../../routes.ts";
 import { PAGE_HEADERS, pageFiles } from "../page-files.ts";
 
 const FOLDER = "gateway/http/try-it/page";
-const FILES = ["try-it.html", "try-it.css", "formats.js", "markdown.js", "reference.js", "try-it.js"];
+const SCRIPTS = [
+  "answer.js",
+  "code.js",
+  "fold.js",
+  "formats.js",
+  "markdown.js",
+  "reference.js",
+  "talks.js",
+  "try-it.js",
+];
+const FILES = ["try-it.html", "try-it.css", ...SCRIPTS];
 
 /** The row of a page file, which is no route of the API: it requires no key, because the user has none yet. */
 function rowOf(path: string): OtherRoute {
   return { path, methods: ["GET", "HEAD"], envelope: "a", operation: "try_it", use: "open", unrecorded: true };
 }
 
-/** Serves the page to try the API at `/`, with its files, if configured. The page keeps its key for the tab, and nothing else. */
+/** Serves the page to try the API at `/`, with its files, if configured. The page keeps key and conversations for the tab. */
 export function serveTryItPage(
   app: FastifyInstance,
   settings: { readonly hosts: readonly string[] } | undefined,

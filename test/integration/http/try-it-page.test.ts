@@ -2,7 +2,8 @@ import { request } from "node:http";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type RunningGateway, startGateway } from "../../support/gateway/start-gateway.ts";
 
-const PATHS = ["/", "/try-it/try-it.css", "/try-it/formats.js", "/try-it/try-it.js"];
+const FILES = ["base.css", "try-it.css", "answer.js", "code.js", "dom.js", "formats.js", "talks.js", "try-it.js"];
+const PATHS = ["/", ...FILES.map((file) => `/try-it/${file}`)];
 
 let off: RunningGateway;
 let on: RunningGateway;

@@ -1,13 +1,7 @@
 /* The Markdown of answers as elements: headings, lists, code, bold and italic text. No text becomes markup or a link. */
+import { make } from "./dom.js";
 
 const INLINE = /`([^`]+)`|\*\*([^*]+)\*\*|\*([^*\s][^*]*)\*/g;
-
-function make(name, parent, text = "") {
-  const node = document.createElement(name);
-  node.textContent = text;
-  parent.append(node);
-  return node;
-}
 
 /** Appends a text with its code, bold and italic parts. */
 export function inline(parent, text) {
@@ -40,7 +34,7 @@ export function showMarkdown(node, text) {
         if (list?.localName !== kind) list = make(kind, node);
         if (item[1] && !list.firstChild) list.start = Number(item[1]);
         inline(make("li", list), item[2]);
-      } else if (heading) inline(make("h5", node), heading[1]);
+      } else if (heading) inline(make("h4", node), heading[1]);
       else if (line.trim() !== "") {
         if (paragraph) paragraph.append("\n");
         else paragraph = make("p", node);

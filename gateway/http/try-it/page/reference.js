@@ -3,23 +3,9 @@
  * of a part is created when it is first opened, because objects may contain each other. Everything is written as text.
  */
 
+import { make } from "./dom.js";
+import { fold } from "./fold.js";
 import { inline } from "./markdown.js";
-
-function make(name, parent, text = "") {
-  const node = document.createElement(name);
-  node.textContent = text;
-  parent.append(node);
-  return node;
-}
-
-/** Appends a part that `fill` fills when it is first opened. */
-function fold(parent, name, text, fill) {
-  const part = make("details", parent);
-  const head = make("summary", part);
-  make("code", head, name);
-  head.append(` ${text}`);
-  part.addEventListener("toggle", () => fill(part), { once: true });
-}
 
 /** Returns the forms that a value may have, without null. */
 function formsOf(schema) {
