@@ -19,6 +19,7 @@ import { drainOnOrder } from "./drain.ts";
 import type { GrpcListener } from "./grpc/grpc-listener.ts";
 import { AdminToken, AdminTokenError, openAdminTls } from "./http/admin/admin-access.ts";
 import { type AdminDeps, buildAdmin, buildHealth } from "./http/admin/admin-server.ts";
+import { engineOwner } from "./http/admin/engine-owner.ts";
 import { FleetView } from "./http/admin/fleet-view.ts";
 import { registerClusterGauges } from "./http/admin/gauges.ts";
 import type { Listener } from "./http/admin/server-routes.ts";
@@ -72,8 +73,9 @@ export async function runGateway(config: GatewayConfig): Promise<number> {
   });
   const connections = () => sockets.open;
   const version = packageVersion();
+  const owner = engineOwner();
   const fleet = new FleetView({
-    ...{ clusters, traffic, stats, lifecycle, overload, connections, version, clock },
+    ...{ clusters, traffic, stats, lifecycle, overload, connections, version, clock, owner },
     warnings: () => warnings,
   });
   const listeners: Listener[] = [];
@@ -96,6 +98,7 @@ export async function runGateway(config: GatewayConfig): Promise<number> {
     clock,
     fleet,
     orders,
+    owner,
     stats,
     sealing: sealing.sealing,
     limiter,

@@ -4,7 +4,7 @@ import { createInterface } from "node:readline";
 /** The fields of the line `ready {…}` that a process prints on stdout once it accepts requests. */
 export type Ready = Readonly<Record<string, unknown>>;
 
-/** The `ipc` channel carries no messages: it closes when the supervisor dies, and the child ends. */
+/** The `ipc` channel closes when the supervisor dies, and the child ends. */
 const STDIO = ["ignore", "pipe", "inherit", "ipc"] as const;
 
 export function startProcess(program: string, args: readonly string[]): ChildProcess {
@@ -55,6 +55,12 @@ export class Child {
       void end.then(({ exitCode, how }) => reject(new ChildFailed(name, exitCode, how)));
     });
     this.ready.catch(() => {});
+  }
+
+  /** Sends the process a message, and passes on those that it sends. */
+  talk(message: object, onMessage: (message: object) => void): void {
+    this.#process.on("message", onMessage);
+    this.#process.send(message);
   }
 
   signal(signal: NodeJS.Signals): void {

@@ -103,7 +103,7 @@ async function bringUp(
     )
     .finally(() => clearTimeout(notice));
   const addresses = engines.map((ready) => String(ready.address));
-  const [gateway] = await supervisor.start([gatewayProgram(state, options, addresses)]);
+  const [gateway] = await supervisor.start([gatewayProgram(state, options, addresses, supervisor)]);
   const adminUrl = String(gateway?.adminUrl);
   await untilReady(adminUrl, stop);
   if (stop.aborted) return;
@@ -161,13 +161,22 @@ function engineProgram(file: string, state: State, options: LocalOptions, backen
   };
 }
 
-function gatewayProgram(state: State, options: LocalOptions, engines: readonly string[]): Program {
+/** Returns the gateway's program, on whose order `supervisor` kills one of its engines, for a trial. */
+function gatewayProgram(
+  state: State,
+  options: LocalOptions,
+  engines: readonly string[],
+  supervisor: Pick<Supervisor, "kill">,
+): Program {
   let place: GatewayPlace = options;
   return {
     ...{ name: "gateway", file: GATEWAY },
     config: () => writeGatewayConfig(state, options, engines, place),
     // A restarted gateway must have the announced URLs.
-    onReady({ baseUrl, adminUrl, grpcAddress }) {
+    onReady({ baseUrl, adminUrl, grpcAddress }, child) {
+      child.talk({ engines }, (order) => {
+        if ("kill" in order) supervisor.kill(`engine ${engines.indexOf(String(order.kill)) + 1}`);
+      });
       const grpcPort = grpcAddress === undefined ? undefined : Number(String(grpcAddress).split(":").at(-1));
       place = { port: portOf(baseUrl), adminPort: portOf(adminUrl), grpcPort };
     },

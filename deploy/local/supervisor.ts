@@ -12,7 +12,7 @@ export type Program = {
   readonly file: string;
   /** Writes the configuration, at each start; resolves to its path. */
   config(): Promise<string>;
-  onReady(ready: Ready): void;
+  onReady(ready: Ready, child: Child): void;
 };
 
 /** Ready time, in milliseconds, after which an exit does not count as another one in a row. */
@@ -39,6 +39,12 @@ export class Supervisor {
     const group = programs.map((program): Member => ({ program, ends: 0 }));
     this.#groups.unshift(group);
     return Promise.all(group.map((member) => this.#run(member)));
+  }
+
+  /** Kills a program by its name, as the system does where memory is short; it starts again. */
+  kill(name: string): void {
+    const member = this.#groups.flat().find(({ program }) => program.name === name);
+    member?.child?.signal("SIGKILL");
   }
 
   async stop(): Promise<void> {
@@ -69,7 +75,7 @@ export class Supervisor {
     member.child = child;
     if (this.#stopping) child.signal("SIGTERM");
     const ready = await child.ready;
-    onReady(ready);
+    onReady(ready, child);
     const readyAtMs = performance.now();
     void child.ended.then((how) => this.#restart(member, `ended (${endOf(how)})`, performance.now() - readyAtMs));
     return ready;

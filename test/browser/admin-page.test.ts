@@ -44,10 +44,16 @@ describe.skipIf(!HAS_BROWSER)(`the admin page${NO_BROWSER}`, () => {
   let service: ScriptedService;
   let admin: RunningAdmin;
   let opened: OpenPage;
+  const owned: string[] = [];
+  const killed: string[] = [];
 
   beforeAll(async () => {
     service = await startScriptedService();
-    admin = await startAdmin(service.gateway);
+    const owner = {
+      owns: (address: string) => owned.includes(address),
+      kill: (address: string) => killed.push(address),
+    };
+    admin = await startAdmin(service.gateway, {}, { owner });
     opened = await openPage();
     await opened.page.goto(admin.url);
     await opened.shown(`document.querySelectorAll("#nodes tbody tr").length === 1`);
@@ -122,6 +128,23 @@ describe.skipIf(!HAS_BROWSER)(`the admin page${NO_BROWSER}`, () => {
     await shown(`${NODE_ROW}.innerText.includes("ejected") && ${NODE_ROW}.innerText.includes(" left")`);
     await page.click(buttonOf("end ejection"));
     await shown(`${NODE_ROW}.innerText.includes("healthy")`);
+  });
+
+  test("has a node killed at the second press, where its engine was started with the gateway", async () => {
+    const { page, shown, text } = opened;
+    const { address } = service.engine;
+    expect(await page.evaluate<number>(`document.querySelectorAll('${buttonOf("kill")}').length`)).toBe(0);
+    expect((await admin.post(`/endpoint/${address}/kill`)).status).toBe(404);
+    owned.push(address);
+    await shown(`document.querySelector('${buttonOf("kill")}')`);
+    await page.click(buttonOf("kill"));
+    expect(killed).toEqual([]);
+    await page.click(buttonOf("kill"));
+    await shown(`document.querySelector("#said").innerText.includes("killed")`);
+    expect(killed).toEqual([address]);
+    expect(await text("#said")).toContain(`kill ${address}`);
+    owned.pop();
+    await shown(`!document.querySelector('${buttonOf("kill")}')`);
   });
 
   test("filters nodes by word and by trouble", async () => {

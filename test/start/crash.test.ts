@@ -3,6 +3,7 @@ import { becomes } from "../support/becomes.ts";
 import { endKindsOf, mostTokens, openStreams } from "../support/processes/open-streams.ts";
 import { processesWith } from "../support/processes/processes-with.ts";
 import {
+  adminText,
   answers,
   gatewayProcess,
   isLive,
@@ -78,6 +79,22 @@ describe.runIf(process.platform === "linux")("an uncaught error", () => {
     await becomes(() => answers(service), "it is there again");
     expect(await service.stop()).toBe(0);
   });
+});
+
+test("an engine that is killed by order of the admin port loses no answer, and is replaced", async () => {
+  const service = await startSimulated({ args: ["--engines", "2"] });
+  try {
+    const streams = await openStreams(service, 6, { fields: mostTokens(60) });
+    expect(await adminText(service, `/endpoint/${service.engine}/kill`, "POST")).toContain("killed");
+    expect(await endKindsOf(streams)).toEqual(Array(6).fill("complete"));
+    await becomes(async () => service.said().includes("engine 1 ended (SIGKILL"), "it is killed");
+    expect(await adminText(service, "/endpoint/127.0.0.1:1/kill", "POST")).toContain("no engine that was started");
+    await becomes(() => isLive(service), "it is there again");
+    expect(service.said()).not.toContain("engine 2 ended");
+    expect(await service.stop()).toBe(0);
+  } finally {
+    await service.stop("SIGKILL");
+  }
 });
 
 test("without the package of llama.cpp, a line names it and the remedy", async () => {

@@ -9,6 +9,7 @@ import type { KeyUsage } from "../../usage/key-usage.ts";
 import { type AdminProof, type AdminTls, refusal } from "./admin-access.ts";
 import { type AdminReply, type AdminRoute, reads } from "./admin-route.ts";
 import { clusterRoutes } from "./cluster-routes.ts";
+import { type EngineOwner, killRoute } from "./engine-owner.ts";
 import type { FleetView } from "./fleet-view.ts";
 import { keyRoutes } from "./key-routes.ts";
 import { healthRoutes, type ServerFacts, serverRoutes, stateRoutes } from "./server-routes.ts";
@@ -22,6 +23,7 @@ export type AdminDeps = ServerFacts & {
   readonly limiter: Limiter;
   readonly fleet: FleetView;
   readonly usage: Pick<KeyUsage, "read" | "today">;
+  readonly owner: EngineOwner;
   /** The accepted proofs of callers on other machines. Default: none. */
   readonly proof?: AdminProof;
   /** Absent for plain text. */
@@ -51,6 +53,7 @@ export function buildAdmin(deps: AdminDeps): FastifyInstance {
     ...stateRoutes(lifecycle),
     ...statsRoutes(stats.registry),
     ...clusterRoutes(clusters, orders, clock),
+    killRoute(deps.owner),
     ...serverRoutes(deps),
     ...keyRoutes(keys, limiter, usage),
   ];

@@ -6,6 +6,7 @@ import type { Stats } from "../../stats/stats.ts";
 import type { ClusterManager } from "../../upstream/cluster-manager.ts";
 import type { ClusterTraffic } from "../../upstream/cluster-traffic.ts";
 import { type ClusterStatus, clusterStatuses, type EndpointStatus } from "./cluster-routes.ts";
+import type { EngineOwner } from "./engine-owner.ts";
 
 /** Milliseconds between two snapshots, and over which rates are taken. */
 const POINT_MS = 10_000;
@@ -24,6 +25,7 @@ export type FleetParts = {
   readonly lifecycle: Lifecycle;
   readonly overload: Pick<OverloadManager, "isActive" | "pressures">;
   readonly connections: () => number;
+  readonly owner: Pick<EngineOwner, "owns">;
   readonly version: string;
   /** The last warnings and errors of the log, as its JSON lines. */
   readonly warnings: () => readonly string[];
@@ -97,7 +99,7 @@ export class FleetView {
         ...this.#figures(now, id),
         cacheReasons: reasonRows(countsOf(now, id)),
       })),
-      nodes: nodeRows(statuses, clusters, this.#downSinceMs),
+      nodes: nodeRows(statuses, this.#parts, this.#downSinceMs),
       warnings: warnings().map((line) => JSON.parse(line)),
     };
   }
@@ -242,7 +244,7 @@ function reasonRows({ misses }: Counts): readonly object[] {
 /** Returns a row for each node, whose calls are those of all its models. */
 function nodeRows(
   statuses: readonly ClusterStatus[],
-  { drained, endpoints }: ClusterManager,
+  { clusters: { drained, endpoints }, owner }: FleetParts,
   downSinceMs: ReadonlyMap<string, number>,
 ): readonly object[] {
   const nodes = new Map<string, { readonly models: string[]; readonly all: EndpointStatus[] }>();
@@ -264,6 +266,7 @@ function nodeRows(
         models,
         engine: endpoints.find((endpoint) => endpoint.address === address)?.engine,
         drained: drained.has(address),
+        killable: owner.owns(address),
         downSinceMs: downSinceMs.get(address),
         flags: [...new Set(all.flatMap(({ healthFlags }) => healthFlags))],
         active: sum(({ rqActive }) => rqActive),

@@ -202,6 +202,7 @@ describe("changing", () => {
     "/healthcheck/fail",
     "/healthcheck/ok",
     "/endpoint/127.0.0.1:1/drain",
+    "/endpoint/127.0.0.1:1/kill",
     "/logging?level=debug",
     "/reset_counters",
     "/quitquitquit",

@@ -19,7 +19,7 @@ export type RunningAdmin = Awaited<ReturnType<typeof startAdmin>>;
 export async function startAdmin(
   gateway: RunningGateway,
   config: Readonly<Record<string, unknown>> = {},
-  access: Pick<AdminDeps, "proof" | "tls"> = {},
+  access: Partial<Pick<AdminDeps, "proof" | "tls" | "owner">> = {},
 ) {
   const lifecycle = new Lifecycle(new StopOrders(systemClock.nowMs));
   lifecycle.listening();
@@ -29,8 +29,9 @@ export async function startAdmin(
   registerClusterGauges(stats.registry, clusters);
   registerKeyStats(stats.registry, () => keys.status());
   const connections = () => 0;
+  const owner = access.owner ?? { owns: () => false, kill: () => {} };
   const fleet = new FleetView({
-    ...{ clusters, traffic, stats, lifecycle, overload, connections },
+    ...{ clusters, traffic, stats, lifecycle, overload, connections, owner },
     version: "1.2.3",
     warnings: () => lines.filter((line) => line.startsWith('{"level":4')).slice(-20),
     clock: systemClock,
@@ -53,6 +54,7 @@ export async function startAdmin(
     log,
     clock: systemClock,
     ...access,
+    owner,
   });
   await app.listen({ host: "127.0.0.1", port: 0 });
   const get = (path: string, headers: Record<string, string> = {}) => fetch(`${url}${path}`, { headers });

@@ -55,14 +55,15 @@ function button(cell, name, address, what, asks) {
 }
 
 /** Shows the applicable buttons of a node, and creates them again only if they change. */
-function buttons({ address, drained, flags }) {
+function buttons({ address, drained, flags, killable }) {
   const wanted = [drained ? "undrain" : "drain", flags.includes("/failed_outlier_check") ? "uneject" : "eject"];
+  if (killable) wanted.push("kill");
   return (cell) => {
     if (cell.dataset.shown === wanted.join()) return;
     cell.dataset.shown = wanted.join();
     cell.replaceChildren();
     for (const what of wanted)
-      button(cell, what === "uneject" ? "end ejection" : what, address, what, what === "drain" || what === "eject");
+      button(cell, what === "uneject" ? "end ejection" : what, address, what, !what.startsWith("un"));
   };
 }
 
