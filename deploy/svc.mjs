@@ -10,6 +10,7 @@ const PROGRAMS = {
   start: ["dist/deploy/local/main.js", "the whole service on this machine, with one model"],
   gateway: ["dist/gateway/main.js", "a gateway"],
   engine: ["dist/engine/main.js", "an engine node"],
+  launch: ["dist/deploy/local/launch/main.js", "a coding agent, against a running service"],
   keys: ["dist/gateway/keys/cli/main.js", "API keys and their audit log"],
 };
 

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { AGENTS, type Agent, type AgentPlace, agentAliases } from "../local/agents.ts";
+import { AGENTS, type Agent, type AgentPlace, agentAliases, taskArgs } from "../local/agents.ts";
 import { projectFolder } from "../runtime/files/project-folder.ts";
 
 /*
@@ -59,14 +59,16 @@ function fileBlock(path: string, text: string): string {
 /** The width of a line of settings. */
 const WIDTH = 130;
 
-function shellBlock({ env, program, args }: Agent): string {
+function shellBlock(agent: Agent): string {
   const lines: string[] = [];
-  for (const [name, value] of Object.entries(env?.(PLACE) ?? {})) {
+  for (const [name, value] of Object.entries(agent.env?.(PLACE) ?? {})) {
     const setting = `${name}=${value}`;
     const last = lines.at(-1);
     if (last !== undefined && last.length + setting.length < WIDTH) lines[lines.length - 1] = `${last} ${setting}`;
     else lines.push(`export ${setting}`);
   }
-  const command = [program, ...args(TASK, PLACE)].map((word) => (word.includes(" ") ? `"${word}"` : word)).join(" ");
+  const command = [agent.program, ...taskArgs(agent, TASK, PLACE)]
+    .map((word) => (word.includes(" ") ? `"${word}"` : word))
+    .join(" ");
   return `<!-- not run: needs the agent -->\n\`\`\`\n${[...lines, command].join("\n")}\n\`\`\``;
 }

@@ -1,6 +1,6 @@
 /*
- * The settings of coding agents. One table: the page gateway/docs/agents.md shows it, and `test/agents/run` installs the
- * agents and runs them with it.
+ * The settings of coding agents. One table: `svc launch` starts agents with it, the page gateway/docs/agents.md shows it,
+ * and `test/agents/run` installs the agents and runs them with it.
  */
 
 /** Where an agent finds the service. */
@@ -16,6 +16,9 @@ export type AgentPlace = {
   readonly contextTokens: number;
 };
 
+/** A path below the home folder. `own` is the agent's entry in a folder that other programs use, too. */
+export type MovedFolder = string | { readonly shared: string; readonly own: string };
+
 export type Agent = {
   readonly name: string;
   /** The newest version that the lane ran. */
@@ -30,19 +33,32 @@ export type Agent = {
   readonly files?: (place: AgentPlace) => Readonly<Record<string, string>>;
   /** The files with which it keeps the instructions of its vendor, where those of the page bring others. */
   readonly ownInstructions?: (place: AgentPlace) => Readonly<Record<string, string>>;
-  /** Arguments that do `task` without questions. */
-  readonly args: (task: string, place: AgentPlace) => readonly string[];
+  /** Variables that move folders of the agent. */
+  readonly folders: Readonly<Record<string, MovedFolder>>;
+  /** Further files of an agent with folders of its own, by their paths below the home folder. */
+  readonly ownFiles?: (place: AgentPlace) => Readonly<Record<string, string>>;
+  /** Further variables of such an agent; undefined: one of the user that would lead it to another service. */
+  readonly ownEnv?: Readonly<Record<string, string | undefined>>;
+  /** Arguments of each start. */
+  readonly always?: (place: AgentPlace) => readonly string[];
+  /** Further arguments that do `task` without questions. */
+  readonly task: (task: string, place: AgentPlace) => readonly string[];
   /** A first try, with base address and key only. Absent: the agent does not start without more. */
   readonly firstTry?: {
     readonly env: (place: AgentPlace) => Readonly<Record<string, string>>;
-    /** Default: `args`. */
-    readonly args?: Agent["args"];
+    /** Default: `taskArgs`. */
+    readonly args?: Agent["task"];
   };
   /** The names of models that it sends where none is set; `small` are for side requests. */
   readonly defaults?: { readonly main: readonly string[]; readonly small?: readonly string[] };
   /** What the page says besides, in Markdown. */
   readonly note?: string;
 };
+
+/** Returns all arguments with which an agent does `task` without questions. */
+export function taskArgs(agent: Agent, task: string, place: AgentPlace): readonly string[] {
+  return [...(agent.always?.(place) ?? []), ...agent.task(task, place)];
+}
 
 /** Claude Code keeps 33,000 tokens of its setting free, so a window below `small` needs `added` more; both in tokens. */
 const CLAUDE_CODE = { added: 28_000, small: 65_536 };
@@ -52,10 +68,22 @@ export function claudeCodeWindow(tokens: number): number {
   return tokens < CLAUDE_CODE.small ? tokens + CLAUDE_CODE.added : tokens;
 }
 
+/** Returns the folders of a program that keeps to the XDG base directories. */
+function xdgFolders(own: string): Agent["folders"] {
+  return {
+    XDG_CONFIG_HOME: { shared: ".config", own },
+    XDG_DATA_HOME: { shared: ".local/share", own },
+    XDG_STATE_HOME: { shared: ".local/state", own },
+    XDG_CACHE_HOME: { shared: ".cache", own },
+  };
+}
+
 /** Tokens that an agent may ask for in one answer. */
 function answerTokens(contextTokens: number): number {
   return Math.min(32_000, Math.floor(contextTokens / 4));
 }
+
+const CODEX_CATALOG = 'model_catalog_json = "~/.codex/svc.json"   # the path in full';
 
 /** Returns the configuration of Codex; `model` is the line that describes the model. */
 function codexConfig({ baseUrl, model }: AgentPlace, described: string): string {
@@ -72,7 +100,8 @@ wire_api = "responses"
 `;
 }
 
-const json = (value: object): string => `${JSON.stringify(value, null, 2)}\n`;
+/** Lists of one text stay on a line. */
+const json = (value: object): string => `${JSON.stringify(value, null, 2).replace(/\[\s+("[^"]*")\s+\]/g, "[$1]")}\n`;
 
 export const AGENTS: readonly Agent[] = [
   {
@@ -82,6 +111,7 @@ export const AGENTS: readonly Agent[] = [
     registry: "npm",
     package: "@anthropic-ai/claude-code",
     program: "claude",
+    folders: { CLAUDE_CONFIG_DIR: ".claude" },
     env: ({ baseUrl, key, model, smallModel, contextTokens }) => ({
       ANTHROPIC_BASE_URL: baseUrl,
       ANTHROPIC_API_KEY: key,
@@ -96,7 +126,21 @@ export const AGENTS: readonly Agent[] = [
     files: () => ({
       ".claude/settings.json": json({ permissions: { deny: ["WebSearch"] }, skipWebFetchPreflight: true }),
     }),
-    args: (task) => ["-p", task, "--permission-mode", "acceptEdits"],
+    // A first start asks its vendor, and whether the key may be used.
+    ownFiles: ({ key }) => ({
+      ".claude/.claude.json": json({
+        hasCompletedOnboarding: true,
+        customApiKeyResponses: { approved: [key.slice(-20)], rejected: [] },
+      }),
+    }),
+    ownEnv: {
+      ANTHROPIC_AUTH_TOKEN: undefined,
+      CLAUDE_CODE_OAUTH_TOKEN: undefined,
+      CLAUDE_CODE_USE_BEDROCK: undefined,
+      CLAUDE_CODE_USE_FOUNDRY: undefined,
+      CLAUDE_CODE_USE_VERTEX: undefined,
+    },
+    task: (task) => ["-p", task, "--permission-mode", "acceptEdits"],
     note: `Without \`--agents\` it gets the 400 that it knows for a system message inside \`messages\`, at the start of each session and sub-agent and
 after each compaction, and repeats the request: 15 requests, not 11, for a task with three sub-agents. \`WebSearch\` is a hosted tool, so it is denied here;
 \`WebFetch\` would ask the vendor first without the second setting. Search comes by an MCP server. With \`CLAUDE_CODE_GATEWAY_HINT_HEADERS=1\` it says who
@@ -111,15 +155,20 @@ waits for each request, which [routing](routing.md#who-waits) uses.`,
     registry: "npm",
     package: "@openai/codex",
     program: "codex",
+    folders: { CODEX_HOME: ".codex" },
     env: ({ key }) => ({ SVC_API_KEY: key }),
     files: (place) => ({
       ".codex/svc.json": "/v1/models?client_version=0.171.0",
-      ".codex/config.toml": codexConfig(place, 'model_catalog_json = "~/.codex/svc.json"   # the path in full'),
+      ".codex/config.toml": codexConfig(place, CODEX_CATALOG),
+    }),
+    // Its daemon would outlive the folder.
+    ownFiles: (place) => ({
+      ".codex/config.toml": `${codexConfig(place, CODEX_CATALOG)}\n[features]\ndaemon_auto_start = false\n`,
     }),
     ownInstructions: (place) => ({
       ".codex/config.toml": codexConfig(place, `model_context_window = ${place.contextTokens}`),
     }),
-    args: (task) => ["exec", "--skip-git-repo-check", "--sandbox", "workspace-write", task],
+    task: (task) => ["exec", "--skip-git-repo-check", "--sandbox", "workspace-write", task],
     firstTry: {
       env: ({ key }) => ({ CODEX_API_KEY: key }),
       args: (task, { baseUrl }) => {
@@ -130,7 +179,7 @@ waits for each request, which [routing](routing.md#who-waits) uses.`,
     defaults: { main: ["gpt-6.2-sol"] },
     note: `The catalog has the windows, images and levels of reasoning of your models; it switches the patch tool and the search of tools on, and has short
 instructions, as Codex takes no catalog without any. With \`model_context_window\` in its place Codex keeps its vendor's, at
-[2.7 times the tokens](agents-tried.md#instructions-of-codex); with neither a request is refused, and which makes better work is not measured. Under an alias
+[2.7 times the tokens](agents-tried.md#instructions-of-codex); with neither a request is refused. Under an alias
 such as \`gpt-5.5\` Codex has the vendor's instructions and tools, and its window of 272,000 tokens unless the catalog says otherwise. With its own
 provider and \`openai_base_url\` in its place Codex speaks WebSocket, which works as well; \`web_search\` is needed there, too, unless \`--agents\` is set.`,
   },
@@ -141,6 +190,9 @@ provider and \`openai_base_url\` in its place Codex speaks WebSocket, which work
     registry: "npm",
     package: "opencode-ai",
     program: "opencode",
+    folders: xdgFolders("opencode"),
+    // It installs a package into its folder.
+    ownFiles: () => ({ ".config/opencode/.npmrc": "cache=~/.npm\n" }),
     files: ({ baseUrl, key, model, contextTokens }) => ({
       ".config/opencode/opencode.json": json({
         model: `svc/${model}`,
@@ -153,7 +205,7 @@ provider and \`openai_base_url\` in its place Codex speaks WebSocket, which work
         },
       }),
     }),
-    args: (task) => ["run", task],
+    task: (task) => ["run", task],
     firstTry: { env: ({ baseUrl, key }) => ({ OPENAI_BASE_URL: `${baseUrl}/v1`, OPENAI_API_KEY: key }) },
     defaults: { main: ["gpt-5.6-terra"], small: ["gpt-5.4-nano"] },
   },
@@ -164,6 +216,8 @@ provider and \`openai_base_url\` in its place Codex speaks WebSocket, which work
     registry: "npm",
     package: "@github/copilot",
     program: "copilot",
+    ownEnv: { COPILOT_PROVIDER_BEARER_TOKEN: undefined },
+    folders: { COPILOT_HOME: ".copilot", XDG_CACHE_HOME: { shared: ".cache", own: "copilot" } },
     env: ({ baseUrl, key, model, contextTokens }) => ({
       COPILOT_OFFLINE: "true",
       COPILOT_PROVIDER_BASE_URL: `${baseUrl}/v1`,
@@ -173,7 +227,7 @@ provider and \`openai_base_url\` in its place Codex speaks WebSocket, which work
       COPILOT_MODEL: model,
       COPILOT_PROVIDER_MAX_PROMPT_TOKENS: `${contextTokens}`,
     }),
-    args: (task) => ["-p", task, "--allow-all-tools"],
+    task: (task) => ["-p", task, "--allow-all-tools"],
   },
   {
     name: "Qwen Code",
@@ -182,11 +236,13 @@ provider and \`openai_base_url\` in its place Codex speaks WebSocket, which work
     registry: "npm",
     package: "@qwen-code/qwen-code",
     program: "qwen",
+    folders: { QWEN_HOME: ".qwen" },
     env: ({ baseUrl, key }) => ({ OPENAI_BASE_URL: `${baseUrl}/v1`, OPENAI_API_KEY: key }),
     files: ({ contextTokens }) => ({
       ".qwen/settings.json": json({ model: { generationConfig: { contextWindowSize: contextTokens } } }),
     }),
-    args: (task, { model }) => ["--auth-type", "openai", "-m", model, "--yolo", "-p", task],
+    always: ({ model }) => ["--auth-type", "openai", "-m", model],
+    task: (task) => ["--yolo", "-p", task],
     firstTry: {
       env: ({ baseUrl, key }) => ({ OPENAI_BASE_URL: `${baseUrl}/v1`, OPENAI_API_KEY: key }),
       args: (task) => ["--auth-type", "openai", "--yolo", "-p", task],
@@ -200,6 +256,7 @@ provider and \`openai_base_url\` in its place Codex speaks WebSocket, which work
     registry: "npm",
     package: "@moonshot-ai/kimi-code",
     program: "kimi",
+    folders: { KIMI_CODE_HOME: ".kimi-code" },
     env: ({ baseUrl, key, model, contextTokens }) => ({
       KIMI_MODEL_NAME: model,
       KIMI_MODEL_API_KEY: key,
@@ -207,7 +264,7 @@ provider and \`openai_base_url\` in its place Codex speaks WebSocket, which work
       KIMI_MODEL_PROVIDER_TYPE: "openai",
       KIMI_MODEL_MAX_CONTEXT_SIZE: `${contextTokens}`,
     }),
-    args: (task) => ["-p", task],
+    task: (task) => ["-p", task],
   },
   {
     name: "Cline",
@@ -216,6 +273,9 @@ provider and \`openai_base_url\` in its place Codex speaks WebSocket, which work
     registry: "npm",
     package: "cline",
     program: "cline",
+    folders: { CLINE_DIR: ".cline" },
+    // Its daemon has the settings of the session that started it.
+    ownEnv: { CLINE_SESSION_BACKEND_MODE: "local" },
     files: ({ baseUrl, key, model, contextTokens }) => ({
       ".cline/data/settings/providers.json": json({
         version: 1,
@@ -235,7 +295,7 @@ provider and \`openai_base_url\` in its place Codex speaks WebSocket, which work
         },
       }),
     }),
-    args: (task) => ["--auto-approve", "true", task],
+    task: (task) => ["--auto-approve", "true", task],
   },
   {
     name: "Continue",
@@ -244,6 +304,7 @@ provider and \`openai_base_url\` in its place Codex speaks WebSocket, which work
     registry: "npm",
     package: "@continuedev/cli",
     program: "cn",
+    folders: { CONTINUE_GLOBAL_DIR: ".continue" },
     files: ({ baseUrl, key, model, contextTokens }) => ({
       ".continue/config.yaml": `name: svc
 version: 1.0.0
@@ -259,7 +320,8 @@ models:
     defaultCompletionOptions: { contextLength: ${contextTokens} }
 `,
     }),
-    args: (task) => ["-p", task, "--auto", "--config", "~/.continue/config.yaml"],
+    always: () => ["--config", "~/.continue/config.yaml"],
+    task: (task) => ["-p", task, "--auto"],
   },
   {
     name: "pi",
@@ -268,6 +330,7 @@ models:
     registry: "npm",
     package: "@earendil-works/pi-coding-agent",
     program: "pi",
+    folders: { PI_CODING_AGENT_DIR: ".pi/agent" },
     files: ({ baseUrl, key, model, contextTokens }) => ({
       ".pi/agent/models.json": json({
         providers: {
@@ -280,7 +343,8 @@ models:
         },
       }),
     }),
-    args: (task, { model }) => ["--provider", "svc", "--model", model, "-p", task],
+    always: ({ model }) => ["--provider", "svc", "--model", model],
+    task: (task) => ["-p", task],
   },
   {
     name: "Grok CLI",
@@ -289,8 +353,9 @@ models:
     registry: "npm",
     package: "@vibe-kit/grok-cli",
     program: "grok",
+    folders: { HOME: { shared: "", own: ".grok" } },
     env: ({ baseUrl, key, model }) => ({ GROK_BASE_URL: `${baseUrl}/v1`, GROK_API_KEY: key, GROK_MODEL: model }),
-    args: (task) => ["-p", task],
+    task: (task) => ["-p", task],
     firstTry: { env: ({ baseUrl, key }) => ({ GROK_BASE_URL: `${baseUrl}/v1`, GROK_API_KEY: key }) },
     defaults: { main: ["grok-code-fast-1"] },
   },
@@ -301,13 +366,19 @@ models:
     registry: "npm",
     package: "@nanocollective/nanocoder",
     program: "nanocoder",
+    folders: {
+      NANOCODER_CONFIG_DIR: ".config/nanocoder",
+      NANOCODER_DATA_DIR: ".local/share/nanocoder",
+      NANOCODER_LOG_DIR: ".local/state/nanocoder/logs",
+    },
     env: () => ({ NANOCODER_TRUST_DIRECTORY: "1" }),
     files: ({ baseUrl, key, model }) => ({
       ".config/nanocoder/agents.config.json": json({
         nanocoder: { providers: [{ name: "svc", baseUrl: `${baseUrl}/v1`, apiKey: key, models: [model] }] },
       }),
     }),
-    args: (task, { model }) => ["--provider", "svc", "--model", model, "--mode", "yolo", "run", task],
+    always: ({ model }) => ["--provider", "svc", "--model", model],
+    task: (task) => ["--mode", "yolo", "run", task],
   },
   {
     name: "Factory droid",
@@ -316,6 +387,7 @@ models:
     registry: "npm",
     package: "droid",
     program: "droid",
+    folders: { FACTORY_HOME_OVERRIDE: "" },
     files: ({ baseUrl, key, model, contextTokens }) => ({
       ".factory/config.json": json({
         custom_models: [
@@ -330,7 +402,7 @@ models:
         ],
       }),
     }),
-    args: (task, { model }) => ["exec", "--auto", "high", "-m", `custom:${model}`, task],
+    task: (task, { model }) => ["exec", "--auto", "high", "-m", `custom:${model}`, task],
   },
   {
     name: "Mistral Vibe",
@@ -339,6 +411,7 @@ models:
     registry: "PyPI",
     package: "mistral-vibe",
     program: "vibe",
+    folders: { VIBE_HOME: ".vibe" },
     env: ({ key }) => ({ SVC_API_KEY: key }),
     files: ({ baseUrl, model, contextTokens }) => ({
       ".vibe/config.toml": `active_model = "svc"
@@ -357,7 +430,7 @@ provider = "svc"
 alias = "svc"
 `,
     }),
-    args: (task) => ["--auto-approve", "-p", task],
+    task: (task) => ["--auto-approve", "-p", task],
   },
   {
     name: "Hermes",
@@ -366,6 +439,8 @@ alias = "svc"
     registry: "PyPI",
     package: "hermes-agent",
     program: "hermes",
+    // It runs pip, which keeps the time of its last look at its own version.
+    folders: { HERMES_HOME: ".hermes", XDG_CACHE_HOME: { shared: ".cache", own: "pip" } },
     files: ({ baseUrl, key, model, contextTokens }) => ({
       ".hermes/config.yaml": `model:
   provider: custom
@@ -375,7 +450,7 @@ alias = "svc"
   context_length: ${contextTokens}
 `,
     }),
-    args: (task) => ["chat", "--yolo", "-q", task],
+    task: (task) => ["chat", "--yolo", "-q", task],
   },
   {
     name: "gptme",
@@ -384,8 +459,10 @@ alias = "svc"
     registry: "PyPI",
     package: "gptme",
     program: "gptme",
+    folders: { HOME: { shared: "", own: ".config" }, ...xdgFolders("gptme") },
     env: ({ baseUrl, key }) => ({ OPENAI_BASE_URL: `${baseUrl}/v1`, OPENAI_API_KEY: key }),
-    args: (task, { model }) => ["--non-interactive", "--tool-format", "tool", "-m", `local/${model}`, task],
+    always: ({ model }) => ["--tool-format", "tool", "-m", `local/${model}`],
+    task: (task) => ["--non-interactive", task],
   },
   {
     name: "mini-swe-agent",
@@ -394,13 +471,15 @@ alias = "svc"
     registry: "PyPI",
     package: "mini-swe-agent",
     program: "mini",
+    folders: { MSWEA_GLOBAL_CONFIG_DIR: ".config/mini-swe-agent" },
     env: ({ baseUrl, key }) => ({
       OPENAI_API_BASE: `${baseUrl}/v1`,
       OPENAI_API_KEY: key,
       MSWEA_CONFIGURED: "true",
       MSWEA_COST_TRACKING: "ignore_errors",
     }),
-    args: (task, { model }) => ["-m", `openai/${model}`, "-t", task, "-y", "--exit-immediately"],
+    always: ({ model }) => ["-m", `openai/${model}`],
+    task: (task) => ["-t", task, "-y", "--exit-immediately"],
   },
 ];
 

@@ -4,11 +4,13 @@ import { createInterface } from "node:readline";
 /** The fields of the line `ready {…}` that a process prints on stdout once it accepts requests. */
 export type Ready = Readonly<Record<string, unknown>>;
 
-/** The `ipc` channel closes when the supervisor dies, and the child ends. */
-const STDIO = ["ignore", "pipe", "inherit", "ipc"] as const;
-
-export function startProcess(program: string, args: readonly string[]): ChildProcess {
-  return spawn(process.execPath, [program, ...args], { stdio: [...STDIO] });
+/**
+ * Starts a program of ours. With `log`, a file that is open, it writes there in place of this terminal, whose Ctrl-C does
+ * not reach it. The `ipc` channel closes when this process dies, and the child ends.
+ */
+export function startProcess(program: string, args: readonly string[], log?: number): ChildProcess {
+  const stdio = ["ignore" as const, "pipe" as const, log ?? ("inherit" as const), "ipc" as const];
+  return spawn(process.execPath, [program, ...args], { stdio, detached: log !== undefined });
 }
 
 /** The signal of the system's out-of-memory killer: the process cannot report it. */

@@ -34,6 +34,9 @@ export type LocalOptions = {
   readonly systemRole: "reject" | "merge";
   /** Whether coding agents as installed are served: system messages are merged, and hosted tools left out. */
   readonly agents?: true;
+  /** The agent to start on this terminal, with `agentArgs`; false: one that another process starts. */
+  readonly agent?: string | false;
+  readonly agentArgs: readonly string[];
   readonly logLevel: "debug" | "info" | "warn" | "error";
   readonly logFormat: "auto" | "json" | "text";
 };
@@ -77,7 +80,9 @@ export function wantedPorts(options: LocalOptions): readonly WantedPort[] {
 
 export function parseOptions(argv: readonly string[]): LocalOptions {
   const command = startCommand().parse([...argv], { from: "user" });
-  const options = command.opts<LocalOptions>();
+  const options = { ...command.opts<LocalOptions>(), agentArgs: command.args };
+  if (options.agent === undefined && command.args.length > 0)
+    command.error(`error: ${command.args[0]}: arguments are for an agent of --agent`);
   const seen = new Map<number, string>([[0, ""]]);
   for (const { flag, port } of wantedPorts(options)) {
     if (port > HIGHEST_PORT) command.error(`error: ${flag}: the ports that follow it go beyond ${HIGHEST_PORT}`);
@@ -107,6 +112,9 @@ function startCommand(): Command {
     .option("--engines <n>", "engine nodes", whole(1, 64), 1)
     .option("--drain-grace <s>", "time for a proxy in front to detect that the gateway stops", whole(0, 3_600), 0)
     .option("--agents", "take what agents send as installed: merge system messages, leave hosted tools out")
+    .option("--agent <name>", "start this agent, such as claude or codex, on this terminal, and stop when it ends")
+    .addOption(new Option("--no-agent").hideHelp())
+    .argument("[arguments...]", "of the agent, behind --")
     .addOption(
       new Option("--system-role <rule>", "system messages inside Format B's messages, as Claude Code sends them")
         .choices(["reject", "merge"])
@@ -122,7 +130,6 @@ function startCommand(): Command {
         .choices(["auto", "json", "text"])
         .default("auto"),
     )
-    .allowExcessArguments(false)
     .exitOverride();
 }
 

@@ -7,8 +7,10 @@ import { runMain } from "../runtime/process/run-main.ts";
 import { StopOrders } from "../runtime/process/stop-orders.ts";
 import { onAbort, untilAborted } from "../runtime/time/abort.ts";
 import { systemClock } from "../runtime/time/clock.ts";
-import { claudeCodeWindow } from "./agents.ts";
 import { ChildFailed } from "./child.ts";
+import { launchExitCode } from "./launch/launch.ts";
+import { LEAST_FOR_AGENTS } from "./launch/place.ts";
+import { startWithAgent } from "./launch/with-start.ts";
 import { findModel, ModelError } from "./model.ts";
 import {
   enginePort,
@@ -134,18 +136,13 @@ async function windowOf(baseUrl: string, key: string): Promise<number | undefine
   return typeof window === "number" ? window : undefined;
 }
 
-/** The least window, in tokens, whose settings are shown: the first prompt of a coding agent has 12,000 and more. */
-const LEAST_FOR_AGENTS = 16_384;
-/** Returns the settings by which agents keep within a window of `tokens`; each assumes one of its own without them. */
-export function windowLines(tokens: number): string {
+/** Returns the lines about a window of `tokens`, and the command that sets an agent to it: `launch` with `flags`. */
+export function windowLines(tokens: number, flags: string): string {
   const first = `Window    ${tokens} tokens, \`context_length\` of GET /v1/models`;
   if (tokens < LEAST_FOR_AGENTS) return `${first}: too small for coding agents`;
-  return `${first}. Agents do not read it; tell them:
-          Claude Code  CLAUDE_CODE_MAX_CONTEXT_TOKENS=${claudeCodeWindow(tokens)}
-          Codex        model_context_window = ${tokens}
-          Copilot      COPILOT_PROVIDER_MAX_PROMPT_TOKENS=${tokens}
-          Kimi Code    KIMI_MODEL_MAX_CONTEXT_SIZE=${tokens}
-          others       "The window of the model" in gateway/docs/agents.md`;
+  const program = process.env.npm_lifecycle_event === "start" ? "npm run launch --" : "svc launch";
+  return `${first}
+Agents    ${program} claude${flags}     (or codex, opencode, …: with settings of its own)`;
 }
 
 function engineProgram(file: string, state: State, options: LocalOptions, backend: object, index: number): Program {
@@ -199,13 +196,15 @@ type Announced = { readonly baseUrl: string; readonly adminUrl: string; readonly
 
 function announce(ready: Announced, key: string, { host, stateDir }: LocalOptions, window: number | undefined): void {
   const open = host !== undefined && !isLoopback(host);
+  const url = ready.baseUrl === "http://127.0.0.1:8080" ? "" : ` --url ${ready.baseUrl}`;
+  const flags = `${url}${stateDir === ".svc" ? "" : ` --state-dir ${stateDir}`}`;
   console.log(`
 Base URL  ${ready.baseUrl}     (chat and responses SDKs: ${ready.baseUrl}/v1)
 API key   ${key}
 Try it    ${ready.baseUrl}/#key=${key}     (for a browser)
 Admin     ${ready.adminUrl}     (for a browser)
 Files     ${join(stateDir, "gateway.yaml")}, ${join(stateDir, "engine-1.yaml")}     (the configuration, to begin your own with)
-${ready.grpcAddress ? `gRPC      ${ready.grpcAddress}\n` : ""}${open ? `Open      to other machines at ${host}, in plain text: keys and prompts can be read on the way\n` : ""}${window === undefined ? "" : `${windowLines(window)}\n`}
+${ready.grpcAddress ? `gRPC      ${ready.grpcAddress}\n` : ""}${open ? `Open      to other machines at ${host}, in plain text: keys and prompts can be read on the way\n` : ""}${window === undefined ? "" : `${windowLines(window, flags)}\n`}
 curl ${ready.baseUrl}/v1/chat/completions -H 'authorization: Bearer ${key}' -H 'content-type: application/json' \\
   -d '{"model":"svc-qwen","messages":[{"role":"user","content":"Which endpoints does this API offer?"}],"temperature":0}'
 
@@ -221,7 +220,9 @@ export function start(argv: readonly string[], engines: Engines = ENGINES): Prom
     name: "start",
     exitCodeOf,
     run: async () => {
-      await run(parseOptions(argv), engines);
+      const options = parseOptions(argv);
+      if (options.agent) return startWithAgent(options, argv);
+      await run(options, engines);
       return 0;
     },
   });
@@ -231,5 +232,5 @@ function exitCodeOf(error: unknown): number | undefined {
   if (error instanceof ModelError || error instanceof StateFolderError) return 2;
   // The failed program has printed the reason; its exit code becomes that of this process.
   if (error instanceof ChildFailed) return error.exitCode;
-  return isKeyStoreError(error) || error instanceof PortError ? 1 : undefined;
+  return isKeyStoreError(error) || error instanceof PortError ? 1 : launchExitCode(error);
 }

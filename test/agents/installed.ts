@@ -1,14 +1,28 @@
 import { spawn } from "node:child_process";
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
-import type { Agent, AgentPlace } from "../../deploy/local/agents.ts";
+import { hash } from "node:crypto";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join, relative } from "node:path";
+import { type Agent, type AgentPlace, taskArgs } from "../../deploy/local/agents.ts";
+import { settingsFiles } from "../../deploy/local/launch/agent-run.ts";
+import { projectFolder } from "../../deploy/runtime/files/project-folder.ts";
 import { processesWith } from "../support/processes/processes-with.ts";
 import { TASK } from "./task.ts";
 
-/** `first`: a key and an address only; `own instructions`: as on the page, with the instructions of the agent's vendor. */
-export type SettingsKind = "page" | "first" | "own instructions";
+/**
+ * `first`: a key and an address only; `own instructions`: as on the page, with the instructions of the agent's vendor;
+ * `launch`: by `svc launch`, in a home whose settings lead elsewhere.
+ */
+export type SettingsKind = "page" | "first" | "own instructions" | "launch";
 
-export type AgentRun = { readonly code: number | null; readonly output: string };
+/** `touched`: changed paths of the home, and what `svc launch` left. */
+export type AgentRun = {
+  readonly code: number | null;
+  readonly output: string;
+  readonly touched: readonly string[];
+};
+
+type Command = { readonly program: string; readonly args: readonly string[]; readonly env: NodeJS.ProcessEnv };
 
 /** The longest run of an agent, in milliseconds. */
 const LIMIT_MS = 180_000;
@@ -42,29 +56,15 @@ export class Installed {
 
   /** Runs an agent in the folder `work` of `home`, which is its home. */
   async run(agent: Agent, place: AgentPlace, home: string, settings: SettingsKind): Promise<AgentRun> {
-    const first = settings === "first";
-    const files = settings === "own instructions" ? agent.ownInstructions : first ? undefined : agent.files;
-    for (const [path, text] of Object.entries(files?.(place) ?? {})) {
-      const file = join(home, path);
-      mkdirSync(dirname(file), { recursive: true });
-      writeFileSync(file, (text.startsWith("/") ? await fetched(place, text) : text).replaceAll("~/", `${home}/`));
-    }
-    const env = {
-      HOME: home,
-      TERM: "dumb",
-      LANG: "C.UTF-8",
-      CI: "1",
-      PATH: [this.#bin(agent), join(this.#folder, "npm/node24/node_modules/.bin"), "/usr/local/bin:/usr/bin:/bin"].join(
-        ":",
-      ),
-      ...(first ? agent.firstTry?.env(place) : agent.env?.(place)),
-    };
-    const args = ((first && agent.firstTry?.args) || agent.args)(TASK, place).map((arg) =>
-      arg.replace(/^~\//, `${home}/`),
-    );
-    const child = spawn(join(this.#bin(agent), agent.program), args, {
+    const launched = settings === "launch";
+    const temporary = mkdtempSync(join(tmpdir(), "svc-tmp-"));
+    const { program, args, env } = launched ? launchCommand(agent, place) : await command(agent, place, home, settings);
+    if (launched) await ownSettings(agent, place, home);
+    const before = sumsOf(home);
+    const path = [this.#bin(agent), join(this.#folder, "npm/node24/node_modules/.bin"), "/usr/local/bin:/usr/bin:/bin"];
+    const child = spawn(program, args, {
       cwd: join(home, "work"),
-      env,
+      env: { HOME: home, TMPDIR: temporary, TERM: "dumb", LANG: "C.UTF-8", CI: "1", PATH: path.join(":"), ...env },
       detached: true,
       stdio: ["ignore", "pipe", "pipe"],
     });
@@ -81,8 +81,12 @@ export class Installed {
     clearTimeout(limit);
     // Cline leaves a daemon behind, in a session of its own.
     for (const pid of [...(child.pid ? [-child.pid] : []), ...processesWith(home)]) endedAtOnce(pid);
+    const touched = launched
+      ? touchedIn(before, sumsOf(home), [...readdirSync(temporary), ...readdirSync("/var/tmp")])
+      : [];
+    rmSync(temporary, { recursive: true, force: true });
     if (process.env.SVC_AGENTS_KEEP) writeFileSync(join(home, "output.txt"), output);
-    return { code, output };
+    return { code, output, touched };
   }
 
   #place({ registry, package: name }: Agent): string {
@@ -105,6 +109,58 @@ function endedAtOnce(pid: number): void {
   }
 }
 
-async function fetched({ baseUrl, key }: AgentPlace, path: string): Promise<string> {
-  return (await fetch(`${baseUrl}${path}`, { headers: { authorization: `Bearer ${key}` } })).text();
+async function writeFiles(files: Readonly<Record<string, string>>, place: AgentPlace, home: string): Promise<void> {
+  for (const [file, text] of Object.entries(await settingsFiles(files, place, home))) {
+    mkdirSync(dirname(file), { recursive: true });
+    writeFileSync(file, text);
+  }
+}
+
+/** Writes the settings of the page. */
+async function command(agent: Agent, place: AgentPlace, home: string, settings: SettingsKind): Promise<Command> {
+  const { program, firstTry, files, ownInstructions } = agent;
+  if (settings === "first") {
+    const args = firstTry?.args?.(TASK, place) ?? taskArgs(agent, TASK, place);
+    return { program, args, env: firstTry?.env(place) ?? {} };
+  }
+  await writeFiles((settings === "page" ? files : ownInstructions)?.(place) ?? {}, place, home);
+  const args = taskArgs(agent, TASK, place).map((arg) => arg.replace(/^~\//, `${home}/`));
+  return { program, args, env: agent.env?.(place) ?? {} };
+}
+
+function launchCommand(agent: Agent, { baseUrl, key, model, smallModel }: AgentPlace): Command {
+  const at = ["--url", baseUrl, "--model", model, "--small-model", smallModel];
+  const args = [join(projectFolder(), "deploy/svc.mjs"), "launch", agent.program, ...at, "--"];
+  const place = { baseUrl, key, model, smallModel, contextTokens: 0 };
+  return { program: process.execPath, args: [...args, ...agent.task(TASK, place)], env: { SVC_API_KEY: key } };
+}
+
+/** Writes settings of the user that lead to another service. */
+async function ownSettings(agent: Agent, { baseUrl, key }: AgentPlace, home: string): Promise<void> {
+  const files = agent.files?.({ baseUrl, key, model: "another", smallModel: "another", contextTokens: 100_000 }) ?? {};
+  const written = await settingsFiles(files, { baseUrl, key, model: "", smallModel: "", contextTokens: 0 }, home);
+  for (const [file, text] of Object.entries(written)) {
+    mkdirSync(dirname(file), { recursive: true });
+    writeFileSync(file, text.replaceAll(baseUrl, "http://127.0.0.1:9").replaceAll(key, "another-key"));
+  }
+}
+
+/** Returns a sum of each file of a home folder, and "" for a folder; its folder `work` is left out. */
+function sumsOf(home: string): ReadonlyMap<string, string> {
+  const entries = readdirSync(home, { recursive: true, withFileTypes: true });
+  const paths = entries.map((entry) => [relative(home, join(entry.parentPath, entry.name)), entry.isFile()] as const);
+  const sums = paths.filter(([path]) => path.split("/")[0] !== "work");
+  return new Map(sums.map(([path, isFile]) => [path, isFile ? hash("sha256", readFileSync(join(home, path))) : ""]));
+}
+
+function touchedIn(
+  before: ReadonlyMap<string, string>,
+  after: ReadonlyMap<string, string>,
+  temporary: readonly string[],
+): readonly string[] {
+  const all = new Set([...before.keys(), ...after.keys()]);
+  return [
+    ...[...all].filter((path) => before.get(path) !== after.get(path)),
+    ...temporary.filter((name) => name.startsWith("svc-launch-")),
+  ];
 }

@@ -64,6 +64,7 @@ describe.skipIf(reason !== "")(`the package ${reason}`, () => {
     [["--version"], 0, `svc ${version}\n`],
     [["gateway", "--version"], 0, `svc-gateway ${version}\n`],
     [["keys", "--help"], 0, expect.stringContaining("Usage: ")],
+    [["launch", "--help"], 0, expect.stringContaining("claude, codex, opencode")],
     [["nonsense"], 2, expect.stringContaining("usage: svc PROGRAM")],
     [[], 2, expect.stringContaining("usage: svc PROGRAM")],
   ])("svc %s ends with %i", (args, code, output) => {

@@ -14,6 +14,7 @@ test.each([
   { program: "engine", main: "engine/main.js" },
   { program: "keys", main: "gateway/keys/cli/main.js" },
   { program: "start", main: "deploy/local/main.js" },
+  { program: "launch", main: "deploy/local/launch/main.js" },
   { program: "bench", main: "test/bench/main.js" },
 ])("$program --version prints its name and the version of package.json, and does nothing else", async (row) => {
   const { stdout, stderr } = await promisify(execFile)(process.execPath, [join(ROOT, "dist", row.main), "--version"]);

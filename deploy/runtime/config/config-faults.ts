@@ -51,8 +51,8 @@ function textOf(issue: z.core.$ZodIssue, { schema, document }: Checked): string 
   return issue.message.replace(/^Invalid input: /, "");
 }
 
-/** Returns the question for the word that was probably meant; "" without one that is near. */
-function meant(word: string, words: readonly string[]): string {
+/** Returns the question for the word that was probably meant, with a space before it; "" without one that is near. */
+export function meant(word: string, words: readonly string[]): string {
   if (words.length === 0) return "";
   const nearest = closest(word, [...words]);
   return distance(word, nearest) <= Math.max(1, Math.ceil(word.length / 3)) ? ` (did you mean ${nearest}?)` : "";

@@ -36,7 +36,7 @@ async function runCodex({ baseUrl, key, caFile, model }: ClientPlace): Promise<R
     ...codex,
     files: () => ({}),
     env: () => ({ CODEX_API_KEY: key, CODEX_CA_CERTIFICATE: caFile }),
-    args: (task) => {
+    task: (task) => {
       const exec = ["exec", "--skip-git-repo-check", "--sandbox", "workspace-write"];
       const set = [`openai_base_url="${baseUrl}"`, `model="${model}"`].flatMap((each) => ["-c", each]);
       return [...exec, ...set, task];

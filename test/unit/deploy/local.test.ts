@@ -138,11 +138,9 @@ test.each([
   await expect(findModel(folder, folder, model, undefined)).rejects.toThrow(new ModelError(message));
 });
 
-test("the window of a model is shown with the settings of agents, unless none fits it", () => {
-  expect(windowLines(32_768)).toContain("COPILOT_PROVIDER_MAX_PROMPT_TOKENS=32768");
-  expect(windowLines(32_768)).toContain("CLAUDE_CODE_MAX_CONTEXT_TOKENS=60768");
-  expect(windowLines(262_144)).toContain("CLAUDE_CODE_MAX_CONTEXT_TOKENS=262144");
-  expect(windowLines(4_096)).toBe(
+test("the window of a model is shown with the command for agents, unless none fits it", () => {
+  expect(windowLines(32_768, " --url http://127.0.0.1:1")).toContain("claude --url http://127.0.0.1:1 ");
+  expect(windowLines(4_096, "")).toBe(
     "Window    4096 tokens, `context_length` of GET /v1/models: too small for coding agents",
   );
 });
