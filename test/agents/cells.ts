@@ -107,6 +107,7 @@ export const CELLS: readonly Cell[] = [
       return refused(seen, "window");
     },
   },
+  task("launch", "agents", { settings: "launch" }),
   { ...refusal("first try", "model", "plain", { settings: "first" }), suits: hasFirstTry },
   { ...refusal("first try, --agents", "model", "agents", { settings: "first" }), suits: hasFirstTry },
 ];
@@ -138,7 +139,7 @@ function refusal(name: string, kind: AgentSetting, stand: keyof typeof STANDS, g
 /** Of an agent that was ended. */
 const NO_END = "no end in three minutes";
 
-function finished({ code, output, wrong, log: all }: Seen): Outcome {
+function finished({ code, output, wrong, touched, log: all }: Seen): Outcome {
   const log = generations(all);
   const sizes = log.map(({ prompt_tokens = 0 }) => prompt_tokens).filter((size) => size > 0);
   const counted = {
@@ -152,8 +153,9 @@ function finished({ code, output, wrong, log: all }: Seen): Outcome {
     compactions: sizes.filter((size, index) => size < (sizes[index - 1] ?? 0) * 0.9).length,
   };
   const ended = output.includes(DONE) || code === 0;
-  if (wrong.length === 0 && ended) return { pass: true, ...counted };
-  const exit = `${code === null ? NO_END : `exit ${code}`}, ${wrong.length} files wrong`;
+  if (wrong.length === 0 && touched.length === 0 && ended) return { pass: true, ...counted };
+  const home = touched.length > 0 ? `, touched ${touched.slice(0, 8).join(" ")}` : "";
+  const exit = `${code === null ? NO_END : `exit ${code}`}, ${wrong.length} files wrong${home}`;
   return { pass: false, ...counted, reads: `${exit}: ${lastLine(output)}` };
 }
 

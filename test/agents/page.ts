@@ -30,6 +30,7 @@ const TASKS: readonly (readonly [cell: string, heading: string])[] = [
   ["node killed", "node killed in an answer"],
   ["connection cut", "connection cut"],
   ["outage", "no node for 5 s"],
+  ["launch", "by `svc launch`"],
   [SHORTENED, "window of 32,768, 30 files"],
 ];
 
