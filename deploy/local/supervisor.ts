@@ -3,7 +3,7 @@ import { Child, ChildFailed, endOf, type Ready, startProcess } from "./child.ts"
 /** Milliseconds between two stop signals: longer than the time within which two signals count as one. */
 const ASK_AGAIN_MS = 600;
 
-/** Milliseconds of a start for which its progress is not said. */
+/** Milliseconds between two lines about the progress of a start. */
 const SILENT_MS = 1_000;
 
 export type Program = {
@@ -68,9 +68,11 @@ export class Supervisor {
 
   async #run(member: Member): Promise<Ready> {
     const { name, file, config, onReady } = member.program;
-    const began = performance.now();
+    let saidMs = performance.now();
     const child = new Child(name, startProcess(file, ["--config", await config()]), (line) => {
-      if (performance.now() - began > SILENT_MS) this.#say(`${name}: ${line}`);
+      if (performance.now() - saidMs < SILENT_MS) return;
+      saidMs = performance.now();
+      this.#say(`${name}: ${line}`);
     });
     member.child = child;
     if (this.#stopping) child.signal("SIGTERM");

@@ -73,4 +73,17 @@ describe.skipIf(reason !== "")(`the package ${reason}`, () => {
     });
     expect([status, code === 0 ? stdout : stderr]).toEqual([code, output]);
   });
+
+  test.each([
+    ["st", "start"],
+    ["start --ag", "--agents --agent"],
+    ["keys cr", "create"],
+    ["gateway --check", "--check-config"],
+    ["nonsense ", ""],
+  ])("a shell completes svc %s", (typed, completed) => {
+    const words = ["svc", ...typed.split(" ")];
+    const script = `source <(node "$1" completion); COMP_WORDS=("\${@:2}"); COMP_CWORD=$(($# - 2)); _svc; echo "\${COMPREPLY[*]}"`;
+    const args = ["-c", script, "bash", join(ROOT, "deploy/svc.mjs"), ...words];
+    expect(execFileSync("bash", args, { encoding: "utf8" }).trim()).toBe(completed);
+  });
 });
