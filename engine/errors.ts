@@ -45,6 +45,10 @@ const REASON_TABLE = {
     status: status.FAILED_PRECONDITION,
     meaning: "The node does not have the messages that the request leaves out; its caller sends them all.",
   },
+  HAND_OVER_LOST: {
+    status: status.UNAVAILABLE,
+    meaning: "The prompt that another node has read cannot be taken; the same call without the hand-over reads it.",
+  },
   QUEUE_FULL: {
     status: status.RESOURCE_EXHAUSTED,
     meaning:

@@ -295,6 +295,11 @@ const OF_UPSTREAM = {
     meaning: "The engine lacks messages that were left out.",
     flag: "UPE",
   },
+  upstream_hand_over_lost: {
+    ...LOST,
+    meaning: "The engine could not take the prompt that a prefill node had read.",
+    flag: "UR",
+  },
   upstream_other_answer: {
     ...LOST,
     meaning: "The engine was to continue the answer of another engine, and sent another answer.",

@@ -52,6 +52,8 @@ export const GATEWAY_METRIC_ACTIONS: MetricActions = {
       'Alert on all but `outcome="went_on"`: these answers broke off. `not_kept`: no room; `no_endpoint`: none of the revision in time; `other_answer`: nodes of one revision differ, a fault; `refused`: see the engine\'s log; others: something kills engines.',
     svc_continuation_gap_seconds: "Long pauses wait for an endpoint, or read long prompts anew.",
     svc_prompt_bases_total: "Many `unknown`: nodes drop prompts early; raise `tokenCacheMegabytes` there.",
+    svc_prefills_total:
+      "More than one in twenty not `handed_over`: see the prefill nodes. `lost`: the engines do not reach each other, or differ; see the log of the answering node.",
     svc_answers_not_kept_total:
       "They would fail with their engine. `no_room`: raise `continuation.maxBytes`; `overload`, `released`: more memory; `no_room_for_key`: one owner with many big prompts.",
     svc_cluster_upstream_rq_timeout_total:

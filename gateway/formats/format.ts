@@ -23,7 +23,7 @@ export type CanonicalRequest = EveryField<
   Omit<
     GenerateRequest,
     | ("requestId" | "tenant" | "priority" | "stream" | "resumable" | "continuation" | "sampling")
-    | ("prefixDigests" | "baseDigest" | "lease")
+    | ("prefixDigests" | "baseDigest" | "lease" | "makeHandOver" | "handOver" | "handOverLeft")
   > & { readonly sampling: EveryField<Sampling> | undefined }
 >;
 

@@ -22,6 +22,12 @@ export type ContinuationOutcome =
   | "refused"
   | "suspected";
 
+/**
+ * How the call ended that reads a prompt for another endpoint: with a hand-over (`lost`: the other could not take it),
+ * without one, with an error, too late, or because its caller left.
+ */
+export type PrefillOutcome = "handed_over" | "lost" | "not_kept" | "failed" | "late" | "cancelled";
+
 /** Upper bounds of the time until another engine continued, in seconds: from a prefill to an outage. */
 const SECONDS_TO_GO_ON: readonly number[] = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160];
 
@@ -56,6 +62,11 @@ export class UpstreamStats extends MetricGroup {
     "svc_prompt_bases_total",
     "Calls that left out messages the endpoint had, by base: found, or unknown, then sent whole.",
     ...(["cluster", "base"] as const),
+  );
+  readonly prefills = this.counter(
+    "svc_prefills_total",
+    "Prompts sent to a prefill node, by outcome: handed_over, or not: not_kept, failed, late, cancelled; and lost: handed over, and not taken.",
+    ...(["cluster", "outcome"] as const),
   );
   readonly notKept = this.counter(
     "svc_answers_not_kept_total",

@@ -151,6 +151,9 @@ export function translate(body: unknown, order: TranslationOrder, surroundings: 
     continuation: undefined,
     prefixDigests: NO_BYTES,
     baseDigest: NO_BYTES,
+    makeHandOver: false,
+    handOver: NO_BYTES,
+    handOverLeft: undefined,
     lease: false,
   };
   const prefixKey = prefixKeyOf(caller.routingKey, model);

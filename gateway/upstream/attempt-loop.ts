@@ -2,7 +2,7 @@ import { linkAbort, waitUnlessAborted } from "../../deploy/runtime/time/abort.ts
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import { Capability } from "../../proto/gen/svc/inference/v1/node_service.ts";
 import type { ApiError } from "../errors.ts";
-import type { ContinuationOutcome, UpstreamStats } from "../stats/upstream-stats.ts";
+import type { ContinuationOutcome, PrefillOutcome, UpstreamStats } from "../stats/upstream-stats.ts";
 import type { Admitted, NotAdmitted } from "./admission/slot-request.ts";
 import type { AttemptEnd, CallRecord } from "./call/call-record.ts";
 import { callGenerate } from "./call/generate-call.ts";
@@ -15,11 +15,13 @@ import type { ClusterTraffic } from "./cluster-traffic.ts";
 import type { ContinuationRoom } from "./continuation/continuation-room.ts";
 import { OrderedLoss } from "./continuation/ordered-loss.ts";
 import { ResumableAnswer } from "./continuation/resumable-answer.ts";
-import { baseOf, type PromptBase, type PromptFacts } from "./encoded-request.ts";
+import { baseOf, type CallTerms, type PromptBase, type PromptFacts } from "./encoded-request.ts";
 import type { Endpoint } from "./endpoint/endpoint.ts";
 import { promptBytes } from "./load-balancing/boundary-hashes.ts";
 import { type Route, type RoutingHints, routeOf } from "./load-balancing/route.ts";
 import { clientClosed, type LocalReplies, requestOfDeath } from "./local-replies.ts";
+import { readElsewhere } from "./prefill/prefill-leg.ts";
+import type { PrefillPool } from "./prefill/prefill-pool.ts";
 import type { Death, DeathCounter } from "./retry/death-counter.ts";
 import type { RetryShare } from "./retry/retry-budget.ts";
 import {
@@ -66,6 +68,9 @@ export type AttemptLoopParts = {
 
 type Slot = Admitted<ClusterMember>;
 
+/** What each call of an attempt says for itself. */
+type OwnTerms = Pick<CallTerms, "base" | "promptHandOver">;
+
 type AttemptStep = Next & { readonly kind: "attempt" };
 
 /** The slot of the next attempt, and the decision for it. */
@@ -85,6 +90,8 @@ type Placed = { readonly slot: Slot; readonly step: AttemptStep };
 export class AttemptLoop {
   readonly #dispatch: Dispatch;
   readonly #traffic: ClusterTraffic;
+  /** The nodes that may read the prompt; undefined where the cluster has none. */
+  readonly #pool: PrefillPool | undefined;
   readonly #parts: AttemptLoopParts;
   readonly #signal: AbortSignal;
   readonly #route: Route;
@@ -103,9 +110,15 @@ export class AttemptLoop {
   #share: RetryShare = "none";
 
   /** Aborting the signal ends the loop. */
-  constructor(dispatch: Dispatch, traffic: ClusterTraffic, parts: AttemptLoopParts, signal: AbortSignal) {
+  constructor(
+    dispatch: Dispatch,
+    { traffic, pool }: { readonly traffic: ClusterTraffic; readonly pool?: PrefillPool | undefined },
+    parts: AttemptLoopParts,
+    signal: AbortSignal,
+  ) {
     this.#dispatch = dispatch;
     this.#traffic = traffic;
+    this.#pool = pool;
     this.#parts = parts;
     this.#signal = signal;
     const { clock, numRetries, timeouts } = parts;
@@ -174,7 +187,9 @@ export class AttemptLoop {
     const { hints, keepsAlive, request } = this.#dispatch;
     const { tenant, size: bytes } = request;
     const { pendingMs: timeoutMs } = this.#limits;
-    const asked = { route: this.#route, tenant, hints, tried, timeoutMs, bytes, underWay, keepsAlive };
+    // Only a first attempt is worth two nodes.
+    const readers = this.#history.length === 0 ? this.#pool : undefined;
+    const asked = { route: this.#route, tenant, hints, tried, timeoutMs, bytes, underWay, keepsAlive, readers };
     const slot = await this.#traffic.admission.acquire({ ...asked, holdMs: this.#holdMs() }, this.#signal);
     if (!this.#signal.aborted) return slot;
     if (typeof slot !== "string") slot.release();
@@ -195,6 +210,12 @@ export class AttemptLoop {
     const { member, placement } = slot;
     const { endpoint } = member;
     const answer = this.#answer;
+    const inputTokens = promptBytes(this.#route.shape) / BYTES_PER_TOKEN;
+    const handOver = await this.#readElsewhere(slot, inputTokens);
+    if (this.#signal.aborted) {
+      slot.release();
+      return "cancelled";
+    }
     if (slot.overdue) {
       stats.prefillOverdue.inc({ cluster: facts.model });
       record.overdue();
@@ -207,25 +228,19 @@ export class AttemptLoop {
     const continuedTokens = continued ? answer.tokens : undefined;
     const headers = record.generateSent(endpoint.address, continuedTokens);
     const kind = continued ? "continuation" : this.#history.length === 0 ? "first" : "retry";
-    const inputTokens = promptBytes(this.#route.shape) / BYTES_PER_TOKEN + (continuedTokens ?? 0);
     stats.begin(facts.model, kind);
     member.beginCall(continued);
     const order = this.#dispatch.hints.losesEngine ? this.#orderedLoss() : undefined;
-    const call = (base?: PromptBase) =>
+    const call = (terms: OwnTerms) =>
       callGenerate(
         {
-          ...{ endpoint, request, resumption, base, headers, deadline: this.#deadline, clock, timeouts, inputTokens },
+          ...{ endpoint, request, resumption, headers, deadline: this.#deadline, clock, timeouts, ...terms },
+          inputTokens: inputTokens + (continuedTokens ?? 0),
           ...{ placement, notes: continued ? undefined : record, answer: order?.answer ?? answer, gate: this.#gate },
         },
         order?.signal ?? this.#signal,
       ).catch(ourFault);
-    const base = this.#baseOn(slot);
-    let found = await call(base);
-    const isUnknown = base !== undefined && found?.lacksBase === true;
-    // A call that failed otherwise says nothing of the base.
-    if (base && (isUnknown || !found))
-      stats.promptBases.inc({ cluster: facts.model, base: isUnknown ? "unknown" : "found" });
-    if (isUnknown && !this.#signal.aborted) found = await call();
+    let found = await this.#calls(slot, handOver, call);
     if (order?.lost) found = lostOnOrder();
     order?.release();
     const failure = this.#signal.aborted ? undefined : found;
@@ -236,6 +251,60 @@ export class AttemptLoop {
     if (end !== "cancelled") this.#traffic.report(endpoint.address, failure, clock.nowMs());
     slot.release();
     return end;
+  }
+
+  /**
+   * Makes the call of an attempt, and again with all messages where the endpoint lacks those left out, or without the
+   * hand-over where it could not take it.
+   */
+  async #calls(
+    slot: Slot,
+    promptHandOver: OwnTerms["promptHandOver"],
+    call: (terms: OwnTerms) => Promise<UpstreamFailure | undefined>,
+  ): Promise<UpstreamFailure | undefined> {
+    const { promptBases } = this.#parts.stats;
+    const cluster = this.#dispatch.facts.model;
+    let base = this.#baseOn(slot);
+    let found = await call({ base, promptHandOver });
+    const isUnknown = base !== undefined && found?.lacksBase === true;
+    // A call that failed otherwise says nothing of the base.
+    if (base && (isUnknown || !found)) promptBases.inc({ cluster, base: isUnknown ? "unknown" : "found" });
+    if (isUnknown) base = undefined;
+    if (isUnknown && !this.#signal.aborted) found = await call({ base, promptHandOver });
+    if (!found?.handOverLost || this.#signal.aborted) return found;
+    this.#readsHere(slot, "lost");
+    return call({ base });
+  }
+
+  /** Has a prefill node read the prompt where the slot has one. Resolves to what the call of the slot says of it. */
+  async #readElsewhere(slot: Slot, inputTokens: number): Promise<OwnTerms["promptHandOver"]> {
+    const { reader } = slot;
+    if (!reader || !this.#pool) return undefined;
+    const { clock, timeouts, stats } = this.#parts;
+    const { request, facts, record } = this.#dispatch;
+    const { traffic } = this.#pool;
+    const made = await readElsewhere(
+      {
+        ...{ slot: reader, traffic, request, headers: record.prefillSent(), deadline: this.#deadline },
+        ...{ clock, timeouts, inputTokens, gate: this.#gate },
+        onEnd: (outcome) => stats.prefills.inc({ cluster: facts.model, outcome }),
+      },
+      this.#signal,
+    );
+    if (!made) {
+      this.#readsHere(slot);
+      return undefined;
+    }
+    record.prefilledOn(reader.member.address);
+    return { bytes: made.bytes, leftMs: made.untilMs - clock.nowMs() };
+  }
+
+  /** Records that the endpoint of a slot reads the prompt itself after all, and how the hand-over ended, if there was one. */
+  #readsHere({ placement }: Slot, outcome?: PrefillOutcome): void {
+    const { facts, record } = this.#dispatch;
+    placement?.readElsewhere?.(false);
+    record.prefilledOn(undefined);
+    if (outcome) this.#parts.stats.prefills.inc({ cluster: facts.model, outcome });
   }
 
   /** Makes the signal of an attempt that is lost as its request has ordered, and what aborts it; undefined after that. */

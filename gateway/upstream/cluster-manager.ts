@@ -22,6 +22,7 @@ export type ClusterSurroundings = {
 /** Owns all clusters and endpoints, finds the cluster of a model by its catalog id, and closes everything. */
 export class ClusterManager {
   readonly #clusters: ReadonlyMap<string, Cluster>;
+  readonly #prefill = new Map<string, Cluster>();
   readonly #pool: EndpointPool;
   /** The watched certificates by their set of files: each set is watched once. */
   readonly #tls = new Map<string, UpstreamTls>();
@@ -37,7 +38,12 @@ export class ClusterManager {
     const parts = { pool, work, clock, random, resolve, log };
     const clusters = configs.map((config, index) => {
       const tls = config.tls && this.#tlsOf(config.tls, `clusters.${index}.tls`, clock, log);
-      return [config.model, new Cluster(config, { ...parts, tls })] as const;
+      const { model, prefill, expectedEndpoints: _, ...settings } = config;
+      if (prefill) {
+        const readers = { model, ...settings, ...prefill };
+        this.#prefill.set(model, new Cluster(readers, { ...parts, tls, isPrefill: true }));
+      }
+      return [model, new Cluster(config, { ...parts, tls })] as const;
     });
     this.#clusters = new Map(clusters);
   }
@@ -46,8 +52,14 @@ export class ClusterManager {
     return this.#clusters.get(model);
   }
 
+  /** The cluster of nodes that read prompts for those of a model's cluster; undefined without. */
+  prefill(model: string): Cluster | undefined {
+    return this.#prefill.get(model);
+  }
+
+  /** All clusters, those of prefill nodes behind the others. */
   get clusters(): readonly Cluster[] {
-    return [...this.#clusters.values()];
+    return [...this.#clusters.values(), ...this.#prefill.values()];
   }
 
   /** All open endpoints, including those that left their clusters with calls still running. */
@@ -71,12 +83,12 @@ export class ClusterManager {
 
   /** Whether some cluster has a healthy endpoint. */
   get ready(): boolean {
-    return this.clusters.some((cluster) => cluster.healthyEndpoints.length > 0);
+    return [...this.#clusters.values()].some((cluster) => cluster.healthyEndpoints.length > 0);
   }
 
   /** Closes all clusters and endpoints, and ends their calls. */
   close(): void {
-    for (const cluster of this.#clusters.values()) cluster.close();
+    for (const cluster of this.clusters) cluster.close();
     this.#pool.close();
     for (const tls of this.#tls.values()) tls.close();
   }

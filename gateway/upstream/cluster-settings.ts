@@ -39,6 +39,16 @@ const circuitBreakersSchema = z
   .prefault({})
   .describe("How many requests run and wait at once.");
 
+const prefillSchema = z
+  .discriminatedUnion("type", [
+    z.strictObject(discoveryShapes.static),
+    z.strictObject(discoveryShapes.strictDns),
+    z.strictObject(discoveryShapes.file),
+  ])
+  .describe(
+    "Nodes of the same engine that read long prompts for the endpoints and answer nothing; what they cannot take the endpoints read themselves. Needs lbPolicy prefix_affinity. Without it, each endpoint reads its own prompts.",
+  );
+
 const everyCluster = {
   model: z.string().min(1).describe("The id of the model of `catalog` that the endpoints serve."),
   ...balancerShape,
@@ -46,6 +56,7 @@ const everyCluster = {
   outlierDetection: outlierSchema,
   circuitBreakers: circuitBreakersSchema,
   tls: tlsSchema.optional(),
+  prefill: prefillSchema.optional(),
   expectedEndpoints: z
     .int()
     .min(0)
@@ -77,6 +88,17 @@ function refuseSecondCluster(clusters: readonly ClusterConfig[], context: z.Refi
   }
 }
 
+/** Refuses prefill nodes that would never be used: only one policy knows how much of a prompt is unread. */
+function refuseIdlePrefill(clusters: readonly ClusterConfig[], context: z.RefinementCtx): void {
+  for (const [index, { prefill, lbPolicy }] of clusters.entries())
+    if (prefill && lbPolicy !== "prefix_affinity")
+      context.addIssue({
+        code: "custom",
+        path: [index, "prefill"],
+        message: `needs lbPolicy prefix_affinity, not ${lbPolicy}`,
+      });
+}
+
 /** Refuses two ways to secure one address: a node listens in one way only, so one of them is a mistake. */
 function refuseUnequalTls(clusters: readonly ClusterConfig[], context: z.RefinementCtx): void {
   const seen = new Map<string, { readonly tls: string; readonly index: number }>();
@@ -99,4 +121,5 @@ export const clustersSchema = z
   .array(clusterSchema)
   .superRefine(refuseSecondCluster)
   .superRefine(refuseUnequalTls)
+  .superRefine(refuseIdlePrefill)
   .describe("At most one per model; a model without one is answered with 503.");

@@ -24,6 +24,8 @@ export type ClusterParts = {
   readonly random: () => number;
   readonly resolve: Resolve;
   readonly log: Logger;
+  /** Whether its endpoints only read prompts for those of another cluster of the model. Default: false. */
+  readonly isPrefill?: boolean;
 };
 
 export class Cluster {
@@ -71,14 +73,19 @@ export class Cluster {
       resolve,
       onEndpoints: (endpoints) => this.#update(endpoints),
       onFault: (fault) => {
-        if (fault === undefined) log.info({ cluster: config.model }, "discovery works again");
-        else log.error({ cluster: config.model, fault }, "discovery failed; the last good endpoints stay");
+        if (fault === undefined) log.info({ cluster: this.name }, "discovery works again");
+        else log.error({ cluster: this.name, fault }, "discovery failed; the last good endpoints stay");
       },
     });
   }
 
   get model(): string {
     return this.settings.model;
+  }
+
+  /** The model, or, of the prefill nodes of its cluster, `<model>/prefill`: a name in views and metrics. */
+  get name(): string {
+    return this.#parts.isPrefill ? `${this.model}/prefill` : this.model;
   }
 
   get members(): readonly ClusterMember[] {
@@ -182,7 +189,7 @@ export class Cluster {
     this.#summary = undefined;
     this.#discovered ||= specs.length > 0;
     const counts = { endpoints: specs.length, joined, left: left.length, lost: this.remembered.lost };
-    this.#parts.log.info({ cluster: this.model, ...counts }, "endpoints changed");
+    this.#parts.log.info({ cluster: this.name, ...counts }, "endpoints changed");
     for (const listener of this.#listeners) listener();
     if (left.length > 0) this.#availabilityChanged();
   }

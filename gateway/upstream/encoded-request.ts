@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
-import { durationMs } from "../../deploy/runtime/time/clock.ts";
+import { durationMs, toDuration } from "../../deploy/runtime/time/clock.ts";
 import { type Continuation, GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { Tool, ToolChoiceMode } from "../../proto/gen/svc/inference/v1/messages.ts";
 import {
@@ -261,6 +261,8 @@ export type CallTerms = {
   readonly base?: PromptBase | undefined;
   /** Whether the next turn will come over the caller's connection. Default: false. */
   readonly lease?: boolean;
+  /** `make`: the prompt is read for another node. Else what another node has read of it. Default: neither. */
+  readonly promptHandOver?: "make" | { readonly bytes: Uint8Array; readonly leftMs: number } | undefined;
 };
 
 /** The request to the engine beside the answer: nothing, the tokens of it, or the continuation of one. */
@@ -329,7 +331,7 @@ export function wholeBytes({ bytes, inserted }: Pick<EncodedRequest, "bytes" | "
  */
 export function messageFor(
   request: Pick<EncodedRequest, "bytes" | "inserted">,
-  { resumption, base, lease = false }: CallTerms,
+  { resumption, base, lease = false, promptHandOver }: CallTerms,
 ): Uint8Array {
   const encoded = base ? bytesBehind(request, base.messages) : wholeBytes(request);
   const own = resumption === "none" ? encoded.subarray(0, encoded.byteLength - RESUMABLE_BYTES) : encoded;
@@ -337,7 +339,14 @@ export function messageFor(
     lease,
     ...(base && { baseDigest: base.digest }),
     ...(typeof resumption === "object" && { continuation: resumption }),
+    ...(promptHandOver && handOverFields(promptHandOver)),
   };
-  if (!base && !lease && typeof resumption === "string") return own;
+  if (!base && !lease && !promptHandOver && typeof resumption === "string") return own;
   return Buffer.concat([own, GenerateRequest.encode(GenerateRequest.fromPartial(more)).finish()]);
+}
+
+function handOverFields(handOver: NonNullable<CallTerms["promptHandOver"]>) {
+  // No turn follows on the node that only reads.
+  if (handOver === "make") return { makeHandOver: true, maxOutputTokens: 0, lease: false };
+  return { handOver: Buffer.from(handOver.bytes), handOverLeft: toDuration(handOver.leftMs) };
 }

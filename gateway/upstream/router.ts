@@ -1,8 +1,10 @@
 import { AttemptLoop, type AttemptLoopParts, type Dispatch } from "./attempt-loop.ts";
+import type { Cluster } from "./cluster.ts";
 import type { ClusterManager } from "./cluster-manager.ts";
 import { ClusterTraffic } from "./cluster-traffic.ts";
 import type { Ejection } from "./endpoint/outlier-detector.ts";
 import { LocalReplies } from "./local-replies.ts";
+import { LEAST_MOVED_TOKENS, PrefillPool } from "./prefill/prefill-pool.ts";
 import { DeathCounter } from "./retry/death-counter.ts";
 import { TokenCounter } from "./token-counter.ts";
 
@@ -11,6 +13,8 @@ const END_LEASE_MS = 5_000;
 
 export type RouterOptions = Omit<AttemptLoopParts, "deaths" | "replies"> & {
   readonly clusters: ClusterManager;
+  /** The unread tokens above which a prefill node reads a prompt. Default: `LEAST_MOVED_TOKENS`. */
+  readonly leastMovedTokens?: number;
 };
 
 /**
@@ -22,17 +26,23 @@ export class Router {
   readonly tokenCounter: TokenCounter;
   readonly #parts: AttemptLoopParts;
   readonly #traffic: ReadonlyMap<string, ClusterTraffic>;
+  readonly #pools = new Map<string, PrefillPool>();
 
-  constructor({ clusters, ...options }: RouterOptions) {
+  constructor({ clusters, leastMovedTokens = LEAST_MOVED_TOKENS, ...options }: RouterOptions) {
     const { clock, random, stats } = options;
     const deaths = new DeathCounter(clock);
     this.#parts = { ...options, deaths, replies: new LocalReplies(stats, random) };
-    const traffic = clusters.clusters.map((cluster) => {
+    const trafficOf = (cluster: Cluster) => {
       const onEjection = ({ enforced }: Ejection) =>
-        stats.ejections.inc({ cluster: cluster.model, enforced: String(enforced) });
+        stats.ejections.inc({ cluster: cluster.name, enforced: String(enforced) });
       return new ClusterTraffic(cluster, clusters.work, clock, random, onEjection);
-    });
-    this.#traffic = new Map(traffic.map((one) => [one.cluster.model, one]));
+    };
+    const answering = clusters.clusters.filter((cluster) => clusters.cluster(cluster.model) === cluster);
+    this.#traffic = new Map(answering.map((cluster) => [cluster.model, trafficOf(cluster)]));
+    for (const cluster of answering) {
+      const readers = clusters.prefill(cluster.model);
+      if (readers) this.#pools.set(cluster.model, new PrefillPool(cluster, trafficOf(readers), leastMovedTokens));
+    }
     this.tokenCounter = new TokenCounter(this.#traffic, this.#parts);
   }
 
@@ -52,6 +62,6 @@ export class Router {
     const { model } = dispatch.facts;
     const traffic = this.#traffic.get(model);
     if (!traffic) return Promise.reject(new Error("a model without a cluster is refused before"));
-    return new AttemptLoop(dispatch, traffic, this.#parts, signal).run();
+    return new AttemptLoop(dispatch, { traffic, pool: this.#pools.get(model) }, this.#parts, signal).run();
   }
 }

@@ -62,6 +62,7 @@ export function describeModel(id: string, model: DescribedModel | undefined): Mo
     longestTokenBytes: model?.longestTokenBytes ?? 0,
     keptConversations: slots,
     dataParallelRanks: 0,
+    handOverGroup: "",
   };
 }
 

@@ -28,12 +28,13 @@ import { DIALECTS } from "./engines/dialects.ts";
 import type { Ask, EngineDialect } from "./engines/engine-dialect.ts";
 import { generate } from "./generation/generation.ts";
 import { asking, type GenerationParts, reading, readMarkup } from "./generation/generation-parts.ts";
+import { HandOvers } from "./hand-over/hand-overs.ts";
 import { EngineHttp } from "./http/engine-http.ts";
 import { EngineCache } from "./kv-events/engine-cache.ts";
 import { kvSource } from "./kv-events/kv-source.ts";
 import { readModelMarks } from "./marks/model-marks.ts";
 import type { OpenAiCompatibleOptions } from "./options.ts";
-import { askEngine, type ProbeResult, probe, showsTools } from "./probe/probe.ts";
+import { askEngine, type ProbeResult, probe, probeHandOver, showsTools } from "./probe/probe.ts";
 import { OwnPrompts } from "./prompt/own-prompts.ts";
 import { RenderingCheck } from "./prompt/rendering-check.ts";
 import { CacheSessions } from "./request/cache-sessions.ts";
@@ -136,6 +137,7 @@ export class OpenAiCompatibleBackend implements Backend {
       cache: await this.#openCache(signal),
       own: undefined,
       slots: facts.slots > 0 ? new EngineSlots(facts.slots, () => this.#clock.nowMs()) : undefined,
+      handOvers: undefined,
       ledger: this.#ledger,
       lastTurns: new LastTurns(),
       nowMs: () => this.#clock.nowMs(),
@@ -155,7 +157,8 @@ export class OpenAiCompatibleBackend implements Backend {
       ];
     const tried = { ...settings, turns, images: takesImages, defaults };
     const own = await this.#ownPrompts({ ...parts, settings: tried }, ask, signal);
-    this.#running = await this.#withEvents({ parts: { ...parts, settings: tried, holdsForms, own }, found }, signal);
+    const events = await this.#withEvents({ parts: { ...parts, settings: tried, holdsForms, own }, found }, signal);
+    this.#running = await this.#withHandOvers(events, signal);
   }
 
   async #identity({ weights }: EngineFacts, settings: RequestSettings, markers: OutputMarkers, ask: Ask) {
@@ -303,6 +306,20 @@ export class OpenAiCompatibleBackend implements Backend {
     return { parts: { ...parts, cache: undefined }, found };
   }
 
+  /** Finds out whether the engine keeps a prompt for another one: it then takes those of others, too. */
+  async #withHandOvers({ parts, found }: Running, signal: AbortSignal): Promise<Running> {
+    const { handOver: form } = this.#dialect;
+    if (!form) return { parts, found };
+    const facts = [this.#dialect.name, parts.facts.version, parts.revision];
+    const onShut = () =>
+      this.onNote?.(
+        "a hand-over has brought the cache of another prompt: none is taken any more; look at the engines' leases, clocks and network, then restart the node",
+      );
+    const tried = { ...parts, handOvers: new HandOvers(form, facts, onShut) };
+    if (!(await probeHandOver(tried, signal))) return { parts, found };
+    return { parts: tried, found: { ...found, capabilities: [...found.capabilities, Capability.HAND_OVER] } };
+  }
+
   #ready(): Running {
     if (!this.#running) throw new EngineError("MODEL_LOADING", "The engine is not up yet.");
     return this.#running;
@@ -335,6 +352,7 @@ export class OpenAiCompatibleBackend implements Backend {
       longestTokenBytes: 0,
       keptConversations: running?.parts.facts.slots ?? 0,
       dataParallelRanks: running?.parts.cache?.ranks ?? 0,
+      handOverGroup: running?.parts.handOvers?.group ?? "",
     };
   }
 

@@ -51,6 +51,7 @@ class ScriptedAgent implements Backend {
       longestTokenBytes: 0,
       keptConversations: 0,
       dataParallelRanks: 0,
+      handOverGroup: "",
     }));
   }
 

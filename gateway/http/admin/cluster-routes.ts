@@ -44,8 +44,8 @@ export type ClusterStatus = {
 
 /** Returns all clusters as they are at `nowMs`, in monotonic milliseconds. */
 export function clusterStatuses({ clusters }: ClusterManager, nowMs: number): readonly ClusterStatus[] {
-  return clusters.map(({ model, settings, members, outliers }) => ({
-    model,
+  return clusters.map(({ name, settings, members, outliers }) => ({
+    model: name,
     lbPolicy: settings.lbPolicy,
     endpoints: members.map((member): EndpointStatus => {
       const { address, calls } = member;

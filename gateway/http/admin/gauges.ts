@@ -57,7 +57,7 @@ export function registerClusterGauges(
   const each = (value: (cluster: Cluster) => number | undefined) => () =>
     clusters.flatMap((cluster): Reading[] => {
       const current = value(cluster);
-      return current === undefined ? [] : [[{ cluster: cluster.model }, current]];
+      return current === undefined ? [] : [[{ cluster: cluster.name }, current]];
     });
   const flagged = (flag: string) =>
     each(({ members }) => members.filter((member) => member.healthFlags(now()).includes(flag)).length);
@@ -119,8 +119,8 @@ export function registerClusterGauges(
     each(({ discovery }) => discovery.rejected),
   );
   const members = (value: (member: Cluster["members"][number]) => number) => () =>
-    clusters.flatMap(({ model, members: all }) =>
-      all.map((member): Reading => [{ cluster: model, endpoint: member.address }, value(member)]),
+    clusters.flatMap(({ name, members: all }) =>
+      all.map((member): Reading => [{ cluster: name, endpoint: member.address }, value(member)]),
     );
   const ofClusterEndpoint = metrics(registry, "gauge", "cluster", "endpoint");
   ofClusterEndpoint(

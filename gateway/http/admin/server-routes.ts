@@ -116,8 +116,8 @@ export function serverRoutes(facts: ServerFacts): readonly AdminRoute[] {
     reads("/config_dump", "configuration in force, without secrets, and what discovery found", () =>
       jsonReply({
         bootstrap: maskSecrets(config),
-        dynamic_endpoints: clusters.clusters.map(({ model, members, discovery }) => ({
-          cluster: model,
+        dynamic_endpoints: clusters.clusters.map(({ name, members, discovery }) => ({
+          cluster: name,
           endpoints: members.map(({ address, weight }) => ({ address, loadBalancingWeight: weight })),
           discovery,
         })),

@@ -149,6 +149,7 @@ function lineOf(request: ClosedRequest, method: string | undefined, bytesOut: nu
     owner: principal?.owner ?? undefined,
     sealed_unopened: request.unopened || undefined,
     endpoint: request.endpoint,
+    prefilled_on: request.prefilledOn,
     attempts: request.attempts || undefined,
     continuations: request.continuations || undefined,
     not_kept: request.notKept,

@@ -75,6 +75,8 @@ type Facts = {
   overdue: boolean;
   /** Endpoint of the last call. */
   endpoint: string | undefined;
+  /** Endpoint that has read the prompt for the last one; undefined where that one has. */
+  prefilledOn: string | undefined;
   /** Generate calls with spans; empty if traces are not exported. */
   tries: readonly TracedTry[];
   /** Cached tokens at the last endpoint, and the reason for misses; undefined until the engine reports them. */
@@ -165,6 +167,7 @@ export class RequestRecord implements CallRecord {
       notKept: undefined,
       overdue: false,
       endpoint: undefined,
+      prefilledOn: undefined,
       tries: this.#tries,
       cache: undefined,
       sentMs: undefined,
@@ -232,6 +235,14 @@ export class RequestRecord implements CallRecord {
   generateEnded(how: AttemptEnd): void {
     const tried = this.#tries.at(-1);
     if (tried) tried.end = { atMs: this.#options.clock.nowMs(), how };
+  }
+
+  prefillSent(): CallHeaders {
+    return traceHeaders(this.#facts.trace);
+  }
+
+  prefilledOn(address: string | undefined): void {
+    this.#facts.prefilledOn = address;
   }
 
   countSent(address: string): CallHeaders {

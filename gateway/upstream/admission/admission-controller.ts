@@ -4,7 +4,8 @@ import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import type { Cluster } from "../cluster.ts";
 import type { ClusterMember } from "../cluster-member.ts";
 import { promptBytes } from "../load-balancing/boundary-hashes.ts";
-import type { Candidates, EndpointSet, NoPick } from "../load-balancing/endpoint-set.ts";
+import { type Candidates, EndpointList, type EndpointSet, type NoPick } from "../load-balancing/endpoint-set.ts";
+import type { EndpointView } from "../load-balancing/endpoint-view.ts";
 import type { Policy, PolicyPick } from "../load-balancing/policy.ts";
 import { PendingQueue } from "./pending-queue.ts";
 import { type GatePass, type GateWait, PrefillGate } from "./prefill-gate.ts";
@@ -153,6 +154,25 @@ export class AdmissionController<Member = ClusterMember> {
     });
   }
 
+  /**
+   * Takes a slot for a request now, on the policy's pick among the endpoints with room that `fits`, where it `pays`. It
+   * passes the queue, and none waits.
+   */
+  takeAtOnce(
+    { route, tenant: name }: Pick<SlotRequest, "route" | "tenant">,
+    { fits, pays }: { fits(endpoint: EndpointView): boolean; pays(pick: PolicyPick): boolean },
+  ): Admitted<Member> | undefined {
+    const nowMs = this.#clock.nowMs();
+    const fitting = this.#endpoints.withRoom.all.filter(fits);
+    const pick = fitting.length > 0 ? this.#policy.pick(new EndpointList(fitting), route, nowMs) : undefined;
+    if (!pick || !pays(pick)) return undefined;
+    const tenant = this.#tenants.enter(name, nowMs);
+    const taken = this.#take({ tenant }, pick, false);
+    if (typeof taken === "object") return taken;
+    tenant.waiting -= 1;
+    return undefined;
+  }
+
   /** Refuses all waiting requests and stops all timers. */
   close(): void {
     this.#timer?.cancel();
@@ -213,7 +233,9 @@ export class AdmissionController<Member = ClusterMember> {
     const pick = this.#pick(endpoints.withRoom, request, nowMs);
     if (!pick) return endpoints.noPick(request.tried);
     const overdue = nowMs >= item.overdueMs;
+    const reader = request.readers?.take(pick, request);
     const wait =
+      !reader &&
       !request.underWay &&
       this.#gate.waitFor(pick, {
         tokens,
@@ -221,7 +243,9 @@ export class AdmissionController<Member = ClusterMember> {
         overdue,
         pickAnywhere: () => this.#pick(endpoints.available, request, nowMs),
       });
-    return wait || this.#take(item, pick, overdue);
+    if (wait) return wait;
+    const taken = this.#take(item, pick, overdue);
+    return reader ? readBy(reader, taken) : taken;
   }
 
   /** Returns the policy's pick among the candidates that the request has not tried; undefined where it has none. */
@@ -231,7 +255,7 @@ export class AdmissionController<Member = ClusterMember> {
   }
 
   #take(
-    { tenant }: Waiting<Member>,
+    { tenant }: Pick<WaitState, "tenant">,
     { endpoint, placement }: PolicyPick,
     overdue: boolean,
   ): Admitted<Member> | "all_full" {
@@ -417,8 +441,8 @@ export class AdmissionController<Member = ClusterMember> {
 
   /** Returns the wait of a request behind the gate; undefined where it has none, or it may be over. */
   #gated(item: WaitState, gate: GatePass, nowMs: number): GateWait | undefined {
-    const { waitingFor } = item;
-    if (!("address" in waitingFor)) return undefined;
+    const { waitingFor, request } = item;
+    if (!("address" in waitingFor) || request.readers?.mayRead) return undefined;
     const wait = nowMs >= item.overdueMs ? { ...waitingFor, address: undefined } : waitingFor;
     return gate.isOver(wait) ? undefined : wait;
   }
@@ -429,6 +453,23 @@ function without(candidates: Candidates, addresses: ReadonlySet<string>): Candid
     all: candidates.all.filter(({ address }) => !addresses.has(address)),
     get: (address) => (addresses.has(address) ? undefined : candidates.get(address)),
   };
+}
+
+/** Returns a slot with that of the endpoint that reads the prompt for it; frees the latter where there is none. */
+function readBy<Member>(
+  reader: Admitted<ClusterMember>,
+  taken: Admitted<Member> | "all_full",
+): Admitted<Member> | "all_full" {
+  if (taken === "all_full") {
+    reader.release();
+    return taken;
+  }
+  taken.placement?.readElsewhere?.(true);
+  const release = () => {
+    reader.release();
+    taken.release();
+  };
+  return { ...taken, reader, release };
 }
 
 function isHeld({ waitingFor }: WaitState): boolean {

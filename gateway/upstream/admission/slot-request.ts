@@ -1,5 +1,6 @@
+import type { ClusterMember } from "../cluster-member.ts";
 import type { NoPick } from "../load-balancing/endpoint-set.ts";
-import type { Placement } from "../load-balancing/policy.ts";
+import type { Placement, PolicyPick } from "../load-balancing/policy.ts";
 import type { Route, RoutingHints } from "../load-balancing/route.ts";
 import type { Queued } from "./pending-queue.ts";
 import type { GateWait } from "./prefill-gate.ts";
@@ -28,13 +29,25 @@ export type SlotRequest = {
    * queue limit refuses it.
    */
   readonly underWay: boolean;
+  /** The endpoints that may read the prompt for the one that answers. Default: none. */
+  readonly readers?: PromptReaders | undefined;
+};
+
+/** Endpoints that read prompts for others. */
+export type PromptReaders = {
+  /** Whether one of them can begin with a prompt now. */
+  readonly mayRead: boolean;
+  /** Takes a slot for the prompt of a request that would be answered at `pick`; undefined where that one reads it. */
+  take(pick: PolicyPick, request: SlotRequest): Admitted<ClusterMember> | undefined;
 };
 
 /** A slot on an endpoint, held by one attempt of a request. */
 export type Admitted<Member> = {
   readonly member: Member;
   /** Follows the attempt for the load-balancing policy; undefined when the policy learns nothing from attempts. */
-  readonly placement: Pick<Placement, "see" | "heldUpTo"> | undefined;
+  readonly placement: Pick<Placement, "see" | "heldUpTo" | "readElsewhere"> | undefined;
+  /** A slot on the endpoint that is to read the prompt for this one, which `release` frees as well. Default: none. */
+  readonly reader?: Admitted<ClusterMember>;
   /** Whether the request's wait for prefill had reached its limit. */
   readonly overdue: boolean;
   /** Frees the slot at the end of the attempt. Idempotent. */

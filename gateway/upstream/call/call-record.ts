@@ -14,6 +14,10 @@ export type CallRecord = NoteSink & {
    */
   generateSent(address: string, continuedTokens?: number): CallHeaders;
   generateEnded(how: AttemptEnd): void;
+  /** Records a call about to be sent that reads the prompt for the endpoint of the next one. Returns its headers. */
+  prefillSent(): CallHeaders;
+  /** Records on which other endpoint the prompt was read; undefined where the answering one reads it. */
+  prefilledOn(address: string | undefined): void;
   /** Records a CountTokens call about to be sent. Returns its headers. */
   countSent(address: string): CallHeaders;
   /** Records why no other engine could continue the answer. */

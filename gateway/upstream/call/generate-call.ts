@@ -2,7 +2,7 @@ import { onAbort } from "../../../deploy/runtime/time/abort.ts";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import { GenerateResponse } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { ResumableAnswer } from "../continuation/resumable-answer.ts";
-import type { PromptBase, Resumption } from "../encoded-request.ts";
+import type { CallTerms, PromptBase, Resumption } from "../encoded-request.ts";
 import type { Endpoint } from "../endpoint/endpoint.ts";
 import type { NoteSink, Placement } from "../load-balancing/policy.ts";
 import type { CallHeaders, WireCall, WireEnd, WireListener } from "../wire/generate-wire.ts";
@@ -39,6 +39,7 @@ export type GenerateCallOptions = {
   readonly resumption: Resumption;
   /** What of the prompt is left out, as the endpoint has it. */
   readonly base?: PromptBase | undefined;
+  readonly promptHandOver?: CallTerms["promptHandOver"];
   readonly headers: CallHeaders;
   /** The deadline of the whole answer, in milliseconds of the wall clock. */
   readonly deadline: number;
@@ -86,10 +87,11 @@ class GenerateCall implements WireListener {
     resolve: (failure: UpstreamFailure | undefined) => void,
   ) {
     const { endpoint, request, resumption, base, headers, deadline, clock, timeouts, inputTokens } = options;
+    const { promptHandOver } = options;
     this.#options = options;
     this.#resolve = resolve;
     const connected = () => this.#call?.connected ?? false;
-    const message = request.messageFor({ resumption, base });
+    const message = request.messageFor({ resumption, base, promptHandOver });
     const { byteLength: bytes } = message;
     const size = { bytes, inputTokens };
     const isBig = isBigMessage(bytes);

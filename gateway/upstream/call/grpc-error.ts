@@ -25,6 +25,8 @@ export type UpstreamFailure = {
   readonly otherAnswer?: boolean;
   /** Whether the endpoint does not have the messages that were left out. Default: false. */
   readonly lacksBase?: boolean;
+  /** Whether the endpoint cannot take the prompt that another has read, and read none itself. Default: false. */
+  readonly handOverLost?: boolean;
   /** Whether the endpoint has other tokens for the prompt than the one that began the answer. Default: false. */
   readonly otherPrompt?: boolean;
   /** Whether the request ordered the loss: the endpoint, which lives, is not to continue the answer. Default: false. */
@@ -63,6 +65,8 @@ export function fromGrpc(cause: ServiceError, accepted: boolean): UpstreamFailur
       return { ...elsewhere(engineLost("upstream_other_revision", cause), notReady), otherPrompt: true };
     case "PREFIX_UNKNOWN":
       return { ...elsewhere(engineLost("upstream_prefix_unknown", cause), said), lacksBase: true };
+    case "HAND_OVER_LOST":
+      return { ...elsewhere(engineLost("upstream_hand_over_lost", cause), said), handOverLost: true };
     case "MODEL_NOT_SERVED":
       return elsewhere(overloaded("upstream_model_not_served", undefined, cause), { kind: "version_mismatch" });
     case "ENGINE_ABORTED":

@@ -49,6 +49,8 @@ export type Placement = {
   /** The index of the last boundary up to which the endpoint is known or believed to hold the prompt; absent for none. */
   readonly heldUpTo?: number | undefined;
   begin(): void;
+  /** Records that another endpoint reads the prompt for this one, or, with `false`, that it does so itself after all. */
+  readElsewhere?(is: boolean): void;
   /**
    * Called with the events of one message from the engine: cached tokens, progress and speed of the prefill. `notes`
    * receives the explanation of the first report of cached tokens, once, from a policy that knows reasons.

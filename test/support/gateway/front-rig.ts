@@ -56,7 +56,7 @@ export function encodedCount(model = "svc-qwen"): RequestBuffer {
 export type FrontRigOptions = {
   readonly cluster?: Readonly<Record<string, unknown>>;
   readonly timeouts?: Partial<Timeouts>;
-  readonly router?: Partial<Pick<RouterOptions, "numRetries" | "random">>;
+  readonly router?: Partial<Pick<RouterOptions, "numRetries" | "random" | "leastMovedTokens">>;
   /** The memory for kept answers, in bytes; `maxBytes` is 0 by default, so that none is continued. */
   readonly continuation?: { readonly maxBytes?: number };
   /** What carries the calls. Default: `SVC_TEST_WIRE`, else what the configuration has by default. */
@@ -75,6 +75,7 @@ export class CallNotes implements CallRecord {
   /** The cached tokens of the newest call whose engine reported them. */
   cache: CacheNote | undefined;
   wasOverdue = false;
+  prefilledAt: string | undefined;
 
   generateSent(address: string, continuedTokens?: number): CallHeaders {
     if (continuedTokens !== undefined) this.continuedFrom.push(continuedTokens);
@@ -82,6 +83,14 @@ export class CallNotes implements CallRecord {
   }
 
   generateEnded(): void {}
+
+  prefillSent(): CallHeaders {
+    return {};
+  }
+
+  prefilledOn(address: string | undefined): void {
+    this.prefilledAt = address;
+  }
 
   countSent(address: string): CallHeaders {
     this.attempts += 1;

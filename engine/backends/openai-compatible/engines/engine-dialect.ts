@@ -72,6 +72,20 @@ export type TokenRequest = TokenSampling & {
   readonly slot: number | undefined;
   /** The data-parallel rank that is to generate; undefined for an engine with one, or that picks it. */
   readonly rank: number | undefined;
+  /** The words of the engine that has read the prompt, for this one (`HandOverForm.read`); undefined for none. */
+  readonly handOver: JsonFields | undefined;
+};
+
+/** How one engine takes a prompt that another has read: by the words of the other, which go to it unchanged. */
+export type HandOverForm = {
+  /** Returns the body of a call that reads a prompt for another engine; the reply comes in one piece. */
+  askBody(request: TokenRequest): Record<string, JsonValue>;
+  /** Returns the part of its reply for the other engine; undefined where nothing was kept. */
+  read(reply: JsonFields): JsonFields | undefined;
+  /** Returns the name of the kept prompt; undefined where another engine could not take it, or would fail. */
+  nameOf(said: JsonFields): string | undefined;
+  /** Returns the likely first tokens of the answer in an event or reply with its first token; empty if not reported. */
+  candidates(event: JsonFields): ReadonlyMap<string, number>;
 };
 
 export type TokenChunk = {
@@ -138,6 +152,8 @@ export interface EngineDialect {
   /** Returns the body of a generation. Only known fields are written: engines ignore unknown ones. */
   generateBody(request: TokenRequest): Record<string, JsonValue>;
   generateHeaders?(request: TokenRequest): Readonly<Record<string, string>>;
+  /** Absent for an engine whose prompts no other one takes. */
+  readonly handOver?: HandOverForm;
   chunkReader(): (event: JsonFields) => TokenChunk;
 }
 

@@ -76,6 +76,7 @@ export const VLLM: EngineDialect = {
       request_id: request.requestId,
       cache_salt: request.cacheSalt,
       priority: request.priority,
+      kv_transfer_params: request.handOver && sameAgain(request.handOver),
       stream: true,
       output_mode: "text",
       // Else an engine with a parser of reasoning ignores the grammar up to a closing mark.
@@ -91,7 +92,48 @@ export const VLLM: EngineDialect = {
   },
   generateHeaders: ({ rank }) => (rank === undefined ? {} : { "x-data-parallel-rank": String(rank) }),
   chunkReader: () => readChunk,
+  handOver: {
+    askBody(request) {
+      const { stream: _, stream_options: __, ...body } = VLLM.generateBody(request);
+      // Only a reply in one piece has what the other engine needs.
+      return { ...body, stream: false, kv_transfer_params: { ...NOTHING_REMOTE, do_remote_decode: true } };
+    },
+    read: (reply) => {
+      const said = asFields(reply.kv_transfer_params);
+      return nameOfKept(said) === undefined ? undefined : said;
+    },
+    nameOf: nameOfKept,
+    candidates(event) {
+      const [first] = asList(asFields(asFields(asList(event.choices)[0]).logprobs).content);
+      return new Map(first === undefined ? [] : readLogprob(first).alternatives.map((one) => [one.token, one.logprob]));
+    },
+  },
 };
+
+const NOTHING_REMOTE = {
+  do_remote_prefill: false,
+  remote_engine_id: null,
+  remote_block_ids: null,
+  remote_host: null,
+  remote_port: null,
+};
+
+/**
+ * Returns the name of the blocks that another vLLM reads by NIXL; undefined where a field is missing. An engine dies of
+ * some, and reads foreign memory by others.
+ */
+function nameOfKept(said: JsonFields): string | undefined {
+  const { remote_engine_id: engine, remote_request_id: request, remote_host: host, remote_port: port } = said;
+  const groups = asList(said.remote_block_ids);
+  const hasBlocks = groups.length > 0 && groups.every(isBlockList) && groups.some((ids) => asList(ids).length > 0);
+  const isPulled = said.do_remote_prefill === true && said.do_remote_decode === false && said.transfer_mode === "pull";
+  const isNamed = asText(engine) !== "" && asText(request) !== "" && asText(host) !== "" && asCount(port) !== undefined;
+  return hasBlocks && isPulled && isNamed ? `${engine} ${request}` : undefined;
+}
+
+function isBlockList(ids: unknown): boolean {
+  return Array.isArray(ids) && ids.every((id) => asCount(id) !== undefined);
+}
 
 function readChunk(event: JsonFields): TokenChunk {
   const choice = asFields(asList(event.choices)[0]);

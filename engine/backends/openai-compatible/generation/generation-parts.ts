@@ -5,6 +5,7 @@ import type { OutputMarkers } from "../../../output-parser/markers.ts";
 import type { GrammarCache } from "../../grammar-cache.ts";
 import type { LoopTurns } from "../../loop-turns.ts";
 import type { Ask, ReadPage } from "../engines/engine-dialect.ts";
+import type { HandOvers } from "../hand-over/hand-overs.ts";
 import type { EngineHttp } from "../http/engine-http.ts";
 import { faultOfReply, toEngineFault } from "../http/http-error.ts";
 import { parseFields } from "../http/json-fields.ts";
@@ -49,6 +50,8 @@ export type GenerationParts = {
   readonly own: OwnPrompts | undefined;
   /** Chooses the engine's slots; undefined for an engine without. */
   readonly slots: EngineSlots | undefined;
+  /** The prompts that go to and come from other nodes; undefined where the engine gives none. */
+  readonly handOvers: HandOvers | undefined;
   readonly ledger: PromptLedger;
   readonly lastTurns: LastTurns;
   readonly nowMs: () => number;

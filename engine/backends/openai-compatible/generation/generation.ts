@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { linkAbort } from "../../../../deploy/runtime/time/abort.ts";
+import { toDuration } from "../../../../deploy/runtime/time/clock.ts";
 import type {
   Event,
   FinishReason,
@@ -11,11 +12,13 @@ import { prefixMarks } from "../../../prefixes/prefix-marks.ts";
 import { SignsOfLife } from "../../signs-of-life.ts";
 import { finished, progress, started, stepOf, timings } from "../../stream-events.ts";
 import type { TokenChunk, TokenRequest, TokenSampling } from "../engines/engine-dialect.ts";
-import { readBytes } from "../http/engine-http.ts";
+import { agree, digestOfPrompt, type HandOver } from "../hand-over/hand-over.ts";
+import { HAND_OVER_TTL_MS, type HandOvers } from "../hand-over/hand-overs.ts";
+import { type EngineCall, readBytes } from "../http/engine-http.ts";
 import { EventStream, type StreamStep } from "../http/event-stream.ts";
 import { faultOfReply, toEngineFault } from "../http/http-error.ts";
 import { type JsonFields, parseFields } from "../http/json-fields.ts";
-import { toJsonBytes } from "../http/raw-json.ts";
+import { type JsonValue, toJsonBytes, toJsonText } from "../http/raw-json.ts";
 import { TokenList } from "../http/token-list.ts";
 import { pickRank } from "../kv-events/rank-pick.ts";
 import type { HeldSlot } from "../request/engine-slots.ts";
@@ -23,6 +26,9 @@ import { enginePriority, sessionId } from "../request/request.ts";
 import type { LedgerPrompt } from "../watch/prompt-ledger.ts";
 import { asking, type GenerationParts } from "./generation-parts.ts";
 import { CHARACTER_TOKENS, type PreparedGeneration, prepareGeneration } from "./prepared-generation.ts";
+
+/** The number of likely first tokens by which the engines on both sides of a hand-over are compared. */
+const CANDIDATES = 8;
 
 /** The longest time for reading the text of an error reply, in milliseconds. */
 const REFUSAL_TIMEOUT_MS = 5_000;
@@ -42,6 +48,7 @@ export async function* generate(
 ): AsyncGenerator<GenerateResponse, void, void> {
   const link = linkAbort(signal);
   const { watch } = parts;
+  const arrivedMs = parts.nowMs();
   let reading: LedgerPrompt | undefined;
   let held: HeldSlot | undefined;
   const life = new SignsOfLife(() => progress(reading?.position ?? 0, reading?.readTokens ?? 0, watch.moves));
@@ -49,7 +56,7 @@ export async function* generate(
   try {
     const order = { tenant: request.tenant, signal: link.signal, onMove: () => life.moved() };
     const prepared = yield* life.during(prepareGeneration(parts, request, order));
-    const sent = sentGeneration(parts, request, prepared);
+    const sent = sentGeneration(parts, request, prepared, arrivedMs);
     reading = sent.reading;
     held = sent.held;
     yield* new Generation(parts, request, sent, life, link.signal).run();
@@ -64,6 +71,8 @@ export async function* generate(
 }
 
 type SentGeneration = PreparedGeneration & {
+  /** What another node has read of the prompt, for the engine; undefined where this one reads it. */
+  readonly handOver: HandOver | undefined;
   readonly reading: LedgerPrompt;
   readonly held: HeldSlot | undefined;
   /** Records what the engine found cached of the prompt. */
@@ -75,11 +84,15 @@ type SentGeneration = PreparedGeneration & {
  * one that gets all calls of the answer.
  */
 function sentGeneration(
-  { cache, ledger, lastTurns, slots }: GenerationParts,
+  { cache, ledger, lastTurns, slots, handOvers, nowMs }: GenerationParts,
   request: GenerateRequest,
   prepared: PreparedGeneration,
+  arrivedMs: number,
 ): SentGeneration {
   const { prompt, given, salt } = prepared;
+  const agoMs = nowMs() - arrivedMs;
+  const hasHandOver = request.handOver.length > 0 && given.length === 0;
+  const handOver = hasHandOver ? handOvers?.taken(request, promptOf(prepared), agoMs) : undefined;
   const marks = prefixMarks(request);
   const tokens = prompt.tokens.length + given.length;
   const followed = cache?.follow({ ...request, marks, salt, tokens: prompt.tokens });
@@ -87,14 +100,21 @@ function sentGeneration(
   const loads = ranks.map((cached, rank) => ({ ...ledger.loadOf(rank), cached }));
   const rank = ranks.length > 1 ? pickRank(loads, tokens) : undefined;
   const heldTokens = followed?.isTrusted ? ranks[rank ?? 0]?.tokens : undefined;
-  const cachedTokens = heldTokens ?? lastTurns.cachedTokens(salt, marks) ?? 0;
+  const cachedTokens = handOver ? tokens : (heldTokens ?? lastTurns.cachedTokens(salt, marks) ?? 0);
   const reading = ledger.sent({ tokens, cachedTokens: Math.min(tokens, cachedTokens), rank });
   const learn = (foundTokens: number) => {
+    // The engine reports what the other one found in its own cache.
+    if (handOver) return;
     lastTurns.answered(salt, marks, prompt.tokens.length, foundTokens);
     // The tokens of a begun answer may be cached, too.
     if (given.length === 0) followed?.answered(foundTokens, reading);
   };
-  return { ...prepared, reading, learn, held: slots?.take(marks) };
+  return { ...prepared, handOver, reading, learn, held: slots?.take(marks) };
+}
+
+/** Returns the digest of a prompt by which a hand-over of it is known. */
+function promptOf({ prompt: { tokens, features }, salt }: PreparedGeneration): string {
+  return digestOfPrompt(tokens, salt, features === undefined ? "" : toJsonText(features));
 }
 
 const REASONED: LegEnd = { by: "reasoning", cut: false };
@@ -111,6 +131,10 @@ class Generation {
   #isStarted = false;
   #firstMs: number | undefined;
   #cachedInputTokens: number | undefined;
+  /** The hand-over of a call that is still to be made, or whose first token is still to come. */
+  #handOver: HandOver | undefined;
+  /** The bytes for another node; undefined where none were asked for, or made. */
+  #made: Buffer | undefined;
 
   constructor(
     parts: GenerationParts,
@@ -126,6 +150,7 @@ class Generation {
     this.#signal = signal;
     this.#tokens = [...prepared.given];
     this.#grammar = prepared.grammar;
+    this.#handOver = prepared.handOver;
   }
 
   async *run(): AsyncGenerator<GenerateResponse, void, void> {
@@ -134,7 +159,9 @@ class Generation {
     if (this.#readsOnly) {
       // Engines generate at least one token.
       this.#grammar = undefined;
-      yield* this.#leg(1);
+      const { handOvers } = this.#parts;
+      if (handOvers && this.#request.makeHandOver) yield* this.#readForAnother(handOvers);
+      else yield* this.#leg(1);
       yield this.#closing(cut);
       return;
     }
@@ -171,11 +198,28 @@ class Generation {
     return this.#step(events, this.#prepared.continues ? written : []);
   }
 
+  /** Has the engine read the prompt, and keep it for another one. */
+  async *#readForAnother(handOvers: HandOvers): AsyncGenerator<GenerateResponse, void, void> {
+    const { http, settings, silenceMs, watch } = this.#parts;
+    const request = { ...this.#body(1), topLogprobs: CANDIDATES };
+    const body = await this.#written(request, handOvers.rules.askBody(request));
+    const call = { path: settings.dialect.paths.generate, timeoutMs: silenceMs, ...body };
+    const reply = yield* this.#life.during(watch.owed(http.fetch(call, this.#signal)));
+    watch.stepped();
+    if (reply.status !== 200) throw toEngineFault(faultOfReply(reply.status, reply.text));
+    const said = parseFields(reply.text) ?? {};
+    const chunk = readEvent(reply.text, settings.dialect.chunkReader());
+    this.#cachedInputTokens = chunk.cachedInputTokens;
+    this.#firstMs = this.#parts.nowMs();
+    this.#prepared.reading.read();
+    this.#made = handOvers.made(promptOf(this.#prepared), said);
+  }
+
   /** Has the engine generate up to `room` tokens behind those so far. */
   async *#leg(room: number): AsyncGenerator<GenerateResponse, LegEnd, void> {
     const { watch, settings } = this.#parts;
     const stream = yield* this.#life.during(watch.owed(this.#open(room)));
-    const read = settings.dialect.chunkReader();
+    const read = this.#provenBy(settings.dialect.chunkReader());
     let end: LegEnd | undefined;
     try {
       for (;;) {
@@ -203,9 +247,30 @@ class Generation {
         if (end && (end.by !== "engine" || done || this.#cachedInputTokens !== undefined)) return end;
         if (done) throw new EngineError("ENGINE_STREAM_TRUNCATED", "The engine's answer has no end.");
       }
+    } catch (error) {
+      // An engine that may not read the prompt itself fails where it cannot take it.
+      throw this.#handOver && error instanceof EngineError && error.reason === "ENGINE_ERROR" ? handOverLost() : error;
     } finally {
       stream.close();
     }
+  }
+
+  /** Returns a reader that compares the first token with what the engine expected that has read the prompt. */
+  #provenBy(read: (event: JsonFields) => TokenChunk): (event: JsonFields) => TokenChunk {
+    const { handOvers } = this.#parts;
+    if (!this.#handOver || !handOvers) return read;
+    return (event) => {
+      const chunk = read(event);
+      const handOver = this.#handOver;
+      const hasToken = chunk.tokens.length > 0 || (chunk.finish !== undefined && chunk.finish !== "error");
+      if (!handOver || !hasToken || chunk.fault) return chunk;
+      if (!agree(handOver.first, handOvers.rules.candidates(event), this.#grammar !== undefined)) {
+        handOvers.wasForeign(this.#prepared.salt);
+        throw handOverLost();
+      }
+      this.#handOver = undefined;
+      return chunk;
+    };
   }
 
   /** Drops the tokens beyond the `room` of the reasoning budget: engines join several tokens in one event. */
@@ -228,8 +293,9 @@ class Generation {
       this.#tokens.push(...tokens);
     }
     const { answer, sampling } = this.#prepared;
-    if (logprobs.length === 0) return answer.push(tokens.length, text);
-    const most = sampling.topLogprobs ?? 0;
+    const most = sampling.topLogprobs;
+    // Those of a handed-over prompt are for the node itself.
+    if (logprobs.length === 0 || most === undefined) return answer.push(tokens.length, text);
     const asked = logprobs.map((one) => ({ ...one, alternatives: one.alternatives.slice(0, most) }));
     return answer.push(tokens.length, text, asked);
   }
@@ -248,17 +314,11 @@ class Generation {
   }
 
   async #open(room: number): Promise<EventStream> {
-    const { http, settings, silenceMs, turns } = this.#parts;
+    const { http, settings, silenceMs } = this.#parts;
     const { dialect } = settings;
     const request = this.#body(room);
-    const body = dialect.generateBody(request);
-    const turn = () => turns.nextUnlessLeft(this.#request.tenant, this.#signal);
-    const call = {
-      ...{ path: dialect.paths.generate, timeoutMs: silenceMs },
-      body: await toJsonBytes(body, turn),
-      headers: dialect.generateHeaders?.(request),
-      onSent: () => this.#life.moved(),
-    };
+    const body = await this.#written(request, dialect.generateBody(request));
+    const call = { path: dialect.paths.generate, timeoutMs: silenceMs, ...body };
     const { status, stream } = await http.open(call, this.#signal);
     if (status === 200) return new EventStream(stream, silenceMs, this.#signal);
     // A status is an answer, even if its text breaks off or never arrives.
@@ -267,12 +327,26 @@ class Generation {
     throw toEngineFault(faultOfReply(status, bytes.toString("utf8")));
   }
 
+  /** Resolves to a call with the body of a request, which is written in turns. */
+  async #written(request: TokenRequest, body: JsonValue): Promise<Omit<EngineCall, "path" | "timeoutMs">> {
+    const { settings, turns } = this.#parts;
+    const turn = () => turns.nextUnlessLeft(this.#request.tenant, this.#signal);
+    return {
+      body: await toJsonBytes(body, turn),
+      headers: settings.dialect.generateHeaders?.(request),
+      onSent: () => this.#life.moved(),
+    };
+  }
+
   #body(maxTokens: number): TokenRequest {
     const { markup, settings } = this.#parts;
     const { prompt, sampling, salt } = this.#prepared;
     const { sharedCache } = settings;
+    const handOver = this.#handOver?.engine;
     return {
       ...sampling,
+      topLogprobs: handOver ? Math.max(CANDIDATES, sampling.topLogprobs ?? 0) : sampling.topLogprobs,
+      handOver,
       logitBias: biasBehind(sampling, this.#tokens),
       model: settings.servedModel,
       tokens: new TokenList(prompt.tokens, [...this.#tokens]),
@@ -306,6 +380,7 @@ class Generation {
       sampling: undefined,
       inputTokens: prompt.tokens.length,
       ...(cached === undefined ? {} : { cachedInputTokens: Math.min(cached, prompt.tokens.length) }),
+      ...(this.#made && { handOver: this.#made, handOverTtl: toDuration(HAND_OVER_TTL_MS) }),
     });
     return stepOf([start, ...replayed, ...events], [...given, ...tokens]);
   }
@@ -318,7 +393,7 @@ class Generation {
   }
 
   #closing(cut: FinishReason | undefined): GenerateResponse {
-    const { answer, prompt, reading, learn } = this.#prepared;
+    const { answer, prompt, reading, learn, handOver } = this.#prepared;
     const endMs = this.#parts.nowMs();
     const firstMs = this.#firstMs ?? endMs;
     if (this.#cachedInputTokens !== undefined) learn(this.#cachedInputTokens);
@@ -333,7 +408,11 @@ class Generation {
         outputTokens: answer.outputTokens,
         reasoningTokens: this.#reasoningTokens(),
       },
-      timings: timings({ ...reading.times, decodeMs: endMs - firstMs }),
+      // The time of a transfer shows no speed of prefill.
+      timings: timings({
+        ...(handOver ? { prefillMs: reading.times.prefillMs } : reading.times),
+        decodeMs: endMs - firstMs,
+      }),
     });
     return this.#step([...held, last], []);
   }
@@ -344,6 +423,10 @@ function endOfMark(tokens: readonly number[], mark: readonly number[]): number |
   const at =
     mark.length === 0 ? -1 : tokens.findIndex((_, from) => mark.every((one, offset) => tokens[from + offset] === one));
   return at < 0 ? undefined : at + mark.length;
+}
+
+function handOverLost(): EngineError {
+  return new EngineError("HAND_OVER_LOST", "The prompt cannot be taken from the other node.");
 }
 
 /** Reads an event of the stream. Throws `EngineError` if it is no JSON, or reports a failure. */

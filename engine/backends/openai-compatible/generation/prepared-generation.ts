@@ -44,7 +44,8 @@ export async function prepareGeneration(
   const { dialect, profile, servedModel } = settings;
   const continued = continuedAnswer(request, parts.revision);
   const plan = planAnswer(request, profile);
-  const salt = cacheSalt(request);
+  const tenantSalt = cacheSalt(request);
+  const salt = parts.handOvers?.saltOf(tenantSalt) ?? tenantSalt;
   const sampling = toSampling(request.sampling, settings);
   const continues = request.messages.at(-1)?.role === Role.ASSISTANT;
   if ((plan.mustCall || plan.json !== undefined) && continues)

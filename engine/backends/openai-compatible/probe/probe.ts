@@ -50,6 +50,8 @@ const SQUARE = Buffer.from(
 /** The only text that the probe's schema allows: an engine that ignores a grammar says something else. */
 const WORD = "A12B";
 const WORD_SCHEMA = { name: "word", schemaJson: JSON.stringify({ const: WORD }), strict: true };
+/** More than a block of any usual size: of less, an engine may keep nothing. */
+const PROBED_PROMPT = "once more ".repeat(300);
 const NO_REASONING = { mode: ReasoningMode.DISABLED, effort: ReasoningEffort.UNSPECIFIED };
 const MAX_TOKENS = 1_024;
 
@@ -180,6 +182,19 @@ async function probeForm(parts: GenerationParts, messages: readonly Message[], s
   } catch (error) {
     if (isRefusal(error)) return false;
     throw explained(error, "it does not generate from tokens", parts.settings);
+  }
+}
+
+/** Resolves to whether the engine reads a prompt for another one, and keeps it. */
+export async function probeHandOver(parts: GenerationParts, signal: AbortSignal): Promise<boolean> {
+  const messages = [says(Role.USER, textPart(PROBED_PROMPT))];
+  const wishes = { reasoning: NO_REASONING, maxOutputTokens: 0, makeHandOver: true };
+  try {
+    const events = await askEngine(parts, probeRequest(messages, wishes), signal);
+    return events.some(({ kind }) => kind?.$case === "started" && kind.value.handOver !== undefined);
+  } catch (error) {
+    if (signal.aborted) throw error;
+    return false;
   }
 }
 

@@ -74,6 +74,7 @@ class PrefixPlacement implements Placement {
   #inputTokens = 0;
   #cachedTokens: number | undefined;
   #prefilled = false;
+  #isElsewhere = false;
 
   constructor(route: Route, address: string, prediction: Prediction, parts: PlacementParts) {
     this.#route = route;
@@ -95,6 +96,11 @@ class PrefixPlacement implements Placement {
     const nowMs = clock.nowMs();
     learning.placed(conversationOf(shape, affinityKey), this.#address, nowMs);
     this.#sent = index.sent(shape, this.#address, { tokensPerByte, ttlMs: this.#ttlMs, nowMs });
+    this.#remain(this.#prediction.uncachedTokens);
+  }
+
+  readElsewhere(is: boolean): void {
+    this.#isElsewhere = is;
     this.#remain(this.#prediction.uncachedTokens);
   }
 
@@ -126,13 +132,14 @@ class PrefixPlacement implements Placement {
 
   #remain(tokens: number): void {
     const before = this.#outstanding;
-    this.#outstanding = Math.max(0, tokens);
+    this.#outstanding = this.#isElsewhere ? 0 : Math.max(0, tokens);
     this.#parts.work.change(this.#address, this.#outstanding - before);
   }
 
   /** Explains the cached tokens, at the engine's first report of them: some engines report them only at the end. */
   #measured(inputTokens: number, cachedTokens: number | undefined, notes?: NoteSink): void {
-    if (cachedTokens === undefined || this.#cachedTokens !== undefined) return;
+    // Those of a prompt that was read elsewhere were cached there.
+    if (cachedTokens === undefined || this.#cachedTokens !== undefined || this.#isElsewhere) return;
     this.#cachedTokens = cachedTokens;
     const expectedTokens = this.#prediction.cachedTokens;
     const prompt = { ...this.#route, address: this.#address, sent: this.#sent, expectedTokens };

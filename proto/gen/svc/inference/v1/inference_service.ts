@@ -297,6 +297,21 @@ export interface GenerateRequest {
    * follows it, engines beside a node evict in their own order.
    */
   readonly lease: boolean;
+  /**
+   * The node reads the prompt for another node of its group (ModelDescription.hand_over_group) and sends
+   * Started.hand_over; only with 0 as max_output_tokens. Default: false. A node that lacks CAPABILITY_HAND_OVER ignores
+   * it, and any node may read the prompt and make none.
+   */
+  readonly makeHandOver: boolean;
+  /**
+   * The hand-over is Started.hand_over of another node's call for the same prompt: the node takes the prompt from there.
+   * Each may be sent once, and a continuation needs none. What the node cannot take it reads itself; it fails with
+   * HAND_OVER_LOST before any block where it can do neither in this call. Empty, the default: the node reads the prompt.
+   * A node that lacks CAPABILITY_HAND_OVER ignores it.
+   */
+  readonly handOver: Buffer;
+  /** The time that is left of Started.hand_over_ttl as the call is sent. Absent: the node does not take the hand-over. */
+  readonly handOverLeft: Duration | undefined;
 }
 
 /**
@@ -552,7 +567,18 @@ export interface Started {
    * output: a node that has the same for the request can continue its answer (Continuation.prompt_digest). Absent
    * where the request is not resumable, or the node lacks CAPABILITY_PROMPT_DIGEST.
    */
-  readonly promptDigest?: string | undefined;
+  readonly promptDigest?:
+    | string
+    | undefined;
+  /**
+   * The hand-over is for GenerateRequest.hand_over of one call, at once: this call may go on meanwhile. It is opaque, at
+   * most 1 MiB, and names addresses for nodes: it goes to no caller. Absent unless the request has make_hand_over.
+   */
+  readonly handOver?:
+    | Buffer
+    | undefined;
+  /** The time from this event on within which the other call has to begin. Set with hand_over. */
+  readonly handOverTtl?: Duration | undefined;
 }
 
 /** BlockStarted opens the next block of an answer. One block is open at a time. */
@@ -778,6 +804,9 @@ function createBaseGenerateRequest(): GenerateRequest {
     prefixDigests: Buffer.alloc(0),
     baseDigest: Buffer.alloc(0),
     lease: false,
+    makeHandOver: false,
+    handOver: Buffer.alloc(0),
+    handOverLeft: undefined,
   };
 }
 
@@ -836,6 +865,15 @@ export const GenerateRequest: MessageFns<GenerateRequest> = {
     }
     if (message.lease !== false) {
       writer.uint32(144).bool(message.lease);
+    }
+    if (message.makeHandOver !== false) {
+      writer.uint32(152).bool(message.makeHandOver);
+    }
+    if (message.handOver.length !== 0) {
+      writer.uint32(162).bytes(message.handOver);
+    }
+    if (message.handOverLeft !== undefined) {
+      Duration.encode(message.handOverLeft, writer.uint32(170).fork()).join();
     }
     return writer;
   },
@@ -997,6 +1035,30 @@ export const GenerateRequest: MessageFns<GenerateRequest> = {
             message.lease = reader.bool();
             continue;
           }
+          case 19: {
+            if (tag !== 152) {
+              break;
+            }
+
+            message.makeHandOver = reader.bool();
+            continue;
+          }
+          case 20: {
+            if (tag !== 162) {
+              break;
+            }
+
+            message.handOver = Buffer.from(reader.bytes());
+            continue;
+          }
+          case 21: {
+            if (tag !== 170) {
+              break;
+            }
+
+            message.handOverLeft = Duration.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1053,6 +1115,21 @@ export const GenerateRequest: MessageFns<GenerateRequest> = {
         ? Buffer.from(bytesFromBase64(object.base_digest))
         : Buffer.alloc(0),
       lease: isSet(object.lease) ? globalThis.Boolean(object.lease) : false,
+      makeHandOver: isSet(object.makeHandOver)
+        ? globalThis.Boolean(object.makeHandOver)
+        : isSet(object.make_hand_over)
+        ? globalThis.Boolean(object.make_hand_over)
+        : false,
+      handOver: isSet(object.handOver)
+        ? Buffer.from(bytesFromBase64(object.handOver))
+        : isSet(object.hand_over)
+        ? Buffer.from(bytesFromBase64(object.hand_over))
+        : Buffer.alloc(0),
+      handOverLeft: isSet(object.handOverLeft)
+        ? Duration.fromJSON(object.handOverLeft)
+        : isSet(object.hand_over_left)
+        ? Duration.fromJSON(object.hand_over_left)
+        : undefined,
     };
   },
 
@@ -1112,6 +1189,15 @@ export const GenerateRequest: MessageFns<GenerateRequest> = {
     if (message.lease !== false) {
       obj.lease = message.lease;
     }
+    if (message.makeHandOver !== false) {
+      obj.makeHandOver = message.makeHandOver;
+    }
+    if (message.handOver.length !== 0) {
+      obj.handOver = base64FromBytes(message.handOver);
+    }
+    if (message.handOverLeft !== undefined) {
+      obj.handOverLeft = Duration.toJSON(message.handOverLeft);
+    }
     return obj;
   },
 
@@ -1152,6 +1238,11 @@ export const GenerateRequest: MessageFns<GenerateRequest> = {
     message.prefixDigests = object.prefixDigests ?? Buffer.alloc(0);
     message.baseDigest = object.baseDigest ?? Buffer.alloc(0);
     message.lease = object.lease ?? false;
+    message.makeHandOver = object.makeHandOver ?? false;
+    message.handOver = object.handOver ?? Buffer.alloc(0);
+    message.handOverLeft = (object.handOverLeft !== undefined && object.handOverLeft !== null)
+      ? Duration.fromPartial(object.handOverLeft)
+      : undefined;
     return message;
   },
 };
@@ -2568,6 +2659,8 @@ function createBaseStarted(): Started {
     cachedInputTokens: undefined,
     sampling: undefined,
     promptDigest: undefined,
+    handOver: undefined,
+    handOverTtl: undefined,
   };
 }
 
@@ -2590,6 +2683,12 @@ export const Started: MessageFns<Started> = {
     }
     if (message.promptDigest !== undefined) {
       writer.uint32(50).string(message.promptDigest);
+    }
+    if (message.handOver !== undefined) {
+      writer.uint32(58).bytes(message.handOver);
+    }
+    if (message.handOverTtl !== undefined) {
+      Duration.encode(message.handOverTtl, writer.uint32(66).fork()).join();
     }
     return writer;
   },
@@ -2655,6 +2754,22 @@ export const Started: MessageFns<Started> = {
             message.promptDigest = reader.string();
             continue;
           }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.handOver = Buffer.from(reader.bytes());
+            continue;
+          }
+          case 8: {
+            if (tag !== 66) {
+              break;
+            }
+
+            message.handOverTtl = Duration.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2695,6 +2810,16 @@ export const Started: MessageFns<Started> = {
         : isSet(object.prompt_digest)
         ? globalThis.String(object.prompt_digest)
         : undefined,
+      handOver: isSet(object.handOver)
+        ? Buffer.from(bytesFromBase64(object.handOver))
+        : isSet(object.hand_over)
+        ? Buffer.from(bytesFromBase64(object.hand_over))
+        : undefined,
+      handOverTtl: isSet(object.handOverTtl)
+        ? Duration.fromJSON(object.handOverTtl)
+        : isSet(object.hand_over_ttl)
+        ? Duration.fromJSON(object.hand_over_ttl)
+        : undefined,
     };
   },
 
@@ -2718,6 +2843,12 @@ export const Started: MessageFns<Started> = {
     if (message.promptDigest !== undefined) {
       obj.promptDigest = message.promptDigest;
     }
+    if (message.handOver !== undefined) {
+      obj.handOver = base64FromBytes(message.handOver);
+    }
+    if (message.handOverTtl !== undefined) {
+      obj.handOverTtl = Duration.toJSON(message.handOverTtl);
+    }
     return obj;
   },
 
@@ -2734,6 +2865,10 @@ export const Started: MessageFns<Started> = {
       ? Sampling.fromPartial(object.sampling)
       : undefined;
     message.promptDigest = object.promptDigest ?? undefined;
+    message.handOver = object.handOver ?? undefined;
+    message.handOverTtl = (object.handOverTtl !== undefined && object.handOverTtl !== null)
+      ? Duration.fromPartial(object.handOverTtl)
+      : undefined;
     return message;
   },
 };
@@ -4249,7 +4384,8 @@ export const CountTokensResponse: MessageFns<CountTokensResponse> = {
  *   FAILED_PRECONDITION  MODEL_LOADING, REVISION_MISMATCH: another revision of the model began the answer that a
  *                        continuation continues; PREFIX_UNKNOWN: the node has not, or no more, the base of a prompt
  *   NOT_FOUND            MODEL_NOT_SERVED
- *   UNAVAILABLE          DRAINING, ENGINE_DOWN, ENGINE_STREAM_TRUNCATED
+ *   UNAVAILABLE          DRAINING, ENGINE_DOWN, ENGINE_STREAM_TRUNCATED; HAND_OVER_LOST: the same call without
+ *                        `hand_over` may succeed at once
  *   ABORTED              ENGINE_ABORTED
  *   INTERNAL             ENGINE_ERROR, PROTOCOL_VIOLATION
  *   PERMISSION_DENIED    CALLER_NOT_ALLOWED

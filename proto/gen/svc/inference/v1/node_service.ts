@@ -177,6 +177,8 @@ export const Capability = {
   PROMPT_BASE: 16,
   /** PROMPT_DIGEST - CAPABILITY_PROMPT_DIGEST: Started.prompt_digest is sent, and Continuation.prompt_digest decides. */
   PROMPT_DIGEST: 17,
+  /** HAND_OVER - CAPABILITY_HAND_OVER: GenerateRequest.make_hand_over and hand_over are supported, within ModelDescription.hand_over_group. */
+  HAND_OVER: 18,
 } as const;
 
 export type Capability = typeof Capability[keyof typeof Capability];
@@ -200,6 +202,7 @@ export namespace Capability {
   export type PREFIX_EVENTS = typeof Capability.PREFIX_EVENTS;
   export type PROMPT_BASE = typeof Capability.PROMPT_BASE;
   export type PROMPT_DIGEST = typeof Capability.PROMPT_DIGEST;
+  export type HAND_OVER = typeof Capability.HAND_OVER;
 }
 
 export function capabilityFromJSON(object: any): Capability {
@@ -258,6 +261,9 @@ export function capabilityFromJSON(object: any): Capability {
     case 17:
     case "CAPABILITY_PROMPT_DIGEST":
       return Capability.PROMPT_DIGEST;
+    case 18:
+    case "CAPABILITY_HAND_OVER":
+      return Capability.HAND_OVER;
     default:
       throw new globalThis.Error("Unrecognized enum value " + object + " for enum Capability");
   }
@@ -301,6 +307,8 @@ export function capabilityToJSON(object: Capability): string {
       return "CAPABILITY_PROMPT_BASE";
     case Capability.PROMPT_DIGEST:
       return "CAPABILITY_PROMPT_DIGEST";
+    case Capability.HAND_OVER:
+      return "CAPABILITY_HAND_OVER";
     default:
       throw new globalThis.Error("Unrecognized enum value " + object + " for enum Capability");
   }
@@ -503,6 +511,11 @@ export interface ModelDescription {
    * one.
    */
   readonly dataParallelRanks: number;
+  /**
+   * The hand-over group is the same on nodes that can take each other's hand-overs: their engines agree in kind, version
+   * and the form of their caches. Empty without CAPABILITY_HAND_OVER.
+   */
+  readonly handOverGroup: string;
 }
 
 /** DrainNodeRequest asks a node to accept no new calls. */
@@ -1219,6 +1232,7 @@ function createBaseModelDescription(): ModelDescription {
     longestTokenBytes: 0,
     keptConversations: 0,
     dataParallelRanks: 0,
+    handOverGroup: "",
   };
 }
 
@@ -1273,6 +1287,9 @@ export const ModelDescription: MessageFns<ModelDescription> = {
     }
     if (message.dataParallelRanks !== 0) {
       writer.uint32(112).uint32(message.dataParallelRanks);
+    }
+    if (message.handOverGroup !== "") {
+      writer.uint32(122).string(message.handOverGroup);
     }
     return writer;
   },
@@ -1422,6 +1439,14 @@ export const ModelDescription: MessageFns<ModelDescription> = {
             message.dataParallelRanks = reader.uint32();
             continue;
           }
+          case 15: {
+            if (tag !== 122) {
+              break;
+            }
+
+            message.handOverGroup = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1492,6 +1517,11 @@ export const ModelDescription: MessageFns<ModelDescription> = {
         : isSet(object.data_parallel_ranks)
         ? globalThis.Number(object.data_parallel_ranks)
         : 0,
+      handOverGroup: isSet(object.handOverGroup)
+        ? globalThis.String(object.handOverGroup)
+        : isSet(object.hand_over_group)
+        ? globalThis.String(object.hand_over_group)
+        : "",
     };
   },
 
@@ -1539,6 +1569,9 @@ export const ModelDescription: MessageFns<ModelDescription> = {
     if (message.dataParallelRanks !== 0) {
       obj.dataParallelRanks = Math.round(message.dataParallelRanks);
     }
+    if (message.handOverGroup !== "") {
+      obj.handOverGroup = message.handOverGroup;
+    }
     return obj;
   },
 
@@ -1563,6 +1596,7 @@ export const ModelDescription: MessageFns<ModelDescription> = {
     message.longestTokenBytes = object.longestTokenBytes ?? 0;
     message.keptConversations = object.keptConversations ?? 0;
     message.dataParallelRanks = object.dataParallelRanks ?? 0;
+    message.handOverGroup = object.handOverGroup ?? "";
     return message;
   },
 };

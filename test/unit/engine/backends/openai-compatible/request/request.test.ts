@@ -54,6 +54,7 @@ function bodyOf(dialect: DialectName, topK = 0): Record<string, unknown> {
       requestId: "r1",
       slot: undefined,
       rank: undefined,
+      handOver: undefined,
     },
   });
   return JSON.parse(toJsonText(body));
