@@ -4,6 +4,7 @@ import { describe, expect, test } from "vitest";
 import { parse, parseDocument } from "yaml";
 import { proberConfigSchema } from "../../deploy/prober/config.ts";
 import { checkConfig, fillFromEnvironment } from "../../deploy/runtime/config/load-config.ts";
+import { HAND_OVER_TTL_MS } from "../../engine/backends/openai-compatible/hand-over/hand-overs.ts";
 import { kvSource } from "../../engine/backends/openai-compatible/kv-events/kv-source.ts";
 import { engineConfigSchema } from "../../engine/config.ts";
 import { loadProfile } from "../../engine/profiles/profile.ts";
@@ -80,7 +81,7 @@ test("the prober's configuration is one that it takes", () => {
 
 describe.skipIf(noKustomize !== "")("the manifests", () => {
   test.skipIf(noValidation !== "")("match the schemas of Kubernetes and its extensions", { timeout: 300_000 }, () => {
-    const folders = [...FLEETS, "monitoring", "autoscaling", "engines/sglang-multihost"];
+    const folders = [...FLEETS, "prefill", "monitoring", "autoscaling", "engines/sglang-multihost"];
     const called =
       "resources: [svc/deploy/kubernetes/monitoring]\ncomponents: [svc/deploy/kubernetes/monitoring/receiver]\n";
     const proven = "resources: [svc/deploy/kubernetes/cpu]\ncomponents: [svc/deploy/kubernetes/prober]\n";
@@ -165,6 +166,47 @@ describe.skipIf(noKustomize !== "")("the manifests", () => {
       }
     },
   );
+
+  test("of prefill nodes have two sets of engines that take prompts from each other, which gateways find", () => {
+    const resources = resourcesOf(rendered("prefill"));
+    expect(portFaults(resources)).toEqual([]);
+    const pods = resources.flatMap(podsOf);
+    const gateway = pods.find(({ metadata }) => metadata.labels["app.kubernetes.io/name"] === "svc-gateway");
+    if (!gateway) throw new Error("there is no gateway");
+    const fleet = dataOf(resources, gateway.spec.containers[0]?.envFrom?.[0]?.configMapRef.name);
+    const { clusters } = checked(gatewayConfigSchema, configFile(resources, gateway, "gateway.yaml"), fleet);
+    expect(clusters).toMatchObject([
+      { address: "minimax-engine:50051", expectedEndpoints: 6, prefill: { address: "prefill-minimax-engine:50051" } },
+    ]);
+    const nodes = pods.filter(({ metadata }) => metadata.labels["svc/role"] === "node");
+    expect(nodes).toHaveLength(2);
+    for (const name of ["minimax-engine", "prefill-minimax-engine"]) {
+      const service = resources.find(({ kind, metadata }) => kind === "Service" && metadata.name === name);
+      const { selector = {} } = (service?.spec ?? {}) as { readonly selector?: Labels };
+      expect([name, nodes.filter((pod) => selects(selector, pod.metadata.labels)).length]).toEqual([name, 1]);
+    }
+    const prompts = nodes.map((pod) => {
+      const [engine] = containersOf(pod);
+      const env = dataOf(resources, engine?.envFrom?.[0]?.configMapRef.name);
+      const args = (engine?.args ?? []).join("\n");
+      const [, transfer = "{}"] = /^--kv-transfer-config=(.*)$/m.exec(args) ?? [];
+      const side = engine?.env?.find(({ name }) => name === "VLLM_NIXL_SIDE_CHANNEL_PORT")?.value;
+      expect(args).toContain("--block-size=64");
+      expect(args).not.toContain("--pipeline-parallel-size");
+      expect([side, engine?.resources?.limits?.["rdma/ib"]]).toEqual(["5600", "1"]);
+      const { kv_connector_extra_config: extra, ...rest } = JSON.parse(transfer);
+      // Nodes rely on the time for which engines keep a prompt.
+      expect(1_000 * extra.kv_lease_duration * (2 / 3)).toBeGreaterThanOrEqual(HAND_OVER_TTL_MS);
+      return { ...rest, longPrefill: env.LONG_PREFILL, model: env.MODEL_ID };
+    });
+    const both = { kv_connector: "NixlConnector", kv_role: "kv_both", kv_load_failure_policy: "recompute" };
+    const model = "svc-minimax";
+    expect(prompts).toEqual([
+      { ...both, model, longPrefill: "4096" },
+      { ...both, model, longPrefill: "0" },
+    ]);
+    expect(onGpus(resources)).toHaveLength(8);
+  });
 
   test("scale gateways by their CPU, and with an adapter by the metric of its rules", () => {
     type Metric = { readonly type: string; readonly pods?: { readonly metric: { readonly name: string } } };
