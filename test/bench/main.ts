@@ -119,6 +119,7 @@ async function main(): Promise<number> {
       "what replay replays, sessions or one of Mooncake's traces; default: some sessions that lie beside it",
     )
     .option("--nodes <n>", "nodes of the replay", positive, 8)
+    .option("--prefill-nodes <n>", "nodes among them that only read prompts for the others", Number, 0)
     .option("--ranks <n>", "data-parallel ranks of each node of the replay, of which it picks one", positive, 1)
     .option("--cache-tokens <n>", "tokens of each cache of the replay", positive, 3_000_000)
     .option(

@@ -24,6 +24,8 @@ export type BenchSettings = {
   /** The trace file, optionally compressed with gzip. Default: the sessions beside the bench. */
   readonly trace?: string;
   readonly nodes: number;
+  /** The number of these that only read prompts for the others. */
+  readonly prefillNodes: number;
   /** The data-parallel ranks of a node, of which each has a cache and a row. */
   readonly ranks: number;
   /** The tokens of each cache. */

@@ -1,7 +1,9 @@
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import { AdmissionController } from "../../../gateway/upstream/admission/admission-controller.ts";
 import type { Admitted } from "../../../gateway/upstream/admission/slot-request.ts";
+import type { Cluster } from "../../../gateway/upstream/cluster.ts";
 import { clustersSchema } from "../../../gateway/upstream/cluster-settings.ts";
+import type { ClusterTraffic } from "../../../gateway/upstream/cluster-traffic.ts";
 import { type Evictions, evictionsWith } from "../../../gateway/upstream/endpoint/load-reports.ts";
 import { EndpointSet } from "../../../gateway/upstream/load-balancing/endpoint-set.ts";
 import type { EndpointView } from "../../../gateway/upstream/load-balancing/endpoint-view.ts";
@@ -14,6 +16,7 @@ import {
 } from "../../../gateway/upstream/load-balancing/prefix-index.ts";
 import type { RoutingHints } from "../../../gateway/upstream/load-balancing/route.ts";
 import { WorkLedger } from "../../../gateway/upstream/load-balancing/work-ledger.ts";
+import { LEAST_MOVED_TOKENS, PrefillPool } from "../../../gateway/upstream/prefill/prefill-pool.ts";
 import { delta, finished, progress, started } from "../../support/events/events.ts";
 import type { ReasonJudge } from "./reason-judge.ts";
 import { cachedIn, type HeldTiers, type NodeReport } from "./replay-node.ts";
@@ -37,6 +40,8 @@ const HINTS: RoutingHints = {
 export type GatewayParts = {
   readonly lbPolicy: LbPolicy;
   readonly nodes: number;
+  /** The last of these, which only read prompts for the others. */
+  readonly prefillNodes: number;
   readonly ranks: number;
   /** The slots of a rank; undefined where it has none. */
   readonly slots: number | undefined;
@@ -49,55 +54,73 @@ export type GatewayParts = {
   readonly number: number;
 };
 
+type Side = { readonly endpoints: EndpointSet; readonly admission: AdmissionController<string> };
+
 /** A gateway: the real admission and policy with default settings, in front of nodes that report their load. */
 export class Gateway implements Router {
   readonly #parts: GatewayParts;
   readonly #addresses: readonly string[];
-  readonly #endpoints: EndpointSet;
-  readonly #admission: AdmissionController<string>;
+  readonly #answering: Side;
+  readonly #reading: Side;
+  readonly #pool: PrefillPool | undefined;
   readonly #work = new WorkLedger();
   readonly #active: number[];
   readonly #evictions: (Evictions | undefined)[] = [];
   readonly #reports: NodeReport[] = [];
 
   constructor(parts: GatewayParts) {
-    const { lbPolicy, nodes, clock, random, announced } = parts;
+    const { nodes, prefillNodes } = parts;
     this.#parts = parts;
     this.#addresses = Array.from({ length: nodes }, (_, node) => addressOf(node));
     this.#active = this.#addresses.map(() => 0);
-    this.#endpoints = new EndpointSet({ clock });
+    this.#answering = this.#side(0, nodes - prefillNodes);
+    this.#reading = this.#side(nodes - prefillNodes, nodes);
+    const ofGroup = { model: MODEL, member: () => ({ description: { handOverGroup: "group" } }) };
+    const cluster = { ...ofGroup, endpointSet: this.#reading.endpoints };
+    if (prefillNodes > 0)
+      // The rule reads no more of a cluster and its members than this.
+      this.#pool = new PrefillPool(
+        ofGroup as unknown as Cluster,
+        { cluster, admission: this.#reading.admission } as unknown as ClusterTraffic,
+        LEAST_MOVED_TOKENS,
+      );
+  }
+
+  /** Makes the admission of some of the nodes. */
+  #side(from: number, to: number): Side {
+    const { lbPolicy, clock, random, announced } = this.#parts;
+    const endpoints = new EndpointSet({ clock });
     const [settings] = clustersSchema.parse([
       {
         ...{ type: "static", model: MODEL, lbPolicy },
-        endpoints: this.#addresses.map((address) => ({ address })),
+        endpoints: this.#addresses.slice(from, to).map((address) => ({ address })),
         circuitBreakers: { maxPendingRequests: MAX_WAITING, maxPendingRequestsPerKey: MAX_WAITING },
       },
     ]);
     if (!settings) throw new Error("there is no cluster");
-    const prefixes = new PrefixIndex(announced, this.#endpoints);
-    for (let node = 0; node < nodes; node += 1) this.#endpoints.set(this.#view(node));
+    const prefixes = new PrefixIndex(announced, endpoints);
+    for (let node = from; node < to; node += 1) endpoints.set(this.#view(node));
     const cluster = {
-      settings,
-      endpointSet: this.#endpoints,
-      mayHaveEndpoints: true,
-      announcedMs: 0,
+      ...{ settings, endpointSet: endpoints, mayHaveEndpoints: true, announcedMs: 0 },
       member: (address: string) => address,
       // The members never change.
       onMembersChange: () => () => {},
       onHealthChange: () => () => {},
     };
     const policy = createPolicy(settings.lbPolicy, { prefixes, work: this.#work, clock, random });
-    this.#admission = new AdmissionController(cluster, policy, clock, random);
+    return { endpoints, admission: new AdmissionController(cluster, policy, clock, random) };
   }
 
   reported(node: number, report: NodeReport): void {
     this.#reports[node] = report;
     this.#evictions[node] = evictionsWith(this.#evictions[node], report.retentionMs, this.#parts.clock.nowMs());
-    const view = this.#endpoints.get(addressOf(node));
-    if (view) this.#endpoints.set(view);
+    for (const { endpoints } of [this.#answering, this.#reading]) {
+      const view = endpoints.get(addressOf(node));
+      if (view) endpoints.set(view);
+    }
   }
 
-  send(prompt: Prompt, dispatch: (node: number, follower?: Follower) => void): void {
+  send(prompt: Prompt, dispatch: Parameters<Router["send"]>[1]): void {
     const { affinityKey, shape } = prompt;
     const request = {
       ...{
@@ -107,10 +130,17 @@ export class Gateway implements Router {
         tried: new Set<string>(),
       },
       ...{ timeoutMs: PENDING_MS, keepsAlive: true, holdMs: 0, bytes: 0, underWay: false },
+      readers: this.#pool,
     };
-    void this.#admission.acquire(request, NEVER).then((place) => {
+    void this.#answering.admission.acquire(request, NEVER).then((place) => {
       if (typeof place === "string") throw new Error(`no place: ${place}`);
-      dispatch(this.#addresses.indexOf(place.member), this.#follower(prompt, place));
+      // The members of the replay are their addresses.
+      const reading = place.reader as unknown as Admitted<string> | undefined;
+      const reader = reading && {
+        node: this.#addresses.indexOf(reading.member),
+        follower: this.#follower({ ...prompt, outputTokens: 0 }, reading),
+      };
+      dispatch(this.#addresses.indexOf(place.member), this.#follower(prompt, place), reader);
     });
   }
 

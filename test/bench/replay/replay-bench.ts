@@ -34,7 +34,18 @@ export async function replayBench(settings: BenchSettings): Promise<BenchResult>
       const { nodes, ranks, cacheTokens, slots, evict, hostTokens, prefillsAtOnce, nodesLike, eventsStopAt } = settings;
       const eventsStopMs = eventsStopAt === undefined ? undefined : 60_000 * eventsStopAt;
       const caches = { cacheTokens, slots, evict, hostTokens };
-      const fleet = { policy, gateways, nodes, ranks, ...caches, prefillsAtOnce, nodesLike, eventsStopMs };
+      const { prefillNodes } = settings;
+      const fleet = {
+        policy,
+        gateways,
+        nodes,
+        prefillNodes,
+        ranks,
+        ...caches,
+        prefillsAtOnce,
+        nodesLike,
+        eventsStopMs,
+      };
       const results: ReplayResult[] = [];
       for (const seed of settings.seed)
         results.push(await replay({ ...fleet, ...stretch, sessions, perNode, arrivals, seed }));
@@ -49,7 +60,7 @@ export async function replayBench(settings: BenchSettings): Promise<BenchResult>
       }
   }
   return {
-    title: `replay: recorded sessions in front of ${settings.nodes} simulated nodes`,
+    title: `replay: recorded sessions in front of ${settings.nodes} simulated nodes, ${settings.prefillNodes} of which only read`,
     columns: [
       { key: "load", title: "load" },
       { key: "policy", title: "policy" },
@@ -58,6 +69,7 @@ export async function replayBench(settings: BenchSettings): Promise<BenchResult>
       { key: "ofOraclePercent", title: "of oracle %" },
       { key: "uncachedToOracle", title: "uncached work", digits: 2 },
       { key: "ttftMeanS", title: "first token mean s", digits: 2 },
+      { key: "ttftP50S", title: "p50 s", digits: 2 },
       { key: "ttftP95S", title: "p95 s" },
       { key: "ttftP99S", title: "p99 s" },
       { key: "busyPercent", title: "prefill busy %", digits: 0 },
@@ -65,6 +77,9 @@ export async function replayBench(settings: BenchSettings): Promise<BenchResult>
       { key: "answers", title: "answers", digits: 0 },
       { key: "tokenMeanMs", title: "a token mean ms" },
       { key: "tokenP99Ms", title: "p99 ms" },
+      { key: "gapP50Ms", title: "between tokens p50 ms" },
+      { key: "gapP95Ms", title: "p95 ms" },
+      { key: "gapP99Ms", title: "p99 ms" },
       { key: "sessionMeanS", title: "session mean s", digits: 0 },
       { key: "sessionP99S", title: "p99 s", digits: 0 },
       ...TURN_GROUPS.flatMap(({ key, title }) => [
@@ -114,6 +129,10 @@ function rowOf(
     ofOraclePercent: (100 * result.hitRatio) / oracle.hitRatio,
     uncachedToOracle: (1 - result.hitRatio) / (1 - oracle.hitRatio),
     ttftMeanS: result.meanTtftMs / 1_000,
+    ttftP50S: result.p50TtftMs / 1_000,
+    gapP50Ms: result.p50GapMs,
+    gapP95Ms: result.p95GapMs,
+    gapP99Ms: result.p99GapMs,
     ttftP95S: result.p95TtftMs / 1_000,
     ttftP99S: result.p99TtftMs / 1_000,
     busyPercent: 100 * result.prefillBusy,

@@ -33,6 +33,8 @@ export type NodeReport = {
 
 export type Job = {
   readonly prompt: Prompt;
+  /** Whether another node has read the prompt: this one takes a step for it. Default: false. */
+  readonly isRead?: boolean;
   readonly onStarted: (cachedTokens: number) => void;
   readonly onProgress: (prefilledTokens: number) => void;
   readonly onFirstToken: () => void;
@@ -52,6 +54,8 @@ export type ReplayNodeParts = {
   readonly cache: number;
   readonly prefillsAtOnce: number;
   readonly onChange: () => void;
+  /** Called with the tokens that answers got, one each `gapMs` milliseconds. */
+  readonly onTokens: (tokens: number, gapMs: number) => void;
 };
 
 /** A prompt that is prefilled, or an answer that is decoded, with the tokens that are left of it. */
@@ -107,7 +111,7 @@ export class ReplayNode {
 
   submit(job: Job): void {
     this.#advance();
-    const uncachedTokens = this.#uncached(job.prompt);
+    const uncachedTokens = job.isRead ? 0 : this.#uncached(job.prompt);
     this.#queue.push({ job, uncachedTokens });
     this.#queuedTokens += uncachedTokens;
     this.#prefillNext();
@@ -125,7 +129,7 @@ export class ReplayNode {
     this.#runningTokens += prompt.tokens;
     job.onStarted(cachedIn(tiers, cache, prompt.last).tokens);
     // Even a fully cached prompt takes a step.
-    const leftTokens = Math.max(1, this.#uncached(prompt));
+    const leftTokens = Math.max(1, job.isRead ? 0 : this.#uncached(prompt));
     const places = [tiers.caches, tiers.lower].flatMap((caches) => caches?.begin(cache, prompt) ?? []);
     const prefill = { job, places, beganMs: time.nowMs(), prefillMs: undefined, leftTokens };
     const reportProgress = () => {
@@ -196,7 +200,11 @@ export class ReplayNode {
     if (this.#prefills.length > 0) this.#prefillMs += elapsedMs;
     const { prefill, answer } = this.#speeds;
     for (const one of this.#prefills) one.leftTokens = Math.max(0, one.leftTokens - elapsedMs * prefill);
-    for (const one of this.#answers) one.leftTokens = Math.max(0, one.leftTokens - elapsedMs * answer);
+    for (const one of this.#answers) {
+      const tokens = Math.min(one.leftTokens, elapsedMs * answer);
+      one.leftTokens -= tokens;
+      this.#parts.onTokens(tokens, 1 / answer);
+    }
   }
 }
 

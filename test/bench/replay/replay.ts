@@ -24,6 +24,11 @@ export type ReplayResult = ReturnType<SessionTimes["byTurns"]> & {
   /** The milliseconds per token of an answer, without its first token; of all answers. */
   readonly meanTokenMs: number;
   readonly p99TokenMs: number;
+  readonly p50TtftMs: number;
+  /** The milliseconds between two tokens of an answer; of all tokens. */
+  readonly p50GapMs: number;
+  readonly p95GapMs: number;
+  readonly p99GapMs: number;
   /** The seconds that a session waited for its answers, without its pauses; of the sessions that ended. */
   readonly meanSessionS: number;
   readonly p99SessionS: number;
@@ -33,6 +38,29 @@ export type ReplayResult = ReturnType<SessionTimes["byTurns"]> & {
 
 function mean(numbers: readonly number[]): number {
   return numbers.reduce((sum, number) => sum + number, 0) / Math.max(1, numbers.length);
+}
+
+/** The time of a hand-over, in milliseconds: calls and set-up, and each token of 61,464 bytes at 25 GB/s. */
+const HAND_OVER_MS = 50;
+const MOVED_TOKEN_MS = 61_464 / 25e6;
+
+/** The times between tokens, of all tokens, to a tenth of a millisecond. */
+class Gaps {
+  readonly #tokens: number[] = [];
+
+  add(tokens: number, gapMs: number): void {
+    const at = Math.round(10 * gapMs);
+    this.#tokens[at] = (this.#tokens[at] ?? 0) + tokens;
+  }
+
+  percentile(share: number): number {
+    let left = share * this.#tokens.reduce((sum, tokens) => sum + tokens, 0);
+    for (const [at, tokens = 0] of this.#tokens.entries()) {
+      left -= tokens;
+      if (left <= 0) return at / 10;
+    }
+    return Number.NaN;
+  }
 }
 
 /** The interval of reports from a node without changes, in milliseconds. */
@@ -48,6 +76,8 @@ export type Scenario = {
   /** Requests at recorded times, in place of sessions. Default: none. */
   readonly arrivals?: RecordedArrivals | undefined;
   readonly nodes: number;
+  /** The last of these, which only read prompts for the others. Default: none. */
+  readonly prefillNodes?: number;
   /** The data-parallel ranks of a node, of which each has a cache. Default: 1. */
   readonly ranks?: number;
   readonly gateways: number;
@@ -103,9 +133,14 @@ export async function replay(scenario: Scenario): Promise<ReplayResult> {
       sendReport(number);
     });
   };
+  const gaps = new Gaps();
   const nodes: readonly RankedNode[] = Array.from({ length: count }, (_, node) => {
     const onChange = () => sendReportSoon(node);
-    return new RankedNode({ time, tiers, cache: pooled ? 0 : node * ranks, prefillsAtOnce, onChange }, ranks);
+    const onTokens = (tokens: number, gapMs: number) => {
+      if (time.nowMs() >= warmUpMs) gaps.add(tokens, gapMs);
+    };
+    const own = { prefillsAtOnce, onChange, onTokens };
+    return new RankedNode({ time, tiers, cache: pooled ? 0 : node * ranks, ...own }, ranks);
   });
   const ranksOf = (node: number) => Array.from({ length: ranks }, (_, rank) => node * ranks + rank);
   let held: HeldTiers = tiers;
@@ -130,7 +165,7 @@ export async function replay(scenario: Scenario): Promise<ReplayResult> {
   const random = seededRandom(seed + 2_000);
   // Host memory holds what the caches do, and more.
   const judge = new ReasonJudge(store, lower ?? caches);
-  const fleet = { nodes, caches, ranks, slots, announced };
+  const fleet = { nodes, caches, ranks, slots, announced, prefillNodes: pooled ? 0 : (scenario.prefillNodes ?? 0) };
   const ofAll = { fleet, gateways: scenario.gateways, world, time, random, judge };
   const gateways = Array.from({ length: scenario.gateways }, (_, number) =>
     REPLAY_POLICIES[policy]({ ...ofAll, number }),
@@ -146,10 +181,11 @@ export async function replay(scenario: Scenario): Promise<ReplayResult> {
     let firstTokenMs = 0;
     const served = caches.waits(prompt.affinityKey);
     /** Returns the job of the prompt, with a follower to which the node reports everything. */
-    const jobOf = (follower?: Follower): Job => ({
-      prompt,
+    const jobOf = (follower?: Follower, isRead = false): Job => ({
+      ...{ prompt, isRead },
       onStarted: (tokens) => {
-        cached = tokens;
+        // Of a prompt that was read elsewhere, that node has found some.
+        if (!isRead) cached = tokens;
         judge.started(prompt);
         follower?.started(tokens);
       },
@@ -176,8 +212,25 @@ export async function replay(scenario: Scenario): Promise<ReplayResult> {
       },
     });
     const gateway = gateways[Math.floor(entrance() * gateways.length)];
-    gateway?.send(prompt, (node, follower) => {
-      nodes[node]?.submit(besideVllm[node]?.followed(jobOf(), follower) ?? jobOf(follower));
+    const submit = (node: number, of: (follower?: Follower) => Job, follower?: Follower) =>
+      nodes[node]?.submit(besideVllm[node]?.followed(of(), follower) ?? of(follower));
+    gateway?.send(prompt, (node, follower, reader) => {
+      const answer = () => submit(node, (own) => jobOf(own, reader !== undefined), follower);
+      if (!reader) return answer();
+      const reading = (own?: Follower): Job => ({
+        prompt: { ...prompt, outputTokens: 0 },
+        onStarted: (tokens) => {
+          cached = tokens;
+          own?.started(tokens);
+        },
+        onProgress: (prefilledTokens) => own?.progress?.(prefilledTokens),
+        onFirstToken: () => {
+          own?.firstToken();
+          time.after(HAND_OVER_MS + prompt.tokens * MOVED_TOKEN_MS, answer);
+        },
+        onFinished: (prefillMs) => own?.finished(prefillMs),
+      });
+      submit(reader.node, reading, reader.follower);
     });
   };
   const report = () => {
@@ -203,6 +256,10 @@ export async function replay(scenario: Scenario): Promise<ReplayResult> {
     answers,
     hitRatio: cachedTokensOfAll / promptTokens,
     meanTtftMs: mean(ttftsMs),
+    p50TtftMs: percentile(ttftsMs, 0.5),
+    p50GapMs: gaps.percentile(0.5),
+    p95GapMs: gaps.percentile(0.95),
+    p99GapMs: gaps.percentile(0.99),
     p95TtftMs: percentile(ttftsMs, 0.95),
     p99TtftMs: percentile(ttftsMs, 0.99),
     prefillBusy: mean(since("prefillMs")) / (untilMs - warmUpMs),

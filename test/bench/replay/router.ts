@@ -17,8 +17,11 @@ export type Follower = {
   finished(prefillMs: number, reported?: { readonly queueMs: number | undefined; readonly cachedTokens: number }): void;
 };
 
+/** A node that reads a prompt for the one that answers. */
+export type Reader = { readonly node: number; readonly follower: Follower };
+
 export type Router = {
-  send(prompt: Prompt, dispatch: (node: number, follower?: Follower) => void): void;
+  send(prompt: Prompt, dispatch: (node: number, follower?: Follower, reader?: Reader) => void): void;
   reported?(node: number, report: NodeReport): void;
 };
 
@@ -26,6 +29,8 @@ export type Fleet = {
   readonly nodes: readonly RankedNode[];
   /** The data-parallel ranks of a node, of which each has a cache. */
   readonly ranks: number;
+  /** The last nodes, which only read prompts for the others. */
+  readonly prefillNodes: number;
   readonly caches: PieceCaches;
   /** The slots of a rank; undefined where it has none. */
   readonly slots?: number | undefined;

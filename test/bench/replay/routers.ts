@@ -36,8 +36,8 @@ export type ReplayPolicy =
 const gateway =
   (lbPolicy: "least_request" | "prefix_affinity", exact = false) =>
   ({ fleet, gateways, world, time, random, judge, number }: RouterParts): Router => {
-    const { nodes, ranks, slots } = fleet;
-    const size = { nodes: nodes.length, ranks, slots };
+    const { nodes, ranks, slots, prefillNodes } = fleet;
+    const size = { nodes: nodes.length, ranks, slots, prefillNodes };
     const announced = exact ? exactPrefixes(fleet.announced, size, world.digests) : undefined;
     return new Gateway({
       ...{ lbPolicy, ...size, gateways, clock: time, random, announced, judge, number },

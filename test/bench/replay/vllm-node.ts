@@ -76,7 +76,7 @@ export class VllmNode {
     let isRead = false;
     time.after(POLL_MS, reportProgress);
     return {
-      prompt,
+      ...job,
       onStarted: (cachedTokens) => {
         found = cachedTokens;
         job.onStarted(cachedTokens);

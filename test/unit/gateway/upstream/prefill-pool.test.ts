@@ -22,7 +22,7 @@ function isRead(unread: number, { group = "g", held = 0, reader = {} }: Given = 
   // Before any measurement a token counts as four bytes; the prefill node holds nothing.
   const boundaries = [{ hash: "h", bytes: 4 * (unread + held), marked: false }];
   const route = { shape: { boundaries, lastTurn: undefined }, affinityKey: "", ttlMs: undefined };
-  const request = { route, tenant: "t" } as Parameters<PrefillPool["take"]>[1];
+  const request = { route, tenant: "t" } as unknown as Parameters<PrefillPool["take"]>[1];
   const slot = pool.take({ endpoint: ANSWERING, uncachedTokens: unread }, request);
   expect(slot === undefined || endpointSet.running === 1).toBe(true);
   slot?.release();
@@ -44,7 +44,7 @@ test("no prompt waits for a prefill node, nor goes to one of another group", () 
   for (const group of ["", "other"]) expect(isRead(UNREAD, { group })).toBe(false);
 });
 
-test("prefill nodes need the policy that knows what is unread", () => {
+test("prefill nodes need the policy that knows the unread part", () => {
   const cluster = (more: object) => [
     { model: "m", endpoints: [{ address: "a:1" }], prefill: { endpoints: [{ address: "b:1" }] }, ...more },
   ];

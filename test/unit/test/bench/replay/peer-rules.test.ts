@@ -12,7 +12,13 @@ function fleetOf(rule: (fleet: Fleet) => Router) {
   const held = store.add(-1, 100_000);
   caches.begin(0, replayedPrompt(held, 100_000)).prefilled();
   const announced = { held: () => ({ caches, lower: undefined }), isAnnounced: () => true };
-  const router = rule({ nodes: Array.from({ length: 3 }, () => ({}) as RankedNode), ranks: 1, caches, announced });
+  const router = rule({
+    nodes: Array.from({ length: 3 }, () => ({}) as RankedNode),
+    ranks: 1,
+    prefillNodes: 0,
+    caches,
+    announced,
+  });
   const sent: { readonly node: number; readonly follower: Follower | undefined }[] = [];
   const send = (last: number, tokens: number) => {
     router.send(replayedPrompt(last, tokens), (node, follower) => sent.push({ node, follower }));

@@ -10,7 +10,7 @@ function nodeOf() {
   const store = new PieceStore();
   const caches = new PieceCaches(store, 1, { tokens: 1_000_000 }, () => time.nowMs());
   const tiers = { caches, lower: undefined };
-  const node = new ReplayNode({ time, tiers, cache: 0, prefillsAtOnce: 2, onChange: () => {} });
+  const node = new ReplayNode({ time, tiers, cache: 0, prefillsAtOnce: 2, onChange: () => {}, onTokens: () => {} });
   /** Sends a prompt at once; its times are the milliseconds of its first token and of its end. */
   const send = (tokens: number, outputTokens: number) => {
     const affinityKey = `conversation ${node.report.running + node.report.waiting}`;

@@ -12,7 +12,11 @@ const TRACE = join(import.meta.dirname, "../../../../bench/replay/trace/claude-c
 const sessions = readSessions(gunzipSync(readFileSync(TRACE)).toString());
 
 /** Replays ten minutes of few sessions on two nodes. */
-function run(policy: ReplayPolicy, gateways = 1, reports: Pick<Scenario, "nodesLike" | "eventsStopMs"> = {}) {
+function run(
+  policy: ReplayPolicy,
+  gateways = 1,
+  reports: Pick<Scenario, "nodesLike" | "eventsStopMs" | "prefillNodes"> = {},
+) {
   return replay({
     ...reports,
     ...{ policy, gateways, nodes: 2, cacheTokens: 3_000_000, prefillsAtOnce: 1, seed: 1 },
@@ -113,4 +117,16 @@ test("requests are replayed at their recorded times, those of one rounded time a
   const result = await replay({ ...fleet, seed: 1, warmUpMs: 0, untilMs: 60_000, sessions: [], perNode: 0, arrivals });
   expect(result.answers).toBe(3);
   expect(result.hitRatio).toBeCloseTo((1_024 + 512) / (1_100 + 2_100 + 1_024));
+});
+
+test("with a node that only reads, all is answered, and tokens have their times", async () => {
+  const alone = await run("prefix_affinity_exact");
+  const read = await run("prefix_affinity_exact", 1, { prefillNodes: 1 });
+  // One node answers all users of two.
+  expect(read.answers).toBeGreaterThan(0.5 * alone.answers);
+  expect(read.meanTokenMs).not.toBe(alone.meanTokenMs);
+  for (const { p50GapMs, p95GapMs, p99GapMs } of [alone, read]) {
+    expect(p50GapMs).toBeLessThanOrEqual(p95GapMs);
+    expect(p95GapMs).toBeLessThanOrEqual(p99GapMs);
+  }
 });
