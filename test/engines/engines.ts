@@ -74,6 +74,33 @@ function laneEngine(
   return { dialect, column, installed: wanted.includes(dialect) && existsSync(program), command, runningMetric };
 }
 
+export type HandingOptions = {
+  /** The first of two free ports for its metadata. */
+  readonly sidePort: number;
+  readonly leaseSeconds: number;
+  /** The blocks of its cache; undefined for as many as fit. */
+  readonly blocks?: number;
+};
+
+/** Returns vLLM as one of several that read prompts from each other, by NIXL over UCX in plain memory. */
+export function handingCommand(name: string, { sidePort, leaseSeconds, blocks }: HandingOptions): EngineCommand {
+  const { command } = ENGINES[0] as LaneEngine;
+  const transfer = {
+    ...{ kv_connector: "NixlConnector", kv_role: "kv_both", kv_buffer_device: "cpu" },
+    kv_load_failure_policy: "recompute",
+    kv_connector_extra_config: { kv_lease_duration: leaseSeconds },
+  };
+  const own = ["--kv-transfer-config", JSON.stringify(transfer)];
+  if (blocks !== undefined) own.push("--num-gpu-blocks-override", String(blocks));
+  const side = { VLLM_NIXL_SIDE_CHANNEL_HOST: "127.0.0.1", VLLM_NIXL_SIDE_CHANNEL_PORT: String(sidePort) };
+  return {
+    ...command,
+    args: (port) => [...command.args(port), ...own],
+    env: { ...command.env, ...side, UCX_TLS: "tcp,sm,self" },
+    logFile: join(logs, `${name}.log`),
+  };
+}
+
 /** Returns vLLM's server for rendering, of prompts of any length, with one of its encoders. */
 export function rendererCommand(mode: string): EngineCommand {
   return {
