@@ -47,11 +47,11 @@ const streams = (broken: number): Series => ({
   'svc_stream_end_total{reason="complete"}': "0+1000x60",
   'svc_stream_end_total{reason="client_closed"}': "0+500x60",
 });
-const members = (healthy: string): Series => ({
-  'svc_cluster_membership{cluster="svc-qwen",instance="a"}': "4x200",
-  'svc_cluster_membership{cluster="svc-qwen",instance="b"}': "4x200",
-  'svc_cluster_membership_healthy{cluster="svc-qwen",instance="a"}': `${healthy}x200`,
-  'svc_cluster_membership_healthy{cluster="svc-qwen",instance="b"}': `${healthy}x200`,
+const members = (healthy: string, cluster = "svc-qwen"): Series => ({
+  [`svc_cluster_membership{cluster="${cluster}",instance="a"}`]: "4x200",
+  [`svc_cluster_membership{cluster="${cluster}",instance="b"}`]: "4x200",
+  [`svc_cluster_membership_healthy{cluster="${cluster}",instance="a"}`]: `${healthy}x200`,
+  [`svc_cluster_membership_healthy{cluster="${cluster}",instance="b"}`]: `${healthy}x200`,
 });
 const gauge = (series: string, raised: string, quiet: string, minutes: number): Case => ({
   minutes,
@@ -128,7 +128,11 @@ const CASES: Readonly<Record<string, Case>> = {
   SvcEdgeDown: gauge('up{job="svc-edge",instance="a"}', "0", "1", 5),
   SvcCertificateEndsSoon: certificate(13, 15),
   SvcCertificateEnds: certificate(-1, 3),
-  SvcModelWithoutEndpoint: { minutes: 5, raised: members("0"), quiet: members("1") },
+  SvcModelWithoutEndpoint: {
+    minutes: 5,
+    raised: members("0"),
+    quiet: { ...members("1"), ...members("0", "c/prefill") },
+  },
   SvcRequestsHeld: gauge('svc_cluster_upstream_rq_held{cluster="c"}', "2", "0", 5),
   SvcEndpointsMissing: { minutes: 10, raised: members("1"), quiet: members("2") },
   SvcEndpointsGone: gauge('svc_cluster_membership_lost{cluster="c"}', "1", "0", 5),
