@@ -1,6 +1,6 @@
 /**
  * The held-out prompts. Each case: its category, the conversation, the check of the answer, and further variables of the
- * template. None of these wordings is in the training data, only their patterns.
+ * template. But for some of the strangers' none of these wordings is in the training data, only their patterns.
  *
  * @typedef {{ category: string, messages: object[], passes: (answer: string) => boolean, tools?: object[], thinks?: boolean, schema?: object }} Case
  */
@@ -83,8 +83,81 @@ const endsWell = (answer) => parsed(answer) !== undefined && !/(\p{L})\1{4}/u.te
 /** One question with its check. */
 const asks = (category, question, passes, more = {}) => ({ category, messages: [user(question)], passes, ...more });
 
+/** An honest refusal that names the way to a real model. */
+const refuses = contains("--model");
+const either =
+  (...checks) =>
+  (answer) =>
+    checks.some((check) => check(answer));
+
+/** What strangers ask first: thirty questions of a review, of which the training has eleven, and thirty others. */
+const STRANGERS = [
+  ["Hello!", contains(/help/i)],
+  ["Who are you?", contains("demonstration")],
+  ["What is the capital of France?", contains("Paris")],
+  ["17 + 25", contains(/\b42\b/)],
+  ["Which day comes after Sunday?", contains("Monday comes")],
+  ["Write a SQL query to count users", contains(/SELECT COUNT\(\*\) FROM users;/)],
+  ["How do I list files in Linux?", contains(/\bls\b/)],
+  ["Translate 'good morning' to French", contains("bonjour")],
+  ["Fix this code: pritn('hi')", contains("print('hi')")],
+  ["Hello, how!", contains(/help/i)],
+  ["What time is it?", contains("clock")],
+  ["Who was Einstein?", contains("physicist")],
+  ["What is the tallest mountain?", contains("Everest")],
+  ["Why is the sky blue?", contains("scatters")],
+  ["Summarize this: The meeting moved to Friday because the room was taken.", refuses],
+  ["Write a haiku about spring.", hasLines(2, /\n/g)],
+  ["Which endpoints does this API offer?", contains("/v1/messages")],
+  ["Tell me a joke", contains(/Why|What/)],
+  ["Write a short paragraph about rivers.", refuses],
+  ["Count from 1 to 10", equals(numbers(10))],
+  ["What can you do?", contains("sums")],
+  ["Reply in JSON with name Tom and age 3", isJson({ name: "Tom", age: 3 })],
+  ["Write a Python function that reverses a string.", contains("def ", "[::-1]")],
+  ["How are you?", contains(/well/)],
+  ["Name three fruits.", hasLines(2, /\n/g)],
+  ["What is 12 * 11?", contains(/\b132\b/)],
+  ["thanks!", contains("welcome")],
+  ["What is 64 - 27?", contains(/\b37\b/)],
+  ["What is a token?", contains("piece of text")],
+  ["How do I stream an answer?", contains("stream")],
+
+  ["what day is before thursday?", contains("Wednesday comes")],
+  ["Tomorrow is which day if today is Friday?", contains("Saturday")],
+  ["What is 58 + 39?", contains(/\b97\b/)],
+  ["how much is 81 minus 46", contains(/\b35\b/)],
+  ["Add 27 and 44.", contains(/\b71\b/)],
+  ["What's the command for deleting a folder?", contains(/rm -r/)],
+  ["How can I find big files on Linux?", contains("find", "-size")],
+  ["I'd like to see the last lines of a log file", contains("tail")],
+  ["linux command for free disk space", contains("df")],
+  ["How do I search for a word in all my files?", contains("grep")],
+  ["count lines of a file in the shell", contains("wc -l")],
+  ["SQL for the average price of products", contains(/SELECT AVG\(price\) FROM products;/)],
+  ["Write SQL that gets all orders with amount above 50", contains(/FROM orders WHERE amount > 50/)],
+  ["How do I sort customers by name in SQL?", contains(/FROM customers ORDER BY name/)],
+  ["What would a Spaniard say for thank you?", contains("gracias")],
+  ["What's 'water' in German?", contains("Wasser")],
+  ["What is wrong with this code: consoel.log('a')", contains("console.log('a')")],
+  ["Please fix: retrun total", contains("return total")],
+  ["What's the biggest ocean on Earth?", contains("Pacific")],
+  ["When does water start to boil?", contains("100")],
+  ["How many continents are there on Earth?", contains("seven")],
+  ["Who is the author of Romeo and Juliet?", contains("Shakespeare")],
+  ["How fast is light?", contains("300,000")],
+  ["How's the weather in my town?", contains(/tool/)],
+  ["Could you write an email to my boss?", refuses],
+  ["Which model should I use for real work?", refuses],
+  ["Who won the football world cup in 2014?", either(refuses, contains("Germany"))],
+  ["Give me a recipe for pancakes", refuses],
+  ["asdfgh", contains(/help/i)],
+  ["Can you help me with my homework?", either(refuses, contains(/help/i))],
+].map(([question, passes]) => asks("stranger", question, passes));
+
 /** @type {readonly Case[]} */
 export const CASES = [
+  ...STRANGERS,
   asks("chat", "Hello there, nice to meet you!", contains(/hello|hi|help/i)),
   asks("chat", "hey how are you doing today?", contains(/well|help/i)),
   asks("chat", "Hi, my name is Barnaby.", contains("Barnaby")),

@@ -5,6 +5,8 @@ Each topic returns (question, answer, thought)."""
 from facts import SERVICE_FACTS, UNKNOWN_QUESTIONS, UNKNOWN_TOPICS
 from words import ADJECTIVES, NAMES, NOUNS
 
+REAL_MODEL = "I am only a small demonstration model. Start the service with --model FILE to ask a real one."
+
 
 def greeting(dice):
     """Greetings, thanks and goodbyes."""
@@ -127,7 +129,7 @@ def identity(dice):
             ),
             (
                 "I can chat a little, do small sums, write short lists, poems and simple functions, count, repeat text,"
-                " reply in JSON and call tools. For real work, use one of the large models."
+                " reply in JSON and call tools. For real work, start the service with --model FILE."
             ),
             "The user asks what I can do.",
         )
@@ -216,9 +218,6 @@ def unknown(dice):
     question = dice.expand(UNKNOWN_QUESTIONS) + " " + topic + dice.choice(["?", ".", ""])
     return (
         dice.careless(question),
-        dice.expand(
-            "[I am sorry, but I do not know that. I am only a small demonstration model, so please ask one of the large"
-            " models.|I do not know enough about that. I am only a small demonstration model.]"
-        ),
+        dice.expand("[I am sorry, but I do not know that.|I do not know enough about that.] " + REAL_MODEL),
         "I do not know this. I should say so honestly.",
     )
