@@ -61,6 +61,6 @@ test.each(["20.19.0", "22.0.0", "24.11.1", "100.0.0"])("Node %s will do", async 
 test("every program passes this door", () => {
   const { scripts } = JSON.parse(readFileSync(PACKAGE, "utf8")) as { scripts: Record<string, string> };
   const programs = Object.entries(scripts).filter(([, script]) => script.includes("exec node dist/"));
-  expect(programs.map(([name]) => name)).toEqual(["start", "gateway", "engine", "keys"]);
+  expect(programs.map(([name]) => name)).toEqual(["start", "gateway", "engine", "launch", "keys"]);
   for (const [, script] of programs) expect(script).toMatch(/^node deploy\/build\.mjs .*&& exec node dist\//);
 });

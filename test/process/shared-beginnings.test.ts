@@ -71,7 +71,7 @@ describe.skipIf(missing !== "")("agents with one system prompt on one node", () 
   test("sub-agents that start together beside their running parent find its beginning, and it keeps its own", async () => {
     const rules = rulesOf("Parent and children.");
     const cache = { affinityKey: "one session", isolationSalt: "", ttl: undefined };
-    const messages = [rules, user("I am the parent of all. Count from 1 to 60, please.")];
+    const messages = [rules, user("Count from 1 to 60, please.")];
     const running = backend.generate(digested(messages, [], { maxOutputTokens: 200, cache }), never());
     const events: Event[] = [];
     const step = async () => {

@@ -1,7 +1,7 @@
 """Packs dialogues of the last phase: what strangers ask first.
 
 Sums up to 100, weekdays, commands of a shell, queries of SQL, misspelled code, words in other languages, facts that
-everybody asks for, and the way to a real model where the model has no answer.
+are often asked for, and the way to a real model where the model has no answer.
 """
 
 import argparse
@@ -372,7 +372,7 @@ def translation(dice):
 
 
 def fact(dice):
-    """A fact that everybody asks for."""
+    """A fact that is often asked for."""
     if dice.chance(0.5):
         topic, answer = dice.choice(FACTS)
         question = dice.expand(ASKED, t=dice.expand(f"[{topic}]"))
