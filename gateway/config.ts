@@ -307,9 +307,17 @@ const gatewayKeys = z.strictObject({
     .describe("The access log."),
 });
 
-export const gatewayConfigSchema = gatewayKeys.superRefine(refuseUnlisted).superRefine(({ keys, state }, context) => {
-  if (keys.redis && !state.redis)
-    refuse(context, ["keys", "redis"], "state.redis is required, with the address of the store");
-});
+/** A rule over these sections holds where they are valid, whatever else is not: all faults are said at once. */
+function over(...sections: readonly string[]): z.core.$ZodCustomParams {
+  return { when: ({ issues }) => issues.every(({ path }) => !sections.includes(String(path?.[0]))) };
+}
+
+export const gatewayConfigSchema = gatewayKeys.superRefine(refuseUnlisted, over("catalog", "clusters")).superRefine(
+  ({ keys, state }, context) => {
+    if (keys.redis && !state.redis)
+      refuse(context, ["keys", "redis"], "state.redis is required, with the address of the store");
+  },
+  over("keys", "state"),
+);
 
 export type GatewayConfig = z.infer<typeof gatewayConfigSchema>;

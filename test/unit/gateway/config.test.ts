@@ -112,3 +112,10 @@ test.each<[string, object]>([
 ])("the path of a mistake is named: %s", (fault, more) => {
   expect(() => check(more)).toThrow(`gateway.yaml: ${fault}`);
 });
+
+test("says what is wrong in one section whatever is missing in another", () => {
+  const document = { listen: { prot: 1 }, clusters: [{ ...STATIC, model: "svc-gwen" }] };
+  const faults = () => checkConfig(gatewayConfigSchema, document, "gateway.yaml");
+  for (const text of ["keys", "prot", "svc-gwen is no model of the catalog"])
+    expect(faults).toThrow(expect.objectContaining({ message: expect.stringContaining(text) }));
+});
