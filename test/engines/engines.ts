@@ -80,10 +80,12 @@ export type HandingOptions = {
   readonly leaseSeconds: number;
   /** The blocks of its cache; undefined for as many as fit. */
   readonly blocks?: number;
+  /** Type of the weights; engines of two types take nothing from each other. Default: float32. */
+  readonly dtype?: string;
 };
 
 /** Returns vLLM as one of several that read prompts from each other, by NIXL over UCX in plain memory. */
-export function handingCommand(name: string, { sidePort, leaseSeconds, blocks }: HandingOptions): EngineCommand {
+export function handingCommand(name: string, { sidePort, leaseSeconds, blocks, dtype }: HandingOptions): EngineCommand {
   const { command } = ENGINES[0] as LaneEngine;
   const transfer = {
     ...{ kv_connector: "NixlConnector", kv_role: "kv_both", kv_buffer_device: "cpu" },
@@ -92,6 +94,7 @@ export function handingCommand(name: string, { sidePort, leaseSeconds, blocks }:
   };
   const own = ["--kv-transfer-config", JSON.stringify(transfer)];
   if (blocks !== undefined) own.push("--num-gpu-blocks-override", String(blocks));
+  if (dtype !== undefined) own.push("--dtype", dtype);
   const side = { VLLM_NIXL_SIDE_CHANNEL_HOST: "127.0.0.1", VLLM_NIXL_SIDE_CHANNEL_PORT: String(sidePort) };
   return {
     ...command,

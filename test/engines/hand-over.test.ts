@@ -1,4 +1,5 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { setTimeout as wait } from "node:timers/promises";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { toDuration } from "../../deploy/runtime/time/clock.ts";
 import type { OpenAiCompatibleBackend } from "../../engine/backends/openai-compatible/openai-compatible-backend.ts";
 import { loadProfile } from "../../engine/profiles/profile.ts";
@@ -6,13 +7,17 @@ import type { GenerateRequest } from "../../proto/gen/svc/inference/v1/inference
 import { Capability } from "../../proto/gen/svc/inference/v1/node_service.ts";
 import { backendOf } from "../support/dialects/dialect-rig.ts";
 import { user } from "../support/engine/canonical.ts";
+import { FaultyWire } from "../support/engine/faulty-wire.ts";
 import { NodeClient } from "../support/engine/node-client.ts";
 import { type RunningNode, startNode } from "../support/engine/start-node.ts";
 import { answerOf } from "../support/events/answer-of.ts";
 import { freePort } from "../support/free-port.ts";
+import { FrontRig } from "../support/gateway/front-rig.ts";
+import { settle, settleUntil } from "../support/gateway/upstream/settle.ts";
 import { metricSum } from "../support/metric-text.ts";
 import { RealEngine } from "../support/processes/real-engine.ts";
 import { generateRequest } from "../support/requests/generate-request.ts";
+import { until } from "../support/until.ts";
 import { CUT } from "./answers.ts";
 import { ENGINES, handingCommand } from "./engines.ts";
 import { MODEL, WEIGHTS } from "./rig.ts";
@@ -22,7 +27,7 @@ import { MODEL, WEIGHTS } from "./rig.ts";
 const ROUNDS = 20;
 const PATIENCE_MS = 300_000;
 const LEASE_SECONDS = 6;
-/** So few that memory is soon used again. */
+/** Less than two prompts of `FILLER`, so that memory is soon used again. */
 const BLOCKS = 160;
 const LEFT = toDuration(20_000);
 const KINDS = Object.values(CUT);
@@ -207,6 +212,142 @@ describe.runIf(lane?.installed)("two real engines", { timeout: 1_800_000 }, () =
       await backend.close();
     }
     await untilFree(reads, answers);
+  });
+
+  test("show no word of what lies in memory behind the lease, if the time that is left was forged", async () => {
+    const requests = Array.from({ length: ROUNDS }, () => asked(0, { tenant: "late" }));
+    for (const request of requests) {
+      const undisturbed = await alone(request);
+      const bytes = await make(request);
+      await wait(1_500 * LEASE_SECONDS);
+      for (let filler = 0; filler < 3; filler += 1)
+        await run(reads.client, {
+          ...asked(0),
+          messages: [user(`Filler ${number} ${filler} of it. `.repeat(300))],
+          maxOutputTokens: 1,
+        });
+      const backend = await beside(answers.engine);
+      const node = await startNode(backend);
+      const client = new NodeClient(node.address);
+      const late = await take(request, bytes, client);
+      if (late.code !== 0) expect(late).toMatchObject({ reason: "HAND_OVER_LOST", said: [] });
+      else expect(late.tokens).toEqual(undisturbed.tokens);
+      expect((await run(client, request)).tokens).toEqual(undisturbed.tokens);
+      client.close();
+      await node.stop();
+      await backend.close();
+    }
+    await untilFree(reads, answers);
+  });
+
+  describe("behind a gateway", () => {
+    /** A router in front of both: the first answers, behind a wire; the other answers as well with `both`. */
+    const rigged = async (both = false) => {
+      const wire = await FaultyWire.start(answers.node.address);
+      const endpoints = [wire.address, ...(both ? [reads.node.address] : [])];
+      const prefill = { type: "static", endpoints: [{ address: reads.node.address }] };
+      const rig = new FrontRig(endpoints, {
+        ...{ cluster: { prefill }, router: { leastMovedTokens: 100 }, continuation: { maxBytes: 1_000_000 } },
+      });
+      const close = () => {
+        rig.close();
+        wire.close();
+      };
+      onTestFinished(close);
+      await rig.ready();
+      await until(() => rig.manager.clusters.every((one) => one.healthyEndpoints.length > 0), "all are healthy");
+      return { rig, wire, close };
+    };
+    const saidBy = (sent: ReturnType<FrontRig["send"]>) =>
+      answerOf(sent.events).blocks.map(({ kind, name, text, complete }) => ({ kind, name, text, complete }));
+
+    test("a prompt is read on the one and answered by the other", async () => {
+      const { rig } = await rigged();
+      for (let round = 0; round < ROUNDS; round += 1) {
+        const request = asked(round);
+        const undisturbed = await alone(request);
+        const before = await computed(answers);
+        const sent = rig.send(request);
+        expect(await sent.outcome).toBe("ok");
+        expect(sent.calls.prefilledAt).toBe(reads.node.address);
+        expect(saidBy(sent)).toEqual(undisturbed.said);
+        expect(await computed(answers)).toBe(before);
+      }
+      await rig.atRest();
+      await untilFree(reads, answers);
+    });
+
+    test("a caller that leaves in any phase leaves no block behind its lease", async () => {
+      const { rig } = await rigged();
+      for (let round = 0; round < ROUNDS; round += 1) {
+        const phases: readonly ((sent: ReturnType<FrontRig["send"]>) => Promise<unknown>)[] = [
+          async () => wait(5 * round),
+          async ({ calls }) => until(() => calls.prefilledAt !== undefined, "it is handed over"),
+          async ({ events }) => until(() => events.some(({ kind }) => kind?.$case === "blockDelta"), "it is answered"),
+        ];
+        for (const phase of phases) {
+          const sent = rig.send(asked(0, { maxOutputTokens: 400 }));
+          await Promise.race([phase(sent), sent.outcome]);
+          sent.leave();
+          await sent.outcome;
+        }
+      }
+      await rig.atRest();
+      await untilFree(reads, answers);
+    });
+
+    test("an answer whose node is lost goes on at another one", async () => {
+      for (let round = 0; round < ROUNDS; round += 1) {
+        const { rig, wire, close } = await rigged(true);
+        const request = asked(0, { maxOutputTokens: 60 });
+        const undisturbed = await alone(request);
+        const sent = rig.send(request);
+        await until(() => sent.events.some(({ kind }) => kind?.$case === "blockDelta"), "it is answered");
+        wire.cut();
+        expect(await settle(rig, sent.outcome)).toBe("ok");
+        expect(saidBy(sent)).toEqual(undisturbed.said);
+        close();
+      }
+      await untilFree(reads, answers);
+    });
+
+    test("an engine that reads is killed before, at and behind its hand-over: all is answered", async () => {
+      const { rig } = await rigged();
+      const phases: readonly ((sent: ReturnType<FrontRig["send"]>) => Promise<unknown>)[] = [
+        async () => wait(50),
+        async ({ calls }) => until(() => calls.prefilledAt !== undefined, "it is handed over"),
+        async ({ events }) => until(() => events.some(({ kind }) => kind?.$case === "blockDelta"), "it is answered"),
+      ];
+      for (const phase of phases) {
+        const request = asked(0);
+        const undisturbed = await alone(request);
+        const sent = rig.send(request);
+        await Promise.race([phase(sent), sent.outcome]);
+        reads.engine.kill();
+        expect(await settle(rig, sent.outcome)).toBe("ok");
+        expect(saidBy(sent)).toEqual(undisturbed.said);
+        const next = rig.send(asked(1));
+        expect(await settle(rig, next.outcome)).toBe("ok");
+        await reads.engine.untilUp();
+        await settleUntil(rig, () => rig.manager.clusters.every((one) => one.healthyEndpoints.length > 0));
+      }
+      await untilFree(reads, answers);
+    });
+  });
+
+  test("of which one does not fit answer all the same", async () => {
+    const other = await startSide("other", { dtype: "bfloat16" });
+    onTestFinished(() => stopSide(other));
+    for (let round = 0; round < ROUNDS; round += 1) {
+      const request = asked(round);
+      const undisturbed = await alone(request);
+      const before = await computed(answers);
+      const answer = await take(request, await make(request, other));
+      expect(answer.code).toBe(0);
+      expect(answer.tokens).toEqual(undisturbed.tokens);
+      expect(await computed(answers)).toBeGreaterThan(before);
+    }
+    await untilFree(answers, other);
   });
 });
 
