@@ -33,9 +33,15 @@ const pick = (list: readonly string[], variant: number) => list[variant % list.l
 const CITIES = ["Ljubljana", "Tirana", "Lisbon", "Rome", "Oslo", "Paris", "Madrid", "Vienna"];
 const SIGNS = ["🚀", "🎉", "🌍", "🔥", "🐍", "🌊", "⭐", "🍎"];
 
+/** The demonstration's model reasons of them in the same words whatever else is in its batch. */
+const TALK = [
+  ...["How are you?", "Thank you!", "Who are you?", "Goodbye!", "What can you do?", "Are you human?", "Good morning!"],
+  "Hello!",
+];
+
 const KINDS = {
   text: { question: (variant) => `Count from 1 to ${75 - 5 * variant}.` },
-  "characters of several tokens": { question: (variant) => `Repeat: hello ${pick(SIGNS, variant)} world` },
+  "characters of several tokens": { question: (variant) => `Repeat: ${pick(SIGNS, variant)} hello world` },
   reasoning: { question: (variant) => `What is ${8 + variant} + 5?`, thinks: true },
   "a call that the model chooses": {
     question: (variant) => `What is the weather in ${pick(CITIES, variant)}?`,
@@ -47,7 +53,7 @@ const KINDS = {
   },
   "a strict schema": { question: (variant) => `Give me member ${40 + variant}.`, schema: MEMBERS },
   "reasoning before a strict schema": {
-    question: (variant) => `Give me member ${40 + variant}.`,
+    question: (variant) => pick(TALK, variant) ?? "",
     schema: MEMBERS,
     thinks: true,
   },
