@@ -113,7 +113,7 @@ test.each<[string, object]>([
   expect(() => check(more)).toThrow(`gateway.yaml: ${fault}`);
 });
 
-test("says what is wrong in one section whatever is missing in another", () => {
+test("names the fault of one section whatever is missing in another", () => {
   const document = { listen: { prot: 1 }, clusters: [{ ...STATIC, model: "svc-gwen" }] };
   const faults = () => checkConfig(gatewayConfigSchema, document, "gateway.yaml");
   for (const text of ["keys", "prot", "svc-gwen is no model of the catalog"])
