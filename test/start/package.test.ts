@@ -74,6 +74,7 @@ describe.skipIf(reason !== "")(`the package ${reason}`, () => {
     expect([status, code === 0 ? stdout : stderr]).toEqual([code, output]);
   });
 
+  let completion: string | undefined;
   test.each([
     ["st", "start"],
     ["start --ag", "--agents --agent"],
@@ -82,8 +83,9 @@ describe.skipIf(reason !== "")(`the package ${reason}`, () => {
     ["nonsense ", ""],
   ])("a shell completes svc %s", (typed, completed) => {
     const words = ["svc", ...typed.split(" ")];
-    const script = `source <(node "$1" completion); COMP_WORDS=("\${@:2}"); COMP_CWORD=$(($# - 2)); _svc; echo "\${COMPREPLY[*]}"`;
-    const args = ["-c", script, "bash", join(ROOT, "deploy/svc.mjs"), ...words];
+    completion ??= execFileSync(process.execPath, [join(ROOT, "deploy/svc.mjs"), "completion"], { encoding: "utf8" });
+    const script = `source /dev/stdin <<<"$1"; COMP_WORDS=("\${@:2}"); COMP_CWORD=$(($# - 2)); _svc; echo "\${COMPREPLY[*]}"`;
+    const args = ["-c", script, "bash", completion, ...words];
     expect(execFileSync("bash", args, { encoding: "utf8" }).trim()).toBe(completed);
   });
 });
