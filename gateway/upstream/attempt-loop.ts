@@ -211,7 +211,7 @@ export class AttemptLoop {
     const { endpoint } = member;
     const answer = this.#answer;
     const inputTokens = promptBytes(this.#route.shape) / BYTES_PER_TOKEN;
-    const handOver = await this.#readElsewhere(slot, inputTokens);
+    const handOver = slot.reader && (await this.#readElsewhere(slot, inputTokens));
     if (this.#signal.aborted) {
       slot.release();
       return "cancelled";

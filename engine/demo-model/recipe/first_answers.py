@@ -176,8 +176,9 @@ def segments_of(dice, seed):
     return render(weak_dialogue(dice) if kind < 0.8 else dialogue(seed))
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def pack(description, segments_of):
+    """Packs the dialogues of a phase by the command line; `segments_of` makes one of dice and a seed, or None."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", help="also the seed: the same name gives the same dialogues")
     parser.add_argument("count", type=int)
     parser.add_argument("--vocabulary", default="../tok.json")
@@ -192,4 +193,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    pack(__doc__, segments_of)

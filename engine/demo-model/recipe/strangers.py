@@ -4,17 +4,12 @@ Sums up to 100, weekdays, commands of a shell, queries of SQL, misspelled code, 
 are often asked for, and the way to a real model where the model has no answer.
 """
 
-import argparse
-
-from bpe import Tokenizer
 from dialogues import dialogue, render
-from dice import Dice
 from facts import SYSTEM_PROMPTS, UNKNOWN_TOPICS
-from first_answers import FIRST, object_dialogue
+from first_answers import FIRST, object_dialogue, pack
 from messages import assistant, user
 from small_talk import REAL_MODEL, greeting, identity, unknown
 from sums import written_sum
-from token_file import TokenFile
 from topics import pick_topic
 from weak_spots import weak_dialogue
 from words import ADJECTIVES, COLORS, DAYS, MONTHS, NAMES, NOUNS
@@ -471,20 +466,5 @@ def segments_of(dice, seed):
     return render(dialogue(seed))
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("out", help="also the seed: the same name gives the same dialogues")
-    parser.add_argument("count", type=int)
-    parser.add_argument("--vocabulary", default="../tok.json")
-    arguments = parser.parse_args()
-    file = TokenFile(Tokenizer(arguments.vocabulary))
-    for index in range(arguments.count):
-        seed = f"{arguments.out}{index}"
-        segments = segments_of(Dice(seed), f"{arguments.out}d{index}")
-        if segments:
-            file.add_segments(segments)
-    file.save(arguments.out)
-
-
 if __name__ == "__main__":
-    main()
+    pack(__doc__, segments_of)

@@ -143,7 +143,7 @@ describe("a prompt that another node has read", () => {
     expect(engines.taken).toEqual([]);
   });
 
-  test("that turns out to be another one costs no word of the answer, nor of later ones", async () => {
+  test("a hand-over of another prompt brings no word of it into the answer, nor into later ones", async () => {
     const { clock, engines, make, take, to, notes } = await pair();
     const { bytes } = await make();
     await clock.advance(LEASE_MS + 1);
