@@ -20,8 +20,8 @@ import { randomId } from "../http/record/trace-context.ts";
 import { routingHints } from "../http/request-context.ts";
 import { RPCS } from "../routes.ts";
 import type { Translation } from "../translation/translator.ts";
-import type { Flow } from "../upstream/call/generate-call.ts";
 import { RequestBuffer } from "../upstream/call/request-buffer.ts";
+import type { Flow } from "../upstream/call/retry-boundary.ts";
 import { asBuffer } from "../upstream/wire/generate-wire.ts";
 import type { RpcCall } from "./rpc-call.ts";
 

@@ -20,18 +20,11 @@ import {
   type UpstreamFailure,
 } from "./grpc-error.ts";
 import type { RequestBuffer } from "./request-buffer.ts";
-import type { RetryBoundary } from "./retry-boundary.ts";
+import type { Flow, RetryBoundary } from "./retry-boundary.ts";
 import type { Timeouts } from "./timeouts.ts";
 
 /** A node's announcement to refuse further calls, as Envoy's `x-envoy-immediate-health-check-fail`. */
 const IMMEDIATE_FAIL_TRAILER = "x-svc-immediate-health-check-fail";
-
-/** Flow control of the engine's stream while the client reads slowly. */
-export type Flow = {
-  /** Stops reading from the engine, and suspends its time limits. */
-  pause(): void;
-  resume(): void;
-};
 
 export type GenerateCallOptions = {
   readonly endpoint: Endpoint;
