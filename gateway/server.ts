@@ -7,6 +7,7 @@ import type { Clock } from "../deploy/runtime/time/clock.ts";
 import type { Catalog } from "./catalog.ts";
 import type { GatewayConfig } from "./config.ts";
 import { GrpcListener } from "./grpc/grpc-listener.ts";
+import { ModelDirectory } from "./http/access/model-directory.ts";
 import { registerOverloadGauges, registerSocketGauges, registerTrafficGauges } from "./http/admin/gauges.ts";
 import { getContract, getModel, listModels } from "./http/answer/catalog-routes.ts";
 import { countTokensRoute } from "./http/answer/count-tokens-route.ts";
@@ -17,7 +18,6 @@ import { capConnections, connectionsFor, openFilesLimit } from "./http/connectio
 import { publicApp } from "./http/connection/public-app.ts";
 import type { SocketTable } from "./http/connection/sockets.ts";
 import { type HandlerOf, routeRequests } from "./http/hooks.ts";
-import { ModelDirectory } from "./http/model-directory.ts";
 import type { RecordSinks } from "./http/record/access-log.ts";
 import { serveTryItPage } from "./http/try-it/try-it-page.ts";
 import { KeptConversations } from "./http/websocket/kept-conversations.ts";

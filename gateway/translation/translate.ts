@@ -15,8 +15,8 @@ import {
   encodeRequest,
   type InsertedMessages,
   type PromptFacts,
-} from "../upstream/encoded-request.ts";
-import type { PromptBound } from "../upstream/prompt-bound.ts";
+} from "../upstream/request/encoded-request.ts";
+import type { PromptBound } from "../upstream/request/prompt-bound.ts";
 
 /* From a parsed body to the bytes for an engine: a function of plain data, so that it can run on any thread. */
 

@@ -13,8 +13,8 @@ import type { UpstreamTls } from "./endpoint/upstream-tls.ts";
 import { EndpointSet } from "./load-balancing/endpoint-set.ts";
 import { Announcements, PrefixIndex } from "./load-balancing/prefix-index.ts";
 import type { WorkLedger } from "./load-balancing/work-ledger.ts";
-import type { PromptBound } from "./prompt-bound.ts";
 import { RememberedMembers } from "./remembered-members.ts";
+import type { PromptBound } from "./request/prompt-bound.ts";
 
 export type ClusterParts = {
   readonly pool: EndpointPool;

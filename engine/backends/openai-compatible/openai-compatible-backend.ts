@@ -15,11 +15,10 @@ import {
 import type { Backend, BackendDescription, BackendLoad } from "../../backend.ts";
 import { keepMs } from "../../conversation/cache-breakpoints.ts";
 import { ANY_ORDER } from "../../conversation/model-history.ts";
-import { EngineError } from "../../errors.ts";
+import { EngineError, throwIfLeft } from "../../errors.ts";
 import type { OutputMarkers } from "../../output-parser/markers.ts";
 import type { HeldPrefixes } from "../../prefixes/held-prefixes.ts";
 import { withGenericCalls } from "../../profiles/profile.ts";
-import { throwIfLeft } from "../caller-left.ts";
 import { GrammarCache } from "../grammar-cache.ts";
 import { LoopTurns } from "../loop-turns.ts";
 import { modelIdentity, VOCABULARY_TEXT } from "../model-revision.ts";

@@ -4,8 +4,8 @@ import { CATALOG_CREATED_SECONDS, type Catalog, type CatalogModel, findModel } f
 import type { Principal } from "../../keys/principal.ts";
 import { openApiDocument } from "../../reference/openapi.ts";
 import type { DescribedModel } from "../../upstream/described-model.ts";
-import { type ModelDirectory, modelNotFound } from "../model-directory.ts";
-import { principalOf } from "../request-context.ts";
+import { type ModelDirectory, modelNotFound } from "../access/model-directory.ts";
+import { principalOf } from "../record/request-context.ts";
 import { codexModel } from "./codex-catalog.ts";
 
 /**

@@ -17,8 +17,8 @@ import { WorkLedger } from "../../../gateway/upstream/load-balancing/work-ledger
 import { LEAST_MOVED_TOKENS, PrefillPool } from "../../../gateway/upstream/prefill/prefill-pool.ts";
 import { delta, finished, progress, started } from "../../support/events/events.ts";
 import type { ReasonJudge } from "./reason-judge.ts";
-import { cachedIn, type HeldTiers, type NodeReport } from "./replay-node.ts";
-import type { Follower, Router } from "./router.ts";
+import { cachedIn, type NodeReport } from "./replay-node.ts";
+import type { AnnouncedCaches, Follower, Router } from "./router.ts";
 import type { Digested, Prompt } from "./traffic.ts";
 
 const INITIAL_SPEED = 5_000;
@@ -217,12 +217,6 @@ export class Gateway implements Router {
     };
   }
 }
-
-/** What nodes announce: the contents of their caches as they believe them, and whether they announce any. */
-export type AnnouncedCaches = {
-  readonly held: () => HeldTiers;
-  readonly isAnnounced: (node: number) => boolean;
-};
 
 /** Returns the announced contents of the nodes' caches, `ranks` each, by the digests of the prompts. */
 export function exactPrefixes(

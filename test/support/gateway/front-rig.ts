@@ -5,15 +5,15 @@ import { gatewayConfigSchema } from "../../../gateway/config.ts";
 import type { Detail } from "../../../gateway/outcome.ts";
 import { UpstreamStats } from "../../../gateway/stats/upstream-stats.ts";
 import type { CallRecord } from "../../../gateway/upstream/call/call-record.ts";
-import { RequestBuffer } from "../../../gateway/upstream/call/request-buffer.ts";
 import type { EventSink, Flow } from "../../../gateway/upstream/call/retry-boundary.ts";
 import type { Timeouts } from "../../../gateway/upstream/call/timeouts.ts";
 import type { Cluster } from "../../../gateway/upstream/cluster.ts";
 import { ClusterManager } from "../../../gateway/upstream/cluster-manager.ts";
 import { ContinuationRoom, type NotKept } from "../../../gateway/upstream/continuation/continuation-room.ts";
-import { encodeRequest, type PromptFacts } from "../../../gateway/upstream/encoded-request.ts";
 import type { CacheNote } from "../../../gateway/upstream/load-balancing/cache-reasons.ts";
 import type { RoutingHints } from "../../../gateway/upstream/load-balancing/route.ts";
+import { encodeRequest, type PromptFacts } from "../../../gateway/upstream/request/encoded-request.ts";
+import { RequestBuffer } from "../../../gateway/upstream/request/request-buffer.ts";
 import { Router, type RouterOptions } from "../../../gateway/upstream/router.ts";
 import type { CallHeaders, WireKind } from "../../../gateway/upstream/wire/generate-wire.ts";
 import {

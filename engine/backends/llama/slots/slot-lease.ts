@@ -1,4 +1,4 @@
-import { callerLeft, throwIfLeft } from "../../caller-left.ts";
+import { callerLeft, throwIfLeft } from "../../../errors.ts";
 import type { Demand, Slot, Slots } from "./slots.ts";
 import type { Steps } from "./steps.ts";
 
