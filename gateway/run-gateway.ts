@@ -31,7 +31,7 @@ import { buildServer, type GatewayServer } from "./server.ts";
 import { openShared } from "./shared-parts.ts";
 import { Stats } from "./stats/stats.ts";
 import type { Tracing } from "./tracing/tracing.ts";
-import { ClusterManager } from "./upstream/cluster-manager.ts";
+import { ClusterManager } from "./upstream/cluster/cluster-manager.ts";
 import { EndpointOrders } from "./upstream/endpoint-orders.ts";
 
 /** Least milliseconds between two log lines about unknown sealing keys: callers can make them up. */

@@ -34,7 +34,7 @@ import type { Stats } from "./stats/stats.ts";
 import type { Tracing } from "./tracing/tracing.ts";
 import { Translator } from "./translation/translator.ts";
 import { timeoutsOf } from "./upstream/call/timeouts.ts";
-import type { ClusterManager } from "./upstream/cluster-manager.ts";
+import type { ClusterManager } from "./upstream/cluster/cluster-manager.ts";
 import { ContinuationRoom, continuationBytes } from "./upstream/continuation/continuation-room.ts";
 import { Router } from "./upstream/router.ts";
 import type { KeyUsage } from "./usage/key-usage.ts";

@@ -1,7 +1,7 @@
 import { AttemptLoop, type AttemptLoopParts, type Dispatch, type Prefill } from "./attempt-loop.ts";
-import type { Cluster } from "./cluster.ts";
-import type { ClusterManager } from "./cluster-manager.ts";
-import { ClusterTraffic } from "./cluster-traffic.ts";
+import type { Cluster } from "./cluster/cluster.ts";
+import type { ClusterManager } from "./cluster/cluster-manager.ts";
+import { ClusterTraffic } from "./cluster/cluster-traffic.ts";
 import type { Ejection } from "./endpoint/outlier-detector.ts";
 import { LocalReplies } from "./local-replies.ts";
 import { LEAST_MOVED_TOKENS, PrefillPool } from "./prefill/prefill-pool.ts";

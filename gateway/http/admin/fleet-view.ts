@@ -3,8 +3,8 @@ import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import type { Lifecycle } from "../../lifecycle.ts";
 import { OVERLOAD_ACTIONS, type OverloadManager } from "../../overload/overload-manager.ts";
 import type { Stats } from "../../stats/stats.ts";
-import type { ClusterManager } from "../../upstream/cluster-manager.ts";
-import type { ClusterTraffic } from "../../upstream/cluster-traffic.ts";
+import type { ClusterManager } from "../../upstream/cluster/cluster-manager.ts";
+import type { ClusterTraffic } from "../../upstream/cluster/cluster-traffic.ts";
 import { type ClusterStatus, clusterStatuses, type EndpointStatus } from "./cluster-routes.ts";
 import type { EngineOwner } from "./engine-owner.ts";
 

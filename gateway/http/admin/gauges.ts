@@ -2,8 +2,8 @@ import { performance } from "node:perf_hooks";
 import { Counter, Gauge, type Registry } from "prom-client";
 import { PRIORITY_CLASSES } from "../../../deploy/runtime/queue/fair-queue.ts";
 import { OVERLOAD_ACTIONS, type OverloadManager, RESOURCE_MONITORS } from "../../overload/overload-manager.ts";
-import type { ClusterManager } from "../../upstream/cluster-manager.ts";
-import type { ClusterTraffic } from "../../upstream/cluster-traffic.ts";
+import type { ClusterManager } from "../../upstream/cluster/cluster-manager.ts";
+import type { ClusterTraffic } from "../../upstream/cluster/cluster-traffic.ts";
 import type { ContinuationRoom } from "../../upstream/continuation/continuation-room.ts";
 
 /* Metrics that are read from their owners at each scrape, under Envoy's names where Envoy has the thing. */

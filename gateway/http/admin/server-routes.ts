@@ -5,7 +5,7 @@ import type { GatewayConfig } from "../../config.ts";
 import type { Lifecycle } from "../../lifecycle.ts";
 import type { OverloadManager } from "../../overload/overload-manager.ts";
 import type { Sealing } from "../../sealing/sealing.ts";
-import type { ClusterManager } from "../../upstream/cluster-manager.ts";
+import type { ClusterManager } from "../../upstream/cluster/cluster-manager.ts";
 import { clientAddress } from "../record/client-address.ts";
 import type { SocketUpgrades } from "../websocket/socket-upgrades.ts";
 import {

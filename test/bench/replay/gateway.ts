@@ -1,7 +1,7 @@
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import { AdmissionController } from "../../../gateway/upstream/admission/admission-controller.ts";
 import type { Admitted } from "../../../gateway/upstream/admission/slot-request.ts";
-import { clustersSchema } from "../../../gateway/upstream/cluster-settings.ts";
+import { clustersSchema } from "../../../gateway/upstream/cluster/cluster-settings.ts";
 import { type Evictions, evictionsWith } from "../../../gateway/upstream/endpoint/load-reports.ts";
 import { EndpointSet } from "../../../gateway/upstream/load-balancing/endpoint-set.ts";
 import type { EndpointView } from "../../../gateway/upstream/load-balancing/endpoint-view.ts";

@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
-import { checkConfig } from "../../../../deploy/runtime/config/load-config.ts";
-import { clustersSchema } from "../../../../gateway/upstream/cluster-settings.ts";
-import type { EndpointView } from "../../../../gateway/upstream/load-balancing/endpoint-view.ts";
-import { LEAST_MOVED_TOKENS, PrefillPool } from "../../../../gateway/upstream/prefill/prefill-pool.ts";
-import { endpointWith } from "../../../support/gateway/upstream/endpoint-with.ts";
-import { viewedAdmission } from "../../../support/gateway/upstream/viewed-admission.ts";
+import { checkConfig } from "../../../../../deploy/runtime/config/load-config.ts";
+import { clustersSchema } from "../../../../../gateway/upstream/cluster/cluster-settings.ts";
+import type { EndpointView } from "../../../../../gateway/upstream/load-balancing/endpoint-view.ts";
+import { LEAST_MOVED_TOKENS, PrefillPool } from "../../../../../gateway/upstream/prefill/prefill-pool.ts";
+import { endpointWith } from "../../../../support/gateway/upstream/endpoint-with.ts";
+import { viewedAdmission } from "../../../../support/gateway/upstream/viewed-admission.ts";
 
 const UNREAD = 20_000;
 const ANSWERING = endpointWith({ address: "answering" });
