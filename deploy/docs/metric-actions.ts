@@ -101,8 +101,7 @@ export const GATEWAY_METRIC_ACTIONS: MetricActions = {
     svc_endpoint_tokens_per_second: "A node far below its fellows is slow or shared with another program.",
   },
   "Keys and limits": {
-    svc_ratelimit_decisions_total:
-      "`refused` by `dim` is the limit that is hit; the log names the key. `wasted_calls`: a key floods the gRPC port; revoke it.",
+    svc_ratelimit_decisions_total: "`refused` by `dim` is the limit that is hit; the log names the key.",
     svc_ratelimit_store_seconds: "Above 0.01 s the store is busy or far away.",
     svc_ratelimit_store_up:
       "0: this gateway applies its share of each limit, or refuses (`state.redis.whenAway`). Absent without a store.",

@@ -40,8 +40,6 @@ export type Conversation = {
   readonly counts?: readonly number[];
 };
 
-const MARK = "svc_mark";
-
 export type MarkedRendering = {
   readonly spans: readonly Span[];
   /** In UTF-16 units, after each requested number of messages, or the last known one before; 0 if none is. */
@@ -89,8 +87,8 @@ export class ChatTemplate {
   readonly turns: TurnRules;
   readonly #template: Renderer;
   readonly #options: ChatTemplateOptions;
-  /** The template with marks; `none` if the marks would change the prompt. */
-  #marking: Renderer | "none" | undefined;
+  /** Whether marks leave the prompts of trials as they are; undefined before the first wish for marks. */
+  #takesMarks: boolean | undefined;
   readonly #openings = new Map<string, string>();
 
   /** Throws for invalid Jinja, and if the template fails for all trial conversations. */
@@ -127,11 +125,10 @@ export class ChatTemplate {
     const { counts = [] } = conversation;
     if (counts.length === 0) return { spans: this.render(conversation), places: [] };
     const unmarked = () => ({ spans: this.render(conversation), places: counts.map(() => 0) });
-    const marking = this.#markingTemplate();
-    if (marking === "none") return unmarked();
+    if (!this.#marksKeepPrompts()) return unmarked();
     let spans: readonly Span[];
     try {
-      spans = this.#rendered(conversation, this.turns, marking);
+      spans = this.#rendered(conversation, this.turns, true);
     } catch {
       return unmarked();
     }
@@ -147,41 +144,37 @@ export class ChatTemplate {
     return { spans, places: written.map((messages) => lastKnown(begins, messages)) };
   }
 
-  /** Returns the template in Jinja, with `name` for the function whose marks stand in front of the messages. */
-  #jinja(name?: string): Renderer {
-    const template = new JinjaTemplate(this.source, name);
+  /** Returns the template in Jinja. */
+  #jinja(): Renderer {
+    const template = new JinjaTemplate(this.source);
     const { bosToken, eosToken } = this.#options;
     return ({ messages, tools, variables, opensTurn, mark, quoted }) => {
       const shown = messages.map(toValue);
-      const numbers = new Map(shown.map(({ value }, index) => [value, index]));
-      const marking = (item: unknown) => {
-        const number = numbers.get(item);
-        return number === undefined ? null : mark(number);
+      const numbers = new Map<unknown, number>(shown.map(({ value }, index) => [value, index]));
+      const marked = ({ value }: Value) => {
+        const number = numbers.get(value);
+        return number === undefined ? "" : mark(number);
       };
       const values: Record<string, Value> = { messages: list(shown) };
       const given = {
         ...{ tools: tools.length === 0 ? null : tools, documents: null, add_generation_prompt: opensTurn },
         ...variables,
         ...{ bos_token: bosToken, eos_token: eosToken },
-        ...(name !== undefined && { [name]: marking }),
       };
       for (const [variable, value] of Object.entries(given)) values[variable] = toValue(value);
-      return template.render(values, (text) => quoted(text, pythonQuoted));
+      return template.render(values, { quote: (text) => quoted(text, pythonQuoted), mark: marked });
     };
   }
 
   /** Checks with trial conversations that the marks do not change the prompt. */
-  #markingTemplate(): Renderer | "none" {
-    if (this.#marking) return this.#marking;
-    const marking = this.#options.renderer ? this.#template : this.#jinja(MARK);
-    const isSame = Object.values(TRIALS).every((messages) =>
+  #marksKeepPrompts(): boolean {
+    this.#takesMarks ??= Object.values(TRIALS).every((messages) =>
       [[], [TRIAL_TOOL]].every((tools) => {
         const trial = { messages, tools, reasoning: false };
-        return this.#tried(trial, this.turns, marking) === this.#tried(trial, this.turns);
+        return this.#tried(trial, this.turns, true) === this.#tried(trial, this.turns);
       }),
     );
-    this.#marking = isSame ? marking : "none";
-    return this.#marking;
+    return this.#takesMarks;
   }
 
   #openingOf({ reasoning, effortVariables, closed }: Conversation): string | undefined {
@@ -203,16 +196,16 @@ export class ChatTemplate {
     return this.#openings.get(key);
   }
 
-  #tried(conversation: Conversation, turns: TurnRules, template?: Renderer): string | undefined {
+  #tried(conversation: Conversation, turns: TurnRules, marked = false): string | undefined {
     try {
-      return textOfSpans(this.#rendered(conversation, turns, template));
+      return textOfSpans(this.#rendered(conversation, turns, marked));
     } catch {
       return undefined;
     }
   }
 
-  /** Renders a conversation. With `marking`, empty spans mark the beginnings of messages. */
-  #rendered(conversation: Conversation, turns: TurnRules, marking?: Renderer): readonly Span[] {
+  /** Renders a conversation. If it is marked, empty spans stand at the beginnings of messages. */
+  #rendered(conversation: Conversation, turns: TurnRules, marked = false): readonly Span[] {
     const placeholders = new Placeholders();
     // Equal texts share a placeholder, because a template may compare them.
     const held = new Map<string, string>();
@@ -231,7 +224,7 @@ export class ChatTemplate {
     const tools = this.#options.textCalls ? [] : toTemplateTools(conversation.tools, standIn);
     const { closed = false } = conversation;
     const prefill = openTurn(history);
-    const run = (opensTurn: boolean) => this.#run({ messages, tools, conversation, placeholders, opensTurn, marking });
+    const run = (opensTurn: boolean) => this.#run({ messages, tools, conversation, placeholders, opensTurn, marked });
     if (prefill === undefined) return run(!closed);
 
     const last = messages.pop();
@@ -250,15 +243,15 @@ export class ChatTemplate {
     return textCalls ? withCallsAsText(said, tools, textCalls) : said;
   }
 
-  #run({ messages, tools, conversation, placeholders, opensTurn, marking }: Run): readonly Span[] {
+  #run({ messages, tools, conversation, placeholders, opensTurn, marked }: Run): readonly Span[] {
     const { reasoning, effortVariables } = conversation;
     const { reasoningOn, reasoningOff, renderer } = this.#options;
     let rendered: string;
     try {
-      rendered = (marking ?? this.#template)({
+      rendered = this.#template({
         ...{ messages, tools, opensTurn },
         variables: { enable_thinking: reasoning, ...(reasoning ? reasoningOn : reasoningOff), ...effortVariables },
-        mark: marking ? (message) => placeholders.forMark(message) : () => "",
+        mark: marked ? (message) => placeholders.forMark(message) : () => "",
         quoted: (text, quote) => placeholders.quoted(text, quote),
       });
     } catch (cause) {
@@ -276,7 +269,7 @@ type Run = {
   readonly conversation: Conversation;
   readonly placeholders: Placeholders;
   readonly opensTurn: boolean;
-  readonly marking: Renderer | undefined;
+  readonly marked: boolean;
 };
 
 function textOfSpans(spans: readonly Span[]): string {

@@ -1,11 +1,12 @@
 /**
  * Runs the held-out prompts on a GGUF file and reports how many answers are sensible.
  *
- *   node engine/demo-model/evaluate.mjs engine/demo-model/demo.gguf [--show] [--temperature 0]
+ *   npm run build && node engine/demo-model/evaluate.mjs engine/demo-model/demo.gguf [--show] [--temperature 0]
  */
 import { parseArgs } from "node:util";
-import { Template } from "@huggingface/jinja";
 import { getLlama, LlamaGrammarEvaluationState } from "node-llama-cpp";
+import { JinjaTemplate } from "../../dist/engine/conversation/jinja/template.js";
+import { toValue } from "../../dist/engine/conversation/jinja/values.js";
 import { CASES } from "./evaluation-cases.mjs";
 
 const MAX_TOKENS = 400;
@@ -32,13 +33,15 @@ const llama = await getLlama({
   maxThreads: 1,
 });
 const model = await llama.loadModel({ modelPath });
-const template = new Template(model.fileInfo.metadata.tokenizer.chat_template);
+const template = new JinjaTemplate(model.fileInfo.metadata.tokenizer.chat_template);
 const context = await model.createContext({ sequences: 1, contextSize: 2048, threads: 1 });
 const sequence = context.getSequence();
 
 /** The answer to one case, and how many tokens it has. */
 async function answer({ messages, tools, thinks = false, schema }) {
-  const prompt = template.render({ messages, tools, add_generation_prompt: true, enable_thinking: thinks });
+  const given = { messages, tools, add_generation_prompt: true, enable_thinking: thinks };
+  const variables = Object.fromEntries(Object.entries(given).map(([name, value]) => [name, toValue(value)]));
+  const prompt = template.render(variables, { quote: JSON.stringify });
   await sequence.clearHistory();
   const grammarEvaluationState =
     schema && new LlamaGrammarEvaluationState({ model, grammar: await llama.createGrammarForJsonSchema(schema) });

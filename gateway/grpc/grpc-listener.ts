@@ -11,7 +11,6 @@ import { type CapSinks, capConnections } from "../http/connection/connection-cap
 import { type CountCall, countTokens, type GenerateStream, generate, type InferenceDeps } from "./inference-methods.ts";
 import { failedRpc, raisedError } from "./rpc-call.ts";
 import { RpcGatekeeper, type RpcGates } from "./rpc-gates.ts";
-import { WastedCalls } from "./wasted-calls.ts";
 
 /** The only service of the contract for callers; the others are for gateways and nodes. */
 const SERVICE = "svc.inference.v1.InferenceService";
@@ -31,7 +30,6 @@ const asBytes = (bytes: Buffer) => bytes;
 export class GrpcListener {
   readonly #server: GrpcServer;
   readonly #health = new HealthImplementation();
-  readonly #wasted: WastedCalls;
   readonly #gatekeeper: RpcGatekeeper;
   readonly #deps: GrpcListenerDeps;
   #bound: string | undefined;
@@ -39,8 +37,7 @@ export class GrpcListener {
   constructor(deps: GrpcListenerDeps) {
     this.#deps = deps;
     const { settings, bodies } = deps;
-    this.#wasted = new WastedCalls({ ...deps.auth, ...deps.sinks });
-    this.#gatekeeper = new RpcGatekeeper(deps, this.#wasted);
+    this.#gatekeeper = new RpcGatekeeper(deps);
     this.#server = new GrpcServer({
       "grpc.max_receive_message_length": bodies.maxBodyBytes,
       "grpc.max_send_message_length": -1,
@@ -69,10 +66,7 @@ export class GrpcListener {
     return new Promise((resolve, reject) => {
       this.#server.bindAsync(address, credentials, (error, bound) => {
         if (error) return reject(error);
-        for (const server of serversOf(this.#server)) {
-          capConnections(server, maxConnections, cap);
-          this.#wasted.guard(server);
-        }
+        for (const server of serversOf(this.#server)) capConnections(server, maxConnections, cap);
         this.#bound = address.replace(/\d+$/, String(bound));
         this.#setHealth("SERVING");
         resolve(this.#bound);

@@ -1,4 +1,4 @@
-import { constants, type Http2Session, type IncomingHttpHeaders, type ServerHttp2Stream } from "node:http2";
+import { constants, type IncomingHttpHeaders, type ServerHttp2Stream } from "node:http2";
 import { Metadata, type ServerInterceptingCallInterface, status } from "@grpc/grpc-js";
 import {
   type EndingStatus,
@@ -46,11 +46,6 @@ export class RpcCall implements ReplyUnderWay {
     this.#call = call;
     this.#stream = stream;
     this.addMetadata({ "x-request-id": record.requestId });
-  }
-
-  /** Undefined once the connection is closed. */
-  get session(): Http2Session | undefined {
-    return this.#stream.session;
   }
 
   /** Whether the reply cannot be delivered any more. */

@@ -22,7 +22,6 @@ import type { Use } from "../limits/limiter.ts";
 import { rateLimitHeaders } from "../limits/rate-limit-headers.ts";
 import { RPCS } from "../routes.ts";
 import { failedRpc, RpcCall, raisedError } from "./rpc-call.ts";
-import type { WastedCalls } from "./wasted-calls.ts";
 
 export type RpcGates = {
   readonly auth: AuthDeps;
@@ -58,15 +57,13 @@ const MAX_REFLECTIONS = 64;
  */
 export class RpcGatekeeper {
   readonly #gates: RpcGates;
-  readonly #wasted: Pick<WastedCalls, "hasKey">;
   readonly #calls = new WeakMap<Metadata, RpcCall>();
   readonly #open = new Set<RpcCall>();
   #whenIdle: (() => void)[] = [];
   #reflections = 0;
 
-  constructor(gates: RpcGates, wasted: Pick<WastedCalls, "hasKey">) {
+  constructor(gates: RpcGates) {
     this.#gates = gates;
-    this.#wasted = wasted;
   }
 
   get interceptor(): ServerInterceptor {
@@ -200,7 +197,6 @@ export class RpcGatekeeper {
     const { record, address } = rpc;
     const onTooMany = () => rpc.endConnection();
     const principal = await authenticate({ record, rawHeaders: rawHeadersOf(metadata), address, onTooMany }, auth);
-    if (rpc.session) this.#wasted.hasKey(rpc.session, principal.keyId);
     const { use } = method;
     refuseInTrouble(bodies.overload, bodies.random);
     const show: NonNullable<RpcCall["limited"]>["show"] = ({ readings }) =>

@@ -183,7 +183,6 @@ export class Stats extends MetricGroup {
     for (const { dim } of Object.values<OutcomeRow>(OUTCOMES))
       if (dim !== undefined) this.rateLimitDecisions.inc({ dim, decision: "refused" }, 0);
     for (const conversation of ["whole", "continued", "not_found"]) this.socketFrames.inc({ conversation }, 0);
-    this.rateLimitDecisions.inc({ dim: "wasted_calls", decision: "refused" }, 0);
     for (const reason of WITHOUT_KEY) this.authFailures.inc({ reason }, 0);
   }
 }

@@ -81,7 +81,6 @@ const ONLY_IN: Readonly<Record<string, readonly string[]>> = {
     "deploy/docs/",
   ],
   "node-llama-cpp": ["engine/backends/llama/", "deploy/local/"],
-  "@huggingface/jinja": ["engine/conversation/jinja/"],
   "@msgpack/msgpack": ["engine/backends/openai-compatible/kv-events/"],
   zeromq: ["engine/backends/openai-compatible/kv-events/"],
   "@opentelemetry/api": TRACING,

@@ -28,6 +28,13 @@ const sources = files.filter((file) => /\.(?:ts|mjs|proto)$/.test(file) && !file
 
 const read = (file: string) => readFileSync(join(ROOT, file), "utf8");
 
+/** Without the names of settings that are gone. */
+const identifiers: ReadonlySet<string> = new Set(
+  files
+    .filter((file) => /\.(?:ts|mjs|proto|js)$/.test(file) && !file.endsWith("gone-keys.ts"))
+    .flatMap((file) => read(file).match(/[A-Za-z_$][\w$]*/g) ?? []),
+);
+
 /** Files that the service, its build or the reader of a document writes, or that are examples. */
 const NOT_HERE = /^(?:\.svc|dist|node_modules|bench-results|~|\/|path|\$)/;
 
@@ -121,6 +128,24 @@ test.each(documents)("every file that %s names is there", (document) => {
   expect(named.filter((path) => !stands(document, path))).toEqual([]);
   const bare = words.filter((word) => /^[\w.-]+\.(?:ts|mjs|proto)$/.test(word));
   expect(bare.filter((name) => !names.has(name))).toEqual([]);
+});
+
+/** Settings of other programs. */
+const FOREIGN_SETTINGS: ReadonlySet<string> = new Set([
+  "healthCheck",
+  "loadBalancer",
+  "readTimeout",
+  "respondingTimeouts",
+]);
+
+test.each(documents)("every setting and field that %s names is in a source", (document) => {
+  const spans = [
+    ...read(document)
+      .replace(/```[\s\S]*?```/g, "")
+      .matchAll(/`([^`\n]+)`/g),
+  ];
+  const words = spans.flatMap(([, span = ""]) => span.match(/(?<![\w$])[a-z]+(?:[A-Z][a-z0-9]*)+\b/g) ?? []);
+  expect(words.filter((word) => !identifiers.has(word) && !FOREIGN_SETTINGS.has(word))).toEqual([]);
 });
 
 /** A heading that a comment cites as its words in quotes, then `in` and the path. */

@@ -18,7 +18,6 @@ import {
   itemsOf,
   keyValue,
   list,
-  nameOf,
   text,
   tuple,
   UNDEFINED,
@@ -35,7 +34,7 @@ const by =
 const isMany = (value: Value) => isText(value) || isList(value) || isDict(value) || isUndefined(value);
 
 function rest(value: Value, divisor: number): number {
-  if (!isNumber(value)) throw new Error(`${nameOf(value)} cannot be divided`);
+  if (!isNumber(value)) throw new Error(`${value.type} cannot be divided`);
   return value.value % divisor;
 }
 
@@ -49,7 +48,7 @@ const TESTS: Readonly<Record<string, Test>> = {
   equalto: by("=="),
   even: (value) => rest(value, 2) === 0,
   false: (value) => isBoolean(value) && !value.value,
-  float: ({ type }) => type === "FloatValue",
+  float: ({ type }) => type === "float",
   ge: by(">="),
   greaterthan: by(">"),
   gt: by(">"),
@@ -209,12 +208,12 @@ const dictSorted: Filter = (value, args) => {
 
 function pairsOf(value: Value): Value {
   if (isUndefined(value)) return list([]);
-  if (!isDict(value)) throw new Error(`${nameOf(value)} has no items`);
+  if (!isDict(value)) throw new Error(`${value.type} has no items`);
   return list([...value.value].map(([key, one]) => tuple([keyValue(key), one])));
 }
 
 const FILTERS: Readonly<Record<string, Filter>> = {
-  abs: (value) => (value.type === "FloatValue" ? float : integer)(Math.abs(numberIn(value) ?? Number.NaN)),
+  abs: (value) => (value.type === "float" ? float : integer)(Math.abs(numberIn(value) ?? Number.NaN)),
   capitalize: onText(capitalized),
   count,
   d: otherwise,

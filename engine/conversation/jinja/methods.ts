@@ -1,9 +1,10 @@
 import { isEqual, pythonText, type Quote } from "./operators.ts";
 import {
   boolean,
-  CallArguments,
+  type CallArguments,
   callable,
   type DictValue,
+  dict,
   integer,
   isDict,
   isList,
@@ -161,7 +162,7 @@ export function methodOf(value: Value, name: string, quote: Quote): Value | unde
 
 function bound<Self>(methods: Methods<Self>, self: Self, name: string, quote: Quote): Value | undefined {
   const method = Object.hasOwn(methods, name) ? methods[name] : undefined;
-  return method && callable((args) => method(self, CallArguments.of(args), quote));
+  return method && callable((args) => method(self, args, quote));
 }
 
 const texts = (values: readonly string[]): Value => list(values.map(text));
@@ -258,7 +259,7 @@ const TEXT_METHODS: Methods<string> = {
 };
 
 const DICT_METHODS: Methods<DictValue> = {
-  copy: (self) => Reflect.construct(self.constructor, [new Map(self.value)]),
+  copy: (self) => dict(new Map(self.value)),
   get: (self, args) => {
     const key = keyOf(args.need(0));
     return (key === undefined ? undefined : self.value.get(key)) ?? args.get(1) ?? NONE;

@@ -14,7 +14,6 @@ import {
   keyOf,
   list,
   type NumberValue,
-  nameOf,
   text,
   tuple,
   type Value,
@@ -49,16 +48,16 @@ function pythonRepr(value: Value, quote: Quote): string {
     });
     return `{${entries.join(", ")}}`;
   }
-  if (!isList(value)) return `<${nameOf(value)}>`;
+  if (!isList(value)) return `<${value.type}>`;
   const items = value.value.map((one) => pythonRepr(one, quote));
-  if (value.type !== "TupleValue") return `[${items.join(", ")}]`;
+  if (value.type !== "tuple") return `[${items.join(", ")}]`;
   return items.length === 1 ? `(${items[0]},)` : `(${items.join(", ")})`;
 }
 
 /** A number from JSON text keeps its form, so that the model sees its own text. */
 function pythonNumber({ type, value, lexeme }: NumberValue): string {
   if (lexeme !== undefined) return lexeme;
-  return type === "FloatValue" ? pythonFloat(value) : BigInt(value).toString();
+  return type === "float" ? pythonFloat(value) : BigInt(value).toString();
 }
 
 function pythonFloat(value: number): string {
@@ -99,7 +98,7 @@ export function pythonJson(value: Value, options: JsonOptions, depth = 0): strin
   if (isBoolean(value)) return String(value.value);
   if (isNone(value) || isUndefined(value)) return "null";
   if (isDict(value)) return jsonObject(value, options, depth);
-  if (!isList(value)) throw new Error(`Object of type ${nameOf(value)} is not JSON serializable`);
+  if (!isList(value)) throw new Error(`Object of type ${value.type} is not JSON serializable`);
   const items = value.value.map((one) => pythonJson(one, options, depth + 1));
   return enclosed("[", items, "]", options, depth);
 }
@@ -192,7 +191,7 @@ function sumOf(operator: string, left: Value, right: Value, quote: Quote): Value
   if (operator !== "+") return undefined;
   if (isList(left) && isList(right)) {
     const items = left.value.concat(right.value);
-    return left.type === "TupleValue" ? tuple(items) : list(items);
+    return left.type === "tuple" ? tuple(items) : list(items);
   }
   if (!isText(left) && !isText(right)) return undefined;
   for (const value of [left, right]) if (isUndefined(value) || isNone(value)) throw unsupported("+", left, right);
@@ -230,7 +229,7 @@ const CALCULATED: Readonly<Record<string, (a: number, b: number) => number>> = {
   "**": (a, b) => a ** b,
 };
 
-const isFloating = ({ type }: Value) => type === "FloatValue";
+const isFloating = ({ type }: Value) => type === "float";
 
 /** Returns the numeric value; in Python booleans are numbers. Undefined for other values. */
 function numberOf(value: Value): NumberValue["value"] | undefined {
@@ -239,5 +238,5 @@ function numberOf(value: Value): NumberValue["value"] | undefined {
 }
 
 function unsupported(operator: string, left: Value, right: Value): Error {
-  return new Error(`the operator ${operator} takes no ${nameOf(left)} and ${nameOf(right)}`);
+  return new Error(`the operator ${operator} takes no ${left.type} and ${right.type}`);
 }

@@ -1,47 +1,17 @@
-import * as jinja from "@huggingface/jinja";
-import type { SyntaxNode } from "./template.ts";
+/** A value as Python sees it; `type` is the name of its type there. */
+export type Value = TextValue | NumberValue | BooleanValue | ListValue | DictValue | FunctionValue | NoValue;
 
-/** Declared here because the library exports neither the classes of its values nor resolvable types. */
-
-export type Value = {
-  readonly type: string;
-  readonly value: unknown;
-  __bool__(): { readonly value: boolean };
-};
-
-export type Scope = {
-  readonly variables: ReadonlyMap<string, Value>;
-  setVariable(name: string, value: Value): Value;
-  lookupVariable(name: string): Value;
-  set(name: string, input: unknown): Value;
-};
-
-type Library = {
-  readonly tokenize: (source: string, options: { trim_blocks: boolean; lstrip_blocks: boolean }) => unknown;
-  readonly parse: (tokens: unknown) => SyntaxNode;
-  readonly Environment: new (around?: Scope) => Scope;
-  readonly Interpreter: new () => { evaluate(at: SyntaxNode | undefined, scope: Scope): Value };
-};
-
-const library = jinja as unknown as Library;
-
-export const Environment = library.Environment;
-export const Interpreter = library.Interpreter;
-
-/** Parses a source with the settings of transformers, and as Python with one kind of newline. Throws for invalid Jinja. */
-export function parse(source: string): SyntaxNode {
-  return library.parse(library.tokenize(source.replaceAll(/\r\n?/g, "\n"), { trim_blocks: true, lstrip_blocks: true }));
-}
-
-type TextValue = Value & { readonly value: string };
-export type NumberValue = Value & { readonly value: number; readonly lexeme?: string };
-type BooleanValue = Value & { readonly value: boolean };
-export type ListValue = Value & { readonly value: Value[] };
+type TextValue = { readonly type: "str"; readonly value: string };
+/** `lexeme` is the form that a JSON text has given it. */
+export type NumberValue = { readonly type: "int" | "float"; readonly value: number; readonly lexeme?: string };
+type BooleanValue = { readonly type: "bool"; readonly value: boolean };
+export type ListValue = { readonly type: "list" | "tuple"; readonly value: Value[] };
 /** A mapping; a namespace has the same form but no methods. Keys are texts or numbers. */
-export type DictValue = Value & { readonly value: Map<string | number, Value> };
-/** The implementation of a function; named arguments are the last argument, and the scope is the caller's. */
-type Call = (args: Value[], scope: Scope) => Value;
-type FunctionValue = Value & { readonly value: Call };
+export type DictValue = { readonly type: "dict" | "namespace"; readonly value: Map<string | number, Value> };
+type FunctionValue = { readonly type: "function"; readonly value: (args: CallArguments) => Value };
+type NoValue =
+  | { readonly type: "None"; readonly value: null }
+  | { readonly type: "undefined"; readonly value: undefined };
 
 /** A number of a JSON text, with the digits of the text. */
 export class JsonNumber {
@@ -52,54 +22,35 @@ export class JsonNumber {
   }
 }
 
-type Made<V extends Value> = new (value: V["value"]) => V;
+export const UNDEFINED: Value = { type: "undefined", value: undefined };
+export const NONE: Value = { type: "None", value: null };
+const TRUE: Value = { type: "bool", value: true };
+const FALSE: Value = { type: "bool", value: false };
 
-const converted = (input: unknown): Value => new Environment().set("value", input);
-
-function classOf<V extends Value>(value: Value): Made<V> {
-  return value.constructor as Made<V>;
-}
-
-const Integer = classOf<NumberValue>(converted(0));
-const Float = classOf<NumberValue>(converted(0.5));
-const Text = classOf<TextValue>(converted(""));
-const List = classOf<ListValue>(converted([]));
-const Dict = classOf<DictValue>(converted({}));
-const Func = classOf<FunctionValue>(converted(() => null));
-const Tuple = classOf<ListValue>(
-  new Interpreter().evaluate((parse("{{ (1, 2) }}") as unknown as { body: SyntaxNode[] }).body[0], new Environment()),
-);
-
-export const UNDEFINED: Value = new Environment().lookupVariable("");
-export const NONE: Value = converted(null);
-const TRUE = converted(true);
-const FALSE = converted(false);
-
-export const text = (value: string): Value => new Text(value);
+export const text = (value: string): Value => ({ type: "str", value });
 export const boolean = (value: boolean): Value => (value ? TRUE : FALSE);
-export const integer = (value: number): Value => new Integer(value);
-export const float = (value: number): Value => new Float(value);
-export const list = (values: Value[]): Value => new List(values);
-export const tuple = (values: Value[]): Value => new Tuple(values);
-export const dict = (entries: Map<string | number, Value>): Value => new Dict(entries);
-export const callable = (call: Call): Value => new Func(call);
+export const integer = (value: number): Value => ({ type: "int", value });
+export const float = (value: number): Value => ({ type: "float", value });
+export const list = (value: Value[]): Value => ({ type: "list", value });
+export const tuple = (value: Value[]): Value => ({ type: "tuple", value });
+export const dict = (value: Map<string | number, Value>): Value => ({ type: "dict", value });
+export const namespace = (value: Map<string | number, Value>): Value => ({ type: "namespace", value });
+export const callable = (value: (args: CallArguments) => Value): Value => ({ type: "function", value });
 
-export const isText = (value: Value): value is TextValue => value.type === "StringValue";
-export const isNumber = (value: Value): value is NumberValue =>
-  value.type === "IntegerValue" || value.type === "FloatValue";
-export const isInteger = (value: Value): value is NumberValue => value.type === "IntegerValue";
-export const isBoolean = (value: Value): value is BooleanValue => value.type === "BooleanValue";
-export const isList = (value: Value): value is ListValue => value.type === "ArrayValue" || value.type === "TupleValue";
-export const isDict = (value: Value): value is DictValue =>
-  value.type === "ObjectValue" || value.type === "KeywordArgumentsValue";
-export const isNamespace = (value: Value): value is DictValue => value.type === "NamespaceValue";
-export const isFunction = (value: Value): value is FunctionValue => value.type === "FunctionValue";
-export const isUndefined = (value: Value): boolean => value.type === "UndefinedValue";
-export const isNone = (value: Value): boolean => value.type === "NullValue";
+export const isText = (value: Value): value is TextValue => value.type === "str";
+export const isNumber = (value: Value): value is NumberValue => value.type === "int" || value.type === "float";
+export const isInteger = (value: Value): value is NumberValue => value.type === "int";
+export const isBoolean = (value: Value): value is BooleanValue => value.type === "bool";
+export const isList = (value: Value): value is ListValue => value.type === "list" || value.type === "tuple";
+export const isDict = (value: Value): value is DictValue => value.type === "dict";
+export const isNamespace = (value: Value): value is DictValue => value.type === "namespace";
+export const isFunction = (value: Value): value is FunctionValue => value.type === "function";
+export const isUndefined = (value: Value): boolean => value.type === "undefined";
+export const isNone = (value: Value): boolean => value.type === "None";
+
 export function isTrue(value: Value): boolean {
-  const { value: inside } = value;
-  // The library allocates a value for each condition.
-  return typeof inside === "object" && inside !== null ? value.__bool__().value : Boolean(inside);
+  if (isList(value)) return value.value.length > 0;
+  return isDict(value) ? value.value.size > 0 : Boolean(value.value);
 }
 
 export const keyValue = (key: string | number): Value => (typeof key === "string" ? text(key) : integer(key));
@@ -113,62 +64,39 @@ export function itemsOf(value: Value): readonly Value[] {
   if (isDict(value)) return [...value.value.keys()].map(keyValue);
   if (isText(value)) return [...value.value].map(text);
   if (isUndefined(value)) return [];
-  throw new Error(`${nameOf(value)} is not iterable`);
+  throw new Error(`${value.type} is not iterable`);
 }
-
-export function nameOf({ type }: Value): string {
-  return NAMES[type] ?? type;
-}
-
-const NAMES: Readonly<Record<string, string>> = {
-  StringValue: "str",
-  IntegerValue: "int",
-  FloatValue: "float",
-  BooleanValue: "bool",
-  ArrayValue: "list",
-  TupleValue: "tuple",
-  ObjectValue: "dict",
-  KeywordArgumentsValue: "dict",
-  NamespaceValue: "namespace",
-  FunctionValue: "function",
-  NullValue: "None",
-  UndefinedValue: "undefined",
-};
 
 export function toValue(input: unknown): Value {
-  if (input instanceof JsonNumber) {
-    const { lexeme } = input;
-    const number = /[.eE]/.test(lexeme) ? new Float(Number(lexeme)) : new Integer(Number(lexeme));
-    return Object.assign(number, { lexeme });
-  }
-  if (input instanceof Map) return dict(new Map([...input].map(([key, value]) => [key, toValue(value)])));
-  if (Array.isArray(input)) return list(input.map(toValue));
-  // Fast paths: the library creates a scope with all global names for each conversion.
   if (typeof input === "string") return text(input);
   if (typeof input === "boolean") return boolean(input);
+  if (typeof input === "number") return Number.isInteger(input) ? integer(input) : float(input);
+  if (input === undefined) return UNDEFINED;
   if (input === null) return NONE;
-  if (typeof input !== "object") return converted(input);
-  return dict(new Map(Object.entries(input).map(([key, value]) => [key, toValue(value)])));
+  if (input instanceof JsonNumber) {
+    const { lexeme } = input;
+    return { type: /[.eE]/.test(lexeme) ? "float" : "int", value: Number(lexeme), lexeme };
+  }
+  if (Array.isArray(input)) return list(input.map(toValue));
+  const entries = input instanceof Map ? [...input] : Object.entries(input);
+  return dict(new Map(entries.map(([key, value]) => [key, toValue(value)])));
 }
 
 export class CallArguments {
-  readonly #placed: readonly Value[];
-  readonly #named: ReadonlyMap<string, Value>;
+  readonly placed: readonly Value[];
+  readonly named: ReadonlyMap<string, Value>;
 
   constructor(placed: readonly Value[] = [], named: ReadonlyMap<string, Value> = new Map()) {
-    this.#placed = placed;
-    this.#named = named;
+    this.placed = placed;
+    this.named = named;
   }
 
-  /** Reads the arguments of a function; the library passes named ones as the last argument. */
-  static of(args: readonly Value[]): CallArguments {
-    const last = args.at(-1);
-    if (last?.type !== "KeywordArgumentsValue") return new CallArguments(args);
-    return new CallArguments(args.slice(0, -1), last.value as ReadonlyMap<string, Value>);
+  with(name: string, value: Value): CallArguments {
+    return new CallArguments(this.placed, new Map([...this.named, [name, value]]));
   }
 
   get(place: number, name = ""): Value | undefined {
-    return this.#placed[place] ?? this.#named.get(name);
+    return this.placed[place] ?? this.named.get(name);
   }
 
   need(place: number, name = ""): Value {
@@ -196,6 +124,6 @@ export class CallArguments {
   }
 
   from(place: number): CallArguments {
-    return new CallArguments(this.#placed.slice(place), this.#named);
+    return new CallArguments(this.placed.slice(place), this.named);
   }
 }

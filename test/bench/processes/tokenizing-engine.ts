@@ -75,7 +75,7 @@ function rendered({
   const variables: Record<string, Value> = {};
   const given = { messages: said, tools, add_generation_prompt: goesOn !== true, bos_token: "", ...Object(more) };
   for (const [name, value] of Object.entries(given)) variables[name] = toValue(value);
-  return jinja.render(variables, JSON.stringify);
+  return jinja.render(variables, { quote: JSON.stringify });
 }
 
 function tokenized(text: string): readonly number[] {

@@ -65,7 +65,7 @@ describe("a template that cannot run is refused at the start, with the reason", 
   const cases: readonly [what: string, source: string, reason: string][] = [
     ["an unknown filter", "{{ messages | no_such }}", "there is no filter no_such"],
     ["an unknown test", "{{ messages is no_such }}", "there is no test no_such"],
-    ["invalid Jinja", "{% for %}", "Unexpected token"],
+    ["invalid Jinja", "{# of two lines\n #}{% for %}", "line 2 of the template: unexpected %}"],
     ["an undefined function", "{{ no_such(messages) }}", "not a function"],
     ["an undefined variable", "{{ 'a' + no_such }}", "the operator + takes no str and undefined"],
   ];

@@ -1,12 +1,18 @@
 import { readFileSync } from "node:fs";
-import { Template } from "@huggingface/jinja";
 import { describe, expect, test } from "vitest";
+import { pythonQuoted } from "../../../../engine/conversation/jinja/operators.ts";
+import { JinjaTemplate } from "../../../../engine/conversation/jinja/template.ts";
+import { toValue } from "../../../../engine/conversation/jinja/values.ts";
 import { parsePieces } from "./parse-output.ts";
 
-const template = new Template(
+const template = new JinjaTemplate(
   readFileSync(new URL("../../../../engine/demo-model/template.jinja", import.meta.url), "utf8"),
 );
 const USER = { role: "user", content: "Hi" };
+const rendered = (given: object) =>
+  template.render(Object.fromEntries(Object.entries(given).map(([name, value]) => [name, toValue(value)])), {
+    quote: pythonQuoted,
+  });
 const hermes = (name: string, args: string) => `<tool_call>\n{"name": "${name}", "arguments": ${args}}\n</tool_call>`;
 
 describe("a parsed turn", () => {
@@ -33,8 +39,8 @@ describe("a parsed turn", () => {
       content: textOf("text"),
       tool_calls: calls.length > 0 ? calls : undefined,
     };
-    const prompt = template.render({ messages: [USER], add_generation_prompt: true, enable_thinking: thinks });
-    const again = template.render({ messages: [USER, turn], add_generation_prompt: false, enable_thinking: thinks });
+    const prompt = rendered({ messages: [USER], add_generation_prompt: true, enable_thinking: thinks });
+    const again = rendered({ messages: [USER, turn], add_generation_prompt: false, enable_thinking: thinks });
     expect(again).toBe(`${prompt}${output}<|im_end|>\n`);
   });
 });
