@@ -95,19 +95,10 @@ export function buildServer(deps: GatewayDeps): GatewayServer {
   const sinks: RecordSinks = { log, stats, clock, tracing, trustedHops, sampled };
   const { app, sockets } = publicApp(timeouts, sinks, deps.tls);
   limitConnections(app, deps);
-
-  const overload = new OverloadManager(config.overloadManager, clock, ({ action, active, pressures }) => {
-    if (active) log.warn({ action, pressures }, "overload action started");
-    else log.info({ action, pressures }, "overload action ended");
-  });
-  registerOverloadGauges(stats.registry, overload);
+  const overload = newOverloadManager(deps);
   const perMinute = config.auth.maxFailuresPerMinute;
-  const auth = {
-    keys,
-    tokens,
-    failures: new TokenBuckets({ perMinute, capacity: perMinute }, MAX_FAILING_NETWORKS, clock),
-    stats,
-  };
+  const failures = new TokenBuckets({ perMinute, capacity: perMinute }, MAX_FAILING_NETWORKS, clock);
+  const auth = { keys, tokens, failures, stats };
   const { headerPrefix, ...bursts } = config.limits;
   const limiter = new Limiter({ store: limitStore, ...bursts });
   const limits = { limiter, clock, headerPrefix, stats, usage };
@@ -123,16 +114,8 @@ export function buildServer(deps: GatewayDeps): GatewayServer {
   onAbort(deps.hardStop, () => running.stop());
   keys.onChange(() => running.keysChanged());
   const answering = {
-    router,
-    running,
-    translation,
-    limits,
-    clock,
-    stats,
-    timeouts,
-    sealing,
-    cacheHeader,
-    brokenStream,
+    ...{ router, running, translation, limits, clock, stats, timeouts, sealing },
+    ...{ cacheHeader, brokenStream },
   };
 
   routeRequests(app, handlersOf({ catalog, models, isLive: deps.isLive }, answering), {
@@ -146,13 +129,8 @@ export function buildServer(deps: GatewayDeps): GatewayServer {
   const grpc =
     config.grpc &&
     new GrpcListener({
-      ...answering,
-      auth,
-      bodies,
-      sinks,
-      settings: config.grpc,
-      tls: deps.grpcTls,
-      cap: capSinks(deps),
+      ...{ ...answering, auth, bodies, sinks },
+      ...{ settings: config.grpc, tls: deps.grpcTls, cap: capSinks(deps) },
     });
   app.addHook("onClose", () => translator.close());
   app.server.once("close", () => {
@@ -160,6 +138,16 @@ export function buildServer(deps: GatewayDeps): GatewayServer {
     deps.tls?.close();
   });
   return { app, sockets, webSockets, grpc, limiter, overload, traffic: router.traffic };
+}
+
+/** Makes the overload manager, whose actions are logged. */
+function newOverloadManager({ config, clock, log, stats }: GatewayDeps): OverloadManager {
+  const overload = new OverloadManager(config.overloadManager, clock, ({ action, active, pressures }) => {
+    if (active) log.warn({ action, pressures }, "overload action started");
+    else log.info({ action, pressures }, "overload action ended");
+  });
+  registerOverloadGauges(stats.registry, overload);
+  return overload;
 }
 
 function capSinks({ log, clock, stats }: GatewayDeps) {

@@ -221,11 +221,8 @@ export class LlamaBackend implements Backend {
     const queue = new Queue<Waiting, Slot>({ maxLength: queueLength, maxWaitMs: maxQueueWaitMs, clock: this.#clock });
     const steps = new Steps();
     const slots: Slots = new Slots({
-      sequences: runtime.sequences,
+      ...{ sequences: runtime.sequences, steps, held: this.prefixes, clock: this.#clock },
       copy: (to, from) => runtime.decoder.copy(to, from),
-      steps,
-      held: this.prefixes,
-      clock: this.#clock,
       onFree: () => queue.serve(({ demand }) => slots.take(demand)),
     });
     const turns = new PrefillTurns(runtime.decoder.batchTokens, tokenCost(model.embeddingVectorSize));
