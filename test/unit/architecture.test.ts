@@ -48,9 +48,6 @@ const APART: readonly (readonly string[])[] = [
   inside("gateway/upstream/", "load-balancing/", "endpoint/", "discovery/"),
 ];
 
-/** The interpreter of a recursive language: its files call each other. */
-const CIRCLED = "engine/conversation/jinja/";
-
 /** The parts of the product that tests of a running service may import: those that operators and callers have, too. */
 const GIVEN = [
   "gateway/catalog.ts",
@@ -122,14 +119,6 @@ function depth(file: string): number {
   return ROOMS.indexOf(fitting[0]);
 }
 
-/** Returns the imports that lead from one file around to itself, or from one such circle to another. */
-function circled(imports: readonly Import[]): readonly Import[] {
-  const files = new Set(imports.map(({ file }) => file));
-  const targets = new Set(imports.map(({ target }) => target));
-  const left = imports.filter(({ file, target }) => targets.has(file) && files.has(target));
-  return left.length === imports.length ? left : circled(left);
-}
-
 test("every import of the product goes inwards", () => {
   const own = product.filter(({ target }) => /^(?:gateway|engine|deploy|proto)\//.test(target));
   // The configuration is put together of the settings that stand in the rooms.
@@ -163,11 +152,6 @@ test.each(described)("gateway/README.md has the libraries of $rooms", ({ rooms, 
   expect(libraries).toEqual(
     [...new Set(packages.map((name) => name.replace(/^((?:@[^/]+\/)?[^/]+).*$/, "$1")))].sort(),
   );
-});
-
-test("no files import each other in a circle, by types either", () => {
-  const ofParser = ({ file, target }: Import) => file.startsWith(CIRCLED) && target.startsWith(CIRCLED);
-  expect(wrong(circled([...product, ...tests].filter((one) => !ofParser(one))), () => true)).toEqual([]);
 });
 
 test.each(APART)("%s import nothing of each other", (...rooms) => {
