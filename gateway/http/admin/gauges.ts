@@ -15,25 +15,15 @@ type Read = () => Iterable<Reading>;
 
 /** Returns what registers gauges or counters. Series come and go with their endpoints: each scrape begins with none. */
 function metrics(registry: Registry, type: "gauge" | "counter", ...labelNames: string[]) {
-  return (name: string, help: string, read: Read) => {
-    const options = { name, help, labelNames, registers: [registry] };
-    if (type === "gauge")
-      new Gauge({
-        ...options,
-        collect() {
-          this.reset();
-          for (const [labels, value] of read()) this.set(labels, value);
-        },
-      });
-    else
-      new Counter({
-        ...options,
-        collect() {
-          this.reset();
-          for (const [labels, value] of read()) this.inc(labels, value);
-        },
-      });
-  };
+  const Metric: typeof Gauge<string> | typeof Counter<string> = type === "gauge" ? Gauge : Counter;
+  return (name: string, help: string, read: Read) =>
+    new Metric({
+      ...{ name, help, labelNames, registers: [registry] },
+      collect() {
+        this.reset();
+        for (const [labels, value] of read()) this.inc(labels, value);
+      },
+    });
 }
 
 export function registerSocketGauges(

@@ -46,7 +46,6 @@ const QUIET = ["--quiet", "print the key alone", false] as const;
 
 export function addChangeCommands(program: Command, context: CliContext): void {
   addSecretCommands(program, context);
-  addLimitsCommand(program, context);
   addRightsCommands(program, context);
   addStatusCommands(program, context);
   addStoreCommands(program, context);
@@ -92,7 +91,7 @@ function addSecretCommands(program: Command, context: CliContext): void {
     );
 }
 
-function addLimitsCommand(program: Command, context: CliContext): void {
+function addRightsCommands(program: Command, context: CliContext): void {
   const setLimitsCommand = program
     .command("set-limits <id>")
     .description("change the limits that are named; the others stay")
@@ -106,6 +105,18 @@ function addLimitsCommand(program: Command, context: CliContext): void {
     const { clear, ...limits } = options;
     return change(context, [id], (set) => setLimits(set, id, limits, clear, context.io.nowMs()));
   });
+
+  program
+    .command("set-models <id>")
+    .description("say which models the key may use")
+    .argument("<models>", MODELS_HELP, parseModels)
+    .action((id: string, models: string[]) => changeTo(context, id, { models }));
+
+  program
+    .command("set-ips <id>")
+    .description("say from where the key may be used")
+    .argument("<networks>", NETWORKS_HELP, parseNetworks)
+    .action((id: string, networks: string[] | null) => changeTo(context, id, { allowIps: networks ?? undefined }));
 }
 
 function addStoreCommands(program: Command, context: CliContext): void {
@@ -120,20 +131,6 @@ function addStoreCommands(program: Command, context: CliContext): void {
     )
     .option("--above <revision>", "the newest revision that gateways have used, as they name it", parseRevision, 0)
     .action((path: string | undefined, { above }: { above: number }) => restoreCommand(context, path, above));
-}
-
-function addRightsCommands(program: Command, context: CliContext): void {
-  program
-    .command("set-models <id>")
-    .description("say which models the key may use")
-    .argument("<models>", MODELS_HELP, parseModels)
-    .action((id: string, models: string[]) => changeTo(context, id, { models }));
-
-  program
-    .command("set-ips <id>")
-    .description("say from where the key may be used")
-    .argument("<networks>", NETWORKS_HELP, parseNetworks)
-    .action((id: string, networks: string[] | null) => changeTo(context, id, { allowIps: networks ?? undefined }));
 }
 
 function addStatusCommands(program: Command, context: CliContext): void {
