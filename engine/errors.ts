@@ -118,6 +118,15 @@ export function toFailedCall({ reason, message, facts }: EngineError, retryAfter
   return failedCall({ code: REASONS[reason].status, message, reason, facts, retryAfterMs });
 }
 
+/** Returns the error of aborted work: the signal's reason if it is an `EngineError`, else CANCELLED. */
+export function callerLeft(signal: AbortSignal): EngineError {
+  return signal.reason instanceof EngineError ? signal.reason : new EngineError("CANCELLED", "The caller has left.");
+}
+
+export function throwIfLeft(signal: AbortSignal): void {
+  if (signal.aborted) throw callerLeft(signal);
+}
+
 export function notOfThisAnswer(): EngineError {
   return new EngineError("INVALID_REQUEST", "continuation.tokens: can be no answer to this request.");
 }

@@ -104,6 +104,26 @@ type LoadStream = ServerWritableStream<OrcaLoadReportRequest, OrcaLoadReport>;
 type PrefixStream = ServerWritableStream<WatchPrefixesRequest, WatchPrefixesResponse>;
 type GenerateStream = ServerWritableStream<GenerateRequest, GenerateResponse>;
 
+function newServer({ allowedClientNames: names, connection, metrics }: EngineServerOptions): GrpcServer {
+  return new Server({
+    "grpc.max_receive_message_length": MAX_MESSAGE_BYTES,
+    "grpc.max_send_message_length": MAX_MESSAGE_BYTES,
+    "grpc.enable_channelz": 0,
+    // Keepalive detects a caller that vanished with its host or network, so that it does not hold its slots until its
+    // deadline.
+    "grpc.keepalive_time_ms": 20_000,
+    "grpc.keepalive_timeout_ms": 10_000,
+    ...(connection && { "grpc.max_concurrent_streams": connection.maxCalls }),
+    interceptors: [
+      wideConnections(),
+      withStatusDetails(explained),
+      ...(names ? [onlyCallersNamed(names)] : []),
+      drainedByTrusted,
+      ...(connection ? [withinLimits(connection, (limit) => metrics.callsRefused.inc({ limit }))] : []),
+    ],
+  });
+}
+
 /** Serves an engine node on gRPC: inference, node, health and load reports. */
 export class EngineServer {
   readonly #options: EngineServerOptions;
@@ -124,8 +144,7 @@ export class EngineServer {
   /** Creates a node in phase `loading` that does not listen yet. */
   constructor(options: EngineServerOptions) {
     const { backend, metrics, log, maxStepAgeMs, nodeId, nodeVersion, models, clock = systemClock } = options;
-    const { tls, allowedClientNames: names, connection } = options;
-    this.#credentials = tls ? new TlsCredentials(tls) : ServerCredentials.createInsecure();
+    this.#credentials = options.tls ? new TlsCredentials(options.tls) : ServerCredentials.createInsecure();
     this.#options = options;
     this.#clock = clock;
     this.#calls = new OpenCalls(clock);
@@ -160,23 +179,7 @@ export class EngineServer {
       gpuMemoryBytes: async () => backend.gpuMemoryBytes?.(),
       engine: () => backend.describe().engineVersion,
     });
-    this.#server = new Server({
-      "grpc.max_receive_message_length": MAX_MESSAGE_BYTES,
-      "grpc.max_send_message_length": MAX_MESSAGE_BYTES,
-      "grpc.enable_channelz": 0,
-      // Keepalive detects a caller that vanished with its host or network, so that it does not hold its slots until its
-      // deadline.
-      "grpc.keepalive_time_ms": 20_000,
-      "grpc.keepalive_timeout_ms": 10_000,
-      ...(connection && { "grpc.max_concurrent_streams": connection.maxCalls }),
-      interceptors: [
-        wideConnections(),
-        withStatusDetails(explained),
-        ...(names ? [onlyCallersNamed(names)] : []),
-        drainedByTrusted,
-        ...(connection ? [withinLimits(connection, (limit) => metrics.callsRefused.inc({ limit }))] : []),
-      ],
-    });
+    this.#server = newServer(options);
     answerUnknownMethods(this.#server, UNKNOWN_METHOD);
     this.#addServices();
     takesManyResets(this.#server);

@@ -31,7 +31,7 @@ import { buildServer, type GatewayServer } from "./server.ts";
 import { openShared } from "./shared-parts.ts";
 import { Stats } from "./stats/stats.ts";
 import type { Tracing } from "./tracing/tracing.ts";
-import { ClusterManager } from "./upstream/cluster-manager.ts";
+import { ClusterManager } from "./upstream/cluster/cluster-manager.ts";
 import { EndpointOrders } from "./upstream/endpoint-orders.ts";
 
 /** Least milliseconds between two log lines about unknown sealing keys: callers can make them up. */
@@ -58,54 +58,27 @@ export async function runGateway(config: GatewayConfig): Promise<number> {
   registerClusterGauges(stats.registry, clusters);
   const tracing = config.tracing && (await loadTracing(config.tracing, log));
   const callersTls = openCallersTls(config, log);
+  const common = { config, ...shared, clusters, sealing: sealing.sealing, stats, clock, log };
   const { app, sockets, webSockets, grpc, limiter, overload, traffic } = buildServer({
-    config,
-    ...shared,
-    clusters,
-    sealing: sealing.sealing,
-    stats,
-    clock,
-    log,
-    tracing,
-    ...callersTls,
-    hardStop: lifecycle.hardStop,
+    ...{ ...common, tracing, ...callersTls, hardStop: lifecycle.hardStop },
     isLive: () => lifecycle.state(clusters.ready) === "LIVE",
   });
+  const facts = { lifecycle, overload, version: packageVersion(), owner: engineOwner() };
   const connections = () => sockets.open;
-  const version = packageVersion();
-  const owner = engineOwner();
-  const fleet = new FleetView({
-    ...{ clusters, traffic, stats, lifecycle, overload, connections, version, clock, owner },
-    warnings: () => warnings,
-  });
+  const fleet = new FleetView({ ...common, ...facts, traffic, connections, warnings: () => warnings });
   const listeners: Listener[] = [];
   const access = await openAccess(config, log);
   registerCertificateGauge(
     stats.registry,
-    () =>
-      [callersTls.tls?.now, callersTls.grpcTls?.now, access.tls?.pems, ...clusters.certificates].flatMap(
-        (one) => one ?? [],
-      ),
+    () => {
+      const own = [callersTls.tls?.now, callersTls.grpcTls?.now, access.tls?.pems];
+      return [...own, ...clusters.certificates].flatMap((one) => one ?? []);
+    },
     () => clusters.endpoints.flatMap(({ wire }) => wire.peerEndsMs ?? []),
   );
   const adminDeps: AdminDeps = {
-    config,
-    version,
+    ...{ ...common, ...facts, ...access, fleet, orders, webSockets, limiter },
     listeners: () => listeners.filter(({ name }) => name !== "public" || app.server.listening),
-    clusters,
-    lifecycle,
-    webSockets,
-    clock,
-    fleet,
-    orders,
-    owner,
-    stats,
-    sealing: sealing.sealing,
-    limiter,
-    overload,
-    log,
-    ...shared,
-    ...access,
   };
   const apps = { admin: buildAdmin(adminDeps), ...(config.health && { health: buildHealth(adminDeps) }) };
   listeners.push(...(await listenToOperators(apps, config)));

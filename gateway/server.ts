@@ -7,6 +7,7 @@ import type { Clock } from "../deploy/runtime/time/clock.ts";
 import type { Catalog } from "./catalog.ts";
 import type { GatewayConfig } from "./config.ts";
 import { GrpcListener } from "./grpc/grpc-listener.ts";
+import { ModelDirectory } from "./http/access/model-directory.ts";
 import { registerOverloadGauges, registerSocketGauges, registerTrafficGauges } from "./http/admin/gauges.ts";
 import { getContract, getModel, listModels } from "./http/answer/catalog-routes.ts";
 import { countTokensRoute } from "./http/answer/count-tokens-route.ts";
@@ -17,7 +18,6 @@ import { capConnections, connectionsFor, openFilesLimit } from "./http/connectio
 import { publicApp } from "./http/connection/public-app.ts";
 import type { SocketTable } from "./http/connection/sockets.ts";
 import { type HandlerOf, routeRequests } from "./http/hooks.ts";
-import { ModelDirectory } from "./http/model-directory.ts";
 import type { RecordSinks } from "./http/record/access-log.ts";
 import { serveTryItPage } from "./http/try-it/try-it-page.ts";
 import { KeptConversations } from "./http/websocket/kept-conversations.ts";
@@ -34,7 +34,7 @@ import type { Stats } from "./stats/stats.ts";
 import type { Tracing } from "./tracing/tracing.ts";
 import { Translator } from "./translation/translator.ts";
 import { timeoutsOf } from "./upstream/call/timeouts.ts";
-import type { ClusterManager } from "./upstream/cluster-manager.ts";
+import type { ClusterManager } from "./upstream/cluster/cluster-manager.ts";
 import { ContinuationRoom, continuationBytes } from "./upstream/continuation/continuation-room.ts";
 import { Router } from "./upstream/router.ts";
 import type { KeyUsage } from "./usage/key-usage.ts";
@@ -95,19 +95,10 @@ export function buildServer(deps: GatewayDeps): GatewayServer {
   const sinks: RecordSinks = { log, stats, clock, tracing, trustedHops, sampled };
   const { app, sockets } = publicApp(timeouts, sinks, deps.tls);
   limitConnections(app, deps);
-
-  const overload = new OverloadManager(config.overloadManager, clock, ({ action, active, pressures }) => {
-    if (active) log.warn({ action, pressures }, "overload action started");
-    else log.info({ action, pressures }, "overload action ended");
-  });
-  registerOverloadGauges(stats.registry, overload);
+  const overload = newOverloadManager(deps);
   const perMinute = config.auth.maxFailuresPerMinute;
-  const auth = {
-    keys,
-    tokens,
-    failures: new TokenBuckets({ perMinute, capacity: perMinute }, MAX_FAILING_NETWORKS, clock),
-    stats,
-  };
+  const failures = new TokenBuckets({ perMinute, capacity: perMinute }, MAX_FAILING_NETWORKS, clock);
+  const auth = { keys, tokens, failures, stats };
   const { headerPrefix, ...bursts } = config.limits;
   const limiter = new Limiter({ store: limitStore, ...bursts });
   const limits = { limiter, clock, headerPrefix, stats, usage };
@@ -123,16 +114,8 @@ export function buildServer(deps: GatewayDeps): GatewayServer {
   onAbort(deps.hardStop, () => running.stop());
   keys.onChange(() => running.keysChanged());
   const answering = {
-    router,
-    running,
-    translation,
-    limits,
-    clock,
-    stats,
-    timeouts,
-    sealing,
-    cacheHeader,
-    brokenStream,
+    ...{ router, running, translation, limits, clock, stats, timeouts, sealing },
+    ...{ cacheHeader, brokenStream },
   };
 
   routeRequests(app, handlersOf({ catalog, models, isLive: deps.isLive }, answering), {
@@ -146,13 +129,8 @@ export function buildServer(deps: GatewayDeps): GatewayServer {
   const grpc =
     config.grpc &&
     new GrpcListener({
-      ...answering,
-      auth,
-      bodies,
-      sinks,
-      settings: config.grpc,
-      tls: deps.grpcTls,
-      cap: capSinks(deps),
+      ...{ ...answering, auth, bodies, sinks },
+      ...{ settings: config.grpc, tls: deps.grpcTls, cap: capSinks(deps) },
     });
   app.addHook("onClose", () => translator.close());
   app.server.once("close", () => {
@@ -160,6 +138,16 @@ export function buildServer(deps: GatewayDeps): GatewayServer {
     deps.tls?.close();
   });
   return { app, sockets, webSockets, grpc, limiter, overload, traffic: router.traffic };
+}
+
+/** Makes the overload manager, whose actions are logged. */
+function newOverloadManager({ config, clock, log, stats }: GatewayDeps): OverloadManager {
+  const overload = new OverloadManager(config.overloadManager, clock, ({ action, active, pressures }) => {
+    if (active) log.warn({ action, pressures }, "overload action started");
+    else log.info({ action, pressures }, "overload action ended");
+  });
+  registerOverloadGauges(stats.registry, overload);
+  return overload;
 }
 
 function capSinks({ log, clock, stats }: GatewayDeps) {

@@ -14,7 +14,7 @@ import { OverloadManager } from "../../gateway/overload/overload-manager.ts";
 import { overloadSchema } from "../../gateway/overload/overload-settings.ts";
 import { registerSealingStats } from "../../gateway/sealing/followed-sealing.ts";
 import { Stats } from "../../gateway/stats/stats.ts";
-import { ClusterManager } from "../../gateway/upstream/cluster-manager.ts";
+import { ClusterManager } from "../../gateway/upstream/cluster/cluster-manager.ts";
 import { KeySeries } from "../../gateway/usage/key-series.ts";
 import { registerCertificateGauge } from "../runtime/metrics/certificate-gauge.ts";
 import { systemClock } from "../runtime/time/clock.ts";

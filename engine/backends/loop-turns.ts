@@ -1,5 +1,5 @@
 import { type FairItem, FairQueue } from "../../deploy/runtime/queue/fair-queue.ts";
-import { throwIfLeft } from "./caller-left.ts";
+import { throwIfLeft } from "../errors.ts";
 
 type Waiting = FairItem & { readonly go: () => void };
 

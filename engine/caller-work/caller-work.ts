@@ -9,8 +9,7 @@ import {
   WorkThreads,
 } from "../../deploy/runtime/threads/work-threads.ts";
 import type { MonotonicClock } from "../../deploy/runtime/time/clock.ts";
-import { callerLeft } from "../backends/caller-left.ts";
-import { EngineError } from "../errors.ts";
+import { callerLeft, EngineError } from "../errors.ts";
 import {
   replyTo,
   WORK,

@@ -1,7 +1,6 @@
 import { createHash } from "node:crypto";
 import { type Message, type Part, Role, type ToolResultPart } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { EngineError } from "../errors.ts";
-import type { TurnRules } from "./turn-rules.ts";
 
 export type CallIdRule = "any" | "functions.name:index" | "nine-characters";
 
@@ -51,6 +50,18 @@ function nineCharacters(callId: string): string {
   const own = /^(?:call_|toolu_)?([A-Za-z0-9]{9})$/.exec(callId)?.[1];
   return own ?? createHash("sha256").update(callId).digest("hex").slice(0, 9);
 }
+
+/** The values of `TurnRules.systemMessages`, least restrictive first. */
+export const SYSTEM_PLACES = ["anywhere", "first", "nowhere"] as const;
+
+export type TurnRules = {
+  /** Where the template renders a system message; elsewhere it refuses, drops or moves it. */
+  readonly systemMessages: (typeof SYSTEM_PLACES)[number];
+  readonly alternates: boolean;
+  readonly singleCalls: boolean;
+};
+
+export const ANY_ORDER: TurnRules = { systemMessages: "anywhere", alternates: false, singleCalls: false };
 
 export type HistoryRules = {
   readonly turns: TurnRules;

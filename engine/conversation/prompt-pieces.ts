@@ -1,4 +1,4 @@
-import type { Span } from "./chat-template.ts";
+import type { Span } from "./placeholders.ts";
 
 export type ControlToken = {
   readonly text: string;

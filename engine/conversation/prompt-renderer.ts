@@ -7,10 +7,10 @@ import {
   type ChatTemplateOptions,
   type Conversation,
   type MarkedRendering,
-  type Span,
   TemplateRefusal,
 } from "./chat-template.ts";
 import { PART_SEPARATOR, textPart } from "./model-history.ts";
+import type { Span } from "./placeholders.ts";
 import {
   type ControlToken,
   ControlTokens,

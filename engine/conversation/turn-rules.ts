@@ -1,17 +1,5 @@
 import { type Message, type Part, Role, type Tool } from "../../proto/gen/svc/inference/v1/messages.ts";
-import { says, textPart } from "./model-history.ts";
-
-/** The values of `TurnRules.systemMessages`, least restrictive first. */
-export const SYSTEM_PLACES = ["anywhere", "first", "nowhere"] as const;
-
-export type TurnRules = {
-  /** Where the template renders a system message; elsewhere it refuses, drops or moves it. */
-  readonly systemMessages: (typeof SYSTEM_PLACES)[number];
-  readonly alternates: boolean;
-  readonly singleCalls: boolean;
-};
-
-export const ANY_ORDER: TurnRules = { systemMessages: "anywhere", alternates: false, singleCalls: false };
+import { ANY_ORDER, SYSTEM_PLACES, says, type TurnRules, textPart } from "./model-history.ts";
 
 const CALLS = ["aaaaaaaa1", "aaaaaaaa2"] as const;
 const [HITHER, YONDER] = ["hither", "yonder"];

@@ -138,7 +138,7 @@ export function registerNodeGauges(registry: Registry, readings: NodeReadings): 
         else this.set(now);
       },
     });
-  const { load, rates, running, pausedStreams, stepAgeMs, promptBytes, gpuMemoryBytes, engine } = readings;
+  const { load, running, pausedStreams, stepAgeMs, promptBytes, gpuMemoryBytes } = readings;
   gauge("svc_engine_running", "Generate calls that the backend works on now, waiting ones included.", running);
   gauge("svc_engine_slots", "Generations that the backend can run at once.", () => load().slots);
   gauge("svc_engine_slots_busy", "Slots of the backend that generations hold now.", () => load().busySlots);
@@ -153,6 +153,14 @@ export function registerNodeGauges(registry: Registry, readings: NodeReadings): 
   gauge("svc_engine_gpu_memory_bytes", "GPU memory in use in bytes, where known.", () =>
     gpuMemoryBytes().catch(() => undefined),
   );
+  gauge("svc_engine_own_rendering", "1 where the node renders prompts beside an engine, 0 where it had to stop.", () =>
+    load().ownRendering === undefined ? undefined : Number(load().ownRendering),
+  );
+  gauge("svc_engine_kept_prompts_bytes", "Bytes of messages of earlier prompts, at most.", promptBytes);
+  registerByLabel(registers, readings);
+}
+
+function registerByLabel(registers: Registry[], { load, rates, engine }: NodeReadings): void {
   const labelled = (
     Type: typeof Gauge<string> | typeof Counter<string>,
     [name, help]: readonly [name: string, help: string],
@@ -173,12 +181,8 @@ export function registerNodeGauges(registry: Registry, readings: NodeReadings): 
   labelled(Gauge, ["svc_engine_info", info], "engine", () => ({ [engine()]: 1 }));
   const memory = "KV memory in bytes where known, by state: reserved, or held, the part of it with tokens.";
   labelled(Gauge, ["svc_engine_kv_memory_bytes", memory], "state", () => load().kvMemory ?? {});
-  gauge("svc_engine_own_rendering", "1 where the node renders prompts beside an engine, 0 where it had to stop.", () =>
-    load().ownRendering === undefined ? undefined : Number(load().ownRendering),
-  );
   const tokens = "Tokens of prompts by how the node got them: known from earlier prompts, or tokenized.";
   labelled(Counter, ["svc_engine_prompt_tokens_total", tokens], "how", () => load().promptTokens ?? {});
-  gauge("svc_engine_kept_prompts_bytes", "Bytes of messages of earlier prompts, at most.", promptBytes);
   const passes =
     "Passes of llama.cpp over the weights, by cause: step, or gap, one more because running sequences lay apart.";
   labelled(Counter, ["svc_engine_decoder_passes_total", passes], "cause", () => load().passes ?? {});

@@ -1,5 +1,6 @@
 import { BREAK } from "../../deploy/runtime/contract/broken-arguments.ts";
-import { type CallProgress, type CallReader, heldSuffixLength, markAt, skipSpace } from "../tool-calls/call-reader.ts";
+import { type CallProgress, type CallReader, heldSuffixLength, skipSpace } from "../tool-calls/call-reader.ts";
+import { markAt } from "../tool-calls/mark-set.ts";
 import type { CallReading } from "../tool-calls/tool-call-form.ts";
 import type { BlockWriter, VisibleText } from "./block-writer.ts";
 import { earliest, type PendingText } from "./next-mark.ts";

@@ -1,4 +1,5 @@
-import { type CallReader, markAt, skipSpace } from "../tool-calls/call-reader.ts";
+import { type CallReader, skipSpace } from "../tool-calls/call-reader.ts";
+import { markAt } from "../tool-calls/mark-set.ts";
 import type { CallReading } from "../tool-calls/tool-call-form.ts";
 import { FENCE } from "./markers.ts";
 

@@ -1,7 +1,8 @@
 import type { Event, TokenLogprob } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { ArgumentTypes } from "../tool-calls/argument-types.ts";
-import { heldSuffixLength, markAt } from "../tool-calls/call-reader.ts";
+import { heldSuffixLength } from "../tool-calls/call-reader.ts";
 import { formOf } from "../tool-calls/forms.ts";
+import { markAt } from "../tool-calls/mark-set.ts";
 import type { CallReading } from "../tool-calls/tool-call-form.ts";
 import { BlockWriter, VisibleText } from "./block-writer.ts";
 import { CallIds, CallPassage, type PassageStep } from "./call-passage.ts";

@@ -2,16 +2,9 @@ import * as z from "zod";
 import { literal, markup, sequence } from "../gbnf/gbnf.ts";
 import { ITEM, type JsonType } from "./argument-types.ts";
 import { inString, jsonOf } from "./argument-writer.ts";
-import {
-  type CallableTools,
-  CallReader,
-  heldSuffixLength,
-  MAX_NAME,
-  markAt,
-  type Step,
-  skipSpace,
-} from "./call-reader.ts";
+import { type CallableTools, CallReader, heldSuffixLength, MAX_NAME, type Step, skipSpace } from "./call-reader.ts";
 import { JsonScanner } from "./json-scanner.ts";
+import { markAt } from "./mark-set.ts";
 import { mark, openersOf, opening, others, toolCallForm, UNGROUPED } from "./tool-call-form.ts";
 
 type BareKeyCallMarks = {

@@ -1,6 +1,6 @@
 import type { ArgumentPath, ArgumentTypes, JsonType } from "./argument-types.ts";
 import { isSpace } from "./json-scanner.ts";
-import type { MarkSet } from "./mark-set.ts";
+import { type MarkSet, markAt } from "./mark-set.ts";
 
 /** The length of the longest suffix of `text` that is a proper prefix of one of `wanted`, in UTF-16 units. */
 export function heldSuffixLength(text: string, wanted: readonly string[]): number {
@@ -138,21 +138,4 @@ export function skipSpace(text: string, from: number): number {
   let at = from;
   while (at < text.length && isSpace(text.charAt(at))) at += 1;
   return at;
-}
-
-/** `"partly"` if more text could complete a mark, or a longer one. An empty mark never matches. */
-export function markAt(
-  text: string,
-  from: number,
-  marks: readonly string[],
-): { readonly mark: string } | "partly" | undefined {
-  let partly = false;
-  let longest = "";
-  for (const mark of marks) {
-    if (mark.length <= longest.length) continue;
-    if (text.startsWith(mark, from)) longest = mark;
-    else if (text.length - from < mark.length && mark.startsWith(text.slice(from))) partly = true;
-  }
-  if (partly) return "partly";
-  return longest === "" ? undefined : { mark: longest };
 }

@@ -1,5 +1,3 @@
-import { markAt } from "./call-reader.ts";
-
 type Found = { readonly at: number; readonly mark: string };
 
 const made = new WeakMap<readonly string[], MarkSet>();
@@ -58,3 +56,20 @@ export class MarkSet {
 }
 
 const escaped = (text: string) => text.replaceAll(/[\\^$.*+?()[\]{}|/]/g, "\\$&");
+
+/** `"partly"` if more text could complete a mark, or a longer one. An empty mark never matches. */
+export function markAt(
+  text: string,
+  from: number,
+  marks: readonly string[],
+): { readonly mark: string } | "partly" | undefined {
+  let partly = false;
+  let longest = "";
+  for (const mark of marks) {
+    if (mark.length <= longest.length) continue;
+    if (text.startsWith(mark, from)) longest = mark;
+    else if (text.length - from < mark.length && mark.startsWith(text.slice(from))) partly = true;
+  }
+  if (partly) return "partly";
+  return longest === "" ? undefined : { mark: longest };
+}

@@ -6,12 +6,11 @@ import {
   type CallProgress,
   CallReader,
   MAX_NAME,
-  markAt,
   type Step,
   skipSpace,
 } from "./call-reader.ts";
 import { ElementValue } from "./element-value.ts";
-import { MarkSet } from "./mark-set.ts";
+import { MarkSet, markAt } from "./mark-set.ts";
 import { allOf, isOf, type Mark } from "./mark-spellings.ts";
 import { ValueEnd, type ValueMarks, ValueSets } from "./value-end.ts";
 

@@ -7,7 +7,6 @@ import type {
   TokenLogprob,
 } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { engineLost } from "../errors.ts";
-import type { Head } from "./format.ts";
 
 /** One finished block of an answer. `argumentsJson` is the model's own text, cut or broken where `complete` is false. */
 export type CompletedBlock = {
@@ -101,7 +100,11 @@ const PLAIN = /^(?:call_|toolu_|chatcmpl-tool-)?([A-Za-z0-9_-]{1,58})$/;
  * their own forms, and some restart them with each answer; such an id is made unique across answers. The mapping is not
  * stored: a node rewrites the ids of a conversation's calls to those that its template wants.
  */
-export function shownCallId(prefix: "call_" | "toolu_", callId: string, { replyId }: Pick<Head, "replyId">): string {
+export function shownCallId(
+  prefix: "call_" | "toolu_",
+  callId: string,
+  { replyId }: { readonly replyId: string },
+): string {
   const plain = PLAIN.exec(callId)?.[1];
   if (plain !== undefined) return `${prefix}${plain}`;
   return `${prefix}${hash("sha256", JSON.stringify([replyId, callId])).slice(0, 24)}`;

@@ -16,12 +16,12 @@ import {
 } from "../http/answer/dispatch-answer.ts";
 import { SlowReader } from "../http/answer/slow-reader.ts";
 import { type TranslationDeps, translateReceived } from "../http/body/request-body.ts";
+import { routingHints } from "../http/record/request-context.ts";
 import { randomId } from "../http/record/trace-context.ts";
-import { routingHints } from "../http/request-context.ts";
 import { RPCS } from "../routes.ts";
 import type { Translation } from "../translation/translator.ts";
-import type { Flow } from "../upstream/call/generate-call.ts";
-import { RequestBuffer } from "../upstream/call/request-buffer.ts";
+import type { Flow } from "../upstream/call/retry-boundary.ts";
+import { RequestBuffer } from "../upstream/request/request-buffer.ts";
 import { asBuffer } from "../upstream/wire/generate-wire.ts";
 import type { RpcCall } from "./rpc-call.ts";
 

@@ -9,8 +9,8 @@ import {
 import { ApiError, type ErrorCode } from "../errors.ts";
 import { bracketPath, messageOf, statusOf } from "../formats/error-envelope.ts";
 import type { LimitedRequest } from "../http/access/rate-limit.ts";
+import type { ReplyUnderWay } from "../http/record/request-context.ts";
 import type { RequestRecord } from "../http/record/request-record.ts";
-import type { ReplyUnderWay } from "../http/request-context.ts";
 import type { Detail } from "../outcome.ts";
 import type { InflightBody } from "../overload/body-budget.ts";
 

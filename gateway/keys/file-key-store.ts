@@ -7,10 +7,15 @@ import { KeySetReader, olderFile, pepperFileOf, readKeyFile } from "./key-file.t
 import { KeyTable } from "./key-index.ts";
 import { isKeyStoreError, KeyStore, KeyStoreError } from "./key-store.ts";
 import { noteNewest, readNewest, seenFileOf } from "./newest-state.ts";
-import type { SharedRevision } from "./redis/shared-revision.ts";
 
 /** Milliseconds after which a revision that the shared store did not take is offered to it again. */
 const NOTE_AGAIN_MS = 10_000;
+
+/** The newest revision of the file in use at any gateway, 0 for none. Its methods reject with `KeyStoreError`. */
+type RevisionRecord = {
+  read(pepper: Pepper): Promise<number>;
+  note(pepper: Pepper, revision: number): Promise<void>;
+};
 
 /**
  * Keys from one JSON file, followed while it changes. An unusable file never removes keys: the last good set stays in
@@ -20,10 +25,10 @@ export class FileKeyStore extends KeyStore {
   readonly #file: string;
   readonly #followed: FollowedFile;
   readonly #reader = new KeySetReader();
-  readonly #shared: SharedRevision | undefined;
+  readonly #shared: RevisionRecord | undefined;
   #cancelNote = () => {};
 
-  private constructor(file: string, clock: Clock, shared: SharedRevision | undefined) {
+  private constructor(file: string, clock: Clock, shared: RevisionRecord | undefined) {
     super(clock, undefined);
     this.#file = file;
     this.#shared = shared;
@@ -40,7 +45,7 @@ export class FileKeyStore extends KeyStore {
    * Loads the file and follows it until `close`. Throws if the file is missing or unusable, or older than one that was
    * in use here or, with `shared`, at another gateway.
    */
-  static async open(file: string, clock: Clock, shared?: SharedRevision): Promise<FileKeyStore> {
+  static async open(file: string, clock: Clock, shared?: RevisionRecord): Promise<FileKeyStore> {
     const store = new FileKeyStore(file, clock, shared);
     await store.#followed.look();
     if (store.failure === undefined) return store;

@@ -1,7 +1,7 @@
 import { LRUCache } from "lru-cache";
 import type { MonotonicClock } from "../../deploy/runtime/time/clock.ts";
-import { type EncodedRequest, headTools, withTools } from "../upstream/encoded-request.ts";
 import { type PromptShape, promptBytes } from "../upstream/load-balancing/boundary-hashes.ts";
+import { type EncodedRequest, headTools, withTools } from "../upstream/request/encoded-request.ts";
 
 /** The most bytes of kept tools; those of one agent take 20 to 100 KB, and its conversations share them. */
 const MAX_BYTES = 32 * 1024 * 1024;

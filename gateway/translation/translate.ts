@@ -15,8 +15,8 @@ import {
   encodeRequest,
   type InsertedMessages,
   type PromptFacts,
-} from "../upstream/encoded-request.ts";
-import type { PromptBound } from "../upstream/prompt-bound.ts";
+} from "../upstream/request/encoded-request.ts";
+import type { PromptBound } from "../upstream/request/prompt-bound.ts";
 
 /* From a parsed body to the bytes for an engine: a function of plain data, so that it can run on any thread. */
 
@@ -110,17 +110,13 @@ export function translate(body: unknown, order: TranslationOrder, surroundings: 
   const route = PROMPT_ROUTES.get(operation);
   if (!route) throw new Error(`${operation} takes no prompt`);
   let unopened = before?.unopened ?? 0;
-  const sealer = (model: string): Sealer => {
-    const own = sealing.for({ tenant: caller.tenant, model, format: route.format.name });
-    const open: Sealer["open"] = (sealed, kind) => {
-      const text = own.open(sealed, kind);
-      if (text === undefined) unopened += 1;
-      return text;
-    };
-    return { ...own, open };
+  const onUnopened = () => {
+    unopened += 1;
   };
   const context = {
-    ...{ sealer, acceptsImages, settings, catalog },
+    ...{ acceptsImages, settings, catalog },
+    sealer: (model: string) =>
+      watched(sealing.for({ tenant: caller.tenant, model, format: route.format.name }), onUnopened),
     ...{ usableModels: caller.usableModels, loadTests: caller.loadTests },
     before: before?.items,
   };
@@ -138,27 +134,9 @@ export function translate(body: unknown, order: TranslationOrder, surroundings: 
   // Its reasoning was sealed for the other model.
   if (before && before.model !== model) throw previousNotFound();
   const priority = Math.min(caller.priority, said);
-  const allowed = withinOutputLimit(canonical, caller.maxOutputTokens);
-  const request = {
-    // Named properties first: in a literal that begins with a spread, Node 20 adds each property in a microsecond.
-    requestId: caller.requestId,
-    ...allowed,
-    tenant: caller.tenant,
-    priority,
-    cache: cacheHints(caller, canonical.cache),
-    stream: stream ? undefined : { maxBatchDelay: toDuration(FOLDED_JOIN_MS) },
-    resumable: false,
-    continuation: undefined,
-    prefixDigests: NO_BYTES,
-    baseDigest: NO_BYTES,
-    makeHandOver: false,
-    handOver: NO_BYTES,
-    handOverLeft: undefined,
-    lease: false,
-  };
+  const request = engineRequest(canonical, caller, { priority, stream });
   const prefixKey = prefixKeyOf(caller.routingKey, model);
   const inputTokens = (before?.inputTokens ?? 0) + estimateInputTokens(bodyBytes, canonical.messages);
-  const { maxOutputTokens } = allowed;
   const encoded = encodeRequest(request, prefixKey, promptBounds(model), {
     ...{ lead, before: before?.prompt, mayDigest },
     after: after && { open: Number(after.turn.length > 0), shown: after.shown },
@@ -177,9 +155,43 @@ export function translate(body: unknown, order: TranslationOrder, surroundings: 
     facts,
     after: after && prompt && { ...state, items: after, prompt },
     inputTokens,
-    maxOutputTokens,
+    maxOutputTokens: request.maxOutputTokens,
     priority,
     unopened,
+  };
+}
+
+/** Returns the sealer; `onUnopened` is called for each text that it cannot open. */
+function watched(sealer: Sealer, onUnopened: () => void): Sealer {
+  const open: Sealer["open"] = (sealed, kind) => {
+    const text = sealer.open(sealed, kind);
+    if (text === undefined) onUnopened();
+    return text;
+  };
+  return { ...sealer, open };
+}
+
+function engineRequest(
+  canonical: CanonicalRequest,
+  caller: Caller,
+  { priority, stream }: Pick<GenerateRequest, "priority"> & { readonly stream: boolean },
+): GenerateRequest {
+  return {
+    // Named properties first: in a literal that begins with a spread, Node 20 adds each property in a microsecond.
+    requestId: caller.requestId,
+    ...withinOutputLimit(canonical, caller.maxOutputTokens),
+    tenant: caller.tenant,
+    priority,
+    cache: cacheHints(caller, canonical.cache),
+    stream: stream ? undefined : { maxBatchDelay: toDuration(FOLDED_JOIN_MS) },
+    resumable: false,
+    continuation: undefined,
+    prefixDigests: NO_BYTES,
+    baseDigest: NO_BYTES,
+    makeHandOver: false,
+    handOver: NO_BYTES,
+    handOverLeft: undefined,
+    lease: false,
   };
 }
 

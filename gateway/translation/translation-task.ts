@@ -6,9 +6,9 @@ import type { FormatSettings } from "../formats/format.ts";
 import { parseBody, scanBody } from "../json/json-body.ts";
 import { type Opening, Sealing } from "../sealing/sealing.ts";
 import type { SealingKeys } from "../sealing/sealing-key.ts";
-import { type PromptFacts, shapeBehind } from "../upstream/encoded-request.ts";
 import type { PromptShape } from "../upstream/load-balancing/boundary-hashes.ts";
-import type { PromptBound } from "../upstream/prompt-bound.ts";
+import { type PromptFacts, shapeBehind } from "../upstream/request/encoded-request.ts";
+import type { PromptBound } from "../upstream/request/prompt-bound.ts";
 import { type Translated, type TranslationOrder, translate } from "./translate.ts";
 
 export type TranslationTask = {

@@ -3,8 +3,8 @@ import { canRun, WorkNotDone, WorkThreads } from "../../deploy/runtime/threads/w
 import type { MonotonicClock } from "../../deploy/runtime/time/clock.ts";
 import { ApiError, toApiError } from "../errors.ts";
 import { parseBody, scanBody } from "../json/json-body.ts";
-import { HeadChanged, shapeBehind, wholeBytes } from "../upstream/encoded-request.ts";
 import type { PromptShape } from "../upstream/load-balancing/boundary-hashes.ts";
+import { HeadChanged, shapeBehind, wholeBytes } from "../upstream/request/encoded-request.ts";
 import { type LastPrompt, LeftOutTools, restored } from "./left-out-tools.ts";
 import { prefixKeyOf, type Surroundings, type Translated, type TranslationOrder, translate } from "./translate.ts";
 import {

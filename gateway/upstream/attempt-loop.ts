@@ -7,21 +7,21 @@ import type { Admitted, NotAdmitted } from "./admission/slot-request.ts";
 import type { AttemptEnd, CallRecord } from "./call/call-record.ts";
 import { callGenerate } from "./call/generate-call.ts";
 import { contextExceeded, lostOnOrder, ourFault, type UpstreamFailure } from "./call/grpc-error.ts";
-import type { RequestBuffer } from "./call/request-buffer.ts";
 import { type EventSink, RetryBoundary } from "./call/retry-boundary.ts";
 import type { Timeouts } from "./call/timeouts.ts";
-import type { ClusterMember } from "./cluster-member.ts";
-import type { ClusterTraffic } from "./cluster-traffic.ts";
+import type { ClusterMember } from "./cluster/cluster-member.ts";
+import type { ClusterTraffic } from "./cluster/cluster-traffic.ts";
 import type { ContinuationRoom } from "./continuation/continuation-room.ts";
 import { OrderedLoss } from "./continuation/ordered-loss.ts";
 import { ResumableAnswer } from "./continuation/resumable-answer.ts";
-import { baseOf, type CallTerms, type PromptBase, type PromptFacts } from "./encoded-request.ts";
 import type { Endpoint } from "./endpoint/endpoint.ts";
 import { promptBytes } from "./load-balancing/boundary-hashes.ts";
 import { type Route, type RoutingHints, routeOf } from "./load-balancing/route.ts";
 import { clientClosed, type LocalReplies, requestOfDeath } from "./local-replies.ts";
 import { readElsewhere } from "./prefill/prefill-leg.ts";
 import type { PrefillPool } from "./prefill/prefill-pool.ts";
+import { baseOf, type CallTerms, type PromptBase, type PromptFacts } from "./request/encoded-request.ts";
+import type { RequestBuffer } from "./request/request-buffer.ts";
 import type { Death, DeathCounter } from "./retry/death-counter.ts";
 import type { RetryShare } from "./retry/retry-budget.ts";
 import {
@@ -68,6 +68,9 @@ export type AttemptLoopParts = {
 
 type Slot = Admitted<ClusterMember>;
 
+/** The prefill nodes of a cluster, with the rule by which they read prompts for its endpoints. */
+export type Prefill = { readonly pool: PrefillPool<ClusterMember>; readonly traffic: ClusterTraffic };
+
 /** What each call of an attempt says for itself. */
 type OwnTerms = Pick<CallTerms, "base" | "promptHandOver">;
 
@@ -91,7 +94,7 @@ export class AttemptLoop {
   readonly #dispatch: Dispatch;
   readonly #traffic: ClusterTraffic;
   /** The nodes that may read the prompt; undefined where the cluster has none. */
-  readonly #pool: PrefillPool | undefined;
+  readonly #prefill: Prefill | undefined;
   readonly #parts: AttemptLoopParts;
   readonly #signal: AbortSignal;
   readonly #route: Route;
@@ -112,13 +115,13 @@ export class AttemptLoop {
   /** Aborting the signal ends the loop. */
   constructor(
     dispatch: Dispatch,
-    { traffic, pool }: { readonly traffic: ClusterTraffic; readonly pool?: PrefillPool | undefined },
+    { traffic, prefill }: { readonly traffic: ClusterTraffic; readonly prefill?: Prefill | undefined },
     parts: AttemptLoopParts,
     signal: AbortSignal,
   ) {
     this.#dispatch = dispatch;
     this.#traffic = traffic;
-    this.#pool = pool;
+    this.#prefill = prefill;
     this.#parts = parts;
     this.#signal = signal;
     const { clock, numRetries, timeouts } = parts;
@@ -188,7 +191,7 @@ export class AttemptLoop {
     const { tenant, size: bytes } = request;
     const { pendingMs: timeoutMs } = this.#limits;
     // Only a first attempt is worth two nodes.
-    const readers = this.#history.length === 0 ? this.#pool : undefined;
+    const readers = this.#history.length === 0 ? this.#prefill?.pool : undefined;
     const asked = { route: this.#route, tenant, hints, tried, timeoutMs, bytes, underWay, keepsAlive, readers };
     const slot = await this.#traffic.admission.acquire({ ...asked, holdMs: this.#holdMs() }, this.#signal);
     if (!this.#signal.aborted) return slot;
@@ -279,10 +282,10 @@ export class AttemptLoop {
   /** Has a prefill node read the prompt where the slot has one. Resolves to what the call of the slot says of it. */
   async #readElsewhere(slot: Slot, inputTokens: number): Promise<OwnTerms["promptHandOver"]> {
     const { reader } = slot;
-    if (!reader || !this.#pool) return undefined;
+    if (!reader || !this.#prefill) return undefined;
     const { clock, timeouts, stats } = this.#parts;
     const { request, facts, record } = this.#dispatch;
-    const { traffic } = this.#pool;
+    const { traffic } = this.#prefill;
     const made = await readElsewhere(
       {
         ...{ slot: reader, traffic, request, headers: record.prefillSent(), deadline: this.#deadline },

@@ -1,6 +1,6 @@
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import type { RedisState } from "../state/redis-state.ts";
-import type { ClusterManager } from "./cluster-manager.ts";
+import type { ClusterManager } from "./cluster/cluster-manager.ts";
 
 const DRAINED = "orders:drained";
 /** The name of the sorted set of all ejected addresses, each with its end by the store's own time. */

@@ -20,7 +20,7 @@ const PENDING_DETAIL = {
 } as const;
 
 /** The part of a cluster's admission that estimates when a request could be served. */
-export type Outlook = Pick<AdmissionController, "outageMs" | "drainMs">;
+export type Outlook = Pick<AdmissionController<unknown>, "outageMs" | "drainMs">;
 
 /** Makes the errors of requests that no engine serves now, each with the time of a retry. */
 export class LocalReplies {

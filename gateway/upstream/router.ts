@@ -1,7 +1,7 @@
-import { AttemptLoop, type AttemptLoopParts, type Dispatch } from "./attempt-loop.ts";
-import type { Cluster } from "./cluster.ts";
-import type { ClusterManager } from "./cluster-manager.ts";
-import { ClusterTraffic } from "./cluster-traffic.ts";
+import { AttemptLoop, type AttemptLoopParts, type Dispatch, type Prefill } from "./attempt-loop.ts";
+import type { Cluster } from "./cluster/cluster.ts";
+import type { ClusterManager } from "./cluster/cluster-manager.ts";
+import { ClusterTraffic } from "./cluster/cluster-traffic.ts";
 import type { Ejection } from "./endpoint/outlier-detector.ts";
 import { LocalReplies } from "./local-replies.ts";
 import { LEAST_MOVED_TOKENS, PrefillPool } from "./prefill/prefill-pool.ts";
@@ -26,7 +26,7 @@ export class Router {
   readonly tokenCounter: TokenCounter;
   readonly #parts: AttemptLoopParts;
   readonly #traffic: ReadonlyMap<string, ClusterTraffic>;
-  readonly #pools = new Map<string, PrefillPool>();
+  readonly #prefill = new Map<string, Prefill>();
 
   constructor({ clusters, leastMovedTokens = LEAST_MOVED_TOKENS, ...options }: RouterOptions) {
     const { clock, random, stats } = options;
@@ -41,7 +41,9 @@ export class Router {
     this.#traffic = new Map(answering.map((cluster) => [cluster.model, trafficOf(cluster)]));
     for (const cluster of answering) {
       const readers = clusters.prefill(cluster.model);
-      if (readers) this.#pools.set(cluster.model, new PrefillPool(cluster, trafficOf(readers), leastMovedTokens));
+      if (!readers) continue;
+      const traffic = trafficOf(readers);
+      this.#prefill.set(cluster.model, { traffic, pool: new PrefillPool(cluster, traffic, leastMovedTokens) });
     }
     this.tokenCounter = new TokenCounter(this.#traffic, this.#parts);
   }
@@ -62,6 +64,6 @@ export class Router {
     const { model } = dispatch.facts;
     const traffic = this.#traffic.get(model);
     if (!traffic) return Promise.reject(new Error("a model without a cluster is refused before"));
-    return new AttemptLoop(dispatch, { traffic, pool: this.#pools.get(model) }, this.#parts, signal).run();
+    return new AttemptLoop(dispatch, { traffic, prefill: this.#prefill.get(model) }, this.#parts, signal).run();
   }
 }

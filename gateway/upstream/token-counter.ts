@@ -2,10 +2,10 @@ import type { AttemptLoopParts } from "./attempt-loop.ts";
 import type { CallRecord } from "./call/call-record.ts";
 import { callCountTokens } from "./call/count-tokens-call.ts";
 import type { UpstreamFailure } from "./call/grpc-error.ts";
-import type { RequestBuffer } from "./call/request-buffer.ts";
-import type { ClusterTraffic } from "./cluster-traffic.ts";
+import type { ClusterTraffic } from "./cluster/cluster-traffic.ts";
 import type { Endpoint } from "./endpoint/endpoint.ts";
 import { clientClosed } from "./local-replies.ts";
+import type { RequestBuffer } from "./request/request-buffer.ts";
 
 /** The most running token counts of a model; they take no slot. */
 export const MAX_COUNTS = 128;

@@ -1,45 +1,39 @@
-import { readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
 import { expect, test } from "vitest";
 
 const ROOT = resolve(import.meta.dirname, "../..");
 
+const inside = (folder: string, ...rooms: readonly string[]) => rooms.map((room) => folder + room);
+
 /**
- * The top rooms of the product, from the outside in: a room may import itself and the rooms after it. A file that is
- * not in a folder of its program is a room.
+ * The rooms of the product, from the outside in: a room may import itself and the rooms after it. A file that is in no
+ * folder of the list is a room.
  */
 const ROOMS: readonly string[] = [
-  "deploy/images/",
-  "deploy/docs/",
-  "deploy/monitoring/",
-  "deploy/local/",
-  "deploy/prober/",
-  ...["gateway/main.ts", "gateway/run-gateway.ts", "gateway/shared-parts.ts", "gateway/server.ts", "gateway/drain.ts"],
-  ...["gateway/grpc/", "gateway/http/", "gateway/config.ts", "gateway/gone-keys.ts"],
-  ...["gateway/tracing/", "gateway/reference/", "gateway/translation/", "gateway/lifecycle.ts", "gateway/upstream/"],
-  ...["gateway/usage/", "gateway/overload/", "gateway/stats/", "gateway/routes.ts"],
-  ...["gateway/limits/", "gateway/keys/", "gateway/sealing/", "gateway/formats/", "gateway/json/"],
-  ...["gateway/catalog.ts", "gateway/state/", "gateway/errors.ts", "gateway/outcome.ts"],
-  ...[
-    "engine/main.ts",
-    "engine/run-node.ts",
-    "engine/serve-node.ts",
-    "engine/server.ts",
-    "engine/config.ts",
-    "engine/gone-keys.ts",
-  ],
-  ...["engine/grpc/", "engine/tracing/", "engine/calls/", "engine/metrics/", "engine/load/", "engine/node/"],
-  ...["engine/backends/scripted/", "engine/backends/openai-compatible/", "engine/backends/llama/"],
-  ...["engine/backends/", "engine/backend.ts", "engine/prefixes/"],
-  ...["engine/caller-work/", "engine/grammar/", "engine/profiles/", "engine/conversation/", "engine/output-parser/"],
-  ...[
-    "engine/tool-calls/",
-    "engine/gbnf/",
-    "engine/work-budget.ts",
-    "engine/backends/caller-left.ts",
-    "engine/backends/prefill-speed.ts",
-    "engine/errors.ts",
-  ],
+  ...inside("deploy/", "images/", "docs/", "monitoring/", "local/", "prober/"),
+  ...inside("gateway/", "main.ts", "run-gateway.ts", "shared-parts.ts", "server.ts", "drain.ts", "grpc/"),
+  ...inside("gateway/http/", "admin/", "try-it/", "page/", "hooks.ts", "websocket/", "answer/", "body/", "access/"),
+  ...inside("gateway/http/", "connection/", "record/"),
+  ...inside("gateway/", "config.ts", "gone-keys.ts", "lifecycle.ts", "reference/", "translation/"),
+  ...inside("gateway/upstream/", "router.ts", "token-counter.ts", "attempt-loop.ts", "local-replies.ts", "prefill/"),
+  ...inside("gateway/upstream/", "endpoint-orders.ts", "cluster/", "retry/", "admission/", "call/", "continuation/"),
+  ...inside("gateway/upstream/", "request/", "load-balancing/", "endpoint/", "wire/", "discovery/"),
+  ...inside("gateway/", "usage/", "overload/", "tracing/", "stats/", "routes.ts", "limits/redis/", "limits/"),
+  ...inside("gateway/", "keys/cli/", "keys/tokens/", "keys/redis/", "keys/", "sealing/"),
+  ...inside("gateway/formats/", "chat/", "messages/", "responses/", "contract/"),
+  ...inside("gateway/", "formats/", "json/", "catalog.ts", "state/", "errors.ts", "outcome.ts"),
+  ...inside("engine/", "main.ts", "run-node.ts", "serve-node.ts", "server.ts", "config.ts", "gone-keys.ts", "grpc/"),
+  ...inside("engine/", "tracing/", "calls/", "metrics/", "load/", "node/", "backends/scripted/"),
+  ...inside("engine/backends/openai-compatible/", "kind.ts", "openai-compatible-backend.ts", "options.ts", "probe/"),
+  ...inside("engine/backends/openai-compatible/", "generation/", "prompt/", "request/", "hand-over/", "marks/"),
+  ...inside("engine/backends/openai-compatible/", "kv-events/", "watch/", "engines/", "http/"),
+  ...inside("engine/backends/llama/", "kind.ts", "llama-backend.ts", "describe.ts", "generation/", "tokens/"),
+  ...inside("engine/backends/llama/", "runtime/", "llama-options.ts", "slots/"),
+  ...inside("engine/", "backends/", "backend.ts", "prefixes/", "caller-work/"),
+  ...inside("engine/grammar/", "output/", "values/", "validation/", "schema/", "expressions/"),
+  ...inside("engine/", "profiles/", "conversation/", "output-parser/", "tool-calls/", "gbnf/", "work-budget.ts"),
+  ...inside("engine/", "backends/prefill-speed.ts", "errors.ts"),
   "deploy/runtime/",
   "proto/gen/",
 ];
@@ -49,6 +43,9 @@ const APART: readonly (readonly string[])[] = [
   ["gateway/", "engine/"],
   ["engine/backends/scripted/", "engine/backends/openai-compatible/", "engine/backends/llama/"],
   ["gateway/formats/chat/", "gateway/formats/messages/", "gateway/formats/responses/", "gateway/formats/contract/"],
+  inside("gateway/http/", "admin/", "try-it/", "answer/"),
+  inside("gateway/upstream/", "admission/", "call/", "discovery/"),
+  inside("gateway/upstream/", "load-balancing/", "endpoint/", "discovery/"),
 ];
 
 /** The parts of the product that tests of a running service may import: those that operators and callers have, too. */
@@ -111,17 +108,15 @@ function importsOf(file: string): readonly Import[] {
 const product = filesIn("gateway", "engine", "deploy", "proto/gen").flatMap(importsOf);
 const tests = filesIn("test").flatMap(importsOf);
 const isIn = (rooms: readonly string[], file: string) => rooms.some((room) => file.startsWith(room));
+const isPackage = (target: string) => !/^(?:gateway|engine|deploy|proto)\/|^node:/.test(target);
 const wrong = (imports: readonly Import[], isWrong: (one: Import) => boolean) =>
   imports.filter(isWrong).map(({ file, target }) => `${file} imports ${target}`);
 
 /** Returns the position of a file's room: of several that fit, the longest. Throws for a file without a room. */
 function depth(file: string): number {
-  const room = ROOMS.filter((one) => file.startsWith(one)).reduce(
-    (long, one) => (one.length > long.length ? one : long),
-    "",
-  );
-  if (room === "") throw new Error(`no room for ${file}`);
-  return ROOMS.indexOf(room);
+  const fitting = ROOMS.filter((room) => file.startsWith(room)).sort((one, other) => other.length - one.length);
+  if (fitting[0] === undefined) throw new Error(`no room for ${file}`);
+  return ROOMS.indexOf(fitting[0]);
 }
 
 test("every import of the product goes inwards", () => {
@@ -129,6 +124,34 @@ test("every import of the product goes inwards", () => {
   // The configuration is put together of the settings that stand in the rooms.
   const isSettings = ({ file, target }: Import) => file === "gateway/config.ts" && target.endsWith("-settings.ts");
   expect(wrong(own, (one) => depth(one.target) < depth(one.file) && !isSettings(one))).toEqual([]);
+});
+
+test("every room of the list exists", () => {
+  expect(ROOMS.filter((room) => !existsSync(join(ROOT, room)))).toEqual([]);
+});
+
+const quoted = (text = "") => [...text.matchAll(/`([^`]+)`/g)].map(([, name = ""]) => name);
+
+/** Rows of the table of rooms, `| rooms | what they hold, with the rooms inside of them | libraries |`. */
+const described = [
+  ...readFileSync(join(ROOT, "gateway/README.md"), "utf8").matchAll(/^\| (`.+) \| (.+) \| (.*)\|$/gm),
+].map(([, rooms, held, libraries]) => ({ rooms: quoted(rooms), held: quoted(held), libraries: quoted(libraries) }));
+
+test("gateway/README.md has all rooms of the gateway in their order", () => {
+  const ours = ROOMS.filter((room) => room.startsWith("gateway/")).map((room) => room.slice("gateway/".length));
+  expect(described.flatMap(({ rooms }) => rooms)).toEqual([...new Set(ours.map((room) => room.replace(/\/.*$/, "/")))]);
+  for (const name of ["http/", "upstream/"]) {
+    const inner = ours.filter((room) => room.startsWith(name)).map((room) => room.slice(name.length));
+    expect(described.find(({ rooms }) => rooms.includes(name))?.held).toEqual(inner);
+  }
+});
+
+test.each(described)("gateway/README.md has the libraries of $rooms", ({ rooms, libraries }) => {
+  const folders = inside("gateway/", ...rooms);
+  const packages = product.flatMap(({ file, target }) => (isIn(folders, file) ? [target] : [])).filter(isPackage);
+  expect(libraries).toEqual(
+    [...new Set(packages.map((name) => name.replace(/^((?:@[^/]+\/)?[^/]+).*$/, "$1")))].sort(),
+  );
 });
 
 test.each(APART)("%s import nothing of each other", (...rooms) => {

@@ -49,6 +49,7 @@ function candidates(file: string, path: string): readonly string[] {
     "test",
     "proto",
     "gateway/upstream",
+    "gateway/http",
     "gateway/formats",
     dirname(file),
     dirname(dirname(file)),

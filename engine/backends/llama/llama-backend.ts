@@ -27,13 +27,13 @@ import { GrammarCache } from "../grammar-cache.ts";
 import { modelIdentity, VOCABULARY_TEXT } from "../model-revision.ts";
 import { type DescribedModel, describeModel, weightsOf } from "./describe.ts";
 import { generate } from "./generation/generation.ts";
+import { grammarCompiler, grammarStates } from "./generation/grammar-gate.ts";
 import type { EngineParts, Waiting } from "./generation/prepared-generation.ts";
 import { Sampler, samplingDefaults } from "./generation/sampling.ts";
-import { grammarCompiler, grammarStates } from "./grammar-gate.ts";
 import type { LlamaOptions } from "./llama-options.ts";
-import { Queue } from "./queue.ts";
 import { type LlamaRuntime, loadRuntime } from "./runtime/llama-runtime.ts";
 import { PrefillTurns, tokenCost } from "./slots/prefill-turns.ts";
+import { Queue } from "./slots/queue.ts";
 import { type Slot, Slots } from "./slots/slots.ts";
 import { Steps } from "./slots/steps.ts";
 import { PORTION_UNITS, PromptEncoder, type PromptEncoderOptions } from "./tokens/prompt-encoder.ts";
@@ -221,11 +221,8 @@ export class LlamaBackend implements Backend {
     const queue = new Queue<Waiting, Slot>({ maxLength: queueLength, maxWaitMs: maxQueueWaitMs, clock: this.#clock });
     const steps = new Steps();
     const slots: Slots = new Slots({
-      sequences: runtime.sequences,
+      ...{ sequences: runtime.sequences, steps, held: this.prefixes, clock: this.#clock },
       copy: (to, from) => runtime.decoder.copy(to, from),
-      steps,
-      held: this.prefixes,
-      clock: this.#clock,
       onFree: () => queue.serve(({ demand }) => slots.take(demand)),
     });
     const turns = new PrefillTurns(runtime.decoder.batchTokens, tokenCost(model.embeddingVectorSize));

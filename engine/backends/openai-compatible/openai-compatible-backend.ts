@@ -14,12 +14,11 @@ import {
 } from "../../../proto/gen/svc/inference/v1/node_service.ts";
 import type { Backend, BackendDescription, BackendLoad } from "../../backend.ts";
 import { keepMs } from "../../conversation/cache-breakpoints.ts";
-import { ANY_ORDER } from "../../conversation/turn-rules.ts";
-import { EngineError } from "../../errors.ts";
+import { ANY_ORDER } from "../../conversation/model-history.ts";
+import { EngineError, throwIfLeft } from "../../errors.ts";
 import type { OutputMarkers } from "../../output-parser/markers.ts";
 import type { HeldPrefixes } from "../../prefixes/held-prefixes.ts";
 import { withGenericCalls } from "../../profiles/profile.ts";
-import { throwIfLeft } from "../caller-left.ts";
 import { GrammarCache } from "../grammar-cache.ts";
 import { LoopTurns } from "../loop-turns.ts";
 import { modelIdentity, VOCABULARY_TEXT } from "../model-revision.ts";
@@ -69,7 +68,7 @@ export class OpenAiCompatibleBackend implements Backend {
   readonly #closing = sharedAbort();
   #running: Running | undefined;
   #busy = 0;
-  #notes: readonly string[] = [];
+  #notes: string[] = [];
   #check: RenderingCheck | undefined;
   onNote?: (note: string) => void;
 
@@ -114,10 +113,9 @@ export class OpenAiCompatibleBackend implements Backend {
     };
     const settings = (await showsTools(ask, named)) ? named : { ...named, profile: withGenericCalls(profile) };
     if (settings !== named && !profile.toolsAsText)
-      this.#notes = [
-        ...this.#notes,
+      this.#notes.push(
         "the profile has no calls that the node reads: tools, calls and results are written as text, in a generic form",
-      ];
+      );
     const markup = await readMarkup(ask, settings);
     const parts: GenerationParts = {
       nodeId,
@@ -146,15 +144,11 @@ export class OpenAiCompatibleBackend implements Backend {
     const found = await probe(parts, signal);
     const { turns, images: takesImages, defaults = {}, holdsForms } = found;
     if (!holdsForms)
-      this.#notes = [
-        ...this.#notes,
-        "the engine takes no grammar of calls: those that are not strict may be malformed",
-      ];
+      this.#notes.push("the engine takes no grammar of calls: those that are not strict may be malformed");
     if (!found.defaults)
-      this.#notes = [
-        ...this.#notes,
+      this.#notes.push(
         "the model's sampling defaults are not known, as the node cannot read generation_config.json of the engine's model path: the engine's own apply where a request has none",
-      ];
+      );
     const tried = { ...settings, turns, images: takesImages, defaults };
     const own = await this.#ownPrompts({ ...parts, settings: tried }, ask, signal);
     const events = await this.#withEvents({ parts: { ...parts, settings: tried, holdsForms, own }, found }, signal);
@@ -187,15 +181,12 @@ export class OpenAiCompatibleBackend implements Backend {
       const { markers } = markup;
       own = new OwnPrompts({ files, settings, markers, work, turns, clock: this.#clock, cacheMegabytes });
     } catch {
-      this.#notes = [
-        ...this.#notes,
-        "prompts are rendered by the engine: the template beside tokenizerFile cannot be run",
-      ];
+      this.#notes.push("prompts are rendered by the engine: the template beside tokenizerFile cannot be run");
       return undefined;
     }
     this.#check = new RenderingCheck(own, settings, Math.random);
     const why = await this.#check.start(ask, signal);
-    if (why !== undefined) this.#notes = [...this.#notes, why];
+    if (why !== undefined) this.#notes.push(why);
     return own;
   }
 
@@ -289,7 +280,7 @@ export class OpenAiCompatibleBackend implements Backend {
     if (found.length === 0 || found.length < sources.length) return undefined;
     const why = await this.#cache?.open(found, this.#dialect);
     if (why === undefined) return this.#cache;
-    this.#notes = [...this.#notes, why];
+    this.#notes.push(why);
     return undefined;
   }
 
@@ -302,7 +293,7 @@ export class OpenAiCompatibleBackend implements Backend {
       const capabilities = [...found.capabilities, Capability.PREFIX_EVENTS];
       return { parts, found: { ...found, capabilities } };
     }
-    this.#notes = [...this.#notes, why];
+    this.#notes.push(why);
     return { parts: { ...parts, cache: undefined }, found };
   }
 

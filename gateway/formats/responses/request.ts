@@ -86,15 +86,12 @@ export function prepared(
   const effort = body.reasoning?.effort ?? undefined;
   const { prewarm } = body.prompt_cache_options ?? {};
   const limit = prewarm ? 0 : (body.max_output_tokens ?? undefined);
-  const included = new Set(body.include ?? []);
-  const sealReasoning = included.has(SEALED_REASONING);
   const parallel = body.parallel_tool_calls ?? true;
   const declared = new DeclaredTools(context.settings.unsupportedTools);
   const declaredEcho = declared.add(body.tools ?? [], ["tools"]);
   const toolsEcho = repeatedTools(declared.tools, declaredEcho);
   restoreTools(declared, context.before, earlierTools ?? []);
   const format = textFormat(body.text?.format);
-  const logprobs = included.has(LOGPROBS) || (body.top_logprobs ?? 0) > 0;
   const items = {
     sealer: context.sealer(model.id),
     acceptsImages: context.acceptsImages(model.id),
@@ -112,26 +109,18 @@ export function prepared(
   if (prewarm && input.compacts)
     throw unsupportedValue(["prompt_cache_options", "prewarm"], "A summary is an answer: only false is supported.");
   const ttl = promptCacheTtl(body.prompt_cache_options, body.prompt_cache_retention);
+  const view = viewOf(body, declared, input.compacts);
   const request: CanonicalRequest = {
     model: model.id,
     messages: [...instructions, ...input.messages],
     tools,
     toolChoice: input.compacts ? noCalls(callable.size > 0) : choice,
     outputConstraint: input.compacts ? undefined : format.constraint,
-    sampling: sampling(body, logprobs),
+    sampling: sampling(body, view.logprobs),
     reasoning: effort === undefined ? undefined : reasoningOfEffort(effort),
     // The caller's own key: the route, which has the tenant, makes a digest of it.
     cache: { affinityKey: body.prompt_cache_key ?? "", isolationSalt: "", ttl },
     maxOutputTokens: limit === undefined ? undefined : Math.min(limit, model.contextWindow),
-  };
-  const view: ReplyView = {
-    reasoning: summaryOf(body) !== null ? "summary" : sealReasoning ? "text" : "none",
-    sealReasoning,
-    logprobs,
-    toolNames: declared.names,
-    compacts: input.compacts,
-    diagnosed: typeof body.prompt_cache_options?.comparison_response_id === "string",
-    obfuscate: body.stream_options?.include_obfuscation ?? false,
   };
   const echo = echoOf(body, model.id, { parallel, tools: toolsEcho, format: format.echo });
   return {
@@ -145,6 +134,20 @@ export function prepared(
     messagePlaces: [...instructions.map(() => INSTRUCTIONS), ...input.places],
     lead: instructions.length,
     after: input.after,
+  };
+}
+
+function viewOf(body: ResponsesBody, { names }: DeclaredTools, compacts: boolean): ReplyView {
+  const included = new Set(body.include ?? []);
+  const sealReasoning = included.has(SEALED_REASONING);
+  return {
+    reasoning: summaryOf(body) !== null ? "summary" : sealReasoning ? "text" : "none",
+    sealReasoning,
+    logprobs: included.has(LOGPROBS) || (body.top_logprobs ?? 0) > 0,
+    toolNames: names,
+    compacts,
+    diagnosed: typeof body.prompt_cache_options?.comparison_response_id === "string",
+    obfuscate: body.stream_options?.include_obfuscation ?? false,
   };
 }
 

@@ -8,8 +8,8 @@ import { rateLimitHeaders } from "../../limits/rate-limit-headers.ts";
 import { OUTCOMES } from "../../outcome.ts";
 import type { Stats } from "../../stats/stats.ts";
 import type { KeyUsage } from "../../usage/key-usage.ts";
+import { principalOf, type ReplyUnderWay, routeOf } from "../record/request-context.ts";
 import type { RequestRecord } from "../record/request-record.ts";
-import { principalOf, type ReplyUnderWay, routeOf } from "../request-context.ts";
 
 export type RateLimitDeps = {
   readonly limiter: Limiter;

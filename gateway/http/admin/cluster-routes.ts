@@ -1,5 +1,5 @@
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
-import type { ClusterManager } from "../../upstream/cluster-manager.ts";
+import type { ClusterManager } from "../../upstream/cluster/cluster-manager.ts";
 import type { EndpointOrder, EndpointOrders } from "../../upstream/endpoint-orders.ts";
 import {
   type AdminReply,

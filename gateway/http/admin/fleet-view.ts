@@ -3,8 +3,8 @@ import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import type { Lifecycle } from "../../lifecycle.ts";
 import { OVERLOAD_ACTIONS, type OverloadManager } from "../../overload/overload-manager.ts";
 import type { Stats } from "../../stats/stats.ts";
-import type { ClusterManager } from "../../upstream/cluster-manager.ts";
-import type { ClusterTraffic } from "../../upstream/cluster-traffic.ts";
+import type { ClusterManager } from "../../upstream/cluster/cluster-manager.ts";
+import type { ClusterTraffic } from "../../upstream/cluster/cluster-traffic.ts";
 import { type ClusterStatus, clusterStatuses, type EndpointStatus } from "./cluster-routes.ts";
 import type { EngineOwner } from "./engine-owner.ts";
 
@@ -155,16 +155,17 @@ function countsOf({ counts }: Snapshot, model: string): Counts {
   return counts.get(model) ?? noCounts();
 }
 
+/** Calls `count` with the counts of a model and with those of all, where the gateway has the model. */
+type CountOf = (model: unknown, count: (counts: Counts) => void) => void;
+
 /** Reads the counts of all models from the metrics. */
 async function snapshot({ stats, clusters, traffic, clock }: FleetParts): Promise<Snapshot> {
-  const counts = new Map<string, Counts>();
+  const counts = new Map(clusters.clusters.map(({ model }) => [model, noCounts()]));
   const all = noCounts();
-  /** Calls `count` with the counts of the model and of all, where the gateway has the model. */
-  const of = (model: unknown, count: (counts: Counts) => void) => {
+  const of: CountOf = (model, count) => {
     const own = counts.get(String(model));
     if (own) for (const one of [own, all]) count(one);
   };
-  for (const { model } of clusters.clusters) counts.set(model, noCounts());
   for (const { value, labels } of (await stats.httpRequests.get()).values) {
     all.requests += value;
     if (labels.outcome === "server_error") all.errors += value;
@@ -175,38 +176,8 @@ async function snapshot({ stats, clusters, traffic, clock }: FleetParts): Promis
     own.requests += value;
     if (labels.outcome === "server_error") own.errors += value;
   }
-  for (const { metricName, value, labels } of (await stats.timeToFirstToken.get()).values)
-    of(labels.model, (one) => {
-      if (metricName?.endsWith("_count")) one.deltas += value;
-      if (!metricName?.endsWith("_bucket")) return;
-      const le = Reflect.get(labels, "le");
-      const bound = le === "+Inf" ? Number.POSITIVE_INFINITY : Number(le);
-      one.firstTokens.set(bound, (one.firstTokens.get(bound) ?? 0) + value);
-    });
-  for (const { metricName, value, labels } of (await stats.gaps.get()).values)
-    if (metricName?.endsWith("_count"))
-      of(labels.model, (one) => {
-        one.deltas += value;
-      });
-  for (const [model, tokens] of stats.foldedTokens)
-    of(model, (one) => {
-      one.deltas += tokens;
-    });
-  for (const { metricName, value, labels } of (await stats.tokens.get()).values)
-    if (metricName?.endsWith("_sum"))
-      of(labels.model, (one) => {
-        if (labels.token_type === "input") one.promptTokens += value;
-      });
-  for (const [metric, field] of [
-    [stats.cacheReasons, "requests"],
-    [stats.cacheLostTokens, "lostTokens"],
-  ] as const)
-    for (const { value, labels } of (await metric.get()).values)
-      of(labels.model, ({ misses }) => {
-        const reason = misses.get(String(labels.reason)) ?? { requests: 0, lostTokens: 0 };
-        reason[field] += value;
-        misses.set(String(labels.reason), reason);
-      });
+  await addTokens(stats, of);
+  await addMisses(stats, of);
   for (const { value, labels } of (await stats.upstream.active.get()).values)
     of(labels.cluster, (one) => {
       one.active += value;
@@ -217,6 +188,41 @@ async function snapshot({ stats, clusters, traffic, clock }: FleetParts): Promis
     });
   counts.set("", all);
   return { atMs: clock.nowMs(), counts };
+}
+
+async function addTokens(stats: Stats, of: CountOf): Promise<void> {
+  const addDeltas = (model: unknown, deltas: number) =>
+    of(model, (one) => {
+      one.deltas += deltas;
+    });
+  for (const { metricName, value, labels } of (await stats.timeToFirstToken.get()).values) {
+    if (metricName?.endsWith("_count")) addDeltas(labels.model, value);
+    if (!metricName?.endsWith("_bucket")) continue;
+    const le = Reflect.get(labels, "le");
+    const bound = le === "+Inf" ? Number.POSITIVE_INFINITY : Number(le);
+    of(labels.model, ({ firstTokens }) => firstTokens.set(bound, (firstTokens.get(bound) ?? 0) + value));
+  }
+  for (const { metricName, value, labels } of (await stats.gaps.get()).values)
+    if (metricName?.endsWith("_count")) addDeltas(labels.model, value);
+  for (const [model, tokens] of stats.foldedTokens) addDeltas(model, tokens);
+  for (const { metricName, value, labels } of (await stats.tokens.get()).values)
+    if (metricName?.endsWith("_sum") && labels.token_type === "input")
+      of(labels.model, (one) => {
+        one.promptTokens += value;
+      });
+}
+
+async function addMisses({ cacheReasons, cacheLostTokens }: Stats, of: CountOf): Promise<void> {
+  for (const [metric, field] of [
+    [cacheReasons, "requests"],
+    [cacheLostTokens, "lostTokens"],
+  ] as const)
+    for (const { value, labels } of (await metric.get()).values)
+      of(labels.model, ({ misses }) => {
+        const reason = misses.get(String(labels.reason)) ?? { requests: 0, lostTokens: 0 };
+        reason[field] += value;
+        misses.set(String(labels.reason), reason);
+      });
 }
 
 /** Returns a percentile of the times to first token between two snapshots, interpolated as in PromQL. */

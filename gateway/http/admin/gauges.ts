@@ -2,8 +2,8 @@ import { performance } from "node:perf_hooks";
 import { Counter, Gauge, type Registry } from "prom-client";
 import { PRIORITY_CLASSES } from "../../../deploy/runtime/queue/fair-queue.ts";
 import { OVERLOAD_ACTIONS, type OverloadManager, RESOURCE_MONITORS } from "../../overload/overload-manager.ts";
-import type { ClusterManager } from "../../upstream/cluster-manager.ts";
-import type { ClusterTraffic } from "../../upstream/cluster-traffic.ts";
+import type { ClusterManager } from "../../upstream/cluster/cluster-manager.ts";
+import type { ClusterTraffic } from "../../upstream/cluster/cluster-traffic.ts";
 import type { ContinuationRoom } from "../../upstream/continuation/continuation-room.ts";
 
 /* Metrics that are read from their owners at each scrape, under Envoy's names where Envoy has the thing. */
@@ -52,13 +52,21 @@ export function registerClusterGauges(
   manager: ClusterManager,
   now: () => number = () => performance.now(),
 ): void {
-  const { clusters } = manager;
-  type Cluster = (typeof clusters)[number];
-  const each = (value: (cluster: Cluster) => number | undefined) => () =>
-    clusters.flatMap((cluster): Reading[] => {
+  const each: EachCluster = (value) => () =>
+    manager.clusters.flatMap((cluster): Reading[] => {
       const current = value(cluster);
       return current === undefined ? [] : [[{ cluster: cluster.name }, current]];
     });
+  registerMembership(registry, each, now);
+  registerDiscovery(registry, each);
+  registerEndpoints(registry, manager);
+}
+
+type Cluster = ClusterManager["clusters"][number];
+/** Returns the series of the clusters for which `value` has a number. */
+type EachCluster = (value: (cluster: Cluster) => number | undefined) => Read;
+
+function registerMembership(registry: Registry, each: EachCluster, now: () => number): void {
   const flagged = (flag: string) =>
     each(({ members }) => members.filter((member) => member.healthFlags(now()).includes(flag)).length);
   const ofCluster = metrics(registry, "gauge", "cluster");
@@ -97,6 +105,9 @@ export function registerClusterGauges(
     "Endpoints of the cluster that drain and get no new requests.",
     flagged("/draining"),
   );
+}
+
+function registerDiscovery(registry: Registry, each: EachCluster): void {
   const ofClusterCounts = metrics(registry, "counter", "cluster");
   ofClusterCounts(
     "svc_cluster_update_attempt_total",
@@ -118,8 +129,11 @@ export function registerClusterGauges(
     "Look-ups by discovery whose answer could not be used; the endpoints stayed as they were.",
     each(({ discovery }) => discovery.rejected),
   );
+}
+
+function registerEndpoints(registry: Registry, manager: ClusterManager): void {
   const members = (value: (member: Cluster["members"][number]) => number) => () =>
-    clusters.flatMap(({ name, members: all }) =>
+    manager.clusters.flatMap(({ name, members: all }) =>
       all.map((member): Reading => [{ cluster: name, endpoint: member.address }, value(member)]),
     );
   const ofClusterEndpoint = metrics(registry, "gauge", "cluster", "endpoint");
@@ -168,6 +182,12 @@ export function registerTrafficGauges(
   traffic: readonly TrafficView[],
   room: Pick<ContinuationRoom, "answers" | "bytes" | "maxBytes">,
 ): void {
+  registerRequests(registry, traffic);
+  registerBreakers(registry, traffic);
+  registerKeptAnswers(registry, room);
+}
+
+function registerRequests(registry: Registry, traffic: readonly TrafficView[]): void {
   const each = (value: (view: TrafficView) => number) => () =>
     traffic.map((view): Reading => [{ cluster: view.cluster.model }, value(view)]);
   const ofQueue = metrics(registry, "gauge", "model", "class");
@@ -218,6 +238,9 @@ export function registerTrafficGauges(
     "Repeated calls that the cluster's retry budget did not allow.",
     each(({ budget }) => budget.overflows),
   );
+}
+
+function registerBreakers(registry: Registry, traffic: readonly TrafficView[]): void {
   type Breaker = ReturnType<TrafficView["admission"]["breakerState"]>;
   const breakers = (value: (state: Breaker) => readonly [rq: number, pending: number]) => () =>
     traffic.flatMap(({ cluster: { model }, admission }): Reading[] => {
@@ -238,6 +261,9 @@ export function registerTrafficGauges(
     "Requests until a limit of the circuit breaker is reached, by kind: requests that run (rq) or wait (rq_pending).",
     breakers((state) => [state.remainingRequests, state.remainingPending]),
   );
+}
+
+function registerKeptAnswers(registry: Registry, room: Pick<ContinuationRoom, "answers" | "bytes" | "maxBytes">): void {
   const ofGateway = metrics(registry, "gauge");
   ofGateway("svc_answers_kept", "Answers that are kept now so that another engine could continue them.", () => [
     [{}, room.answers],

@@ -5,7 +5,7 @@ import type { GatewayConfig } from "../../config.ts";
 import type { Lifecycle } from "../../lifecycle.ts";
 import type { OverloadManager } from "../../overload/overload-manager.ts";
 import type { Sealing } from "../../sealing/sealing.ts";
-import type { ClusterManager } from "../../upstream/cluster-manager.ts";
+import type { ClusterManager } from "../../upstream/cluster/cluster-manager.ts";
 import { clientAddress } from "../record/client-address.ts";
 import type { SocketUpgrades } from "../websocket/socket-upgrades.ts";
 import {
@@ -130,20 +130,7 @@ export function serverRoutes(facts: ServerFacts): readonly AdminRoute[] {
       log.level = level;
       return OK;
     }),
-    reads("/memory", "what the process holds, in bytes", () => {
-      const { rss, external, arrayBuffers } = process.memoryUsage();
-      const heap = getHeapStatistics();
-      // Envoy's first three; counts as text, as it writes 64-bit numbers.
-      return jsonReply({
-        allocated: String(heap.used_heap_size),
-        heap_size: String(heap.total_heap_size),
-        total_physical_bytes: String(rss),
-        heap_size_limit: String(heap.heap_size_limit),
-        external: String(external),
-        array_buffers: String(arrayBuffers),
-        inflight_body_bytes: String(overload.bodies.bytes),
-      });
-    }),
+    reads("/memory", "what the process holds, in bytes", () => jsonReply(memory(overload))),
     reads("/runtime", "what can be changed here, as it was configured and as it is", () =>
       jsonReply({
         layers: ["configuration", "admin"],
@@ -156,6 +143,21 @@ export function serverRoutes(facts: ServerFacts): readonly AdminRoute[] {
       }),
     ),
   ];
+}
+
+/** Envoy's first three and others; counts as text, as it writes 64-bit numbers. */
+function memory({ bodies }: OverloadManager): Readonly<Record<string, string>> {
+  const { rss, external, arrayBuffers } = process.memoryUsage();
+  const heap = getHeapStatistics();
+  return {
+    allocated: String(heap.used_heap_size),
+    heap_size: String(heap.total_heap_size),
+    total_physical_bytes: String(rss),
+    heap_size_limit: String(heap.heap_size_limit),
+    external: String(external),
+    array_buffers: String(arrayBuffers),
+    inflight_body_bytes: String(bodies.bytes),
+  };
 }
 
 /** Returns a setting in Envoy's form: by layer, empty where a layer does not set it. */

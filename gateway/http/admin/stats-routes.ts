@@ -1,5 +1,5 @@
 import { Counter, Histogram, type Registry } from "prom-client";
-import { PAGE_HEADERS, pageFiles } from "../page-files.ts";
+import { PAGE_HEADERS, pageFiles } from "../page/page-files.ts";
 import {
   type AdminReply,
   type AdminRequest,

@@ -3,9 +3,9 @@ import { Capability } from "../../../proto/gen/svc/inference/v1/node_service.ts"
 import { CATALOG_CREATED_SECONDS, type Catalog, type CatalogModel, findModel } from "../../catalog.ts";
 import type { Principal } from "../../keys/principal.ts";
 import { openApiDocument } from "../../reference/openapi.ts";
-import type { DescribedModel } from "../../upstream/described-model.ts";
-import { type ModelDirectory, modelNotFound } from "../model-directory.ts";
-import { principalOf } from "../request-context.ts";
+import type { DescribedModel } from "../../upstream/cluster/described-model.ts";
+import { type ModelDirectory, modelNotFound } from "../access/model-directory.ts";
+import { principalOf } from "../record/request-context.ts";
 import { codexModel } from "./codex-catalog.ts";
 
 /**

@@ -1,6 +1,6 @@
 import { Capability } from "../../../proto/gen/svc/inference/v1/node_service.ts";
 import type { CodexModel } from "../../reference/models.ts";
-import type { DescribedModel } from "../../upstream/described-model.ts";
+import type { DescribedModel } from "../../upstream/cluster/described-model.ts";
 
 /** In tokens. */
 const MAX_TOOL_OUTPUT = 10_000;

@@ -1,10 +1,10 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { toApiError } from "../../errors.ts";
 import type { CountFormat } from "../../formats/format.ts";
-import { RequestBuffer } from "../../upstream/call/request-buffer.ts";
+import { RequestBuffer } from "../../upstream/request/request-buffer.ts";
 import type { Router } from "../../upstream/router.ts";
 import { type TranslationDeps, translateBody } from "../body/request-body.ts";
-import { principalOf } from "../request-context.ts";
+import { principalOf } from "../record/request-context.ts";
 import { located } from "./dispatch-answer.ts";
 import type { RunningAnswers } from "./running-answers.ts";
 

@@ -5,12 +5,12 @@ import { CompletionFold } from "../../formats/completion.ts";
 import type { Format, Head } from "../../formats/format.ts";
 import { mendedByRepeating } from "../../outcome.ts";
 import type { Sealing } from "../../sealing/sealing.ts";
-import { RequestBuffer } from "../../upstream/call/request-buffer.ts";
+import { RequestBuffer } from "../../upstream/request/request-buffer.ts";
 import { type RateLimitDeps, reserveTokens } from "../access/rate-limit.ts";
 import { type TranslationDeps, translateBody } from "../body/request-body.ts";
+import { principalOf, routingHints } from "../record/request-context.ts";
 import type { RequestRecord } from "../record/request-record.ts";
 import { randomId } from "../record/trace-context.ts";
-import { principalOf, routingHints } from "../request-context.ts";
 import { type DispatchDeps, dispatchAnswer, type Giving, notePause, type PaidRequest } from "./dispatch-answer.ts";
 import { SseStream, type SseStreamOptions } from "./sse-stream.ts";
 

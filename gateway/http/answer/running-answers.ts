@@ -1,5 +1,5 @@
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
-import type { ReplyUnderWay } from "../request-context.ts";
+import type { ReplyUnderWay } from "../record/request-context.ts";
 
 /** A running answer; its signal is aborted when its caller has left. */
 export type RunningAnswer = {

@@ -1,5 +1,5 @@
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
-import type { Flow } from "../../upstream/call/generate-call.ts";
+import type { Flow } from "../../upstream/call/retry-boundary.ts";
 
 export type SlowReaderOptions = {
   readonly clock: Pick<Clock, "after">;

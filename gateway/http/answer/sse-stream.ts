@@ -4,7 +4,7 @@ import type { Event } from "../../../proto/gen/svc/inference/v1/inference_servic
 import type { ApiError } from "../../errors.ts";
 import type { StreamEncoder } from "../../formats/format.ts";
 import type { Deltas } from "../../upstream/call/delta-reader.ts";
-import type { Flow } from "../../upstream/call/generate-call.ts";
+import type { Flow } from "../../upstream/call/retry-boundary.ts";
 import { SlowReader, type SlowReaderOptions } from "./slow-reader.ts";
 
 type Sink = {

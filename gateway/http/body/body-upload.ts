@@ -1,6 +1,6 @@
 import type { Readable } from "node:stream";
 import { bodyTooLarge } from "../access/request-head.ts";
-import { bodyBrokeOff } from "../request-context.ts";
+import { bodyBrokeOff } from "../record/request-context.ts";
 
 /** Least size in bytes to which the buffer of a body without an announced size grows. */
 const LEAST_ROOM_BYTES = 4 * 1024;

@@ -2,7 +2,7 @@ import type { IncomingMessage } from "node:http";
 import zlib from "node:zlib";
 import { ApiError } from "../../errors.ts";
 import { bodyTooLarge } from "../access/request-head.ts";
-import { bodyBrokeOff } from "../request-context.ts";
+import { bodyBrokeOff } from "../record/request-context.ts";
 import { receiveBody } from "./body-upload.ts";
 
 /**

@@ -9,10 +9,10 @@ import type { InflightBody, NoRoom } from "../../overload/body-budget.ts";
 import type { LackingResource, OverloadManager } from "../../overload/overload-manager.ts";
 import type { ConversationBefore } from "../../translation/translate.ts";
 import type { ReceivedBody, Translation, Translator } from "../../translation/translator.ts";
+import type { ModelDirectory } from "../access/model-directory.ts";
 import { bodyTooLarge } from "../access/request-head.ts";
-import type { ModelDirectory } from "../model-directory.ts";
+import { bodyBrokeOff, principalOf, type ReplyUnderWay, routeOf } from "../record/request-context.ts";
 import type { RequestRecord } from "../record/request-record.ts";
-import { bodyBrokeOff, principalOf, type ReplyUnderWay, routeOf } from "../request-context.ts";
 import { receiveBody } from "./body-upload.ts";
 import { contentCoding, receiveDecoded } from "./content-coding.ts";
 

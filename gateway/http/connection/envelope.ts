@@ -5,7 +5,7 @@ import { systemClock } from "../../../deploy/runtime/time/clock.ts";
 import { ApiError, type Envelope } from "../../errors.ts";
 import { messageOf, statusOf } from "../../formats/error-envelope.ts";
 import { envelopeOf, OFFERED_PATHS, routeAt } from "../../routes.ts";
-import { fromFastify } from "../request-context.ts";
+import { fromFastify } from "../record/request-context.ts";
 import { cured, curedBody } from "./agent-cures.ts";
 import { LINGER_MS } from "./sockets.ts";
 

@@ -6,9 +6,9 @@ import type { FollowedPems, Pems } from "../../../deploy/runtime/files/followed-
 import { envelopeOf } from "../../routes.ts";
 import { logWhenClosed, type RecordSinks } from "../record/access-log.ts";
 import { clientAddress } from "../record/client-address.ts";
+import { fromFastify } from "../record/request-context.ts";
 import { NO_ROUTE, RequestRecord } from "../record/request-record.ts";
 import { traceContextOf } from "../record/trace-context.ts";
-import { fromFastify } from "../request-context.ts";
 import { answerBrokenRequest, recordDropped } from "./broken-request.ts";
 import { pathOf, sendError } from "./envelope.ts";
 import { SocketTable } from "./sockets.ts";

@@ -2,7 +2,7 @@ import type { FastifyInstance } from "fastify";
 import { hostName, isAddress } from "../../../deploy/runtime/net/loopback.ts";
 import { ApiError } from "../../errors.ts";
 import type { OtherRoute } from "../../routes.ts";
-import { PAGE_HEADERS, pageFiles } from "../page-files.ts";
+import { PAGE_HEADERS, pageFiles } from "../page/page-files.ts";
 
 const FOLDER = "gateway/http/try-it/page";
 const SCRIPTS = [

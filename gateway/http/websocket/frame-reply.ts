@@ -3,7 +3,7 @@ import { errorObjectA, statusOf } from "../../formats/error-envelope.ts";
 import { dataOf } from "../../formats/sse.ts";
 import type { StreamTarget } from "../answer/sse-stream.ts";
 import { retryHeaders } from "../connection/envelope.ts";
-import type { ReplyUnderWay } from "../request-context.ts";
+import type { ReplyUnderWay } from "../record/request-context.ts";
 
 /** Where the frames of a reply go: a socket, which writes those of one call together. */
 export type FrameSink = {

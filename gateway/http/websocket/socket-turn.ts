@@ -11,16 +11,16 @@ import type { InflightBody } from "../../overload/body-budget.ts";
 import { SOCKET } from "../../routes.ts";
 import { conversationBehind } from "../../translation/translate.ts";
 import type { Translation } from "../../translation/translator.ts";
-import { RequestBuffer } from "../../upstream/call/request-buffer.ts";
 import { promptBytes } from "../../upstream/load-balancing/boundary-hashes.ts";
+import { RequestBuffer } from "../../upstream/request/request-buffer.ts";
 import { type AuthDeps, authenticate } from "../access/auth.ts";
 import { admitRequest, type LimitedRequest, reserveTokens } from "../access/rate-limit.ts";
 import { bodyTooLarge } from "../access/request-head.ts";
 import { dispatchAnswer, type PaidRequest } from "../answer/dispatch-answer.ts";
 import { type GenerateRouteDeps, headOf, openStream } from "../answer/generate-route.ts";
 import { type BodyLimits, maxBytesOf, noRoom, refuseInTrouble, translateReceived } from "../body/request-body.ts";
+import { routingHints } from "../record/request-context.ts";
 import type { RequestRecord } from "../record/request-record.ts";
-import { routingHints } from "../request-context.ts";
 import type { FrameReply } from "./frame-reply.ts";
 import { type Conversation, keptBytes } from "./kept-conversations.ts";
 

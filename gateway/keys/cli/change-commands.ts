@@ -45,6 +45,14 @@ const NETWORKS_HELP = "addresses and networks that the key may be used from, wit
 const QUIET = ["--quiet", "print the key alone", false] as const;
 
 export function addChangeCommands(program: Command, context: CliContext): void {
+  addSecretCommands(program, context);
+  addLimitsCommand(program, context);
+  addRightsCommands(program, context);
+  addStatusCommands(program, context);
+  addStoreCommands(program, context);
+}
+
+function addSecretCommands(program: Command, context: CliContext): void {
   const create = program
     .command("create")
     .description("make a key and print it, once")
@@ -82,7 +90,9 @@ export function addChangeCommands(program: Command, context: CliContext): void {
     .action((id: string, { overlap, quiet }: { overlap: number; quiet: boolean }) =>
       mint(context, quiet, id, (set, pepper, nowMs) => rotateKey(set, id, overlap, pepper, nowMs)),
     );
+}
 
+function addLimitsCommand(program: Command, context: CliContext): void {
   const setLimitsCommand = program
     .command("set-limits <id>")
     .description("change the limits that are named; the others stay")
@@ -96,9 +106,9 @@ export function addChangeCommands(program: Command, context: CliContext): void {
     const { clear, ...limits } = options;
     return change(context, [id], (set) => setLimits(set, id, limits, clear, context.io.nowMs()));
   });
+}
 
-  addRightsCommands(program, context);
-  addStatusCommands(program, context);
+function addStoreCommands(program: Command, context: CliContext): void {
   program
     .command("import <path>")
     .description("add the keys that export wrote; the pepper they were made with has to lie beside the key file")

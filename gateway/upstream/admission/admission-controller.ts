@@ -1,8 +1,6 @@
 import type { PriorityClass } from "../../../deploy/runtime/queue/fair-queue.ts";
 import { onAbort } from "../../../deploy/runtime/time/abort.ts";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
-import type { Cluster } from "../cluster.ts";
-import type { ClusterMember } from "../cluster-member.ts";
 import { promptBytes } from "../load-balancing/boundary-hashes.ts";
 import { type Candidates, EndpointList, type EndpointSet, type NoPick } from "../load-balancing/endpoint-set.ts";
 import type { EndpointView } from "../load-balancing/endpoint-view.ts";
@@ -16,9 +14,9 @@ import {
   type NotAdmitted,
   PENDING_PER_SLOT,
   type Result,
+  type RoutedRequest,
   type SlotRequest,
   type Waiting,
-  type WaitState,
 } from "./slot-request.ts";
 import { LEAST_SHARE, TenantCaps } from "./tenant-caps.ts";
 
@@ -40,10 +38,20 @@ const PASS_MS = 100;
 /** The number of requests in one pass that are found to wait for a full endpoint or for prefill. */
 const MAX_GATED_PER_PASS = 256;
 
-export type AdmittedCluster<Member = ClusterMember> = Pick<
-  Cluster,
-  "settings" | "endpointSet" | "mayHaveEndpoints" | "announcedMs" | "onMembersChange" | "onHealthChange"
-> & {
+/** What admission needs of a cluster. */
+export type AdmittedCluster<Member> = {
+  readonly settings: {
+    readonly circuitBreakers: {
+      readonly maxPendingRequests?: number | undefined;
+      readonly maxPendingRequestsPerKey: number;
+    };
+  };
+  readonly endpointSet: EndpointSet;
+  readonly mayHaveEndpoints: boolean;
+  /** Monotonic milliseconds at which an endpoint last announced itself; -Infinity without any. */
+  readonly announcedMs: number;
+  onMembersChange(listener: () => void): void;
+  onHealthChange(listener: () => void): void;
   /** Returns the member at an address; undefined where the cluster has none there. */
   member(address: string): Member | undefined;
 };
@@ -56,7 +64,7 @@ const ANY_SLOT = { kind: "slot" } as const;
  * for a slot, or for prefill. Every freed slot and every change of the endpoints begins a pass over the queue in its
  * order, as does a timer while requests wait.
  */
-export class AdmissionController<Member = ClusterMember> {
+export class AdmissionController<Member> {
   readonly #cluster: AdmittedCluster<Member>;
   readonly #policy: Policy;
   readonly #clock: Clock;
@@ -140,7 +148,7 @@ export class AdmissionController<Member = ClusterMember> {
    * Resolves with a slot for the request, at once or after a wait in the queue, or with the reason why it gets none.
    * Aborting the signal removes the request from the queue at once; the result is then meaningless.
    */
-  acquire(request: SlotRequest, signal: AbortSignal): Promise<Result<Member>> {
+  acquire(request: SlotRequest<Member>, signal: AbortSignal): Promise<Result<Member>> {
     const nowMs = this.#clock.nowMs();
     this.#followOutage(nowMs);
     const item = this.#waiting(request, nowMs);
@@ -159,7 +167,7 @@ export class AdmissionController<Member = ClusterMember> {
    * passes the queue, and none waits.
    */
   takeAtOnce(
-    { route, tenant: name }: Pick<SlotRequest, "route" | "tenant">,
+    { route, tenant: name }: RoutedRequest,
     { fits, pays }: { fits(endpoint: EndpointView): boolean; pays(pick: PolicyPick): boolean },
   ): Admitted<Member> | undefined {
     const nowMs = this.#clock.nowMs();
@@ -187,7 +195,7 @@ export class AdmissionController<Member = ClusterMember> {
     return maxPendingRequests ?? Math.min(PENDING_PER_SLOT * capacity, MAX_PENDING_REQUESTS);
   }
 
-  #waiting(request: SlotRequest, nowMs: number): Waiting<Member> {
+  #waiting(request: SlotRequest<Member>, nowMs: number): Waiting<Member> {
     const { route, tenant, hints, timeoutMs, underWay } = request;
     const { maxPendingRequestsPerKey } = this.#cluster.settings.circuitBreakers;
     const promptTokens = this.#policy.expectedTokens?.(route) ?? promptBytes(route.shape) * TOKENS_PER_BYTE;
@@ -249,13 +257,13 @@ export class AdmissionController<Member = ClusterMember> {
   }
 
   /** Returns the policy's pick among the candidates that the request has not tried; undefined where it has none. */
-  #pick(candidates: Candidates, { route, tried }: SlotRequest, nowMs: number): PolicyPick | undefined {
+  #pick(candidates: Candidates, { route, tried }: SlotRequest<Member>, nowMs: number): PolicyPick | undefined {
     const untried = tried.size === 0 ? candidates : without(candidates, tried);
     return untried.all.length > 0 ? this.#policy.pick(untried, route, nowMs) : undefined;
   }
 
   #take(
-    { tenant }: Pick<WaitState, "tenant">,
+    { tenant }: Pick<Waiting<Member>, "tenant">,
     { endpoint, placement }: PolicyPick,
     overdue: boolean,
   ): Admitted<Member> | "all_full" {
@@ -440,7 +448,7 @@ export class AdmissionController<Member = ClusterMember> {
   }
 
   /** Returns the wait of a request behind the gate; undefined where it has none, or it may be over. */
-  #gated(item: WaitState, gate: GatePass, nowMs: number): GateWait | undefined {
+  #gated(item: Waiting<Member>, gate: GatePass, nowMs: number): GateWait | undefined {
     const { waitingFor, request } = item;
     if (!("address" in waitingFor) || request.readers?.mayRead) return undefined;
     const wait = nowMs >= item.overdueMs ? { ...waitingFor, address: undefined } : waitingFor;
@@ -456,10 +464,7 @@ function without(candidates: Candidates, addresses: ReadonlySet<string>): Candid
 }
 
 /** Returns a slot with that of the endpoint that reads the prompt for it; frees the latter where there is none. */
-function readBy<Member>(
-  reader: Admitted<ClusterMember>,
-  taken: Admitted<Member> | "all_full",
-): Admitted<Member> | "all_full" {
+function readBy<Member>(reader: Admitted<Member>, taken: Admitted<Member> | "all_full"): Admitted<Member> | "all_full" {
   if (taken === "all_full") {
     reader.release();
     return taken;
@@ -472,7 +477,7 @@ function readBy<Member>(
   return { ...taken, reader, release };
 }
 
-function isHeld({ waitingFor }: WaitState): boolean {
+function isHeld({ waitingFor }: Pick<Waiting<unknown>, "waitingFor">): boolean {
   return waitingFor.kind === "endpoint";
 }
 
@@ -481,12 +486,14 @@ function isOutage(result: NotAdmitted): boolean {
   return result === "no_endpoints" || result === "none_available";
 }
 
-function sizeOf(items: readonly WaitState[]): { readonly requests: number; readonly bytes: number } {
+type Sized = { readonly request: { readonly bytes: number } };
+
+function sizeOf(items: readonly Sized[]): { readonly requests: number; readonly bytes: number } {
   return { requests: items.length, bytes: items.reduce((sum, { request }) => sum + request.bytes, 0) };
 }
 
 /** Returns whether some held requests are within a share of the bounds on all of them, 0 to 1. */
-function isWithin(items: readonly WaitState[], share: number): boolean {
+function isWithin(items: readonly Sized[], share: number): boolean {
   const { requests, bytes } = sizeOf(items);
   return requests <= share * MAX_PENDING_REQUESTS && bytes <= share * MAX_HELD_BYTES;
 }

@@ -1,4 +1,3 @@
-import type { ClusterMember } from "../cluster-member.ts";
 import type { NoPick } from "../load-balancing/endpoint-set.ts";
 import type { Placement, PolicyPick } from "../load-balancing/policy.ts";
 import type { Route, RoutingHints } from "../load-balancing/route.ts";
@@ -10,10 +9,13 @@ export const PENDING_PER_SLOT = 4;
 /** The most pending requests, regardless of slots: one process cannot hold more. */
 export const MAX_PENDING_REQUESTS = 512;
 
-export type SlotRequest = {
+export type RoutedRequest = {
   /** The digests of the prompt by which an endpoint is picked. */
   readonly route: Route;
   readonly tenant: string;
+};
+
+export type SlotRequest<Member> = RoutedRequest & {
   readonly hints: RoutingHints;
   /** The addresses that must not receive the request. Cleared when the request is held in an outage. */
   readonly tried: ReadonlySet<string>;
@@ -30,15 +32,15 @@ export type SlotRequest = {
    */
   readonly underWay: boolean;
   /** The endpoints that may read the prompt for the one that answers. Default: none. */
-  readonly readers?: PromptReaders | undefined;
+  readonly readers?: PromptReaders<Member> | undefined;
 };
 
 /** Endpoints that read prompts for others. */
-export type PromptReaders = {
+export type PromptReaders<Member> = {
   /** Whether one of them can begin with a prompt now. */
   readonly mayRead: boolean;
   /** Takes a slot for the prompt of a request that would be answered at `pick`; undefined where that one reads it. */
-  take(pick: PolicyPick, request: SlotRequest): Admitted<ClusterMember> | undefined;
+  take(pick: PolicyPick, request: RoutedRequest): Admitted<Member> | undefined;
 };
 
 /** A slot on an endpoint, held by one attempt of a request. */
@@ -47,7 +49,7 @@ export type Admitted<Member> = {
   /** Follows the attempt for the load-balancing policy; undefined when the policy learns nothing from attempts. */
   readonly placement: Pick<Placement, "see" | "heldUpTo" | "readElsewhere"> | undefined;
   /** A slot on the endpoint that is to read the prompt for this one, which `release` frees as well. Default: none. */
-  readonly reader?: Admitted<ClusterMember>;
+  readonly reader?: Admitted<Member>;
   /** Whether the request's wait for prefill had reached its limit. */
   readonly overdue: boolean;
   /** Frees the slot at the end of the attempt. Idempotent. */
@@ -72,8 +74,8 @@ export type WaitingFor = { readonly kind: "endpoint" } | { readonly kind: "slot"
 
 export type Result<Member> = Admitted<Member> | NotAdmitted;
 
-export type WaitState = Queued & {
-  request: SlotRequest;
+export type Waiting<Member> = Queued & {
+  request: SlotRequest<Member>;
   readonly tenant: Tenant;
   readonly promptTokens: number;
   readonly queuedMs: number;
@@ -82,9 +84,6 @@ export type WaitState = Queued & {
   overdueMs: number;
   /** The monotonic milliseconds at which its hold ends at the latest; undefined for a request never held. */
   holdUntilMs: number | undefined;
-};
-
-export type Waiting<Member> = WaitState & {
   /** Resolves the request's promise; called once. */
   settle: (result: Result<Member>) => void;
 };

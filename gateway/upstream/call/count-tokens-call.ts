@@ -3,11 +3,11 @@ import { onAbort } from "../../../deploy/runtime/time/abort.ts";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import { InferenceServiceService } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Endpoint } from "../endpoint/endpoint.ts";
+import type { RequestBuffer } from "../request/request-buffer.ts";
 import { asBuffer, type CallHeaders } from "../wire/generate-wire.ts";
 import { metadataOf } from "../wire/grpc-js-wire.ts";
 import { HandOver } from "../wire/hand-over.ts";
 import { fromGrpc, stalled, type UpstreamFailure } from "./grpc-error.ts";
-import type { RequestBuffer } from "./request-buffer.ts";
 
 export type CountTokensOptions = {
   readonly headers: CallHeaders;

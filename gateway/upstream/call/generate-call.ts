@@ -2,9 +2,10 @@ import { onAbort } from "../../../deploy/runtime/time/abort.ts";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import { GenerateResponse } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { ResumableAnswer } from "../continuation/resumable-answer.ts";
-import type { CallTerms, PromptBase, Resumption } from "../encoded-request.ts";
 import type { Endpoint } from "../endpoint/endpoint.ts";
 import type { NoteSink, Placement } from "../load-balancing/policy.ts";
+import type { CallTerms, PromptBase, Resumption } from "../request/encoded-request.ts";
+import type { RequestBuffer } from "../request/request-buffer.ts";
 import type { CallHeaders, WireCall, WireEnd, WireListener } from "../wire/generate-wire.ts";
 import { HandOver, isBigMessage } from "../wire/hand-over.ts";
 import { AttemptTimeouts } from "./attempt-timeouts.ts";
@@ -19,19 +20,11 @@ import {
   stalled,
   type UpstreamFailure,
 } from "./grpc-error.ts";
-import type { RequestBuffer } from "./request-buffer.ts";
-import type { RetryBoundary } from "./retry-boundary.ts";
+import type { Flow, RetryBoundary } from "./retry-boundary.ts";
 import type { Timeouts } from "./timeouts.ts";
 
 /** A node's announcement to refuse further calls, as Envoy's `x-envoy-immediate-health-check-fail`. */
 const IMMEDIATE_FAIL_TRAILER = "x-svc-immediate-health-check-fail";
-
-/** Flow control of the engine's stream while the client reads slowly. */
-export type Flow = {
-  /** Stops reading from the engine, and suspends its time limits. */
-  pause(): void;
-  resume(): void;
-};
 
 export type GenerateCallOptions = {
   readonly endpoint: Endpoint;

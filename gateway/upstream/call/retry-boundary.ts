@@ -1,6 +1,12 @@
 import type { Event } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Deltas } from "./delta-reader.ts";
-import type { Flow } from "./generate-call.ts";
+
+/** Flow control of the engine's stream while the client reads slowly. */
+export type Flow = {
+  /** Stops reading from the engine, and suspends its time limits. */
+  pause(): void;
+  resume(): void;
+};
 
 export type EventSink = {
   events(events: readonly Event[], flow: Flow): void;

@@ -1,5 +1,5 @@
 import type { Event, Finished } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
-import type { Resumption } from "../encoded-request.ts";
+import type { Resumption } from "../request/encoded-request.ts";
 import { AnswerLedger } from "./answer-ledger.ts";
 import type { ContinuationRoom, KeptAnswer, NotKept } from "./continuation-room.ts";
 import { Replay } from "./replay.ts";

@@ -6,8 +6,8 @@ import type { Admitted } from "../admission/slot-request.ts";
 import { callGenerate, type GenerateCallOptions } from "../call/generate-call.ts";
 import { ourFault } from "../call/grpc-error.ts";
 import type { RetryBoundary } from "../call/retry-boundary.ts";
-import type { ClusterMember } from "../cluster-member.ts";
-import type { ClusterTraffic } from "../cluster-traffic.ts";
+import type { ClusterMember } from "../cluster/cluster-member.ts";
+import type { ClusterTraffic } from "../cluster/cluster-traffic.ts";
 
 /** The shortest time limit of a prefill, in milliseconds; of a long one it is twice the expected time. */
 const MIN_LIMIT_MS = 10_000;

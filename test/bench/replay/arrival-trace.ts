@@ -1,4 +1,5 @@
-import type { RecordedBoundary, RecordedPiece, RecordedSession, RecordedTurn } from "./session-trace.ts";
+import type { RecordedPiece } from "./pieces.ts";
+import type { RecordedBoundary, RecordedSession, RecordedTurn } from "./session-trace.ts";
 
 const BLOCK_TOKENS = 512;
 

@@ -1,9 +1,7 @@
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import { AdmissionController } from "../../../gateway/upstream/admission/admission-controller.ts";
 import type { Admitted } from "../../../gateway/upstream/admission/slot-request.ts";
-import type { Cluster } from "../../../gateway/upstream/cluster.ts";
-import { clustersSchema } from "../../../gateway/upstream/cluster-settings.ts";
-import type { ClusterTraffic } from "../../../gateway/upstream/cluster-traffic.ts";
+import { clustersSchema } from "../../../gateway/upstream/cluster/cluster-settings.ts";
 import { type Evictions, evictionsWith } from "../../../gateway/upstream/endpoint/load-reports.ts";
 import { EndpointSet } from "../../../gateway/upstream/load-balancing/endpoint-set.ts";
 import type { EndpointView } from "../../../gateway/upstream/load-balancing/endpoint-view.ts";
@@ -19,8 +17,8 @@ import { WorkLedger } from "../../../gateway/upstream/load-balancing/work-ledger
 import { LEAST_MOVED_TOKENS, PrefillPool } from "../../../gateway/upstream/prefill/prefill-pool.ts";
 import { delta, finished, progress, started } from "../../support/events/events.ts";
 import type { ReasonJudge } from "./reason-judge.ts";
-import { cachedIn, type HeldTiers, type NodeReport } from "./replay-node.ts";
-import type { Follower, Router } from "./router.ts";
+import { cachedIn, type NodeReport } from "./replay-node.ts";
+import type { AnnouncedCaches, Follower, Router } from "./router.ts";
 import type { Digested, Prompt } from "./traffic.ts";
 
 const INITIAL_SPEED = 5_000;
@@ -62,7 +60,7 @@ export class Gateway implements Router {
   readonly #addresses: readonly string[];
   readonly #answering: Side;
   readonly #reading: Side;
-  readonly #pool: PrefillPool | undefined;
+  readonly #pool: PrefillPool<string> | undefined;
   readonly #work = new WorkLedger();
   readonly #active: number[];
   readonly #evictions: (Evictions | undefined)[] = [];
@@ -75,15 +73,10 @@ export class Gateway implements Router {
     this.#active = this.#addresses.map(() => 0);
     this.#answering = this.#side(0, nodes - prefillNodes);
     this.#reading = this.#side(nodes - prefillNodes, nodes);
-    const ofGroup = { model: MODEL, member: () => ({ description: { handOverGroup: "group" } }) };
-    const cluster = { ...ofGroup, endpointSet: this.#reading.endpoints };
-    if (prefillNodes > 0)
-      // The rule reads no more of a cluster and its members than this.
-      this.#pool = new PrefillPool(
-        ofGroup as unknown as Cluster,
-        { cluster, admission: this.#reading.admission } as unknown as ClusterTraffic,
-        LEAST_MOVED_TOKENS,
-      );
+    const ofGroup = { member: () => ({ description: { handOverGroup: "group" } }) };
+    const { endpoints: endpointSet, admission } = this.#reading;
+    const reading = { cluster: { ...ofGroup, endpointSet }, admission };
+    if (prefillNodes > 0) this.#pool = new PrefillPool(ofGroup, reading, LEAST_MOVED_TOKENS);
   }
 
   /** Makes the admission of some of the nodes. */
@@ -134,11 +127,9 @@ export class Gateway implements Router {
     };
     void this.#answering.admission.acquire(request, NEVER).then((place) => {
       if (typeof place === "string") throw new Error(`no place: ${place}`);
-      // The members of the replay are their addresses.
-      const reading = place.reader as unknown as Admitted<string> | undefined;
-      const reader = reading && {
-        node: this.#addresses.indexOf(reading.member),
-        follower: this.#follower({ ...prompt, outputTokens: 0 }, reading),
+      const reader = place.reader && {
+        node: this.#addresses.indexOf(place.reader.member),
+        follower: this.#follower({ ...prompt, outputTokens: 0 }, place.reader),
       };
       dispatch(this.#addresses.indexOf(place.member), this.#follower(prompt, place), reader);
     });
@@ -226,12 +217,6 @@ export class Gateway implements Router {
     };
   }
 }
-
-/** What nodes announce: the contents of their caches as they believe them, and whether they announce any. */
-export type AnnouncedCaches = {
-  readonly held: () => HeldTiers;
-  readonly isAnnounced: (node: number) => boolean;
-};
 
 /** Returns the announced contents of the nodes' caches, `ranks` each, by the digests of the prompts. */
 export function exactPrefixes(

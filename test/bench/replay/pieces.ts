@@ -1,4 +1,9 @@
-import type { RecordedPiece } from "./session-trace.ts";
+export type RecordedPiece = {
+  readonly parent: number;
+  readonly tokens: number;
+  /** The name of a piece shared with other sessions; undefined if it is not shared. */
+  readonly sharedAs: string | undefined;
+};
 
 export type BlockRuns = readonly (readonly [first: number, last: number])[];
 

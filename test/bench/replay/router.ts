@@ -1,7 +1,6 @@
-import type { AnnouncedCaches } from "./gateway.ts";
 import type { PieceCaches } from "./piece-cache.ts";
 import type { RankedNode } from "./ranked-node.ts";
-import type { NodeReport } from "./replay-node.ts";
+import type { HeldTiers, NodeReport } from "./replay-node.ts";
 import type { Prompt } from "./traffic.ts";
 
 export type Follower = {
@@ -23,6 +22,12 @@ export type Reader = { readonly node: number; readonly follower: Follower };
 export type Router = {
   send(prompt: Prompt, dispatch: (node: number, follower?: Follower, reader?: Reader) => void): void;
   reported?(node: number, report: NodeReport): void;
+};
+
+/** What nodes announce: the contents of their caches as they believe them, and whether they announce any. */
+export type AnnouncedCaches = {
+  readonly held: () => HeldTiers;
+  readonly isAnnounced: (node: number) => boolean;
 };
 
 export type Fleet = {

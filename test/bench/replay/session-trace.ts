@@ -1,4 +1,4 @@
-import { type BlockRuns, blockAt, commonBlocks, type HeadCuts, PieceCutter } from "./pieces.ts";
+import { type BlockRuns, blockAt, commonBlocks, type HeadCuts, PieceCutter, type RecordedPiece } from "./pieces.ts";
 
 export type RecordedTurn = {
   readonly agent: number;
@@ -12,13 +12,6 @@ export type RecordedTurn = {
   readonly callsTools: boolean;
   /** The index of the boundary at the end of the last turn; undefined for a first turn. */
   readonly lastTurn: number | undefined;
-};
-
-export type RecordedPiece = {
-  readonly parent: number;
-  readonly tokens: number;
-  /** The name of a piece shared with other sessions; undefined if it is not shared. */
-  readonly sharedAs: string | undefined;
 };
 
 export type RecordedBoundary = {

@@ -1,8 +1,8 @@
 import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { systemClock } from "../../../deploy/runtime/time/clock.ts";
-import { ClusterManager } from "../../../gateway/upstream/cluster-manager.ts";
-import { clustersSchema } from "../../../gateway/upstream/cluster-settings.ts";
+import { ClusterManager } from "../../../gateway/upstream/cluster/cluster-manager.ts";
+import { clustersSchema } from "../../../gateway/upstream/cluster/cluster-settings.ts";
 import { EndpointOrders } from "../../../gateway/upstream/endpoint-orders.ts";
 import { becomes } from "../../support/becomes.ts";
 import { connectTo } from "../../support/redis/open-limits.ts";

@@ -1,9 +1,9 @@
 import { expect, onTestFinished, test } from "vitest";
 import { systemClock } from "../../../deploy/runtime/time/clock.ts";
-import { encodeRequest } from "../../../gateway/upstream/encoded-request.ts";
 import { Endpoint } from "../../../gateway/upstream/endpoint/endpoint.ts";
 import { PrefixWatch } from "../../../gateway/upstream/endpoint/prefix-watch.ts";
 import { Announcements } from "../../../gateway/upstream/load-balancing/prefix-index.ts";
+import { encodeRequest } from "../../../gateway/upstream/request/encoded-request.ts";
 import { GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type Message, Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { NodeClient } from "../../support/engine/node-client.ts";

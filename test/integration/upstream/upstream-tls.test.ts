@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vit
 import { checkConfig } from "../../../deploy/runtime/config/load-config.ts";
 import { followTls } from "../../../deploy/runtime/grpc/server-tls.ts";
 import { gatewayConfigSchema } from "../../../gateway/config.ts";
-import { ClusterManager } from "../../../gateway/upstream/cluster-manager.ts";
+import { ClusterManager } from "../../../gateway/upstream/cluster/cluster-manager.ts";
 import { type TlsSettings, UpstreamTls } from "../../../gateway/upstream/endpoint/upstream-tls.ts";
 import { Certificates, HAS_OPENSSL, NO_OPENSSL } from "../../support/certificates.ts";
 import { NodeClient } from "../../support/engine/node-client.ts";

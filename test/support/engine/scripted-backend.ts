@@ -1,11 +1,10 @@
 import { readFileSync } from "node:fs";
 import { linkAbort, sharedAbort, untilAborted } from "../../../deploy/runtime/time/abort.ts";
 import type { Backend, BackendDescription, BackendLoad } from "../../../engine/backend.ts";
-import { callerLeft } from "../../../engine/backends/caller-left.ts";
 import { continuedAnswer } from "../../../engine/backends/request-plan.ts";
 import { stepOf } from "../../../engine/backends/stream-events.ts";
 import { shownTools } from "../../../engine/conversation/declared-tools.ts";
-import { EngineError, notOfThisAnswer } from "../../../engine/errors.ts";
+import { callerLeft, EngineError, notOfThisAnswer } from "../../../engine/errors.ts";
 import {
   type Continuation,
   type CountTokensRequest,

@@ -16,7 +16,7 @@ import { Sealing } from "../../../gateway/sealing/sealing.ts";
 import { buildServer } from "../../../gateway/server.ts";
 import { Stats } from "../../../gateway/stats/stats.ts";
 import { startTracing } from "../../../gateway/tracing/span-export.ts";
-import { ClusterManager, type ClusterSurroundings } from "../../../gateway/upstream/cluster-manager.ts";
+import { ClusterManager, type ClusterSurroundings } from "../../../gateway/upstream/cluster/cluster-manager.ts";
 import { KeySeries } from "../../../gateway/usage/key-series.ts";
 import { KeyUsage } from "../../../gateway/usage/key-usage.ts";
 import { UsageBook } from "../../../gateway/usage/usage-store.ts";

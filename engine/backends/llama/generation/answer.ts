@@ -3,8 +3,8 @@ import type { Event, FinishReason, TokenLogprob } from "../../../../proto/gen/sv
 import { notOfThisAnswer } from "../../../errors.ts";
 import type { OutputLimit } from "../../request-plan.ts";
 import type { TokenAnswer } from "../../token-answer.ts";
-import type { GrammarGate } from "../grammar-gate.ts";
 import type { Utf8Holder } from "../tokens/vocabulary.ts";
+import type { GrammarGate } from "./grammar-gate.ts";
 
 type AnswerOptions = OutputLimit & {
   readonly answer: TokenAnswer;

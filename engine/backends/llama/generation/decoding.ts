@@ -2,7 +2,7 @@ import type { Token } from "node-llama-cpp";
 import type { GenerateResponse, TokenLogprob } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { progress, stepOf } from "../../stream-events.ts";
 import type { PromptReading } from "../slots/prefill-turns.ts";
-import type { SlotLease } from "../slots/steps.ts";
+import type { SlotLease } from "../slots/slot-lease.ts";
 import type { AnswerStep } from "./answer.ts";
 import type { EngineParts, PreparedGeneration } from "./prepared-generation.ts";
 import { type Sample, Sampler, toTokenLogprob } from "./sampling.ts";

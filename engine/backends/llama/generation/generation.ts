@@ -8,8 +8,8 @@ import {
 import { EngineError } from "../../../errors.ts";
 import { SignsOfLife } from "../../signs-of-life.ts";
 import { finished, progress, started, stepOf, timings } from "../../stream-events.ts";
+import { SlotLease } from "../slots/slot-lease.ts";
 import type { Returns, Slot } from "../slots/slots.ts";
-import { SlotLease } from "../slots/steps.ts";
 import type { AnswerStep } from "./answer.ts";
 import { Decoding, readPrompt } from "./decoding.ts";
 import { type EngineParts, type PreparedGeneration, prepareGeneration } from "./prepared-generation.ts";

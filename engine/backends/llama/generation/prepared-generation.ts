@@ -23,16 +23,17 @@ import type { GrammarCache, GrammarOrder } from "../../grammar-cache.ts";
 import { answeredPrompt, continuedAnswer, limitOutput, type OutputLimit } from "../../request-plan.ts";
 import { joinedDelta } from "../../stream-events.ts";
 import { TokenAnswer } from "../../token-answer.ts";
-import { type CompiledGrammar, GrammarGate, type GrammarStates } from "../grammar-gate.ts";
-import type { Queue } from "../queue.ts";
 import { newTokenBias } from "../runtime/batch-decoder.ts";
 import type { LlamaRuntime } from "../runtime/llama-runtime.ts";
 import type { PrefillTurns } from "../slots/prefill-turns.ts";
+import type { Queue } from "../slots/queue.ts";
+import type { SlotLease } from "../slots/slot-lease.ts";
 import type { Demand, Slot, Slots } from "../slots/slots.ts";
-import type { SlotLease, Steps } from "../slots/steps.ts";
+import type { Steps } from "../slots/steps.ts";
 import type { Prompt, PromptEncoder } from "../tokens/prompt-encoder.ts";
 import { type TokenTexts, Utf8Holder, type Vocabulary } from "../tokens/vocabulary.ts";
 import { Answer, type AnswerStep } from "./answer.ts";
+import { type CompiledGrammar, GrammarGate, type GrammarStates } from "./grammar-gate.ts";
 import {
   isDrawn,
   type SamplingDefaults,

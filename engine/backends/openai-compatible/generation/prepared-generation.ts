@@ -2,7 +2,7 @@ import type { WorkOrder } from "../../../../deploy/runtime/threads/work-threads.
 import type { Event, GenerateRequest } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { Role } from "../../../../proto/gen/svc/inference/v1/messages.ts";
 import { EngineError, notOfThisAnswer } from "../../../errors.ts";
-import { planAnswer } from "../../answer-plan.ts";
+import { type AnswerPlan, planAnswer } from "../../answer-plan.ts";
 import { answeredPrompt, continuedAnswer, limitOutput, type OutputLimit } from "../../request-plan.ts";
 import { TokenAnswer } from "../../token-answer.ts";
 import type { Ask, RenderedPrompt, TokenSampling } from "../engines/engine-dialect.ts";
@@ -47,15 +47,13 @@ export async function prepareGeneration(
   const tenantSalt = cacheSalt(request);
   const salt = parts.handOvers?.saltOf(tenantSalt) ?? tenantSalt;
   const sampling = toSampling(request.sampling, settings);
-  const continues = request.messages.at(-1)?.role === Role.ASSISTANT;
-  if ((plan.mustCall || plan.json !== undefined) && continues)
+  if ((plan.mustCall || plan.json !== undefined) && request.messages.at(-1)?.role === Role.ASSISTANT)
     throw new EngineError("UNSUPPORTED_FEATURE", "messages: an answer of a fixed form cannot be begun by the caller.");
   const hindrance = hindranceOf(sampling);
   if (continued && hindrance)
     throw new EngineError("UNSUPPORTED_FEATURE", `continuation: not of an answer with a ${hindrance}.`);
   const turn = () => parts.turns.nextUnlessLeft(request.tenant, order.signal);
   const ask = asking(http, countTimeoutMs, order.signal, turn);
-  const isolation = JSON.stringify([request.tenant, request.cache?.isolationSalt ?? ""]);
   // Their names are checked, and their schemas, by whatever the prompt is rendered.
   toChatTools(request.tools, settings.marks);
   const own = await parts.own?.render(request, request.cache?.isolationSalt ?? "", ask, order);
@@ -79,28 +77,24 @@ export async function prepareGeneration(
   const tokens = continued?.tokens ?? [];
   if (tokens.length > limit.maxOutputTokens) throw notOfThisAnswer();
   const { given, text } = await wholeCharacters(tokens, (ids) => dialect.detokenize(ask, servedModel, ids));
-  const { mustCall, constraint, tools: callable } = plan.fixed;
-  const isHeld = parts.holdsForms || mustCall || constraint !== undefined || callable.some(({ strict }) => strict);
-  const held = isHeld ? plan.fixed : { ...plan.fixed, tools: [], mustNotCall: false };
-  const input = { ...held, markers: markup.markers, reader: markup.reader };
+  const input = { ...heldForms(parts, plan), markers: markup.markers, reader: markup.reader };
   const reasoning = opened ? "opened" : plan.conversation.reasoning ? "may-open" : "none";
+  const isolation = JSON.stringify([request.tenant, request.cache?.isolationSalt ?? ""]);
   const grammarOrder = { ...order, isolation };
   const grammar = await parts.grammars.get({ ...input, reasoning, behind: text }, grammarOrder);
   const replayed = given.length === 0 ? [] : answer.push(given.length, text);
   const behindReasoning = () => parts.grammars.get({ ...input, reasoning: "none" }, grammarOrder);
   return {
-    prompt,
-    promptDigest,
-    salt,
-    limit,
-    sampling,
-    grammar,
-    behindReasoning,
-    answer,
-    given,
-    replayed,
+    ...{ prompt, promptDigest, salt, limit, sampling, grammar, behindReasoning, answer, given, replayed },
     continues: hindrance === undefined,
   };
+}
+
+/** Returns the forms that the answer is held to: not those of free calls, where the engine takes no grammar of them. */
+function heldForms({ holdsForms }: GenerationParts, { fixed }: AnswerPlan): AnswerPlan["fixed"] {
+  const { mustCall, constraint, tools } = fixed;
+  const isHeld = holdsForms || mustCall || constraint !== undefined || tools.some(({ strict }) => strict);
+  return isHeld ? fixed : { ...fixed, tools: [], mustNotCall: false };
 }
 
 /** Returns why another engine would go on with an answer in another way; undefined if it would not. */

@@ -1,8 +1,7 @@
 import { type IncomingMessage, request as requestHttp } from "node:http";
 import { request as requestHttps } from "node:https";
 import { linkAbort } from "../../../../deploy/runtime/time/abort.ts";
-import { EngineError } from "../../../errors.ts";
-import { callerLeft } from "../../caller-left.ts";
+import { callerLeft, EngineError } from "../../../errors.ts";
 
 /** The most bytes of a reply that is read as a whole; a token count may list all its tokens. */
 const MAX_REPLY_BYTES = 64 * 1024 * 1024;

@@ -1,7 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import { StringDecoder } from "node:string_decoder";
-import { EngineError } from "../../../errors.ts";
-import { callerLeft } from "../../caller-left.ts";
+import { callerLeft, EngineError } from "../../../errors.ts";
 
 const DONE = "[DONE]";
 /** The most UTF-16 units of one event. An engine's event is a delta or a usage, and far smaller. */

@@ -1,7 +1,7 @@
 import type { HeldPrefixes, HeldTokens } from "../../../prefixes/held-prefixes.ts";
 import { type Block, BlockTree, type RankCache } from "./block-tree.ts";
 import type { KvEvent } from "./kv-event.ts";
-import type { KnownTies } from "./prompt-ties.ts";
+import type { KnownTies, Tie } from "./prompt-ties.ts";
 import { LOAD_SHARE } from "./rank-pick.ts";
 import { chainHashes } from "./token-chain.ts";
 
@@ -16,19 +16,6 @@ const NEWEST = 0.002;
 
 /** A prompt that is sent to the engine: its tokens, and the hashes of its whole blocks. */
 type PromptLine = { readonly tokens: ArrayLike<number>; readonly hashes: readonly number[] };
-
-export type Tie = {
-  readonly model: string;
-  /** The hash of the last block that must be held for the prefix to be. */
-  readonly hash: number;
-  /** The number of blocks up to that one. */
-  readonly depth: number;
-  /** The tokens of the whole blocks up to the position, or fewer if the position is not exact. */
-  readonly tokens: number;
-  readonly isExact: boolean;
-  /** Whether tokens behind the position are reported with this digest, and not with a later one. */
-  readonly hasTail: boolean;
-};
 
 export type EngineBlocksOptions = {
   readonly counts: boolean;

@@ -1,5 +1,4 @@
 import type { PrefixMark } from "../../../prefixes/prefix-marks.ts";
-import type { Tie } from "./engine-blocks.ts";
 import { NO_BLOCK } from "./token-chain.ts";
 
 /**
@@ -7,6 +6,20 @@ import { NO_BLOCK } from "./token-chain.ts";
  * last digest's position are reported in its tail.
  */
 const OPENING_TOKENS = 32;
+
+/** The blocks of a digest in the engine's cache. */
+export type Tie = {
+  readonly model: string;
+  /** The hash of the last block that must be held for the prefix to be. */
+  readonly hash: number;
+  /** The number of blocks up to that one. */
+  readonly depth: number;
+  /** The tokens of the whole blocks up to the position, or fewer if the position is not exact. */
+  readonly tokens: number;
+  readonly isExact: boolean;
+  /** Whether tokens behind the position are reported with this digest, and not with a later one. */
+  readonly hasTail: boolean;
+};
 
 /** A tokenized prompt, with the positions that digests name in it. */
 export type ReadPrompt = {

@@ -1,5 +1,5 @@
-import { HeldBytes } from "../message-cutter.ts";
 import { ErrorCode, FrameType, numberFrame } from "./frames.ts";
+import { HeldBytes } from "./held-bytes.ts";
 import { type Headers, isWellFormed } from "./hpack.ts";
 import type { Outbox } from "./outbox.ts";
 

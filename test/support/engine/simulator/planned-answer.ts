@@ -8,7 +8,6 @@ import {
 } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Part } from "../../../../proto/gen/svc/inference/v1/messages.ts";
 import { hashText } from "./prefix-cache.ts";
-import type { SimulatorOptions } from "./simulator-backend.ts";
 
 export type PlannedBlock = {
   readonly block: NonNullable<BlockStarted["block"]>;
@@ -21,6 +20,14 @@ export type PlannedAnswer = {
   readonly blocks: readonly PlannedBlock[];
   readonly reason: FinishReason;
   readonly matchedStop?: string;
+};
+
+/** What answers are drawn from, beside the request. */
+export type AnswerDraw = {
+  /** The length of answers that nothing else ends, drawn for each request. */
+  readonly answerTokens: { readonly min: number; readonly max: number };
+  /** Nodes with the same seed give the same answer to the same request. */
+  readonly seed: number;
 };
 
 const WORDS =
@@ -36,7 +43,7 @@ const REASONING_TOKENS = { min: 8, max: 64 };
 export function planAnswer(
   request: GenerateRequest,
   prompt: string,
-  { seed, answerTokens }: Pick<SimulatorOptions, "seed" | "answerTokens">,
+  { seed, answerTokens }: AnswerDraw,
 ): PlannedAnswer {
   const { sampling, reasoning, toolChoice, outputConstraint } = request;
   const { callable, mustCall } = planToolUse(request);

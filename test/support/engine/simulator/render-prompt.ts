@@ -1,7 +1,11 @@
 import { createHash } from "node:crypto";
 import { withDeclaredTools } from "../../../../engine/conversation/declared-tools.ts";
-import { type HistoryRules, modelHistory, writtenBy } from "../../../../engine/conversation/model-history.ts";
-import { ANY_ORDER } from "../../../../engine/conversation/turn-rules.ts";
+import {
+  ANY_ORDER,
+  type HistoryRules,
+  modelHistory,
+  writtenBy,
+} from "../../../../engine/conversation/model-history.ts";
 import {
   type ImagePart,
   type Message,

@@ -11,7 +11,6 @@ import type { Event, GenerateResponse } from "../../../../proto/gen/svc/inferenc
 import { answerLength, answerParts, type PlannedAnswer, tokenIds } from "./planned-answer.ts";
 import { blockKeys, type NamedPlaces, type PrefixCache } from "./prefix-cache.ts";
 import { type RenderedPrompt, renderAnswered } from "./render-prompt.ts";
-import type { SimulatorOptions } from "./simulator-backend.ts";
 
 type Phase =
   | { readonly at: "queue" }
@@ -21,7 +20,14 @@ type Phase =
   | { readonly at: "decode" }
   | { readonly at: "end" };
 
-export type GenerationPlan = Pick<SimulatorOptions, "timeToFirstTokenMs" | "failAfterTokens"> & {
+export type GenerationPace = {
+  /** The time from the end of a prefill to the first token, in milliseconds. */
+  readonly timeToFirstTokenMs: number;
+  /** The number of tokens after which every stream breaks off. Default: none does. */
+  readonly failAfterTokens?: number | undefined;
+};
+
+export type GenerationPlan = GenerationPace & {
   readonly nodeId: string;
   readonly revision: string;
   readonly prompt: RenderedPrompt;

@@ -1,9 +1,8 @@
 import { onAbort } from "../../../../deploy/runtime/time/abort.ts";
 import { type Clock, systemClock } from "../../../../deploy/runtime/time/clock.ts";
 import type { Backend, BackendDescription, BackendLoad, ServedNode } from "../../../../engine/backend.ts";
-import { callerLeft, throwIfLeft } from "../../../../engine/backends/caller-left.ts";
 import { continuedAnswer, limitOutput } from "../../../../engine/backends/request-plan.ts";
-import { EngineError, notOfThisAnswer } from "../../../../engine/errors.ts";
+import { callerLeft, EngineError, notOfThisAnswer, throwIfLeft } from "../../../../engine/errors.ts";
 import type { HeldPrefixes } from "../../../../engine/prefixes/held-prefixes.ts";
 import { prefixMarks } from "../../../../engine/prefixes/prefix-marks.ts";
 import type {
@@ -18,39 +17,33 @@ import {
   ModelDescription,
   ModelState,
 } from "../../../../proto/gen/svc/inference/v1/node_service.ts";
-import { cutAnswer, type PlannedAnswer, planAnswer, tokenIds } from "./planned-answer.ts";
+import { type AnswerDraw, cutAnswer, type PlannedAnswer, planAnswer, tokenIds } from "./planned-answer.ts";
 import { BLOCK_TOKENS, PrefixCache } from "./prefix-cache.ts";
 import { countTokens, LONGEST_TOKEN_BYTES, renderPrompt, wholeTokens } from "./render-prompt.ts";
-import { SimulatedGeneration } from "./simulated-generation.ts";
+import { type GenerationPace, SimulatedGeneration } from "./simulated-generation.ts";
 import { StepLoop, StickingClock } from "./step-loop.ts";
 
-export type SimulatorOptions = ServedNode & {
-  /** The tokens a second that each running generation makes, however many run. */
-  readonly tokensPerSecond: number;
-  /** The prompt tokens a second that the node reads, one prompt after the other. */
-  readonly prefillTokensPerSecond: number;
-  /** The time from the end of a prefill to the first token, in milliseconds. */
-  readonly timeToFirstTokenMs: number;
-  readonly slots: number;
-  /** The number of requests that may wait for a slot. */
-  readonly queueLength: number;
-  /** The tokens that a prompt and its answer may have together. */
-  readonly contextTokens: number;
-  /** The size of the KV cache in tokens, for generations and for cached prefixes. */
-  readonly kvTokens: number;
-  /** The length of answers that nothing else ends, drawn for each request. */
-  readonly answerTokens: { readonly min: number; readonly max: number };
-  /** Nodes with the same seed give the same answer to the same request. */
-  readonly seed: number;
-  /** The number of tokens after which every stream breaks off. Default: none does. */
-  readonly failAfterTokens?: number | undefined;
-  /** The number of tokens after which answers hardly go on until the first SIGUSR2 of the process. Default: none. */
-  readonly holdAfterTokens?: number | undefined;
-  /** Whether SIGUSR2 of the process stops the steps, and continues them. Default: false. */
-  readonly sticks?: boolean;
-  /** Returns the answer to a request. Default: one drawn by `planAnswer`. */
-  readonly answer?: (request: GenerateRequest) => PlannedAnswer;
-};
+export type SimulatorOptions = ServedNode &
+  AnswerDraw &
+  GenerationPace & {
+    /** The tokens a second that each running generation makes, however many run. */
+    readonly tokensPerSecond: number;
+    /** The prompt tokens a second that the node reads, one prompt after the other. */
+    readonly prefillTokensPerSecond: number;
+    readonly slots: number;
+    /** The number of requests that may wait for a slot. */
+    readonly queueLength: number;
+    /** The tokens that a prompt and its answer may have together. */
+    readonly contextTokens: number;
+    /** The size of the KV cache in tokens, for generations and for cached prefixes. */
+    readonly kvTokens: number;
+    /** The number of tokens after which answers hardly go on until the first SIGUSR2 of the process. Default: none. */
+    readonly holdAfterTokens?: number | undefined;
+    /** Whether SIGUSR2 of the process stops the steps, and continues them. Default: false. */
+    readonly sticks?: boolean;
+    /** Returns the answer to a request. Default: one drawn by `planAnswer`. */
+    readonly answer?: (request: GenerateRequest) => PlannedAnswer;
+  };
 
 /** The settings that a configuration may leave out. */
 export const SIMULATOR_DEFAULTS = {

@@ -1,6 +1,6 @@
 import { checkConfig } from "../../../../deploy/runtime/config/load-config.ts";
 import { AdmissionController } from "../../../../gateway/upstream/admission/admission-controller.ts";
-import { clustersSchema } from "../../../../gateway/upstream/cluster-settings.ts";
+import { clustersSchema } from "../../../../gateway/upstream/cluster/cluster-settings.ts";
 import { EndpointSet } from "../../../../gateway/upstream/load-balancing/endpoint-set.ts";
 import type { EndpointView } from "../../../../gateway/upstream/load-balancing/endpoint-view.ts";
 import { createPolicy } from "../../../../gateway/upstream/load-balancing/policies.ts";

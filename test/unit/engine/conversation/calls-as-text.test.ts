@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
 import { withCallsAsText } from "../../../../engine/conversation/calls-as-text.ts";
-import { modelHistory, textOf } from "../../../../engine/conversation/model-history.ts";
-import { ANY_ORDER } from "../../../../engine/conversation/turn-rules.ts";
+import { ANY_ORDER, modelHistory, textOf } from "../../../../engine/conversation/model-history.ts";
 import { loadProfile, textCallsOf, withGenericCalls } from "../../../../engine/profiles/profile.ts";
 import { type Message, Role } from "../../../../proto/gen/svc/inference/v1/messages.ts";
 import {

@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { ChatTemplate, type Conversation, type Span } from "../../../../engine/conversation/chat-template.ts";
+import { ChatTemplate, type Conversation } from "../../../../engine/conversation/chat-template.ts";
+import type { Span } from "../../../../engine/conversation/placeholders.ts";
 import { ControlTokens } from "../../../../engine/conversation/prompt-pieces.ts";
 import { EngineError } from "../../../../engine/errors.ts";
 import { assistant, call, reasoning, system, text, tool, toolResult, user } from "../../../support/engine/canonical.ts";

@@ -1,9 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { ChatTemplate } from "../../../../engine/conversation/chat-template.ts";
 import { shownTools, withDeclaredTools } from "../../../../engine/conversation/declared-tools.ts";
-import { modelHistory, textOf } from "../../../../engine/conversation/model-history.ts";
+import { ANY_ORDER, modelHistory, textOf } from "../../../../engine/conversation/model-history.ts";
 import { ControlTokens } from "../../../../engine/conversation/prompt-pieces.ts";
-import { ANY_ORDER } from "../../../../engine/conversation/turn-rules.ts";
 import { builtInProfiles, textCallsOf } from "../../../../engine/profiles/profile.ts";
 import { type Message, type Part, Role } from "../../../../proto/gen/svc/inference/v1/messages.ts";
 import { assistant, call, declaration, part, system, text, tool, user } from "../../../support/engine/canonical.ts";

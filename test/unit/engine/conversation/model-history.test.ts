@@ -1,13 +1,15 @@
 import { describe, expect, test } from "vitest";
 import { JsonNumber } from "../../../../engine/conversation/jinja/values.ts";
-import { type CallIdRule, FAILED_TOOL, modelHistory, textOf } from "../../../../engine/conversation/model-history.ts";
-import { toTemplateValue } from "../../../../engine/conversation/template-messages.ts";
 import {
   ANY_ORDER,
-  type PromptCount,
+  type CallIdRule,
+  FAILED_TOOL,
+  modelHistory,
   type TurnRules,
-  turnRulesOfCounts,
-} from "../../../../engine/conversation/turn-rules.ts";
+  textOf,
+} from "../../../../engine/conversation/model-history.ts";
+import { toTemplateValue } from "../../../../engine/conversation/template-messages.ts";
+import { type PromptCount, turnRulesOfCounts } from "../../../../engine/conversation/turn-rules.ts";
 import { type Message, Role } from "../../../../proto/gen/svc/inference/v1/messages.ts";
 import { assistant, call, part, result, system, text, toolResult, user } from "../../../support/engine/canonical.ts";
 

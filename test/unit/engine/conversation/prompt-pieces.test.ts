@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { Span } from "../../../../engine/conversation/chat-template.ts";
+import type { Span } from "../../../../engine/conversation/placeholders.ts";
 import { ControlTokens, toPromptPieces } from "../../../../engine/conversation/prompt-pieces.ts";
 import { SeededRandom } from "../../../support/seeded-random.ts";
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { KnownPrompts } from "../../../../engine/prefixes/known-prompts.ts";
-import { baseOf, encodeRequest, messageFor } from "../../../../gateway/upstream/encoded-request.ts";
 import { promptShape } from "../../../../gateway/upstream/load-balancing/boundary-hashes.ts";
+import { baseOf, encodeRequest, messageFor } from "../../../../gateway/upstream/request/encoded-request.ts";
 import { GenerateRequest } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type Message, Role } from "../../../../proto/gen/svc/inference/v1/messages.ts";
 import { generateRequest } from "../../../support/requests/generate-request.ts";

@@ -4,7 +4,7 @@ import { messageOf, statusOf } from "../../../../gateway/formats/error-envelope.
 import { invalidApiKey, presentedKeys } from "../../../../gateway/http/access/auth.ts";
 import { checkApiVersion } from "../../../../gateway/http/access/request-head.ts";
 import { clientAddress, loggedNetwork, networkOf } from "../../../../gateway/http/record/client-address.ts";
-import { routingHints } from "../../../../gateway/http/request-context.ts";
+import { routingHints } from "../../../../gateway/http/record/request-context.ts";
 import { principalWith } from "../../../support/gateway/principal-with.ts";
 
 const KEY = "svc_live_abcdefghijkl_secret";

@@ -14,7 +14,7 @@ import {
   type Translated,
   translate,
 } from "../../../../gateway/translation/translate.ts";
-import { HeadChanged, messageFor, wholeBytes } from "../../../../gateway/upstream/encoded-request.ts";
+import { HeadChanged, messageFor, wholeBytes } from "../../../../gateway/upstream/request/encoded-request.ts";
 import { type Event, GenerateRequest } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { FORMAT_SETTINGS, HEAD } from "../../../support/events/encoding-context.ts";
 import {

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { DEFAULT_CATALOG } from "../../../../gateway/catalog.ts";
 import { Sealing } from "../../../../gateway/sealing/sealing.ts";
 import { type Caller, translate, withinOutputLimit } from "../../../../gateway/translation/translate.ts";
-import type { PromptBound } from "../../../../gateway/upstream/prompt-bound.ts";
+import type { PromptBound } from "../../../../gateway/upstream/request/prompt-bound.ts";
 import { CountTokensRequest, GenerateRequest } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { FORMAT_SETTINGS } from "../../../support/events/encoding-context.ts";
 import { generateRequest } from "../../../support/requests/generate-request.ts";

@@ -8,7 +8,7 @@ import { Sealing } from "../../../../gateway/sealing/sealing.ts";
 import { newSealingKey } from "../../../../gateway/sealing/sealing-key.ts";
 import { conversationBehind, type Translated, translate } from "../../../../gateway/translation/translate.ts";
 import { replyTo, resultOf, type TranslationTask } from "../../../../gateway/translation/translation-task.ts";
-import { wholeBytes } from "../../../../gateway/upstream/encoded-request.ts";
+import { wholeBytes } from "../../../../gateway/upstream/request/encoded-request.ts";
 import { FORMAT_SETTINGS } from "../../../support/events/encoding-context.ts";
 import { parseJsonBody } from "../../../support/gateway/parse-json-body.ts";
 

@@ -1,7 +1,7 @@
 import { pino } from "pino";
 import { expect, test } from "vitest";
-import { ClusterManager } from "../../../../gateway/upstream/cluster-manager.ts";
-import { clustersSchema } from "../../../../gateway/upstream/cluster-settings.ts";
+import { ClusterManager } from "../../../../gateway/upstream/cluster/cluster-manager.ts";
+import { clustersSchema } from "../../../../gateway/upstream/cluster/cluster-settings.ts";
 import { EndpointOrders } from "../../../../gateway/upstream/endpoint-orders.ts";
 import { VirtualClock } from "../../../support/virtual-clock.ts";
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { type Claim, Queue } from "../../../../../engine/backends/llama/queue.ts";
+import { type Claim, Queue } from "../../../../../engine/backends/llama/slots/queue.ts";
 import { VirtualClock } from "../../../../support/virtual-clock.ts";
 
 const LONG_MS = 60_000;

@@ -13,7 +13,7 @@ import { viewedAdmission } from "../../../../support/gateway/upstream/viewed-adm
 const LONG_BYTES = 400_000;
 const SHORT_BYTES = 4_000;
 
-type Asked = Partial<Omit<SlotRequest, "hints">> & {
+type Asked = Partial<Omit<SlotRequest<string>, "hints">> & {
   readonly hints?: Partial<RoutingHints>;
   /** The conversation whose cached prefix the prompt continues. */
   readonly session?: string;

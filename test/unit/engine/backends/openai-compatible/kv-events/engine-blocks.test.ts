@@ -1,13 +1,14 @@
 import { encode } from "@msgpack/msgpack";
 import { beforeEach, expect, test } from "vitest";
 import { WorkTurns } from "../../../../../../deploy/runtime/time/work-turns.ts";
-import { EngineBlocks, type Tie } from "../../../../../../engine/backends/openai-compatible/kv-events/engine-blocks.ts";
+import { EngineBlocks } from "../../../../../../engine/backends/openai-compatible/kv-events/engine-blocks.ts";
 import {
   type BlockMemory,
   type KvEvent,
   readKvEvents,
   type StoredBlocks,
 } from "../../../../../../engine/backends/openai-compatible/kv-events/kv-event.ts";
+import type { Tie } from "../../../../../../engine/backends/openai-compatible/kv-events/prompt-ties.ts";
 import { tiesOf } from "../../../../../../engine/backends/openai-compatible/kv-events/prompt-ties.ts";
 import { chainHashes } from "../../../../../../engine/backends/openai-compatible/kv-events/token-chain.ts";
 import { HeldPrefixes } from "../../../../../../engine/prefixes/held-prefixes.ts";

@@ -1,19 +1,19 @@
 import type { Logger } from "pino";
-import type { Clock } from "../../deploy/runtime/time/clock.ts";
+import type { Clock } from "../../../deploy/runtime/time/clock.ts";
+import type { Discovery, DiscoveryOptions, DiscoveryStatus, EndpointSpec, Resolve } from "../discovery/discovery.ts";
+import { DnsDiscovery } from "../discovery/dns-discovery.ts";
+import { FileDiscovery } from "../discovery/file-discovery.ts";
+import type { Endpoint, EndpointTls } from "../endpoint/endpoint.ts";
+import type { EndpointPool } from "../endpoint/endpoint-pool.ts";
+import { OutlierDetector } from "../endpoint/outlier-detector.ts";
+import type { UpstreamTls } from "../endpoint/upstream-tls.ts";
+import { EndpointSet } from "../load-balancing/endpoint-set.ts";
+import { Announcements, PrefixIndex } from "../load-balancing/prefix-index.ts";
+import type { WorkLedger } from "../load-balancing/work-ledger.ts";
+import type { PromptBound } from "../request/prompt-bound.ts";
 import { ClusterMember } from "./cluster-member.ts";
 import type { ClusterConfig, ClusterSettings } from "./cluster-settings.ts";
 import { type ClusterSummary, type DescribedModel, describedModel, summaryOf } from "./described-model.ts";
-import type { Discovery, DiscoveryOptions, DiscoveryStatus, EndpointSpec, Resolve } from "./discovery/discovery.ts";
-import { DnsDiscovery } from "./discovery/dns-discovery.ts";
-import { FileDiscovery } from "./discovery/file-discovery.ts";
-import type { Endpoint, EndpointTls } from "./endpoint/endpoint.ts";
-import type { EndpointPool } from "./endpoint/endpoint-pool.ts";
-import { OutlierDetector } from "./endpoint/outlier-detector.ts";
-import type { UpstreamTls } from "./endpoint/upstream-tls.ts";
-import { EndpointSet } from "./load-balancing/endpoint-set.ts";
-import { Announcements, PrefixIndex } from "./load-balancing/prefix-index.ts";
-import type { WorkLedger } from "./load-balancing/work-ledger.ts";
-import type { PromptBound } from "./prompt-bound.ts";
 import { RememberedMembers } from "./remembered-members.ts";
 
 export type ClusterParts = {

@@ -1,6 +1,6 @@
-import { Capability, Modality, type ModelDescription } from "../../proto/gen/svc/inference/v1/node_service.ts";
-import type { Endpoint } from "./endpoint/endpoint.ts";
-import { type PromptBound, promptBounds } from "./prompt-bound.ts";
+import { Capability, Modality, type ModelDescription } from "../../../proto/gen/svc/inference/v1/node_service.ts";
+import type { Endpoint } from "../endpoint/endpoint.ts";
+import { type PromptBound, promptBounds } from "../request/prompt-bound.ts";
 
 export type DescribedModel = {
   /** The most tokens of prompt and answer together, on the node with the fewest. */

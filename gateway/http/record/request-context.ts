@@ -1,13 +1,13 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { FastifyRequest } from "fastify";
-import { ApiError, toApiError } from "../errors.ts";
-import { PRIORITY } from "../formats/agent-hints.ts";
-import { FOR_LOAD_TESTS } from "../formats/fields.ts";
-import type { Principal } from "../keys/principal.ts";
-import { routingDigest } from "../keys/principal.ts";
-import type { RouteSpec } from "../routes.ts";
-import type { RoutingHints } from "../upstream/load-balancing/route.ts";
-import type { RouteLabels } from "./record/request-record.ts";
+import { ApiError, toApiError } from "../../errors.ts";
+import { PRIORITY } from "../../formats/agent-hints.ts";
+import { FOR_LOAD_TESTS } from "../../formats/fields.ts";
+import type { Principal } from "../../keys/principal.ts";
+import { routingDigest } from "../../keys/principal.ts";
+import type { RouteSpec } from "../../routes.ts";
+import type { RoutingHints } from "../../upstream/load-balancing/route.ts";
+import type { RouteLabels } from "./request-record.ts";
 
 /** The header by which a request orders the loss of its engine after some deltas. */
 const LOSE_ENGINE = "x-svc-lose-engine";

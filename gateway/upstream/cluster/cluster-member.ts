@@ -1,14 +1,14 @@
-import type { Clock } from "../../deploy/runtime/time/clock.ts";
-import type { ModelDescription } from "../../proto/gen/svc/inference/v1/node_service.ts";
+import type { Clock } from "../../../deploy/runtime/time/clock.ts";
+import type { ModelDescription } from "../../../proto/gen/svc/inference/v1/node_service.ts";
+import type { Endpoint } from "../endpoint/endpoint.ts";
+import { HealthChecker } from "../endpoint/health-checker.ts";
+import { type EndpointLoad, UNKNOWN_LOAD } from "../endpoint/load-reports.ts";
+import type { OutlierDetector } from "../endpoint/outlier-detector.ts";
+import { PrefixWatch } from "../endpoint/prefix-watch.ts";
+import { type EndpointView, isAvailable } from "../load-balancing/endpoint-view.ts";
+import type { Announcements } from "../load-balancing/prefix-index.ts";
+import type { WorkLedger } from "../load-balancing/work-ledger.ts";
 import type { ClusterSettings } from "./cluster-settings.ts";
-import type { Endpoint } from "./endpoint/endpoint.ts";
-import { HealthChecker } from "./endpoint/health-checker.ts";
-import { type EndpointLoad, UNKNOWN_LOAD } from "./endpoint/load-reports.ts";
-import type { OutlierDetector } from "./endpoint/outlier-detector.ts";
-import { PrefixWatch } from "./endpoint/prefix-watch.ts";
-import { type EndpointView, isAvailable } from "./load-balancing/endpoint-view.ts";
-import type { Announcements } from "./load-balancing/prefix-index.ts";
-import type { WorkLedger } from "./load-balancing/work-ledger.ts";
 
 /** The prefill speed of a node without report or measurement: typical of one GPU with a model of medium size. */
 const DEFAULT_PREFILL_TOKENS_PER_SECOND = 5_000;

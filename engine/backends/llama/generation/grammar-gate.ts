@@ -1,7 +1,7 @@
 import type { Llama, LlamaGrammar, LlamaGrammarEvaluationState, LlamaModel, Token } from "node-llama-cpp";
-import { EngineError } from "../../errors.ts";
-import { BEHIND_REASONING } from "../../grammar/output/output-grammar.ts";
-import type { GrammarCompiler } from "../grammar-cache.ts";
+import { EngineError } from "../../../errors.ts";
+import { BEHIND_REASONING } from "../../../grammar/output/output-grammar.ts";
+import type { GrammarCompiler } from "../../grammar-cache.ts";
 
 export type GrammarStates = {
   readonly begin: (grammar: LlamaGrammar) => LlamaGrammarEvaluationState;

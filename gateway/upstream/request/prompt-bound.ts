@@ -1,5 +1,5 @@
-import { type Message, Role } from "../../proto/gen/svc/inference/v1/messages.ts";
-import type { ModelDescription } from "../../proto/gen/svc/inference/v1/node_service.ts";
+import { type Message, Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
+import type { ModelDescription } from "../../../proto/gen/svc/inference/v1/node_service.ts";
 
 export type Beyond = {
   readonly tokens: number;

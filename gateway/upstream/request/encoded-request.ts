@@ -1,15 +1,15 @@
 import { hash } from "node:crypto";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
-import { durationMs, toDuration } from "../../deploy/runtime/time/clock.ts";
-import { type Continuation, GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
-import { Tool, ToolChoiceMode } from "../../proto/gen/svc/inference/v1/messages.ts";
+import { durationMs, toDuration } from "../../../deploy/runtime/time/clock.ts";
+import { type Continuation, GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { Tool, ToolChoiceMode } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import {
   type Boundary,
   DIGEST_BYTES,
   extendedShape,
   type PromptShape,
   promptShape,
-} from "./load-balancing/boundary-hashes.ts";
+} from "../load-balancing/boundary-hashes.ts";
 import { type Beyond, beyondBounds, type PromptBound, userTextBytes } from "./prompt-bound.ts";
 
 const MESSAGES_TAG = (3 << 3) | 2;

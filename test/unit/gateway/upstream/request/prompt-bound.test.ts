@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
-import { beyondBounds, promptBounds, userTextBytes } from "../../../../gateway/upstream/prompt-bound.ts";
-import type { GenerateRequest } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { Role } from "../../../../proto/gen/svc/inference/v1/messages.ts";
-import { ModelDescription } from "../../../../proto/gen/svc/inference/v1/node_service.ts";
-import { generateRequest, textMessage } from "../../../support/requests/generate-request.ts";
+import { beyondBounds, promptBounds, userTextBytes } from "../../../../../gateway/upstream/request/prompt-bound.ts";
+import type { GenerateRequest } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { Role } from "../../../../../proto/gen/svc/inference/v1/messages.ts";
+import { ModelDescription } from "../../../../../proto/gen/svc/inference/v1/node_service.ts";
+import { generateRequest, textMessage } from "../../../../support/requests/generate-request.ts";
 
 const node = (contextWindow: number, longestTokenBytes: number) =>
   ModelDescription.fromPartial({ contextWindow, longestTokenBytes });

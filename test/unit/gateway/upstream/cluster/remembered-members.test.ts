@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { RememberedMembers } from "../../../../gateway/upstream/remembered-members.ts";
+import { RememberedMembers } from "../../../../../gateway/upstream/cluster/remembered-members.ts";
 
 const HOUR_MS = 3_600_000;
 

@@ -1,8 +1,8 @@
-import type { Catalog, CatalogModel } from "../catalog.ts";
-import { ApiError } from "../errors.ts";
-import { mayUse, type Principal } from "../keys/principal.ts";
-import type { ClusterManager } from "../upstream/cluster-manager.ts";
-import type { DescribedModel } from "../upstream/described-model.ts";
+import type { Catalog, CatalogModel } from "../../catalog.ts";
+import { ApiError } from "../../errors.ts";
+import { mayUse, type Principal } from "../../keys/principal.ts";
+import type { ClusterManager } from "../../upstream/cluster/cluster-manager.ts";
+import type { DescribedModel } from "../../upstream/cluster/described-model.ts";
 
 /** The models that callers can use, and their descriptions by nodes. */
 export class ModelDirectory {

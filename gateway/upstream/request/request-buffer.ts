@@ -1,4 +1,4 @@
-import { type CallTerms, type EncodedRequest, messageFor, wholeBytes } from "../encoded-request.ts";
+import { type CallTerms, type EncodedRequest, messageFor, wholeBytes } from "./encoded-request.ts";
 
 /** A message for an engine. */
 export type RequestBytes = Pick<EncodedRequest, "bytes" | "inserted"> & Pick<CallTerms, "lease">;

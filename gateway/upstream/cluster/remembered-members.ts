@@ -1,4 +1,4 @@
-import type { Clock } from "../../deploy/runtime/time/clock.ts";
+import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 
 /** The time for which an endpoint that left as announced may be replaced, in milliseconds: a node may load for an hour. */
 const REPLACED_WITHIN_MS = 7_200_000;

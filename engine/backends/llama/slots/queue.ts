@@ -1,7 +1,6 @@
-import { type FairItem, FairQueue, type PriorityClass } from "../../../deploy/runtime/queue/fair-queue.ts";
-import type { Clock } from "../../../deploy/runtime/time/clock.ts";
-import { EngineError } from "../../errors.ts";
-import { callerLeft, throwIfLeft } from "../caller-left.ts";
+import { type FairItem, FairQueue, type PriorityClass } from "../../../../deploy/runtime/queue/fair-queue.ts";
+import type { Clock } from "../../../../deploy/runtime/time/clock.ts";
+import { callerLeft, EngineError, throwIfLeft } from "../../../errors.ts";
 
 type QueueNews<Grant> =
   | { readonly kind: "granted"; readonly grant: Grant }

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { type Summarized, summaryOf } from "../../../../gateway/upstream/described-model.ts";
-import { Capability, Modality, ModelDescription } from "../../../../proto/gen/svc/inference/v1/node_service.ts";
+import { type Summarized, summaryOf } from "../../../../../gateway/upstream/cluster/described-model.ts";
+import { Capability, Modality, ModelDescription } from "../../../../../proto/gen/svc/inference/v1/node_service.ts";
 
 /** An endpoint with this description. */
 function described(given: Partial<ModelDescription> | undefined, available = true) {

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { extname, join } from "node:path";
-import { projectFolder } from "../../deploy/runtime/files/project-folder.ts";
+import { projectFolder } from "../../../deploy/runtime/files/project-folder.ts";
 
 export type PageFile = {
   readonly name: string;

@@ -1,11 +1,11 @@
 import * as z from "zod";
-import { MAX_PENDING_REQUESTS, PENDING_PER_SLOT } from "./admission/slot-request.ts";
-import { discoveryShapes } from "./discovery/discovery.ts";
-import { healthCheckSchema } from "./endpoint/health-checker.ts";
-import { outlierSchema } from "./endpoint/outlier-detector.ts";
-import { tlsSchema } from "./endpoint/upstream-tls.ts";
-import { balancerShape } from "./load-balancing/policies.ts";
-import { retryBudgetSchema } from "./retry/retry-budget.ts";
+import { MAX_PENDING_REQUESTS, PENDING_PER_SLOT } from "../admission/slot-request.ts";
+import { discoveryShapes } from "../discovery/discovery.ts";
+import { healthCheckSchema } from "../endpoint/health-checker.ts";
+import { outlierSchema } from "../endpoint/outlier-detector.ts";
+import { tlsSchema } from "../endpoint/upstream-tls.ts";
+import { balancerShape } from "../load-balancing/policies.ts";
+import { retryBudgetSchema } from "../retry/retry-budget.ts";
 
 /** The limits on running and waiting requests, Envoy's `circuit_breakers.thresholds`. */
 const circuitBreakersSchema = z

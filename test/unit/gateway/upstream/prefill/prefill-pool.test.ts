@@ -1,12 +1,10 @@
 import { expect, test } from "vitest";
-import { checkConfig } from "../../../../deploy/runtime/config/load-config.ts";
-import type { Cluster } from "../../../../gateway/upstream/cluster.ts";
-import { clustersSchema } from "../../../../gateway/upstream/cluster-settings.ts";
-import type { ClusterTraffic } from "../../../../gateway/upstream/cluster-traffic.ts";
-import type { EndpointView } from "../../../../gateway/upstream/load-balancing/endpoint-view.ts";
-import { LEAST_MOVED_TOKENS, PrefillPool } from "../../../../gateway/upstream/prefill/prefill-pool.ts";
-import { endpointWith } from "../../../support/gateway/upstream/endpoint-with.ts";
-import { viewedAdmission } from "../../../support/gateway/upstream/viewed-admission.ts";
+import { checkConfig } from "../../../../../deploy/runtime/config/load-config.ts";
+import { clustersSchema } from "../../../../../gateway/upstream/cluster/cluster-settings.ts";
+import type { EndpointView } from "../../../../../gateway/upstream/load-balancing/endpoint-view.ts";
+import { LEAST_MOVED_TOKENS, PrefillPool } from "../../../../../gateway/upstream/prefill/prefill-pool.ts";
+import { endpointWith } from "../../../../support/gateway/upstream/endpoint-with.ts";
+import { viewedAdmission } from "../../../../support/gateway/upstream/viewed-admission.ts";
 
 const UNREAD = 20_000;
 const ANSWERING = endpointWith({ address: "answering" });
@@ -15,15 +13,13 @@ type Given = { readonly group?: string; readonly held?: number; readonly reader?
 
 /** Returns whether one prefill node reads a prompt of which `unread` tokens are unread where it is answered. */
 function isRead(unread: number, { group = "g", held = 0, reader = {} }: Given = {}): boolean {
-  const { admission, endpointSet } = viewedAdmission([endpointWith({ address: "reading", ...reader })]);
   const member = (address: string) => ({ description: { handOverGroup: address === "reading" ? group : "g" } });
-  const traffic = { admission, cluster: { endpointSet, member } } as unknown as ClusterTraffic;
-  const pool = new PrefillPool({ member, model: "m" } as unknown as Cluster, traffic, LEAST_MOVED_TOKENS);
+  const { admission, endpointSet } = viewedAdmission([endpointWith({ address: "reading", ...reader })]);
+  const pool = new PrefillPool({ member }, { admission, cluster: { endpointSet, member } }, LEAST_MOVED_TOKENS);
   // Before any measurement a token counts as four bytes; the prefill node holds nothing.
   const boundaries = [{ hash: "h", bytes: 4 * (unread + held), marked: false }];
   const route = { shape: { boundaries, lastTurn: undefined }, affinityKey: "", ttlMs: undefined };
-  const request = { route, tenant: "t" } as unknown as Parameters<PrefillPool["take"]>[1];
-  const slot = pool.take({ endpoint: ANSWERING, uncachedTokens: unread }, request);
+  const slot = pool.take({ endpoint: ANSWERING, uncachedTokens: unread }, { route, tenant: "t" });
   expect(slot === undefined || endpointSet.running === 1).toBe(true);
   slot?.release();
   expect(endpointSet.running).toBe(0);

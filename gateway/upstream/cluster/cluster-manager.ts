@@ -1,15 +1,15 @@
 import type { Logger } from "pino";
-import type { Pems } from "../../deploy/runtime/files/followed-file.ts";
-import type { Clock } from "../../deploy/runtime/time/clock.ts";
+import type { Pems } from "../../../deploy/runtime/files/followed-file.ts";
+import type { Clock } from "../../../deploy/runtime/time/clock.ts";
+import type { Resolve } from "../discovery/discovery.ts";
+import { systemResolve } from "../discovery/dns-discovery.ts";
+import type { Endpoint } from "../endpoint/endpoint.ts";
+import { EndpointPool } from "../endpoint/endpoint-pool.ts";
+import { type TlsSettings, UpstreamTls } from "../endpoint/upstream-tls.ts";
+import { WorkLedger } from "../load-balancing/work-ledger.ts";
+import type { WireKind } from "../wire/generate-wire.ts";
 import { Cluster } from "./cluster.ts";
 import type { ClusterConfig } from "./cluster-settings.ts";
-import type { Resolve } from "./discovery/discovery.ts";
-import { systemResolve } from "./discovery/dns-discovery.ts";
-import type { Endpoint } from "./endpoint/endpoint.ts";
-import { EndpointPool } from "./endpoint/endpoint-pool.ts";
-import { type TlsSettings, UpstreamTls } from "./endpoint/upstream-tls.ts";
-import { WorkLedger } from "./load-balancing/work-ledger.ts";
-import type { WireKind } from "./wire/generate-wire.ts";
 
 export type ClusterSurroundings = {
   /** Resolves a host to addresses. Default: the system's resolver. */
