@@ -95,6 +95,11 @@ const record = z.object({
 
 export const keyRecordSchema = keepingUnknown(record);
 
+/** The limits that single models may have, too. */
+export const RATES: readonly string[] = Object.keys(rates);
+
+export const QUOTAS: ReadonlySet<string> = new Set(Object.keys(quota.shape));
+
 export const RECORD_FIELDS: ReadonlySet<string> = new Set(Object.keys(record.shape));
 
 const keySet = z.object({
