@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { type KeyLimits, type KeyQuota, QUOTAS } from "../../../../gateway/keys/key-record.ts";
+import { type KeyLimits, type KeyQuota, LIMIT_FIELDS } from "../../../../gateway/keys/key-record.ts";
 import type { Grant } from "../../../../gateway/limits/grant.ts";
 import { type Expected, Limiter, type Use } from "../../../../gateway/limits/limiter.ts";
 import { MEASURES, type Measure, UNITS } from "../../../../gateway/limits/measures.ts";
@@ -281,7 +281,8 @@ const OF_RECORDS = (Object.keys(MEASURES) as Measure[]).flatMap((measure) => {
   const { unit, ofKey, ofModel } = MEASURES[measure];
   if (unit === "counts") return [];
   const one = { [measure]: 1 };
-  const ofAllModels = QUOTAS.has(measure) ? ([measure, {}, one, ofKey] as const) : ([measure, one, {}, ofKey] as const);
+  const ofAllModels =
+    measure in LIMIT_FIELDS.quota ? ([measure, {}, one, ofKey] as const) : ([measure, one, {}, ofKey] as const);
   return ofModel ? [ofAllModels, [measure, { perModel: { "svc-qwen": one } }, {}, ofModel] as const] : [ofAllModels];
 });
 
