@@ -52,10 +52,7 @@ function ratesOf({ perModel }: KeyLimits, model: string): Rates | undefined {
   return perModel && Object.hasOwn(perModel, model) ? perModel[model] : undefined;
 }
 
-function dimensionsOf(
-  limits: Readonly<Partial<Record<Measure, number | undefined>>>,
-  model: string | undefined,
-): Dimension[] {
+function dimensionsOf(limits: Partial<Record<Measure, number | undefined>>, model: string | undefined): Dimension[] {
   return NAMES.flatMap((measure) => {
     const limit = limits[measure];
     if (limit === undefined) return [];

@@ -19,8 +19,8 @@ type Later = {
 
 type Charge = { readonly name: string; readonly unit: Unit; amount: number };
 
-/** Units whose charge depends on the answer. */
-type TokenUnit = Exclude<Unit, "requests" | "counts">;
+/** Final charges: those of a request and of a token count do not depend on the answer. */
+type Final = Readonly<Record<Exclude<Unit, "requests" | "counts">, number>>;
 
 /** The tokens that a request has cost its key, as far as engines counted them. */
 export type UsedTokens = {
@@ -122,7 +122,7 @@ export class Grant {
     this.#counted = true;
     this.#cachedTokens = cachedInputTokens ?? 0;
     this.#deltas = 0;
-    if (!this.#settled) this.#correct("input", this.#inputCharge());
+    if (!this.#settled) this.#correct({ input: this.#inputCharge() });
   }
 
   /** Counts one delta as one token, and charges more output once the deltas exceed the charge. */
@@ -130,7 +130,7 @@ export class Grant {
     this.#deltas += 1;
     if (this.#deltas <= this.#outputCharged || this.#settled) return;
     this.#outputCharged += OUTPUT_STEP_TOKENS;
-    this.#correct("output", this.#outputCharged);
+    this.#correct({ output: this.#outputCharged });
   }
 
   /**
@@ -148,14 +148,14 @@ export class Grant {
     }
     const output = usage?.outputTokens ?? this.#deltas;
     const inputTokens = this.#counted ? this.#inputTokens : 0;
-    this.#settleTo({ input: this.#inputCharge(), output, tokens: inputTokens + output });
+    this.#correct({ input: this.#inputCharge(), output, tokens: inputTokens + output } satisfies Final);
     this.used = { inputTokens, cachedTokens: this.#counted ? this.#cachedTokens : 0, outputTokens: output };
   }
 
   settleWithoutTokens(): void {
     if (this.#settled) return;
     this.#settled = true;
-    this.#settleTo({ input: 0, output: 0, tokens: 0 });
+    this.#correct({ input: 0, output: 0, tokens: 0 } satisfies Final);
     this.used = NO_TOKENS;
     this.#chargePostponed();
   }
@@ -197,13 +197,8 @@ export class Grant {
     return this.#inputTokens - this.#cachedTokens * (1 - this.#options.cachedInputWeight);
   }
 
-  #correct(unit: TokenUnit, amount: number): void {
-    for (const charge of this.#charges) if (charge.unit === unit) this.#set(charge, amount);
-  }
-
-  #settleTo(amounts: Readonly<Record<TokenUnit, number>>): void {
-    for (const charge of this.#charges)
-      if (charge.unit !== "requests" && charge.unit !== "counts") this.#set(charge, amounts[charge.unit]);
+  #correct(amounts: Readonly<Partial<Record<Unit, number>>>): void {
+    for (const charge of this.#charges) this.#set(charge, amounts[charge.unit] ?? charge.amount);
   }
 
   #set(charge: Charge, amount: number): void {

@@ -49,14 +49,8 @@ function detailOf({ ofKey, ofModel = ofKey }: Refusals, model: string | undefine
 }
 
 export function limitsUnknown(): ApiError {
-  return new ApiError(
-    "server_is_overloaded",
-    `The limits of your key cannot be checked now. ${tryAgain(STORE_RETRY_MS)}`,
-    {
-      retryAfterMs: STORE_RETRY_MS,
-      detail: "limit_store_away",
-    },
-  );
+  const text = `The limits of your key cannot be checked now. ${tryAgain(STORE_RETRY_MS)}`;
+  return new ApiError("server_is_overloaded", text, { retryAfterMs: STORE_RETRY_MS, detail: "limit_store_away" });
 }
 
 /** "" for a limit over all models. A model with own limits is in the catalog, so its id is not the caller's text. */

@@ -75,9 +75,10 @@ export class Limiter {
     const { store, cachedInputWeight } = this.#options;
     const grant = new Grant({ store, keyId: principal.keyId, cachedInputWeight });
     const places = this.#admissionPlaces(principal, use);
-    const costs = wanted(keyDimensions(principal), AT_ADMISSION[use]);
-    if (use === "generation" && this.#asksForMore(principal) && grant.postpone(places, costs))
-      return { grant, refusal: undefined };
+    const dimensions = keyDimensions(principal);
+    const costs = wanted(dimensions, AT_ADMISSION[use]);
+    const asksForMore = principal.limits.perModel || wanted(dimensions, bodyCosts(0, 0)).length > 0;
+    if (use === "generation" && asksForMore && grant.postpone(places, costs)) return { grant, refusal: undefined };
     const refusal = await grant.take(places, costs);
     if (refusal) abandon(grant);
     return { grant, refusal };
@@ -115,11 +116,6 @@ export class Limiter {
       }),
       places: places.map((one) => ({ ...one, taken: this.#options.store.held(keyId, one.name) })),
     };
-  }
-
-  /** Whether a key has limits whose cost depends on the body of a generation. */
-  #asksForMore(principal: Principal): boolean {
-    return principal.limits.perModel !== undefined || wanted(keyDimensions(principal), bodyCosts(0, 0)).length > 0;
   }
 
   #admissionPlaces(principal: Principal, use: Use): PlaceLimit | undefined {

@@ -38,9 +38,7 @@ function tightest(readings: readonly DimensionReading[]): DimensionReading | und
   return readings.reduce<DimensionReading | undefined>((a, b) => (a && left(a) <= left(b) ? a : b), undefined);
 }
 
-function left({ dimension, reading }: DimensionReading): number {
-  return reading.remaining / dimension.limit;
-}
+const left = ({ dimension, reading }: DimensionReading) => reading.remaining / dimension.limit;
 
 /** Writes `12ms`, `1.5s`, `6m0s`, `1h2m3s`; zero is `0s`. Fractions of a second appear only below a minute. */
 export function duration(ms: number): string {

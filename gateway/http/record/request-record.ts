@@ -58,17 +58,7 @@ type ParsedBody = {
   readonly unopened: number;
 };
 
-type Acceptance = {
-  /** From dispatch to acceptance by an engine: queues of gateway and engine, and failed attempts. */
-  readonly queueMs: number;
-  /** From the latest call to its acceptance; undefined without a call. */
-  readonly acceptMs: number | undefined;
-};
-
-/**
- * The facts about a request so far, undefined before their phase. Times are in milliseconds with fractions, by default
- * from its arrival.
- */
+/** The facts about a request so far. Times are in milliseconds with fractions, by default from its arrival. */
 type Facts = {
   /** A new trace, or the caller's once its key is valid. */
   trace: TraceContext;
@@ -97,7 +87,8 @@ type Facts = {
   cache: CacheNote | undefined;
   /** The dispatch, after all checks, with the class of the request in queues. */
   sent: { readonly atMs: number; readonly priorityClass: PriorityClass } | undefined;
-  accepted: Acceptance | undefined;
+  /** The last acceptance by an engine: since dispatch (queues, and failed attempts), and since the latest call. */
+  accepted: { readonly queueMs: number; readonly acceptMs: number | undefined } | undefined;
   firstDeltaMs: number | undefined;
   /** The engine's last event; it has counted the tokens. */
   finished: (Pick<Finished, "reason" | "usage"> & { readonly atMs: number }) | undefined;
@@ -207,7 +198,6 @@ export class RequestRecord implements CallRecord {
     this.#facts.bodyBytes = bytes;
   }
 
-  /** The body was parsed. `stream` is undefined for requests whose answer is never an event stream. */
   prepared(model: string, stream: boolean | undefined, unopened = 0): void {
     this.#facts.parsed = { model, stream, unopened };
   }

@@ -77,8 +77,8 @@ function serverSpan(request: ClosedRequest, { method, grpcStatus, offsetMs }: Sp
 type SentRequest = ClosedRequest & Readonly<Record<"parsed" | "sent", object>>;
 
 function chatSpan(request: SentRequest, server: Span, offsetMs: number, spanId: string): Span {
-  const { parsed, sent, accepted, firstDeltaMs, finished, tries } = request;
-  const { model } = parsed;
+  const { sent, accepted, firstDeltaMs, finished, tries } = request;
+  const { model } = request.parsed;
   const usage = finished?.usage;
   const { startMs } = server;
   // An answer is complete slightly before its call.
