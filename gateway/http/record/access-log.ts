@@ -108,7 +108,7 @@ export function cacheUse(usage: Usage | undefined): "hit" | "partial" | "miss" |
 }
 
 /** Flags of failures that are retried: after several attempts, all of them failed. */
-const OF_TRIES: ReadonlySet<ResponseFlag> = new Set(["UH", "UF", "UC", "UR", "UO", "UT", "UPE"]);
+const OF_ATTEMPTS: ReadonlySet<ResponseFlag> = new Set(["UH", "UF", "UC", "UR", "UO", "UT", "UPE"]);
 
 /** Returns the response flags of a completed request in Envoy's form: joined by commas, `-` for none. */
 export function responseFlags({
@@ -123,8 +123,8 @@ export function responseFlags({
   const { flag, final = false } = OUTCOMES[detail];
   if (flag === undefined) return "-";
   // No retry follows the first delta.
-  const triesFailed = attempts > 1 && firstDeltaMs === undefined && OF_TRIES.has(flag) && !final;
-  return triesFailed ? `${flag},URX` : flag;
+  const attemptsFailed = attempts > 1 && firstDeltaMs === undefined && OF_ATTEMPTS.has(flag) && !final;
+  return attemptsFailed ? `${flag},URX` : flag;
 }
 
 function endedWell({ code, detail, endReason }: ClosedRequest): boolean {

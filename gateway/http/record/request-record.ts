@@ -37,7 +37,7 @@ export function routeLabels(spec: RouteSpec): RouteLabels {
 }
 
 /** A Generate call with its span. */
-export type TracedTry = {
+export type TracedAttempt = {
   readonly endpoint: string;
   /** 16 hex digits. */
   readonly spanId: string;
@@ -82,7 +82,7 @@ type Facts = {
   /** Endpoint that has read the prompt for the last one; undefined where that one has. */
   prefilledOn: string | undefined;
   /** Generate calls with spans; empty if traces are not exported. */
-  tries: readonly TracedTry[];
+  tracedAttempts: readonly TracedAttempt[];
   /** Cached tokens at the last endpoint, and the reason for misses; undefined until the engine reports them. */
   cache: CacheNote | undefined;
   /** The dispatch, after all checks, with the class of the request in queues. */
@@ -141,8 +141,8 @@ export class RequestRecord implements CallRecord {
   readonly #startedMs: number;
   /** `facts`, as this class changes them. */
   readonly #facts: Facts;
-  readonly #tries: TracedTry[] = [];
-  readonly #failedTries = new Set<Detail>();
+  readonly #tracedAttempts: TracedAttempt[] = [];
+  readonly #failedAttempts = new Set<Detail>();
   #callSentMs: number | undefined;
   #pausedAtMs = 0;
   #pastCode: number | undefined;
@@ -162,7 +162,7 @@ export class RequestRecord implements CallRecord {
       overdue: false,
       endpoint: undefined,
       prefilledOn: undefined,
-      tries: this.#tries,
+      tracedAttempts: this.#tracedAttempts,
       cache: undefined,
       sent: undefined,
       accepted: undefined,
@@ -179,7 +179,7 @@ export class RequestRecord implements CallRecord {
   /** Cost of the completed request for its key: `work` without a failure. */
   get cost(): RequestCost {
     const { detail } = this.#facts;
-    return detail ? costOf([...this.#failedTries, detail]) : "work";
+    return detail ? costOf([...this.#failedAttempts, detail]) : "work";
   }
 
   /** The key is valid: the caller's trace is used from here on. */
@@ -214,13 +214,13 @@ export class RequestRecord implements CallRecord {
     if (!tracing) return traceHeaders(trace);
     const child = underSpan(trace);
     const startedMs = clock.nowMs();
-    this.#tries.push({ endpoint, spanId: child.spanId, continuedTokens, startedMs, end: undefined });
+    this.#tracedAttempts.push({ endpoint, spanId: child.spanId, continuedTokens, startedMs, end: undefined });
     return traceHeaders(child);
   }
 
   generateEnded(how: AttemptEnd): void {
-    const tried = this.#tries.at(-1);
-    if (tried) tried.end = { atMs: this.#options.clock.nowMs(), how };
+    const attempt = this.#tracedAttempts.at(-1);
+    if (attempt) attempt.end = { atMs: this.#options.clock.nowMs(), how };
   }
 
   prefillSent(): CallHeaders {
@@ -248,8 +248,8 @@ export class RequestRecord implements CallRecord {
     this.#facts.cache = note;
   }
 
-  tryFailed(detail: Detail): void {
-    this.#failedTries.add(detail);
+  attemptFailed(detail: Detail): void {
+    this.#failedAttempts.add(detail);
   }
 
   /** An engine accepted the request; repeated by a retry. */

@@ -2,7 +2,7 @@ import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import { finishReason } from "../../formats/chat/reply.ts";
 import type { Span, SpanEvent, Tracing } from "../../tracing/tracing.ts";
 import { grpcStatusOf } from "../../upstream/call/grpc-error.ts";
-import type { ClosedRequest, TracedTry } from "./request-record.ts";
+import type { ClosedRequest, TracedAttempt } from "./request-record.ts";
 import { isSampled, newSpanId } from "./trace-context.ts";
 
 /**
@@ -32,12 +32,12 @@ export type SpanSurroundings = {
 
 /** The request, its generation and each call, with OpenTelemetry's names and attributes for HTTP, GenAI and RPC. */
 export function requestSpans(request: ClosedRequest, surroundings: SpanSurroundings): Span[] {
-  const { parsed, sent, tries } = request;
+  const { parsed, sent, tracedAttempts } = request;
   const { offsetMs, newId } = surroundings;
   const server = serverSpan(request, surroundings);
   if (!parsed || !sent) return [server];
   const chat = chatSpan({ ...request, parsed, sent }, server, offsetMs, newId());
-  return [server, chat, ...tries.map((tried, index) => trySpan(tried, index, chat, offsetMs))];
+  return [server, chat, ...tracedAttempts.map((attempt, index) => attemptSpan(attempt, index, chat, offsetMs))];
 }
 
 function serverSpan(request: ClosedRequest, { method, grpcStatus, offsetMs }: SpanSurroundings): Span {
@@ -77,12 +77,12 @@ function serverSpan(request: ClosedRequest, { method, grpcStatus, offsetMs }: Sp
 type SentRequest = ClosedRequest & Readonly<Record<"parsed" | "sent", object>>;
 
 function chatSpan(request: SentRequest, server: Span, offsetMs: number, spanId: string): Span {
-  const { sent, accepted, firstDeltaMs, finished, tries } = request;
+  const { sent, accepted, firstDeltaMs, finished, tracedAttempts } = request;
   const { model } = request.parsed;
   const usage = finished?.usage;
   const { startMs } = server;
   // An answer is complete slightly before its call.
-  const answeredMs = finished && tries.at(-1)?.end?.atMs;
+  const answeredMs = finished && tracedAttempts.at(-1)?.end?.atMs;
   // OpenTelemetry has no list of finish reasons; its examples and most backends use these.
   const finishReasons = finished && [finishReason(finished.reason)];
   return {
@@ -107,7 +107,7 @@ function chatSpan(request: SentRequest, server: Span, offsetMs: number, spanId: 
     events: [
       ...eventAt("accepted", accepted && startMs + sent.atMs + accepted.queueMs),
       ...eventAt("first_delta", firstDeltaMs === undefined ? undefined : startMs + firstDeltaMs),
-      ...tries.slice(1).map(({ startedMs, continuedTokens }) => ({
+      ...tracedAttempts.slice(1).map(({ startedMs, continuedTokens }) => ({
         name: continuedTokens === undefined ? "retry" : "continuation",
         atMs: offsetMs + startedMs,
       })),
@@ -117,8 +117,8 @@ function chatSpan(request: SentRequest, server: Span, offsetMs: number, spanId: 
   };
 }
 
-function trySpan(
-  { endpoint, spanId, startedMs, continuedTokens, end }: TracedTry,
+function attemptSpan(
+  { endpoint, spanId, startedMs, continuedTokens, end }: TracedAttempt,
   index: number,
   chat: Span,
   offsetMs: number,

@@ -40,7 +40,7 @@ type Held = {
   readonly tenant: string;
   bytes: number;
   /** Releases the answer. Returns false while another engine continues it. */
-  readonly letGo: () => boolean;
+  readonly releaseUnused: () => boolean;
 };
 
 export type KeptAnswer = {
@@ -66,11 +66,11 @@ export class ContinuationRoom extends ByteBudget {
     return this.#held.size;
   }
 
-  /** Takes room, or returns why there is none. `letGo` must release it, or return false while in use. */
-  keep(tenant: string, bytes: number, letGo: () => boolean): KeptAnswer | NotKept {
+  /** Takes room, or returns why there is none. `releaseUnused` must release it, or return false while in use. */
+  keep(tenant: string, bytes: number, releaseUnused: () => boolean): KeptAnswer | NotKept {
     const lack = this.#options.inTrouble?.() ? "overload" : this.#lacks(tenant, bytes);
     if (lack) return lack;
-    const held: Held = { tenant, bytes, letGo };
+    const held: Held = { tenant, bytes, releaseUnused };
     this.#held.add(held);
     this.take(tenant, bytes);
     return {
@@ -88,12 +88,12 @@ export class ContinuationRoom extends ByteBudget {
   }
 
   /** Releases the largest answers until `share` (0 to 1) of the bytes is free. Returns their number. */
-  letGoOf(share: number): number {
+  releaseShare(share: number): number {
     const enough = (1 - share) * this.bytes;
     let answers = 0;
-    for (const { letGo } of [...this.#held].sort((a, b) => b.bytes - a.bytes)) {
+    for (const { releaseUnused } of [...this.#held].sort((a, b) => b.bytes - a.bytes)) {
       if (this.bytes <= enough) break;
-      if (letGo()) answers += 1;
+      if (releaseUnused()) answers += 1;
     }
     return answers;
   }

@@ -42,7 +42,7 @@ describe("the record of a request", () => {
 
   test("a request that ends without capacity costs as much as its attempt that killed a node", () => {
     const record = newRecord();
-    record.tryFailed("upstream_reset");
+    record.attemptFailed("upstream_reset");
     record.failed("no_healthy_upstream", false);
     expect(record.cost).toBe("work");
   });

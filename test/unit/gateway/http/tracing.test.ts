@@ -177,7 +177,7 @@ describe("the spans of a request", () => {
     expect(server).toMatchObject({ name: "POST /v1/messages", spanId: record.facts.trace.spanId, parent: undefined });
     expect(chat).toMatchObject({ name: "chat svc-qwen", parent: { spanId: record.facts.trace.spanId, remote: false } });
     expect(call).toMatchObject({
-      spanId: record.closed(200, true).tries[0]?.spanId,
+      spanId: record.closed(200, true).tracedAttempts[0]?.spanId,
       parent: { spanId: newSpan(), remote: false },
     });
     expect(timesOf(chat)).toEqual([

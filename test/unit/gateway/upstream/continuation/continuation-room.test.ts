@@ -58,12 +58,12 @@ test("the largest answers are dropped first, until enough memory is freed", () =
       }),
     );
   }
-  expect(room.letGoOf(0.25)).toBe(1);
+  expect(room.releaseShare(0.25)).toBe(1);
   expect([gone, room.bytes]).toEqual([[400], 600]);
-  expect(room.letGoOf(0.25)).toBe(1);
-  expect(room.letGoOf(1)).toBe(2);
+  expect(room.releaseShare(0.25)).toBe(1);
+  expect(room.releaseShare(1)).toBe(2);
   expect([gone, room.bytes, room.answers]).toEqual([[400, 190, 100, 10], 300, 1]);
-  expect(room.letGoOf(1)).toBe(0);
+  expect(room.releaseShare(1)).toBe(0);
 });
 
 test("the callback runs each time when the total is used up, not when a tenant's share is", () => {
