@@ -102,7 +102,7 @@ export type OutcomeRow = {
   /** End reason of an answer that failed with the token. Default: `error`. */
   readonly end?: EndReason;
   /** Counter of failed calls to endpoints, `svc_cluster_upstream_rq_…_total`. Default: none. */
-  readonly tryStat?: "timeout" | "per_try_timeout" | "rx_reset";
+  readonly attemptStat?: "timeout" | "per_try_timeout" | "rx_reset";
   /** True if no other endpoint could have succeeded, so that the flag for exhausted retries is not set. */
   readonly final?: true;
   /** True if no engine has worked on the request, so that a retry does not count against the retry budget. */
@@ -122,9 +122,9 @@ export type AgentSetting = "model" | "hosted" | "window" | "effort";
 const SHED = { end: "shed", cost: "nothing" } as const;
 /** The engine was lost while it worked on the request. */
 const LOST = { end: "engine_died", cost: "work" } as const;
-const RESET = { ...LOST, tryStat: "rx_reset" } as const;
+const RESET = { ...LOST, attemptStat: "rx_reset" } as const;
 /** The engine kept its connection and sent nothing in time. */
-const STALLED = { flag: "UT", end: "stall", tryStat: "per_try_timeout", cost: "work" } as const;
+const STALLED = { flag: "UT", end: "stall", attemptStat: "per_try_timeout", cost: "work" } as const;
 /** A limit of the key refused the request. */
 const limited = <const Dim extends string>(dim: Dim, meaning: string) => ({ meaning, flag: "RL", dim }) as const;
 
@@ -335,7 +335,7 @@ const OF_UPSTREAM = {
   },
   upstream_timeout: {
     meaning: "The request exceeded the time limit of a request.",
-    ...{ flag: "UT", end: "deadline", tryStat: "timeout", final: true, cost: "work" },
+    ...{ flag: "UT", end: "deadline", attemptStat: "timeout", final: true, cost: "work" },
   },
   upstream_hand_over_timeout: {
     ...SHED,

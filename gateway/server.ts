@@ -80,9 +80,9 @@ export type GatewayServer = {
 };
 
 /** Fraction of the kept answers' memory, and of that of conversations, that is freed per check while memory is short. */
-const LET_GO_SHARE = 0.25;
+const RELEASED_SHARE = 0.25;
 /** Least milliseconds between two log lines about answers that cannot be kept or were dropped. */
-const LACK_SAID_MS = 60_000;
+const LACK_LOG_INTERVAL_MS = 60_000;
 
 /** Builds the public API and the gRPC listener from the same parts. */
 export function buildServer(deps: GatewayDeps): GatewayServer {
@@ -209,7 +209,7 @@ function newTranslator({ config, clusters, sealing, clock, log }: GatewayDeps): 
 function newKeptConversations(overload: OverloadManager): KeptConversations {
   const kept = new KeptConversations(overload.bodies);
   overload.onCheck(() => {
-    if (overload.isActive("releaseKeptAnswers")) kept.free(LET_GO_SHARE * kept.bytes);
+    if (overload.isActive("releaseKeptAnswers")) kept.free(RELEASED_SHARE * kept.bytes);
   });
   return kept;
 }
@@ -220,23 +220,23 @@ function newContinuationRoom({ config, clock, log }: GatewayDeps, overload: Over
   const room: ContinuationRoom = new ContinuationRoom({
     maxBytes: maxBytes ?? continuationBytes(overload.maxRssBytes),
     inTrouble: () => overload.isActive("releaseKeptAnswers"),
-    onFull: () => sayFull(undefined),
+    onFull: () => logFull(undefined),
   });
-  const sayFull = atMostEvery(clock, LACK_SAID_MS, (_: undefined, times) =>
+  const logFull = atMostEvery(clock, LACK_LOG_INTERVAL_MS, (_: undefined, times) =>
     log.warn(
       { times, kept: room.answers, bytes: room.bytes, maxBytes: room.maxBytes },
       "continuation.maxBytes is used up: further answers fail with their engine",
     ),
   );
-  const sayLetGo = atMostEvery(clock, LACK_SAID_MS, (answers: number) =>
+  const logReleased = atMostEvery(clock, LACK_LOG_INTERVAL_MS, (answers: number) =>
     log.warn(
       { answers, kept: room.answers, bytes: room.bytes },
       "memory is short: the largest kept answers were dropped, and fail with their engine",
     ),
   );
   overload.onCheck(() => {
-    const answers = overload.isActive("releaseKeptAnswers") ? room.letGoOf(LET_GO_SHARE) : 0;
-    if (answers > 0) sayLetGo(answers);
+    const answers = overload.isActive("releaseKeptAnswers") ? room.releaseShare(RELEASED_SHARE) : 0;
+    if (answers > 0) logReleased(answers);
   });
   return room;
 }

@@ -55,7 +55,7 @@ export const GATEWAY_METRIC_ACTIONS: MetricActions = {
     svc_prefills_total:
       "More than one in twenty not `handed_over`: see the prefill nodes. `lost`: the engines do not reach each other, or differ; see the log of the answering node.",
     svc_answers_not_kept_total:
-      "They would fail with their engine. `no_room`: raise `continuation.maxBytes`; `overload`, `released`: more memory; `no_room_for_key`: one owner with many big prompts.",
+      "They would fail with their engine. `no_room`: raise `continuation.maxBytes`; `overload`, `released`: more memory; `no_room_for_key`: an owner has half of what the others leave.",
     svc_cluster_upstream_rq_timeout_total:
       "Raise `timeouts.maxStreamDurationMs` or `timeouts.maxRequestDurationMs` if such long answers are wanted.",
     svc_cluster_upstream_rq_per_try_timeout_total:

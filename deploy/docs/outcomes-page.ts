@@ -100,12 +100,12 @@ export function engineErrorsPage(): string {
 }
 
 /** Whether a token says no more than its meaning. */
-function isPlain([token, { flag, end, tryStat, dim }]: readonly [Detail, OutcomeRow]): boolean {
-  return !flag && !tryStat && !dim && (end ?? "error") === "error" && costOf([token]) === "request";
+function isPlain([token, { flag, end, attemptStat, dim }]: readonly [Detail, OutcomeRow]): boolean {
+  return !flag && !attemptStat && !dim && (end ?? "error") === "error" && costOf([token]) === "request";
 }
 
 function detailRow([token, row]: readonly [Detail, OutcomeRow]): readonly string[] {
-  const counted = row.tryStat ? code(`rq_${row.tryStat}`) : row.dim ? code(`dim="${row.dim}"`) : undefined;
+  const counted = row.attemptStat ? code(`rq_${row.attemptStat}`) : row.dim ? code(`dim="${row.dim}"`) : undefined;
   const facts = [row.flag, row.end, costOf([token]), counted].filter(
     (fact) => fact !== undefined && fact !== "request",
   );

@@ -56,7 +56,7 @@ export class Edge {
     const payload = body && JSON.stringify(body);
     return new Promise((resolve, reject) => {
       const fail = (error: unknown) => {
-        letGo();
+        stopListening();
         reject(broken(error));
       };
       const sent = (this.hasTls ? requestHttps : requestHttp)(new URL(path, url), {
@@ -66,13 +66,13 @@ export class Edge {
         ...(caFile !== undefined && { ca: authorities(caFile) }),
         ...(serverName !== undefined && { servername: serverName }),
       });
-      const letGo = onAbort(signal, () => sent.destroy(new Unproven("timeout")));
+      const stopListening = onAbort(signal, () => sent.destroy(new Unproven("timeout")));
       sent.on("error", fail);
       sent.once("response", (reply) => {
         if (reply.socket instanceof TLSSocket)
           this.certificateEndsMs = Date.parse(reply.socket.getPeerCertificate().valid_to);
         void textOf(reply).then((text) => {
-          letGo();
+          stopListening();
           resolve({ status: reply.statusCode ?? 0, text });
         }, fail);
       });

@@ -115,15 +115,15 @@ export class TokenAnswer {
     else if (kind?.$case === "blockDelta") {
       const { text, logprobs } = kind.value;
       if (this.#inText && this.#json?.push(text).state === "complete") this.#jsonIsWhole = true;
-      this.#sayText(this.#mending.push(text), kind.value.index, logprobs, said);
+      this.#appendText(this.#mending.push(text), kind.value.index, logprobs, said);
     } else if (kind?.$case === "blockEnded") {
-      this.#sayText(this.#mending.end(), kind.value.index, [], said);
+      this.#appendText(this.#mending.end(), kind.value.index, [], said);
       said.push({ kind: { ...kind, value: { ...kind.value, index: kind.value.index - this.#hidden } } });
     } else said.push(event);
   }
 
   /** Adds a delta with the index that its block has without the dropped ones. */
-  #sayText(text: string, index: number, logprobs: readonly TokenLogprob[], said: Event[]): void {
+  #appendText(text: string, index: number, logprobs: readonly TokenLogprob[], said: Event[]): void {
     if (text === "" && logprobs.length === 0) return;
     said.push({ kind: { $case: "blockDelta", value: { index: index - this.#hidden, text, logprobs } } });
   }

@@ -2,11 +2,11 @@ import { type Message, type Part, Role, type Tool } from "../../proto/gen/svc/in
 import { ANY_ORDER, SYSTEM_PLACES, says, type TurnRules, textPart } from "./model-history.ts";
 
 const CALLS = ["aaaaaaaa1", "aaaaaaaa2"] as const;
-const [HITHER, YONDER] = ["hither", "yonder"];
+const [NEAR, FAR] = ["hither", "yonder"];
 const call = (callId: string): Part => ({
   kind: {
     $case: "toolCall",
-    value: { callId, name: "look", argumentsJson: JSON.stringify({ at: callId === CALLS[0] ? HITHER : YONDER }) },
+    value: { callId, name: "look", argumentsJson: JSON.stringify({ at: callId === CALLS[0] ? NEAR : FAR }) },
   },
 });
 const reports = (callId: string): Message =>
@@ -52,7 +52,7 @@ export function turnRulesOfRendering(render: (messages: readonly Message[]) => s
   if (!stands("plain", QUESTION, FOLLOW_UP)) return ANY_ORDER;
   const takesTools = stands("toolLast", QUESTION);
   // Some templates write the first call of a turn and silently drop the others.
-  const dropsCalls = stands("toolLast", HITHER) && !stands("twoCalls", HITHER, YONDER);
+  const dropsCalls = stands("toolLast", NEAR) && !stands("twoCalls", NEAR, FAR);
   return {
     systemMessages: stands("systemLater", OPENING, QUESTION, LATER, FOLLOW_UP)
       ? "anywhere"

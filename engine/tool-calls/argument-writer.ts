@@ -168,7 +168,7 @@ export class ArgumentWriter {
     const held = value.text + text.slice(0, room);
     this.#value = { ...value, text: held };
     if (text.length < room) return text.length;
-    this.letGo();
+    this.writeHeld();
     return room + this.append(text.slice(room));
   }
 
@@ -207,7 +207,7 @@ export class ArgumentWriter {
     return written;
   }
 
-  letGo(): void {
+  writeHeld(): void {
     this.#releaseWrapper();
     if (this.#value.kind !== "held") return;
     const { text } = this.#value;

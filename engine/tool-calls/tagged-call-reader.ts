@@ -146,12 +146,12 @@ export class TaggedCallReader extends CallReader {
     const taken = end && this.#take(rest, 0, end.to);
     const isEnded = taken !== undefined && taken.state !== "malformed" && end?.isEnded && this.#writer.endValue();
     if ((isEnded && end?.isWhole) || (this.#objectIsRead && !this.#writer.isWhole)) this.#writer.end();
-    else this.#writer.letGo();
+    else this.#writer.writeHeld();
     return this.#writer.take();
   }
 
   protected written(state: CallProgress["state"]): string {
-    if (state === "malformed") this.#writer.letGo();
+    if (state === "malformed") this.#writer.writeHeld();
     return this.startedName === undefined ? "" : this.#writer.take();
   }
 

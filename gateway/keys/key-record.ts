@@ -21,31 +21,31 @@ const instant = z.iso.datetime();
 
 const positive = z.int().min(1);
 
+/** A limit, with the help text of its option on the command line. */
+const limit = (help: string) => positive.optional().describe(help);
+
 const rates = {
-  rpm: positive.optional(),
-  itpm: positive.optional(),
-  otpm: positive.optional(),
-  concurrency: positive.optional(),
+  rpm: limit("requests per minute"),
+  itpm: limit("input tokens per minute"),
+  otpm: limit("output tokens per minute"),
+  concurrency: limit("generations at one time"),
 };
 
 const limits = z.strictObject({
   ...rates,
-  /** Token counts at one time; absent: the gateway's limit for every key. */
-  countConcurrency: positive.optional(),
-  /** Waiting requests per model; absent: the limit of the model's cluster for every key. */
-  queued: positive.optional(),
-  /** Bytes of a request body; it never raises the gateway's own limit. */
-  maxBodyBytes: positive.optional(),
-  /** Tokens of one answer, reasoning included; a request with a higher or no limit gets this one. */
-  maxOutputTokens: positive.optional(),
+  /** Absent: the gateway's limit for every key. */
+  countConcurrency: limit("token counts at one time"),
+  /** Absent: the limit of the model's cluster for every key. */
+  queued: limit("requests that may wait at one time for one model"),
+  /** It never raises the gateway's own limit. */
+  maxBodyBytes: limit("largest request body"),
+  /** Tokens, reasoning included; a request with a higher or no limit gets this one. */
+  maxOutputTokens: limit("longest answer"),
   /** Tighter limits for single models by catalog id, in addition to the limits above. */
   perModel: z.record(z.string().min(1).max(64), z.strictObject(rates)).optional(),
 });
 
-const quota = z.strictObject({
-  /** Input and output tokens per day in UTC; absent: no quota. */
-  tokensPerDay: positive.optional(),
-});
+const quota = z.strictObject({ tokensPerDay: limit("quota of input and output tokens per day in UTC") });
 
 const secret = z.object({
   /** HMAC-SHA256 of the whole key under the pepper, in base64url. */
@@ -94,6 +94,9 @@ const record = z.object({
 });
 
 export const keyRecordSchema = keepingUnknown(record);
+
+/** The fields of the limits on single models, of all limits of a key, and of its quota; numbers have a description. */
+export const LIMIT_FIELDS = { rates, limits: limits.shape, quota: quota.shape };
 
 export const RECORD_FIELDS: ReadonlySet<string> = new Set(Object.keys(record.shape));
 

@@ -1,15 +1,13 @@
 import type { KeyLimits } from "../keys/key-record.ts";
 import type { Principal } from "../keys/principal.ts";
 import type { LimitRule, Reading } from "./limit-store.ts";
-
-/** Per minute: requests, CountTokens requests, input and output tokens; per day: tokens. */
-export type Measure = "rpm" | "countRpm" | "itpm" | "otpm" | "tokensPerDay";
+import { type CountMeasure, MEASURES, type Measure, type Rates } from "./measures.ts";
 
 export type Dimension = {
   readonly measure: Measure;
   /** Catalog id of the limited model; undefined for a limit over all models. */
   readonly model: string | undefined;
-  /** Limit in the key's record: units of the measure per minute, or per day. */
+  /** Limit in the key's record: units per window of the measure. */
   readonly limit: number;
   /** Name of the count in the limit store, unique within the key. */
   readonly name: string;
@@ -26,23 +24,16 @@ export type PlaceLimit = {
   readonly model: string | undefined;
 };
 
-type Rates = Pick<KeyLimits, "rpm" | "itpm" | "otpm" | "concurrency">;
+const NAMES = Object.keys(MEASURES) as Measure[];
 
-export function generationDimensions({ limits, quota }: Principal): Dimension[] {
-  const total = quota.tokensPerDay;
-  if (total === undefined) return rateDimensions(limits, undefined);
-  const daily = { measure: "tokensPerDay", model: undefined, limit: total, name: "tokensPerDay" } as const;
-  return [...rateDimensions(limits, undefined), { ...daily, rule: { kind: "day", total } }];
+/** Returns the limits over all models. Token counts have the rate of generations, counted separately. */
+export function keyDimensions({ limits, quota }: Principal): Dimension[] {
+  const counting: Readonly<Record<CountMeasure, number | undefined>> = { countRpm: limits.rpm };
+  return dimensionsOf({ ...limits, ...quota, ...counting }, undefined);
 }
 
 export function modelDimensions({ limits }: Principal, model: string): Dimension[] {
-  const rates = ratesOf(limits, model);
-  return rates ? rateDimensions(rates, model) : [];
-}
-
-/** Returns the limits on counting tokens: the same requests per minute as for generations, counted separately. */
-export function countDimensions({ limits }: Principal): Dimension[] {
-  return limits.rpm === undefined ? [] : [perMinute("countRpm", limits.rpm, undefined)];
+  return dimensionsOf(ratesOf(limits, model) ?? {}, model);
 }
 
 /** Returns the limit on concurrent generations, of all models or of `model`; undefined if there is none. */
@@ -61,18 +52,18 @@ function ratesOf({ perModel }: KeyLimits, model: string): Rates | undefined {
   return perModel && Object.hasOwn(perModel, model) ? perModel[model] : undefined;
 }
 
-function rateDimensions({ rpm, itpm, otpm }: Rates, model: string | undefined): Dimension[] {
-  return [
-    ...(rpm === undefined ? [] : [perMinute("rpm", rpm, model)]),
-    ...(itpm === undefined ? [] : [perMinute("itpm", itpm, model)]),
-    ...(otpm === undefined ? [] : [perMinute("otpm", otpm, model)]),
-  ];
+function dimensionsOf(limits: Partial<Record<Measure, number | undefined>>, model: string | undefined): Dimension[] {
+  return NAMES.flatMap((measure) => {
+    const limit = limits[measure];
+    if (limit === undefined) return [];
+    return { measure, model, limit, name: nameOf(measure, model), rule: ruleOf(measure, limit) };
+  });
 }
 
 /** A rested key may use the whole minute at once: agents send their turns in bursts. */
-function perMinute(measure: Measure, limit: number, model: string | undefined): Dimension {
-  const rule = { kind: "bucket", perMinute: limit, capacity: limit } as const;
-  return { measure, model, limit, name: nameOf(measure, model), rule };
+function ruleOf(measure: Measure, limit: number): LimitRule {
+  if (MEASURES[measure].window === "day") return { kind: "day", total: limit };
+  return { kind: "bucket", perMinute: limit, capacity: limit };
 }
 
 function nameOf(what: string, model: string | undefined): string {

@@ -1,8 +1,9 @@
 import type { Started, Usage } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { ApiError } from "../errors.ts";
-import type { Dimension, DimensionReading, Measure, PlaceLimit } from "./dimension.ts";
+import type { Dimension, DimensionReading, PlaceLimit } from "./dimension.ts";
 import { limitExceeded, limitsUnknown, placesTaken } from "./limit-exceeded.ts";
 import type { ChargeItem, LimitStore, Postponed } from "./limit-store.ts";
+import { MEASURES, type Unit } from "./measures.ts";
 
 /** Step, in tokens, of charges for output beyond the expected tokens. */
 const OUTPUT_STEP_TOKENS = 256;
@@ -16,7 +17,10 @@ type Later = {
   readonly note: Postponed;
 };
 
-type Charge = { readonly name: string; readonly measure: Measure; amount: number };
+type Charge = { readonly name: string; readonly unit: Unit; amount: number };
+
+/** Final charges: those of a request and of a token count do not depend on the answer. */
+type Final = Readonly<Record<Exclude<Unit, "requests" | "counts">, number>>;
 
 /** The tokens that a request has cost its key, as far as engines counted them. */
 export type UsedTokens = {
@@ -118,7 +122,7 @@ export class Grant {
     this.#counted = true;
     this.#cachedTokens = cachedInputTokens ?? 0;
     this.#deltas = 0;
-    if (!this.#settled) this.#correct("itpm", this.#inputCharge());
+    if (!this.#settled) this.#correct({ input: this.#inputCharge() });
   }
 
   /** Counts one delta as one token, and charges more output once the deltas exceed the charge. */
@@ -126,7 +130,7 @@ export class Grant {
     this.#deltas += 1;
     if (this.#deltas <= this.#outputCharged || this.#settled) return;
     this.#outputCharged += OUTPUT_STEP_TOKENS;
-    this.#correct("otpm", this.#outputCharged);
+    this.#correct({ output: this.#outputCharged });
   }
 
   /**
@@ -143,17 +147,15 @@ export class Grant {
       this.#cachedTokens = usage.cachedInputTokens;
     }
     const output = usage?.outputTokens ?? this.#deltas;
-    this.#correct("itpm", this.#inputCharge());
-    this.#correct("otpm", output);
     const inputTokens = this.#counted ? this.#inputTokens : 0;
-    this.#correct("tokensPerDay", inputTokens + output);
+    this.#correct({ input: this.#inputCharge(), output, tokens: inputTokens + output } satisfies Final);
     this.used = { inputTokens, cachedTokens: this.#counted ? this.#cachedTokens : 0, outputTokens: output };
   }
 
   settleWithoutTokens(): void {
     if (this.#settled) return;
     this.#settled = true;
-    for (const measure of ["itpm", "otpm", "tokensPerDay"] as const) this.#correct(measure, 0);
+    this.#correct({ input: 0, output: 0, tokens: 0 } satisfies Final);
     this.used = NO_TOKENS;
     this.#chargePostponed();
   }
@@ -187,7 +189,7 @@ export class Grant {
     else {
       const charge = this.#charges.find((one) => one.name === name);
       if (charge) charge.amount += cost;
-      else this.#charges.push({ name, measure, amount: cost });
+      else this.#charges.push({ name, unit: MEASURES[measure].unit, amount: cost });
     }
   }
 
@@ -195,8 +197,8 @@ export class Grant {
     return this.#inputTokens - this.#cachedTokens * (1 - this.#options.cachedInputWeight);
   }
 
-  #correct(measure: Measure, amount: number): void {
-    for (const charge of this.#charges) if (charge.measure === measure) this.#set(charge, amount);
+  #correct(amounts: Readonly<Partial<Record<Unit, number>>>): void {
+    for (const charge of this.#charges) this.#set(charge, amounts[charge.unit] ?? charge.amount);
   }
 
   #set(charge: Charge, amount: number): void {

@@ -1,26 +1,14 @@
 import { ApiError } from "../errors.ts";
 import type { Detail } from "../outcome.ts";
-import type { Dimension, DimensionReading, Measure, PlaceLimit } from "./dimension.ts";
+import type { Dimension, DimensionReading, PlaceLimit } from "./dimension.ts";
+import { MEASURES, type Refusals, UNITS } from "./measures.ts";
 
-type Words = {
-  /** The exceeded budget, as `error.type` of Format A. */
-  readonly limit: "requests" | "tokens";
-  readonly text: string;
-  readonly ofKey: Detail;
-  readonly ofModel?: Detail;
-};
-
-const WORDS: Readonly<Record<Measure | PlaceLimit["of"], Words>> = {
-  rpm: { limit: "requests", text: "requests", ofKey: "key_rpm_exceeded", ofModel: "key_model_rpm_exceeded" },
-  countRpm: { limit: "requests", text: "token counts", ofKey: "key_count_rpm_exceeded" },
-  itpm: { limit: "tokens", text: "input tokens", ofKey: "key_itpm_exceeded", ofModel: "key_model_itpm_exceeded" },
-  otpm: { limit: "tokens", text: "output tokens", ofKey: "key_otpm_exceeded", ofModel: "key_model_otpm_exceeded" },
-  tokensPerDay: { limit: "tokens", text: "tokens", ofKey: "key_quota_exceeded" },
+const PLACES: Readonly<Record<PlaceLimit["of"], Refusals & { readonly text: string }>> = {
   generations: {
-    ...{ limit: "requests", text: "concurrent requests" },
+    text: "concurrent requests",
     ...{ ofKey: "key_concurrency_exceeded", ofModel: "key_model_concurrency_exceeded" },
   },
-  counts: { limit: "requests", text: "concurrent token counts", ofKey: "key_count_concurrency_exceeded" },
+  counts: { text: "concurrent token counts", ofKey: "key_count_concurrency_exceeded" },
 };
 
 /** Retry delay, in milliseconds, if no place is free. When a place becomes free is unknown; answers take seconds. */
@@ -33,37 +21,36 @@ export function limitExceeded(readings: readonly DimensionReading[]): ApiError {
   const worst = readings.reduce((a, b) => (b.reading.waitMs > a.reading.waitMs ? b : a));
   const { measure, limit, model } = worst.dimension;
   const { waitMs } = worst.reading;
-  const spent = measure === "tokensPerDay";
+  const { unit, window } = MEASURES[measure];
+  const spent = window === "day";
   const reached = spent ? "Quota used up" : "Rate limit reached";
   const bound = spent ? `${limit}/day. The quota opens again at 00:00 UTC` : `${limit}/min`;
-  const wording = `${reached} for ${WORDS[measure].text}${onModel(model)}: limit ${bound}. ${tryAgain(waitMs)}`;
+  const wording = `${reached} for ${UNITS[unit].text}${onModel(model)}: limit ${bound}. ${tryAgain(waitMs)}`;
   return new ApiError(spent ? "insufficient_quota" : "rate_limit_exceeded", wording, {
     retryAfterMs: waitMs,
     // A retry before midnight cannot succeed. For a rate, the clients' default for 429 is right.
     ...(spent && { shouldRetry: false }),
-    ...factsOf(measure, model),
+    limit: UNITS[unit].budget,
+    detail: detailOf(MEASURES[measure], model),
   });
 }
 
 export function placesTaken({ of, limit, model }: PlaceLimit): ApiError {
-  const wording = `Rate limit reached for ${WORDS[of].text}${onModel(model)}: limit ${limit}. ${tryAgain(PLACE_RETRY_MS)}`;
-  return new ApiError("rate_limit_exceeded", wording, { retryAfterMs: PLACE_RETRY_MS, ...factsOf(of, model) });
+  const wording = `Rate limit reached for ${PLACES[of].text}${onModel(model)}: limit ${limit}. ${tryAgain(PLACE_RETRY_MS)}`;
+  return new ApiError("rate_limit_exceeded", wording, {
+    retryAfterMs: PLACE_RETRY_MS,
+    limit: "requests",
+    detail: detailOf(PLACES[of], model),
+  });
 }
 
-function factsOf(of: keyof typeof WORDS, model: string | undefined) {
-  const { limit, ofKey, ofModel = ofKey } = WORDS[of];
-  return { limit, detail: model === undefined ? ofKey : ofModel };
+function detailOf({ ofKey, ofModel = ofKey }: Refusals, model: string | undefined): Detail {
+  return model === undefined ? ofKey : ofModel;
 }
 
 export function limitsUnknown(): ApiError {
-  return new ApiError(
-    "server_is_overloaded",
-    `The limits of your key cannot be checked now. ${tryAgain(STORE_RETRY_MS)}`,
-    {
-      retryAfterMs: STORE_RETRY_MS,
-      detail: "limit_store_away",
-    },
-  );
+  const text = `The limits of your key cannot be checked now. ${tryAgain(STORE_RETRY_MS)}`;
+  return new ApiError("server_is_overloaded", text, { retryAfterMs: STORE_RETRY_MS, detail: "limit_store_away" });
 }
 
 /** "" for a limit over all models. A model with own limits is in the catalog, so its id is not the caller's text. */

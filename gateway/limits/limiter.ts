@@ -1,17 +1,17 @@
 import type { ApiError } from "../errors.ts";
 import type { Principal } from "../keys/principal.ts";
 import {
-  countDimensions,
   countPlacesOf,
   type Dimension,
   type DimensionReading,
-  generationDimensions,
+  keyDimensions,
   modelDimensions,
   type PlaceLimit,
   placesOf,
 } from "./dimension.ts";
 import { Grant, type Wanted } from "./grant.ts";
 import type { LimitStore } from "./limit-store.ts";
+import { MEASURES, type Unit } from "./measures.ts";
 
 /**
  * Tokens that are charged in advance if the output length is unknown; the rest is charged as it arrives. Agents always
@@ -21,6 +21,16 @@ const OUTPUT_RESERVE_TOKENS = 1_024;
 
 /** How a request uses a key's limits: it generates, counts tokens, or only reads their state. */
 export type Use = "generation" | "count" | "none";
+
+/** The cost of a request by the unit of a limit; `read` charges nothing, and undefined leaves the limit out. */
+type Costs = Readonly<Record<Unit, number | "read" | undefined>>;
+
+/** Before the body is read: 0 refuses a key with a token debt or an exhausted quota. */
+const AT_ADMISSION: Readonly<Record<Use, Costs>> = {
+  generation: { requests: 1, counts: undefined, input: 0, output: 0, tokens: 0 },
+  count: { requests: undefined, counts: 1, input: "read", output: "read", tokens: undefined },
+  none: { requests: "read", counts: undefined, input: "read", output: "read", tokens: "read" },
+};
 
 export type LimiterOptions = {
   readonly store: LimitStore;
@@ -64,9 +74,11 @@ export class Limiter {
   async admit(principal: Principal, use: Use): Promise<Admission> {
     const { store, cachedInputWeight } = this.#options;
     const grant = new Grant({ store, keyId: principal.keyId, cachedInputWeight });
-    const [places, costs] = [this.#admissionPlaces(principal, use), this.#admissionCosts(principal, use)];
-    if (use === "generation" && this.#asksForMore(principal) && grant.postpone(places, costs))
-      return { grant, refusal: undefined };
+    const places = this.#admissionPlaces(principal, use);
+    const dimensions = keyDimensions(principal);
+    const costs = wanted(dimensions, AT_ADMISSION[use]);
+    const asksForMore = principal.limits.perModel || wanted(dimensions, bodyCosts(0, 0)).length > 0;
+    if (use === "generation" && asksForMore && grant.postpone(places, costs)) return { grant, refusal: undefined };
     const refusal = await grant.take(places, costs);
     if (refusal) abandon(grant);
     return { grant, refusal };
@@ -76,12 +88,11 @@ export class Limiter {
   async reserve(grant: Grant, principal: Principal, expected: Expected): Promise<ApiError | undefined> {
     const { model, inputTokens: input, maxOutputTokens } = expected;
     const output = Math.min(maxOutputTokens ?? OUTPUT_RESERVE_TOKENS, OUTPUT_RESERVE_TOKENS);
-    const tokens = generationDimensions(principal).filter(isTokenRate);
-    const wanted = [...tokens, ...modelDimensions(principal, model)].map((dimension): Wanted => {
-      if (!isTokenRate(dimension)) return { dimension, cost: 1 };
-      return { dimension, cost: dimension.measure === "itpm" ? input : output };
-    });
-    const refusal = await grant.take(placesOf(principal, model), wanted);
+    const ofKey = bodyCosts(input, output);
+    const refusal = await grant.take(placesOf(principal, model), [
+      ...wanted(keyDimensions(principal), ofKey),
+      ...wanted(modelDimensions(principal, model), { ...ofKey, requests: 1, tokens: 0 }),
+    ]);
     if (refusal) abandon(grant);
     else grant.expect({ input, output });
     return refusal;
@@ -93,8 +104,7 @@ export class Limiter {
     const counts = countPlacesOf(principal, this.#options.countConcurrency);
     const places = [...models.flatMap((model) => placesOf(principal, model) ?? []), counts];
     const counted = [
-      ...generationDimensions(principal),
-      ...countDimensions(principal),
+      ...keyDimensions(principal),
       ...models.flatMap((model) => (model === undefined ? [] : modelDimensions(principal, model))),
     ];
     const items = counted.map(({ name, rule }) => ({ name, rule, cost: undefined }));
@@ -108,28 +118,22 @@ export class Limiter {
     };
   }
 
-  /** Whether a key has limits whose cost depends on the body of a generation. */
-  #asksForMore({ limits }: Principal): boolean {
-    return limits.itpm !== undefined || limits.otpm !== undefined || limits.perModel !== undefined;
-  }
-
   #admissionPlaces(principal: Principal, use: Use): PlaceLimit | undefined {
     if (use === "count") return countPlacesOf(principal, this.#options.countConcurrency);
     return use === "generation" ? placesOf(principal, undefined) : undefined;
   }
-
-  #admissionCosts(principal: Principal, use: Use): Wanted[] {
-    const own = generationDimensions(principal);
-    const look = (dimension: Dimension): Wanted => ({ dimension, cost: undefined });
-    if (use === "none") return own.map(look);
-    if (use === "generation") return own.map((dimension) => ({ dimension, cost: dimension.measure === "rpm" ? 1 : 0 }));
-    const counts = countDimensions(principal).map((dimension): Wanted => ({ dimension, cost: 1 }));
-    return [...counts, ...own.filter(isTokenRate).map(look)];
-  }
 }
 
-function isTokenRate({ measure }: Dimension): boolean {
-  return measure === "itpm" || measure === "otpm";
+/** What the body adds to the charges of the key, of which the request itself was charged at its admission. */
+function bodyCosts(input: number, output: number): Costs {
+  return { requests: undefined, counts: undefined, input, output, tokens: undefined };
+}
+
+function wanted(dimensions: readonly Dimension[], costs: Costs): Wanted[] {
+  return dimensions.flatMap((dimension) => {
+    const cost = costs[MEASURES[dimension.measure].unit];
+    return cost === undefined ? [] : { dimension, cost: cost === "read" ? undefined : cost };
+  });
 }
 
 function abandon(grant: Grant): void {

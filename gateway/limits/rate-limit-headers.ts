@@ -1,14 +1,10 @@
 import type { Envelope } from "../errors.ts";
-import type { DimensionReading, Measure } from "./dimension.ts";
-
-const REQUESTS: readonly Measure[] = ["rpm", "countRpm"];
-const INPUT: readonly Measure[] = ["itpm"];
-const OUTPUT: readonly Measure[] = ["otpm"];
-const TOKENS: readonly Measure[] = [...INPUT, ...OUTPUT];
+import type { DimensionReading } from "./dimension.ts";
+import { HEADERS, MEASURES, UNITS } from "./measures.ts";
 
 /**
  * Writes the state of the key's limits as headers, in the syntax of the two vendors whose SDKs read them. Of several
- * limits on one measure, the one with the smallest remaining share is shown; a measure without a limit is omitted.
+ * limits in one header, the one with the smallest remaining share is shown; a header without a limit is omitted.
  */
 export function rateLimitHeaders(
   envelope: Envelope,
@@ -17,9 +13,11 @@ export function rateLimitHeaders(
   wallMs: number,
 ): Record<string, string> {
   const headers: Record<string, string> = {};
-  const add = (measures: readonly Measure[], what: string, plain: boolean) => {
-    const shown = tightest(readings.filter(({ dimension }) => measures.includes(dimension.measure)));
-    if (!shown) return;
+  for (const what of HEADERS) {
+    const shows = ({ dimension: { measure } }: DimensionReading) =>
+      UNITS[MEASURES[measure].unit].headers.includes(what);
+    const shown = tightest(readings.filter(shows));
+    if (!shown) continue;
     const limit = String(shown.dimension.limit);
     const remaining = String(Math.max(0, Math.floor(shown.reading.remaining)));
     const { resetMs } = shown.reading;
@@ -27,16 +25,12 @@ export function rateLimitHeaders(
       headers[`${prefix}-ratelimit-${what}-limit`] = limit;
       headers[`${prefix}-ratelimit-${what}-remaining`] = remaining;
       headers[`${prefix}-ratelimit-${what}-reset`] = instant(wallMs + resetMs);
-    } else if (plain) {
+    } else if (what === "requests" || what === "tokens") {
       headers[`x-ratelimit-limit-${what}`] = limit;
       headers[`x-ratelimit-remaining-${what}`] = remaining;
       headers[`x-ratelimit-reset-${what}`] = duration(resetMs);
     }
-  };
-  add(REQUESTS, "requests", true);
-  add(TOKENS, "tokens", true);
-  add(INPUT, "input-tokens", false);
-  add(OUTPUT, "output-tokens", false);
+  }
   return headers;
 }
 
@@ -44,10 +38,7 @@ function tightest(readings: readonly DimensionReading[]): DimensionReading | und
   return readings.reduce<DimensionReading | undefined>((a, b) => (a && left(a) <= left(b) ? a : b), undefined);
 }
 
-function left({ dimension, reading }: DimensionReading): number {
-  const { rule } = dimension;
-  return reading.remaining / (rule.kind === "bucket" ? rule.capacity : rule.total);
-}
+const left = ({ dimension, reading }: DimensionReading) => reading.remaining / dimension.limit;
 
 /** Writes `12ms`, `1.5s`, `6m0s`, `1h2m3s`; zero is `0s`. Fractions of a second appear only below a minute. */
 export function duration(ms: number): string {

@@ -1,4 +1,5 @@
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
+import { ByteBudget } from "./byte-budget.ts";
 
 export type BodyBudgetOptions = {
   /** Bytes of all bodies together. */
@@ -7,7 +8,9 @@ export type BodyBudgetOptions = {
 };
 
 /** The exhausted budget: that of all bodies together, or that of one tenant. */
-export type NoRoom = "inflight_body_bytes" | "key_body_bytes";
+const NO_ROOM = { all: "inflight_body_bytes", tenant: "key_body_bytes" } as const;
+
+export type NoRoom = (typeof NO_ROOM)[keyof typeof NO_ROOM];
 
 /** The accounting of one request's body, from its announcement until an engine has accepted it. */
 export type InflightBody = {
@@ -37,33 +40,21 @@ type Waiting = {
 
 /** Bytes below which a body overtakes waiting ones, and counts only its arrived bytes: it is released soon. */
 const SMALL_BODY_BYTES = 65_536;
-/**
- * Share of the bytes left by other tenants that the bodies of one tenant may take: one tenant takes half, two a third
- * each, and a new tenant always fits. A single body may be larger.
- */
-const TENANT_SHARE = 0.5;
 
 /**
  * Counts the bytes of all request bodies in flight. A body that does not fit waits, unread, in the order of arrival; one
  * that waits for its own tenant's share does not delay others.
  */
-export class BodyBudget {
-  readonly maxBytes: number;
+export class BodyBudget extends ByteBudget {
   /** Milliseconds for which a body waits. */
   readonly maxWaitMs: number = 10_000;
   readonly #clock: BodyBudgetOptions["clock"];
-  readonly #bytesOf = new Map<string, number>();
   readonly #waiting = new Set<Waiting>();
-  #bytes = 0;
   #cache: Evictable | undefined;
 
   constructor({ maxBytes, clock }: BodyBudgetOptions) {
-    this.maxBytes = maxBytes;
+    super(maxBytes);
     this.#clock = clock;
-  }
-
-  get bytes(): number {
-    return this.#bytes;
   }
 
   get waiting(): number {
@@ -72,7 +63,7 @@ export class BodyBudget {
 
   /** Bytes that a cache may take beside the bodies. */
   get free(): number {
-    return this.maxBytes - this.#bytes;
+    return this.maxBytes - this.bytes;
   }
 
   /** Makes `cache` yield to bodies: they never wait for it. */
@@ -91,7 +82,7 @@ export class BodyBudget {
         const small = bytes < SMALL_BODY_BYTES;
         if ((small || this.#waiting.size === 0) && !this.#lacks(tenant, bytes)) {
           held = small ? 0 : bytes;
-          this.#take(tenant, held);
+          this.take(tenant, held);
           return undefined;
         }
         return new Promise((resolve) => {
@@ -100,7 +91,7 @@ export class BodyBudget {
             this.#waiting.delete(waiting);
             if (lack === undefined) {
               held = bytes;
-              this.#take(tenant, bytes);
+              this.take(tenant, bytes);
             }
             resolve(lack);
           };
@@ -121,32 +112,27 @@ export class BodyBudget {
         if (lack) return lack;
         arrived += bytes;
         held += beyond;
-        this.#take(tenant, beyond);
+        this.take(tenant, beyond);
         return undefined;
       },
       release: () => {
         stopWaiting?.();
-        this.#take(tenant, -held);
+        this.take(tenant, -held);
         held = 0;
         this.#admit();
       },
     };
   }
 
-  #take(tenant: string, bytes: number): void {
-    this.#bytes += bytes;
-    const ofTenant = (this.#bytesOf.get(tenant) ?? 0) + bytes;
-    if (ofTenant > 0) this.#bytesOf.set(tenant, ofTenant);
-    else this.#bytesOf.delete(tenant);
+  protected override take(tenant: string, bytes: number): void {
+    super.take(tenant, bytes);
     const over = (this.#cache?.bytes ?? 0) - this.free;
     if (bytes > 0 && over > 0) this.#cache?.free(over);
   }
 
   #lacks(tenant: string, bytes: number): NoRoom | undefined {
-    const ofTenant = this.#bytesOf.get(tenant) ?? 0;
-    const leftByOthers = this.maxBytes - (this.#bytes - ofTenant);
-    if (ofTenant > 0 && ofTenant + bytes > TENANT_SHARE * leftByOthers) return "key_body_bytes";
-    return this.#bytes + bytes > this.maxBytes ? "inflight_body_bytes" : undefined;
+    const lack = this.lacks(tenant, bytes);
+    return lack && NO_ROOM[lack];
   }
 
   /** Admits waiting bodies that fit now. */

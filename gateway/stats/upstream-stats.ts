@@ -115,8 +115,8 @@ export class UpstreamStats extends MetricGroup {
     this.active.dec({ cluster });
     if (ending === "answered" && kind === "retry") this.#retrySuccess.inc({ cluster });
     if (ending === "answered" || ending === "cancelled") return;
-    const { tryStat } = OUTCOMES[ending];
-    if (tryStat) this.#failed[tryStat].inc({ cluster });
+    const { attemptStat } = OUTCOMES[ending];
+    if (attemptStat) this.#failed[attemptStat].inc({ cluster });
   }
 
   /** Counts an answer that lost its engine; `gapMs` is the time until another engine continued it, if one did. */

@@ -147,7 +147,7 @@ export class AttemptLoop {
         const placed = await this.#placed();
         const end = await this.#attempt(placed);
         this.#freeShare();
-        this.#answer.tryEnded();
+        this.#answer.attemptEnded();
         if (end === "cancelled") throw clientClosed();
         // A loss after the last event costs the client nothing.
         if (end === "answered" || this.#answer.finished) break;
@@ -333,21 +333,21 @@ export class AttemptLoop {
   /** Resolves to the record of a failed attempt, once the simultaneous losses are counted. */
   async #failed({ slot: { member } }: Placed, failure: UpstreamFailure): Promise<FailedAttempt> {
     const { clock, deaths, random } = this.#parts;
-    const { begun, tokens, continued, wentOn, workedOn: accepted, gotOn } = this.#answer;
+    const { begun, tokens, continued, resumed, workedOn: accepted, advanced } = this.#answer;
     const { address } = member.endpoint;
     const { ending, workedMs, waited = false } = failure;
-    this.#dispatch.record.tryFailed(failure.error.detail);
+    this.#dispatch.record.attemptFailed(failure.error.detail);
     const isDeath = ending.kind === "reset" || ending.kind === "stalled";
     let othersLost = waited;
     if (isDeath && workedMs !== undefined && !member.isLeaving(clock.nowMs())) {
       // A waiting request, and an answer that has progressed since it lost another endpoint, did not cause this loss.
-      const blamedMs = waited || (continued && gotOn) ? Number.POSITIVE_INFINITY : workedMs;
+      const blamedMs = waited || (continued && advanced) ? Number.POSITIVE_INFINITY : workedMs;
       const death = await deaths.died(this.#digest, address, blamedMs, ending.kind === "stalled", this.#signal);
       this.#died = [...this.#died.filter((one) => one !== death), death];
       othersLost ||= deaths.othersLost(this.#died);
     }
     return {
-      ...{ address, failure, continued, wentOn, accepted, gotOn, othersLost },
+      ...{ address, failure, continued, resumed, accepted, advanced, othersLost },
       endedMs: clock.nowMs(),
       committed: this.#gate.committed,
       tokens: begun ? tokens : 0,

@@ -64,7 +64,7 @@ export class TokenCounter {
       if (signal.aborted) throw clientClosed();
       if (typeof counted === "number") return counted;
       failure = counted;
-      record.tryFailed(failure.error.detail);
+      record.attemptFailed(failure.error.detail);
       if (!failure.retriable) throw failure.error;
     }
     throw failure

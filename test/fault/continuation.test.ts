@@ -154,7 +154,7 @@ describe.each(NODE_KINDS)("of three nodes %s one at a time", (nodes) => {
         answers: answers.count,
         ...(await gaps(gateway)),
       });
-      expect(await wentOn(gateway)).toBeGreaterThan(0);
+      expect(await resumed(gateway)).toBeGreaterThan(0);
       await answers.expectUndisturbed(nodes);
       await nothingOpen(
         gateway,
@@ -196,7 +196,7 @@ describe.each(LOST_AT_ONCE)("of three nodes %s", (nodes) => {
 /** Most faults until an answer has continued: sometimes the faulty node runs none. */
 const MOST_FAULTS = 6;
 
-function wentOn(gateway: GatewayProcess): Promise<number> {
+function resumed(gateway: GatewayProcess): Promise<number> {
   return gateway.stat("svc_continuations_total", 'outcome="went_on"');
 }
 
@@ -204,7 +204,7 @@ async function repeatedly(fault: Fault, silentMs: number, gateway: GatewayProces
   const lastMs = Date.now() + fault.againMs;
   let faults = 0;
   const isOver = async () =>
-    Date.now() >= lastMs && faults >= 2 && (faults >= MOST_FAULTS || (await wentOn(gateway)) > 0);
+    Date.now() >= lastMs && faults >= 2 && (faults >= MOST_FAULTS || (await resumed(gateway)) > 0);
   for (; !(await isOver()); faults += 1) {
     // The previous loss is detected, and its answers are on another node.
     await passed(silentMs + size(500, 2_500));
@@ -364,12 +364,12 @@ const SPELT: readonly AnswerKind[] = [
 async function gaps(gateway: GatewayProcess): Promise<object> {
   const stats = await gateway.stats();
   const name = "svc_continuation_gap_seconds";
-  const wentOn = metricSum(stats, `${name}_count`);
+  const resumed = metricSum(stats, `${name}_count`);
   const within = (seconds: string) => metricSum(stats, `${name}_bucket`, `le="${seconds}"`);
   return {
     outcomes: stats.split("\n").filter((line) => line.startsWith("svc_continuations_total{")),
-    wentOn,
-    meanGapMs: Math.round((metricSum(stats, `${name}_sum`) / wentOn) * 1_000),
+    resumed,
+    meanGapMs: Math.round((metricSum(stats, `${name}_sum`) / resumed) * 1_000),
     gapsWithin: Object.fromEntries(["0.1", "0.5", "1", "2.5", "5", "10"].map((each) => [`${each} s`, within(each)])),
   };
 }

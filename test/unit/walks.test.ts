@@ -44,6 +44,8 @@ const CHANGES: readonly (readonly [walk: string, name: RegExp])[] = [
   ["A field of a request", /prompt_cache_retention/],
   ["A sampling parameter, A field of a request", /repetition_?[pP]enalty/],
   ["A sampling parameter, A field of a request", /\bmin_?[pP]\b/],
+  ["A kind of limit", /\bitpm\b/],
+  ["A kind of limit", /\btokensPerDay\b/],
   ["A load-balancing policy", /round_robin/],
   ["A backend", /scripted/],
   ["A metric", /svc_agent_tool_seconds/],

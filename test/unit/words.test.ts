@@ -8,6 +8,11 @@ const ROOT = join(import.meta.dirname, "../..");
 const BANNED =
   /\b(?:whoever|nobody|somebody|everybody|of late|by itself|go(?:es)? by|tells?|told|hears?|heard)\b|(?:^|[^\w])what (?:is|has|was|are|were|have)\b/gi;
 
+/** The forms that names in code do not use: HTTP/2 says `onReset`, Envoy says attempt. */
+const BANNED_NAMES =
+  /^(?:[a-z]\w*Came|(?:let|go|got|went)(?:Go|On)\w*|say(?:[A-Z]\w*)|\w*(?:Traced|failed)Tr(?:y|ies)|try(?:Failed|Ended|Stat|Span))$/;
+const NAMES = /(?<!["'`\w$-])#?[a-z]\w*(?=\s*[(:=,;)}])/g;
+
 const SLASH_COMMENTS = /\/\*[\s\S]*?\*\/|(?<!:)\/\/.*(?:\n\s*\/\/.*)*/g;
 /** Comments with `#`, and docstrings. */
 const HASH_COMMENTS = /(?<=^|\s)#.*(?:\n\s*#.*)*|"""[\s\S]*?"""/gm;
@@ -46,6 +51,15 @@ test("documents do not use banned forms", () => {
     // CONTRIBUTING lists the forms.
     const text = readFileSync(join(ROOT, page), "utf8").replace(/^## Words\n[\s\S]*?(?=^## )/m, "");
     return (text.match(BANNED) ?? []).map((form) => `${page}: ${form}`);
+  });
+  expect(found).toEqual([]);
+});
+
+test("names in code do not use banned forms", () => {
+  const found = filesOf("gateway/*.ts", "engine/*.ts", "deploy/*.ts").flatMap((file) => {
+    const code = readFileSync(join(ROOT, file), "utf8").replace(SLASH_COMMENTS, "");
+    const names = new Set(code.match(NAMES)?.map((name) => name.replace("#", "")));
+    return [...names].filter((name) => BANNED_NAMES.test(name)).map((name) => `${file}: ${name}`);
   });
   expect(found).toEqual([]);
 });

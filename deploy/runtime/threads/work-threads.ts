@@ -122,7 +122,7 @@ export class WorkThreads<Message, Reply extends ThreadReply> {
       const of = this.#tenant(tenant);
       if (of.waiting.length >= maxWaitingOfTenant || this.waiting >= maxWaiting)
         return reject(new WorkNotDone("overflow"));
-      const letGo = onAbort(signal, () => {
+      const stopListening = onAbort(signal, () => {
         this.#drop(job);
         reject(new WorkNotDone("left"));
       });
@@ -132,11 +132,11 @@ export class WorkThreads<Message, Reply extends ThreadReply> {
         tenant: of,
         onMove,
         resolve: (reply) => {
-          letGo();
+          stopListening();
           resolve(reply);
         },
         reject: (why) => {
-          letGo();
+          stopListening();
           reject(new WorkNotDone(why));
         },
       };

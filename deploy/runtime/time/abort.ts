@@ -38,11 +38,11 @@ export function waitUnlessAborted<T>(
     const end = (value?: T) => {
       if (over) return;
       over = true;
-      letGo();
+      stopListening();
       cleanUp?.();
       resolve(value);
     };
-    const letGo = onAbort(signal, () => end());
+    const stopListening = onAbort(signal, () => end());
     cleanUp = begin(end);
     // `begin` may have called back before it returned.
     if (over) cleanUp?.();

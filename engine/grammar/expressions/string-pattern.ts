@@ -42,7 +42,7 @@ const ESCAPES: readonly (readonly [code: number, letter: string])[] = [
   [0x0d, "r"],
 ];
 /** Characters that JSON text does not hold plainly. */
-export const NOT_PLAIN: readonly CodeRange[] = [
+export const ESCAPED_CODES: readonly CodeRange[] = [
   [0, 0x1f],
   [0x22, 0x22],
   [0x5c, 0x5c],
@@ -277,9 +277,9 @@ function plainChar(ranges: readonly CodeRange[]): readonly Gbnf[] {
   const last = ranges.at(-1);
   if (last?.[1] === ALL_CODES.at(-1)?.[1] && ranges.length <= MOST_GAPS) {
     const out = subtract(ALL_CODES, ranges);
-    if (out.length < ranges.length + 1) return [except(...unite([...NOT_PLAIN, ...out]))];
+    if (out.length < ranges.length + 1) return [except(...unite([...ESCAPED_CODES, ...out]))];
   }
-  const plain = subtract(ranges, NOT_PLAIN);
+  const plain = subtract(ranges, ESCAPED_CODES);
   return plain.length > 0 ? [chars(...plain)] : [];
 }
 

@@ -98,7 +98,7 @@ export function anyTaggedArguments(rules: GrammarRules, tags: ParameterTags): Gb
     const parameter = (kind: "text" | "json") => {
       const ends = tags.keyEnds(kind);
       const [, closeEnd = ""] = tags.after(KEY, kind).split(KEY);
-      const key = repeat(charsBefore([...ends, closeEnd, ...(tags.notInKeys ?? "")]), 1, undefined);
+      const key = repeat(charactersBut([...ends, closeEnd, ...(tags.notInKeys ?? "")]), 1, undefined);
       return parameterGrammar(tags, kind, { open: key, close: key }, ends, value(kind));
     };
     const any = rules.named("any-parameter", () =>
@@ -123,7 +123,7 @@ function parameterGrammar(
   return sequence(markup(tags.open), keys.open, choice(...ends.map(markup)), value, markup(close), ...named);
 }
 
-function charsBefore(ends: readonly string[]): Gbnf {
+function charactersBut(ends: readonly string[]): Gbnf {
   const firsts = ends.flatMap((end) => end.codePointAt(0) ?? []);
   return chars(...subtract(ALL_CODES, [[0, 0x1f], ...firsts.map((code): CodeRange => [code, code])]));
 }
@@ -154,7 +154,7 @@ function parameterValue(
   const mark = tags.close;
   const own = isText && isObject(property) ? property : {};
   const texts = fixedTexts(own);
-  const format = texts === undefined ? onlyFormat(own) : undefined;
+  const format = texts === undefined ? soleFormat(own) : undefined;
   const enforced = [...(texts ? ["enum", "const"] : []), ...(format ? ["format"] : [])];
   const ignored = isObject(property) ? ignoredIn(property, isText) : [];
   const unenforced = ignored.filter((name) => !enforced.includes(name)).map((name) => `${path}/${name}`);
@@ -177,7 +177,7 @@ function ignoredIn(property: SchemaObject, isText: boolean): readonly string[] {
   });
 }
 
-function onlyFormat({ format, pattern, minLength, maxLength, not }: SchemaObject): string | undefined {
+function soleFormat({ format, pattern, minLength, maxLength, not }: SchemaObject): string | undefined {
   const isAlone = [pattern, minLength, maxLength, not].every((each) => each === undefined);
   return isAlone && typeof format === "string" && writtenFormat(format) !== undefined ? format : undefined;
 }

@@ -10,7 +10,7 @@ import {
   productOf,
 } from "../expressions/automaton.ts";
 import { type Expression, ifSupported, includes } from "../expressions/regular-expression.ts";
-import { automatonGrammar, NOT_PLAIN, patternExpression } from "../expressions/string-pattern.ts";
+import { automatonGrammar, ESCAPED_CODES, patternExpression } from "../expressions/string-pattern.ts";
 import { namesIn, presenceKeywords } from "../schema/presence.ts";
 import {
   alternatives,
@@ -103,7 +103,7 @@ function otherMember(
     return anyMember(rules, anyString(rules), conversion.value(additional));
   if (patterns.length + keys.names.length === 0) {
     // These keys have no escapes, so they cannot equal a name with escaped characters.
-    const plain = names.filter((name) => ![...name].some((char) => includes(NOT_PLAIN, char.codePointAt(0) ?? 0)));
+    const plain = names.filter((name) => ![...name].some((char) => includes(ESCAPED_CODES, char.codePointAt(0) ?? 0)));
     const key = rules.once(`key other than ${plain.join("\0")}`, () => otherKey(rules, plain));
     return anyMember(rules, sequence(literal('"'), key, literal('"')), conversion.value(additional));
   }
@@ -153,7 +153,7 @@ function branchOf(first: string, names: readonly string[]): Branch {
 
 /** An explicit stack, because names may be longer than the call stack is deep. */
 function otherKey(rules: GrammarRules, names: readonly string[]): Gbnf {
-  const anyRest = rules.named("plain", () => repeat(except(...NOT_PLAIN), 0, undefined));
+  const anyRest = rules.named("plain", () => repeat(except(...ESCAPED_CODES), 0, undefined));
   const open = [branchOf("", names)];
   rules.budget.pay(1 + names.length / 4);
   for (;;) {
@@ -168,7 +168,7 @@ function otherKey(rules: GrammarRules, names: readonly string[]): Gbnf {
     }
     const taken = [...branch.byFirst.keys()].map(codeRange);
     const rest = branch.isName ? [] : [EMPTY];
-    const made = choice(sequence(except(...NOT_PLAIN, ...taken), anyRest), ...branch.along, ...rest);
+    const made = choice(sequence(except(...ESCAPED_CODES, ...taken), anyRest), ...branch.along, ...rest);
     open.pop();
     const depth = open.length;
     const before = open.at(-1);

@@ -63,15 +63,14 @@ export async function admitRequest(
   record.charged(grant);
   // Every request ends here, whatever its outcome.
   const end = () => {
-    const { firstDeltaMs, usage } = record.facts;
-    const { cost } = record;
-    const delivered = reply.headersSent && reply.statusCode === 200 && firstDeltaMs !== undefined;
-    if (delivered || cost === "work") grant.settle(usage);
+    const { cost, facts } = record;
+    const delivered = reply.headersSent && reply.statusCode === 200 && facts.firstDeltaMs !== undefined;
+    if (delivered || cost === "work") grant.settle(facts.finished?.usage);
     else if (cost === "request") grant.settleWithoutTokens();
     else grant.refund();
     grant.release();
     if (use !== "none" && grant.used)
-      deps.usage.count(principal.keyId, record.facts.model, { requests: 1, ...grant.used });
+      deps.usage.count(principal.keyId, facts.parsed?.model, { requests: 1, ...grant.used });
   };
   if (reply.destroyed) end();
   else reply.on("close", end);

@@ -74,28 +74,30 @@ const REASON_NAMES: ReadonlyMap<number, string> = new Map(
 
 /** Counts a completed request. Models are catalog ids, not the caller's text, so that callers cannot create series. */
 export function countRequest(stats: Stats, request: ClosedRequest): void {
-  const { code, outcome, totalMs, model, usage, priorityClass, cache, queueMs, firstDeltaMs, finishedMs } = request;
-  const { finishReason, stream } = request;
+  const { code, outcome, totalMs, parsed, sent, accepted, cache, firstDeltaMs, finished } = request;
   const { route, format, operation } = request.labels;
   stats.httpRequests.inc({ route, format, code, outcome });
-  if (model === undefined) return;
+  if (!parsed) return;
+  const { model, stream } = parsed;
   stats.requestDuration.observe({ operation, model, outcome }, totalMs / 1000);
-  if (queueMs !== undefined && priorityClass) stats.queueWait.observe({ model, class: priorityClass }, queueMs / 1000);
+  if (sent && accepted) stats.queueWait.observe({ model, class: sent.priorityClass }, accepted.queueMs / 1000);
   if (firstDeltaMs !== undefined)
-    stats.timeToFirstToken.observe({ model, cache: cacheUse(usage) }, firstDeltaMs / 1000);
+    stats.timeToFirstToken.observe({ model, cache: cacheUse(finished?.usage) }, firstDeltaMs / 1000);
   if (cache) {
     stats.cacheReasons.inc({ model, reason: cache.reason });
     stats.cacheLostTokens.inc({ model, reason: cache.reason }, cache.lostTokens);
   }
-  if (finishReason !== undefined) stats.answers.inc({ model, reason: REASON_NAMES.get(finishReason) ?? "other" });
+  if (!finished) return;
+  stats.answers.inc({ model, reason: REASON_NAMES.get(finished.reason) ?? "other" });
+  const { usage } = finished;
   if (!usage) return;
   stats.tokens.observe({ model, token_type: "input" }, usage.inputTokens);
   stats.tokens.observe({ model, token_type: "cached" }, usage.cachedInputTokens);
   stats.tokens.observe({ model, token_type: "output" }, usage.outputTokens);
   stats.tokens.observe({ model, token_type: "reasoning" }, usage.reasoningTokens);
   if (!stream) stats.foldedTokens.set(model, (stats.foldedTokens.get(model) ?? 0) + usage.outputTokens);
-  if (firstDeltaMs !== undefined && finishedMs !== undefined && usage.outputTokens > 1)
-    stats.timePerOutputToken.observe({ model }, (finishedMs - firstDeltaMs) / 1000 / (usage.outputTokens - 1));
+  if (firstDeltaMs !== undefined && usage.outputTokens > 1)
+    stats.timePerOutputToken.observe({ model }, (finished.atMs - firstDeltaMs) / 1000 / (usage.outputTokens - 1));
 }
 
 /** Returns whether the prompt was read from the cache; `unknown` for a request that did not succeed. */
@@ -106,7 +108,7 @@ export function cacheUse(usage: Usage | undefined): "hit" | "partial" | "miss" |
 }
 
 /** Flags of failures that are retried: after several attempts, all of them failed. */
-const OF_TRIES: ReadonlySet<ResponseFlag> = new Set(["UH", "UF", "UC", "UR", "UO", "UT", "UPE"]);
+const OF_ATTEMPTS: ReadonlySet<ResponseFlag> = new Set(["UH", "UF", "UC", "UR", "UO", "UT", "UPE"]);
 
 /** Returns the response flags of a completed request in Envoy's form: joined by commas, `-` for none. */
 export function responseFlags({
@@ -121,8 +123,8 @@ export function responseFlags({
   const { flag, final = false } = OUTCOMES[detail];
   if (flag === undefined) return "-";
   // No retry follows the first delta.
-  const triesFailed = attempts > 1 && firstDeltaMs === undefined && OF_TRIES.has(flag) && !final;
-  return triesFailed ? `${flag},URX` : flag;
+  const attemptsFailed = attempts > 1 && firstDeltaMs === undefined && OF_ATTEMPTS.has(flag) && !final;
+  return attemptsFailed ? `${flag},URX` : flag;
 }
 
 function endedWell({ code, detail, endReason }: ClosedRequest): boolean {
@@ -131,7 +133,8 @@ function endedWell({ code, detail, endReason }: ClosedRequest): boolean {
 
 /** Returns the fields of a log line. They are an explicit list, so that no other data of a request is logged. */
 function lineOf(request: ClosedRequest, method: string | undefined, bytesOut: number, caller: object): object {
-  const { usage, trace, labels, principal, cache } = request;
+  const { trace, labels, principal, parsed, accepted, cache } = request;
+  const usage = request.finished?.usage;
   return {
     request_id: request.requestId,
     trace_id: trace.traceId,
@@ -140,14 +143,14 @@ function lineOf(request: ClosedRequest, method: string | undefined, bytesOut: nu
     route: labels.route,
     format: labels.format,
     code: request.code,
-    stream: request.stream,
-    model: request.model,
+    stream: parsed?.stream,
+    model: parsed?.model,
     end_reason: request.endReason,
     response_flags: responseFlags(request),
     detail: request.detail,
     key_id: principal?.keyId,
     owner: principal?.owner ?? undefined,
-    sealed_unopened: request.unopened || undefined,
+    sealed_unopened: parsed?.unopened || undefined,
     endpoint: request.endpoint,
     prefilled_on: request.prefilledOn,
     attempts: request.attempts || undefined,
@@ -164,8 +167,8 @@ function lineOf(request: ClosedRequest, method: string | undefined, bytesOut: nu
     cache_reason: cache?.reason,
     cache_changed_message: cache?.changedMessage,
     reasoning_tokens: usage?.reasoningTokens,
-    queue_ms: rounded(request.queueMs),
-    accept_ms: rounded(request.acceptMs),
+    queue_ms: rounded(accepted?.queueMs),
+    accept_ms: rounded(accepted?.acceptMs),
     ttft_ms: rounded(request.firstDeltaMs),
     max_gap_ms: rounded(request.maxGapMs),
     backpressure_ms: rounded(request.backpressureMs),

@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { PriorityClass } from "../../../deploy/runtime/queue/fair-queue.ts";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
-import { type Finished, FinishReason, type Usage } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { type Finished, FinishReason } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Principal } from "../../keys/principal.ts";
 import type { Grant } from "../../limits/grant.ts";
 import {
@@ -37,7 +37,7 @@ export function routeLabels(spec: RouteSpec): RouteLabels {
 }
 
 /** A Generate call with its span. */
-export type TracedTry = {
+export type TracedAttempt = {
   readonly endpoint: string;
   /** 16 hex digits. */
   readonly spanId: string;
@@ -47,6 +47,15 @@ export type TracedTry = {
   readonly startedMs: number;
   /** End of the call, in milliseconds of the monotonic clock, and its outcome; undefined while it runs. */
   end: { readonly atMs: number; readonly how: AttemptEnd } | undefined;
+};
+
+type ParsedBody = {
+  /** Catalog id. */
+  readonly model: string;
+  /** Whether it asks for an event stream; undefined where the answer is never one. */
+  readonly stream: boolean | undefined;
+  /** Sealed parts of the conversation that did not open. */
+  readonly unopened: number;
 };
 
 /** The facts about a request so far. Times are in milliseconds with fractions, by default from its arrival. */
@@ -59,12 +68,7 @@ type Facts = {
   grant: Grant | undefined;
   /** 0 until the body was read. */
   bodyBytes: number;
-  /** Catalog id; undefined until the body was parsed. */
-  model: string | undefined;
-  /** Whether the body asks for an event stream; undefined until it was parsed. */
-  stream: boolean | undefined;
-  /** Sealed parts of the conversation that did not open. */
-  unopened: number;
+  parsed: ParsedBody | undefined;
   /** Calls to engines. */
   attempts: number;
   /** Calls that continued an answer of another engine. */
@@ -78,28 +82,20 @@ type Facts = {
   /** Endpoint that has read the prompt for the last one; undefined where that one has. */
   prefilledOn: string | undefined;
   /** Generate calls with spans; empty if traces are not exported. */
-  tries: readonly TracedTry[];
+  tracedAttempts: readonly TracedAttempt[];
   /** Cached tokens at the last endpoint, and the reason for misses; undefined until the engine reports them. */
   cache: CacheNote | undefined;
-  /** From arrival to dispatch, after all checks. */
-  sentMs: number | undefined;
-  /** Class of the request in queues; undefined before its dispatch. */
-  priorityClass: PriorityClass | undefined;
-  /** From dispatch to acceptance by an engine: queues of gateway and engine, and failed attempts. */
-  queueMs: number | undefined;
-  /** From the latest call to its acceptance by the engine. */
-  acceptMs: number | undefined;
+  /** The dispatch, after all checks, with the class of the request in queues. */
+  sent: { readonly atMs: number; readonly priorityClass: PriorityClass } | undefined;
+  /** The last acceptance by an engine: since dispatch (queues, and failed attempts), and since the latest call. */
+  accepted: { readonly queueMs: number; readonly acceptMs: number | undefined } | undefined;
   firstDeltaMs: number | undefined;
-  /** To the engine's last event. */
-  finishedMs: number | undefined;
+  /** The engine's last event; it has counted the tokens. */
+  finished: (Pick<Finished, "reason" | "usage"> & { readonly atMs: number }) | undefined;
   /** Longest time between two writes of deltas; undefined before the second write, and for an unstreamed answer. */
   maxGapMs: number | undefined;
   /** Time for which the engine stream was paused because of a slow client. */
   backpressureMs: number | undefined;
-  /** Why the engine ended the answer; undefined until it is complete. */
-  finishReason: FinishReason | undefined;
-  /** Tokens as counted by the engine; undefined until the answer is complete. */
-  usage: Usage | undefined;
   /** Token of the first failure, if any. */
   detail: Detail | undefined;
   /** Why the answer ended; undefined while it runs, and if the request has no answer. */
@@ -145,8 +141,8 @@ export class RequestRecord implements CallRecord {
   readonly #startedMs: number;
   /** `facts`, as this class changes them. */
   readonly #facts: Facts;
-  readonly #tries: TracedTry[] = [];
-  readonly #failedTries = new Set<Detail>();
+  readonly #tracedAttempts: TracedAttempt[] = [];
+  readonly #failedAttempts = new Set<Detail>();
   #callSentMs: number | undefined;
   #pausedAtMs = 0;
   #pastCode: number | undefined;
@@ -159,27 +155,21 @@ export class RequestRecord implements CallRecord {
       principal: undefined,
       grant: undefined,
       bodyBytes: 0,
-      model: undefined,
-      stream: undefined,
-      unopened: 0,
+      parsed: undefined,
       attempts: 0,
       continuations: 0,
       notKept: undefined,
       overdue: false,
       endpoint: undefined,
       prefilledOn: undefined,
-      tries: this.#tries,
+      tracedAttempts: this.#tracedAttempts,
       cache: undefined,
-      sentMs: undefined,
-      priorityClass: undefined,
-      queueMs: undefined,
-      acceptMs: undefined,
+      sent: undefined,
+      accepted: undefined,
       firstDeltaMs: undefined,
-      finishedMs: undefined,
+      finished: undefined,
       maxGapMs: undefined,
       backpressureMs: undefined,
-      finishReason: undefined,
-      usage: undefined,
       detail: undefined,
       endReason: undefined,
     };
@@ -189,7 +179,7 @@ export class RequestRecord implements CallRecord {
   /** Cost of the completed request for its key: `work` without a failure. */
   get cost(): RequestCost {
     const { detail } = this.#facts;
-    return detail ? costOf([...this.#failedTries, detail]) : "work";
+    return detail ? costOf([...this.#failedAttempts, detail]) : "work";
   }
 
   /** The key is valid: the caller's trace is used from here on. */
@@ -208,16 +198,12 @@ export class RequestRecord implements CallRecord {
     this.#facts.bodyBytes = bytes;
   }
 
-  /** The body was parsed. `stream` is undefined for requests whose answer is never an event stream. */
   prepared(model: string, stream: boolean | undefined, unopened = 0): void {
-    this.#facts.model = model;
-    this.#facts.unopened = unopened;
-    this.#facts.stream = stream;
+    this.#facts.parsed = { model, stream, unopened };
   }
 
   sent(priorityClass: PriorityClass = "default"): void {
-    this.#facts.priorityClass = priorityClass;
-    this.#facts.sentMs = this.#sinceStart();
+    this.#facts.sent = { atMs: this.#sinceStart(), priorityClass };
   }
 
   generateSent(endpoint: string, continuedTokens?: number): CallHeaders {
@@ -228,13 +214,13 @@ export class RequestRecord implements CallRecord {
     if (!tracing) return traceHeaders(trace);
     const child = underSpan(trace);
     const startedMs = clock.nowMs();
-    this.#tries.push({ endpoint, spanId: child.spanId, continuedTokens, startedMs, end: undefined });
+    this.#tracedAttempts.push({ endpoint, spanId: child.spanId, continuedTokens, startedMs, end: undefined });
     return traceHeaders(child);
   }
 
   generateEnded(how: AttemptEnd): void {
-    const tried = this.#tries.at(-1);
-    if (tried) tried.end = { atMs: this.#options.clock.nowMs(), how };
+    const attempt = this.#tracedAttempts.at(-1);
+    if (attempt) attempt.end = { atMs: this.#options.clock.nowMs(), how };
   }
 
   prefillSent(): CallHeaders {
@@ -262,16 +248,16 @@ export class RequestRecord implements CallRecord {
     this.#facts.cache = note;
   }
 
-  tryFailed(detail: Detail): void {
-    this.#failedTries.add(detail);
+  attemptFailed(detail: Detail): void {
+    this.#failedAttempts.add(detail);
   }
 
   /** An engine accepted the request; repeated by a retry. */
   started(): void {
     const nowMs = this.#options.clock.nowMs();
-    const facts = this.#facts;
-    facts.queueMs = nowMs - this.#startedMs - (facts.sentMs ?? 0);
-    facts.acceptMs = this.#callSentMs === undefined ? undefined : nowMs - this.#callSentMs;
+    const queueMs = nowMs - this.#startedMs - (this.#facts.sent?.atMs ?? 0);
+    const acceptMs = this.#callSentMs === undefined ? undefined : nowMs - this.#callSentMs;
+    this.#facts.accepted = { queueMs, acceptMs };
   }
 
   /** A delta arrived from the engine; runs for every delta. */
@@ -281,12 +267,9 @@ export class RequestRecord implements CallRecord {
 
   /** The engine completed its answer; repeated if a folded answer is repeated. */
   finished({ reason, usage }: Finished): void {
-    const facts = this.#facts;
-    facts.finishReason = reason;
-    facts.usage = usage;
-    facts.finishedMs = this.#sinceStart();
+    this.#facts.finished = { reason, usage, atMs: this.#sinceStart() };
     const cut = reason === FinishReason.MAX_OUTPUT_TOKENS || reason === FinishReason.CONTEXT_WINDOW;
-    facts.endReason = cut ? "length" : "complete";
+    this.#facts.endReason = cut ? "length" : "complete";
   }
 
   /** Deltas were written `gapMs` milliseconds after the previous ones; runs for every delta. */

@@ -2,7 +2,7 @@ import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import { finishReason } from "../../formats/chat/reply.ts";
 import type { Span, SpanEvent, Tracing } from "../../tracing/tracing.ts";
 import { grpcStatusOf } from "../../upstream/call/grpc-error.ts";
-import type { ClosedRequest, TracedTry } from "./request-record.ts";
+import type { ClosedRequest, TracedAttempt } from "./request-record.ts";
 import { isSampled, newSpanId } from "./trace-context.ts";
 
 /**
@@ -32,12 +32,12 @@ export type SpanSurroundings = {
 
 /** The request, its generation and each call, with OpenTelemetry's names and attributes for HTTP, GenAI and RPC. */
 export function requestSpans(request: ClosedRequest, surroundings: SpanSurroundings): Span[] {
-  const { sentMs, model, tries } = request;
+  const { parsed, sent, tracedAttempts } = request;
   const { offsetMs, newId } = surroundings;
   const server = serverSpan(request, surroundings);
-  if (sentMs === undefined || model === undefined) return [server];
-  const chat = chatSpan({ ...request, sentMs, model }, server, offsetMs, newId());
-  return [server, chat, ...tries.map((tried, index) => trySpan(tried, index, chat, offsetMs))];
+  if (!parsed || !sent) return [server];
+  const chat = chatSpan({ ...request, parsed, sent }, server, offsetMs, newId());
+  return [server, chat, ...tracedAttempts.map((attempt, index) => attemptSpan(attempt, index, chat, offsetMs))];
 }
 
 function serverSpan(request: ClosedRequest, { method, grpcStatus, offsetMs }: SpanSurroundings): Span {
@@ -74,28 +74,30 @@ function serverSpan(request: ClosedRequest, { method, grpcStatus, offsetMs }: Sp
   };
 }
 
-type SentRequest = ClosedRequest & { readonly sentMs: number; readonly model: string };
+type SentRequest = ClosedRequest & Readonly<Record<"parsed" | "sent", object>>;
 
 function chatSpan(request: SentRequest, server: Span, offsetMs: number, spanId: string): Span {
-  const { usage, sentMs, queueMs, firstDeltaMs, finishedMs, tries, model } = request;
+  const { sent, accepted, firstDeltaMs, finished, tracedAttempts } = request;
+  const { model } = request.parsed;
+  const usage = finished?.usage;
   const { startMs } = server;
   // An answer is complete slightly before its call.
-  const answeredMs = finishedMs === undefined ? undefined : tries.at(-1)?.end?.atMs;
+  const answeredMs = finished && tracedAttempts.at(-1)?.end?.atMs;
   // OpenTelemetry has no list of finish reasons; its examples and most backends use these.
-  const finishReasons = request.finishReason === undefined ? undefined : [finishReason(request.finishReason)];
+  const finishReasons = finished && [finishReason(finished.reason)];
   return {
     name: `chat ${model}`,
     kind: "internal",
     traceId: server.traceId,
     spanId,
     parent: { spanId: server.spanId, remote: false },
-    startMs: startMs + sentMs,
+    startMs: startMs + sent.atMs,
     endMs: answeredMs === undefined ? server.endMs : offsetMs + answeredMs,
     attributes: {
       "gen_ai.operation.name": "chat",
       "gen_ai.provider.name": "svc",
       "gen_ai.request.model": model,
-      "gen_ai.response.model": request.finishReason === undefined ? undefined : model,
+      "gen_ai.response.model": finished && model,
       "gen_ai.response.finish_reasons": finishReasons,
       "gen_ai.usage.input_tokens": usage?.inputTokens,
       "gen_ai.usage.cache_read.input_tokens": usage?.cachedInputTokens,
@@ -103,20 +105,20 @@ function chatSpan(request: SentRequest, server: Span, offsetMs: number, spanId: 
       "gen_ai.usage.reasoning.output_tokens": usage?.reasoningTokens,
     },
     events: [
-      ...eventAt("accepted", queueMs === undefined ? undefined : startMs + sentMs + queueMs),
+      ...eventAt("accepted", accepted && startMs + sent.atMs + accepted.queueMs),
       ...eventAt("first_delta", firstDeltaMs === undefined ? undefined : startMs + firstDeltaMs),
-      ...tries.slice(1).map(({ startedMs, continuedTokens }) => ({
+      ...tracedAttempts.slice(1).map(({ startedMs, continuedTokens }) => ({
         name: continuedTokens === undefined ? "retry" : "continuation",
         atMs: offsetMs + startedMs,
       })),
-      ...eventAt("finish", finishedMs === undefined ? undefined : startMs + finishedMs),
+      ...eventAt("finish", finished && startMs + finished.atMs),
     ].sort((one, other) => one.atMs - other.atMs),
     error: server.error,
   };
 }
 
-function trySpan(
-  { endpoint, spanId, startedMs, continuedTokens, end }: TracedTry,
+function attemptSpan(
+  { endpoint, spanId, startedMs, continuedTokens, end }: TracedAttempt,
   index: number,
   chat: Span,
   offsetMs: number,

@@ -1,12 +1,11 @@
 import type { BodyBudget, Evictable } from "../../overload/body-budget.ts";
+import { ByteBudget } from "../../overload/byte-budget.ts";
 import type { ConversationBefore } from "../../translation/translate.ts";
 
 /** Uncounted bytes of an entry, and those of a boundary and of a call in it. */
 const ENTRY_BYTES = 512;
 const BOUNDARY_BYTES = 150;
 const CALL_BYTES = 100;
-/** Share of the bytes left by other tenants that the entries of one tenant may take, as with bodies. */
-const TENANT_SHARE = 0.5;
 
 /** What a frame continues: the messages of the conversation, encoded and digested, and the output behind them. */
 export type Conversation = ConversationBefore & {
@@ -47,28 +46,27 @@ export function keptBytes({ prompt, items, output }: Conversation): number {
  * The conversations of all open WebSockets: a cache in the memory of bodies, to which it yields. An entry may be dropped
  * at any time, those used least recently first; its socket then asks for the whole conversation.
  */
-export class KeptConversations implements Evictable {
-  readonly #budget: BodyBudget;
+export class KeptConversations extends ByteBudget implements Evictable {
+  readonly #bodies: BodyBudget;
   /** Those used least recently first. */
   readonly #entries = new Set<Entry>();
-  readonly #bytesOf = new Map<string, number>();
-  bytes = 0;
 
-  constructor(budget: BodyBudget) {
-    this.#budget = budget;
-    budget.yields(this);
+  constructor(bodies: BodyBudget) {
+    super(bodies.maxBytes);
+    this.#bodies = bodies;
+    bodies.yields(this);
   }
 
   keep(tenant: string, conversation: Conversation): Kept {
     const entry = new Entry(tenant, conversation, (dropped) => this.#remove(dropped));
     this.#entries.add(entry);
-    this.#count(entry, entry.bytes);
+    this.take(tenant, entry.bytes);
     // A tenant makes room among its own entries first: others' conversations are not its to drop.
     for (const old of this.#entries) {
-      if (this.#ofTenant(tenant) <= TENANT_SHARE * this.#leftBy(tenant)) break;
+      if (this.lacks(tenant, 0) !== "tenant") break;
       if (old.tenant === tenant) this.#remove(old);
     }
-    this.free(this.bytes - this.#budget.free);
+    this.free(this.bytes - this.#bodies.free);
     return entry;
   }
 
@@ -86,24 +84,9 @@ export class KeptConversations implements Evictable {
     }
   }
 
-  #leftBy(tenant: string): number {
-    return this.#budget.maxBytes - (this.bytes - this.#ofTenant(tenant));
-  }
-
-  #ofTenant(tenant: string): number {
-    return this.#bytesOf.get(tenant) ?? 0;
-  }
-
   #remove(entry: Entry): void {
     if (!this.#entries.delete(entry)) return;
     entry.conversation = undefined;
-    this.#count(entry, -entry.bytes);
-  }
-
-  #count({ tenant }: Entry, bytes: number): void {
-    this.bytes += bytes;
-    const now = this.#ofTenant(tenant) + bytes;
-    if (now > 0) this.#bytesOf.set(tenant, now);
-    else this.#bytesOf.delete(tenant);
+    this.take(entry.tenant, -entry.bytes);
   }
 }

@@ -1,7 +1,7 @@
 import { type Command, InvalidArgumentError } from "commander";
 import { CATALOG, findModel } from "../../catalog.ts";
 import { isNetwork } from "../allowed-networks.ts";
-import type { KeyLimits, KeyQuota } from "../key-record.ts";
+import { type KeyLimits, type KeyQuota, LIMIT_FIELDS } from "../key-record.ts";
 
 /* Parsers of option values. Each throws commander's InvalidArgumentError, which ends in a usage error. */
 
@@ -86,31 +86,20 @@ export async function readLine(input: AsyncIterable<string | Uint8Array>, maxLen
 
 type PerModel = NonNullable<KeyLimits["perModel"]>;
 
-const RATES = ["rpm", "itpm", "otpm", "concurrency"];
-
-/** The limits that are numbers, by their options, with help texts. */
-const COUNTS = {
-  rpm: "requests per minute",
-  itpm: "input tokens per minute",
-  otpm: "output tokens per minute",
-  concurrency: "generations at one time",
-  "count-concurrency": "token counts at one time",
-  queued: "requests that may wait at one time for one model",
-  "max-body-bytes": "largest request body",
-  "max-output-tokens": "longest answer",
-  "tokens-per-day": "quota of input and output tokens per day in UTC",
-};
+const RATES = Object.keys(LIMIT_FIELDS.rates);
+const FIELDS = Object.entries({ ...LIMIT_FIELDS.limits, ...LIMIT_FIELDS.quota });
 
 /** The limits of a key as command options; options that were not given are absent. */
 export type LimitOptions = KeyLimits & KeyQuota;
 
-const fieldOf = (option: string) => option.replace(/-(.)/g, (_, letter: string) => letter.toUpperCase());
+const optionOf = (field: string) => field.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 
 /** The names that `--clear` takes, by their fields in a record. */
-const CLEARABLE = new Map([...Object.keys(COUNTS), "per-model"].map((option) => [option, fieldOf(option)]));
+const CLEARABLE = new Map(FIELDS.map(([field]) => [optionOf(field), field]));
 
 export function addLimitOptions(command: Command): Command {
-  for (const [name, help] of Object.entries(COUNTS)) command.option(`--${name} <n>`, help, parseCount);
+  for (const [field, { description }] of FIELDS)
+    if (description !== undefined) command.option(`--${optionOf(field)} <n>`, description, parseCount);
   return command.option(
     "--per-model <model:limits>",
     "such as svc-qwen:rpm=10,otpm=500; may be repeated",
@@ -120,10 +109,12 @@ export function addLimitOptions(command: Command): Command {
 
 /** Returns the options of a command with limits and quota as a record has them. */
 export function splitLimits<T extends LimitOptions>(options: T) {
-  const isLimit = (name: string) => [...CLEARABLE.values()].includes(name);
-  const { tokensPerDay, ...limits }: LimitOptions = pick(options, isLimit);
-  const others: Omit<T, keyof LimitOptions> = pick(options, (name) => !isLimit(name));
-  return { ...others, limits, quota: tokensPerDay === undefined ? {} : { tokensPerDay } };
+  const isLimit = (name: string) => name in LIMIT_FIELDS.limits;
+  const isQuota = (name: string) => name in LIMIT_FIELDS.quota;
+  const limits: KeyLimits = pick(options, isLimit);
+  const quota: KeyQuota = pick(options, isQuota);
+  const others: Omit<T, keyof LimitOptions> = pick(options, (name) => !isLimit(name) && !isQuota(name));
+  return { ...others, limits, quota };
 }
 
 export function pick<T extends object>(values: T, wanted: (name: string) => boolean): T {

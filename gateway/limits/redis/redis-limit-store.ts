@@ -56,7 +56,7 @@ export class RedisLimitStore implements LimitStore {
   /** Gateways that were live at the last heartbeat, including this one, and the store's time then. */
   #live: readonly string[] = [];
   #seenMs = 0;
-  readonly #sayAway: (error?: unknown) => void;
+  readonly #logAway: (error?: unknown) => void;
   /** Whether the current outage was reported. */
   #said = false;
   #cancelBeat = () => {};
@@ -65,7 +65,7 @@ export class RedisLimitStore implements LimitStore {
   private constructor(options: RedisLimitStoreOptions) {
     this.#options = options;
     this.#alone = new MemoryLimitStore(options.clock);
-    this.#sayAway = atMostEvery(options.clock, SAY_EVERY_MS, (error) => {
+    this.#logAway = atMostEvery(options.clock, SAY_EVERY_MS, (error) => {
       this.#said = true;
       // The reason for a missing connection is more specific than its absence.
       options.onAway(options.state.fault ?? faultOf(error));
@@ -191,7 +191,7 @@ export class RedisLimitStore implements LimitStore {
     const wants = places.length > 0 || items.some(({ cost }) => cost !== undefined);
     if (this.#options.state.settings.whenAway === "refuse")
       return wants ? { ok: false, refusedBy: "store", readings: [] } : { ok: true, readings: [] };
-    if (this.#away) this.#sayAway();
+    if (this.#away) this.#logAway();
     const gateways = this.#gateways;
     // Places taken before the store became unreachable count, too. A share has whole places, and at least 1.
     const isFull = ({ name, limit }: PlaceItem) =>
@@ -271,7 +271,7 @@ export class RedisLimitStore implements LimitStore {
     if (this.#away) return;
     this.#away = true;
     this.#outages += 1;
-    this.#sayAway(error);
+    this.#logAway(error);
     for (const stop of [...this.#awaited]) stop();
   }
 
@@ -290,7 +290,7 @@ export class RedisLimitStore implements LimitStore {
       for (const account of [...this.#unsent]) void this.#send(account);
     } catch (error) {
       this.#lost(error);
-      this.#sayAway(error);
+      this.#logAway(error);
     }
     if (!this.#closed) this.#cancelBeat = this.#options.clock.after(BEAT_MS, () => void this.#beat());
   }

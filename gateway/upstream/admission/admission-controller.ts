@@ -1,6 +1,7 @@
 import type { PriorityClass } from "../../../deploy/runtime/queue/fair-queue.ts";
 import { onAbort } from "../../../deploy/runtime/time/abort.ts";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
+import { lackOf } from "../../overload/byte-budget.ts";
 import { promptBytes } from "../load-balancing/boundary-hashes.ts";
 import { type Candidates, EndpointList, type EndpointSet, type NoPick } from "../load-balancing/endpoint-set.ts";
 import type { EndpointView } from "../load-balancing/endpoint-view.ts";
@@ -18,7 +19,7 @@ import {
   type SlotRequest,
   type Waiting,
 } from "./slot-request.ts";
-import { LEAST_SHARE, TenantCaps } from "./tenant-caps.ts";
+import { TenantCaps } from "./tenant-caps.ts";
 
 /** The most bytes of all held requests' bodies in a cluster. */
 export const MAX_HELD_BYTES = 64 * 1024 * 1024;
@@ -361,10 +362,11 @@ export class AdmissionController<Member> {
     const holdUntilMs = item.holdUntilMs ?? nowMs + item.request.holdMs;
     if (!this.#cluster.mayHaveEndpoints || holdUntilMs <= nowMs) return false;
     const held = this.#queue.items().filter(isHeld);
-    const ofTenant = held.filter(({ tenant }) => tenant === item.tenant);
-    // One request of a tenant is held regardless of its size, where the total leaves room.
-    const fits = isWithin([...held, item], 1) && (ofTenant.length === 0 || isWithin([...ofTenant, item], LEAST_SHARE));
-    if (!fits) return false;
+    const [all, own] = [sizeOf(held), sizeOf(held.filter(({ tenant }) => tenant === item.tenant))];
+    const lack =
+      lackOf(1, own.requests, all.requests, MAX_PENDING_REQUESTS) ??
+      lackOf(item.request.bytes, own.bytes, all.bytes, MAX_HELD_BYTES);
+    if (lack) return false;
     item.waitingFor = { kind: "endpoint" };
     item.holdUntilMs = holdUntilMs;
     item.deadlineMs = holdUntilMs;
@@ -490,10 +492,4 @@ type Sized = { readonly request: { readonly bytes: number } };
 
 function sizeOf(items: readonly Sized[]): { readonly requests: number; readonly bytes: number } {
   return { requests: items.length, bytes: items.reduce((sum, { request }) => sum + request.bytes, 0) };
-}
-
-/** Returns whether some held requests are within a share of the bounds on all of them, 0 to 1. */
-function isWithin(items: readonly Sized[], share: number): boolean {
-  const { requests, bytes } = sizeOf(items);
-  return requests <= share * MAX_PENDING_REQUESTS && bytes <= share * MAX_HELD_BYTES;
 }

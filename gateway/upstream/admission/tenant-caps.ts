@@ -1,8 +1,8 @@
 /** The time for which a tenant's peak demand counts. */
 const PEAK_MS = 60_000;
 
-/** The share of all slots, or of the room for held requests, that one tenant gets beside others at least. */
-export const LEAST_SHARE = 0.5;
+/** The share of all slots that one tenant gets beside others at least. */
+const LEAST_SHARE = 0.5;
 
 /** The requests of one tenant; their owner keeps `running` and `waiting` up to date. */
 export type Tenant = {

@@ -108,13 +108,13 @@ export class AttemptTimeouts {
     this.#lastDeltaMs = this.#lastSignMs;
   }
 
-  /** Suspends all limits, as the gateway's own client reads slowly, until `goOn`. */
+  /** Suspends all limits, as the gateway's own client reads slowly, until `resume`. */
   hold(): void {
     this.#held = true;
   }
 
   /** Resumes the limits after `hold`, as if the endpoint's latest message had come now. */
-  goOn(): void {
+  resume(): void {
     this.#held = false;
     this.#lastSignMs = this.#clock.nowMs();
     if (this.#lastDeltaMs !== undefined) this.#lastDeltaMs = this.#lastSignMs;

@@ -24,5 +24,5 @@ export type CallRecord = NoteSink & {
   notKept(why: NotKept): void;
   overdue(): void;
   /** Records a failed call; another may follow, whose end does not include this failure. */
-  tryFailed(detail: Detail): void;
+  attemptFailed(detail: Detail): void;
 };

@@ -39,7 +39,7 @@ export function callCountTokens(
       (error: ServiceError | null, reply) => {
         handOver.end();
         cancelConnect();
-        letGo();
+        stopListening();
         resolve(reply ? reply.inputTokens : (failure ?? fromGrpc(error as ServiceError, reached)));
       },
     );
@@ -49,6 +49,6 @@ export function callCountTokens(
       failure = stalled("connect");
       cancel();
     });
-    const letGo = onAbort(signal, cancel);
+    const stopListening = onAbort(signal, cancel);
   });
 }

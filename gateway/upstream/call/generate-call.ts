@@ -72,7 +72,7 @@ class GenerateCall implements WireListener {
   #failure: UpstreamFailure | undefined;
   /** Whether the call has failed or was cancelled: messages still in flight are ignored. */
   #broken = false;
-  #letGo = () => {};
+  #stopListening = () => {};
 
   constructor(
     options: GenerateCallOptions,
@@ -103,12 +103,12 @@ class GenerateCall implements WireListener {
         this.#call?.pause();
       },
       resume: () => {
-        this.#watch.goOn();
+        this.#watch.resume();
         this.#call?.resume();
       },
     };
     this.#call = endpoint.wire.open({ message, headers, deadline, handOver }, this);
-    this.#letGo = onAbort(signal, () => this.#cancel());
+    this.#stopListening = onAbort(signal, () => this.#cancel());
   }
 
   ended({ error, trailers }: WireEnd): void {
@@ -121,7 +121,7 @@ class GenerateCall implements WireListener {
     this.#broken = true;
     this.#handOver.end();
     this.#watch.close();
-    this.#letGo();
+    this.#stopListening();
     this.#resolve(this.#failure);
   }
 

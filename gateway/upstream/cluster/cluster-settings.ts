@@ -32,7 +32,7 @@ const circuitBreakersSchema = z
       .min(0)
       .default(120_000)
       .describe(
-        `Milliseconds for which a request is held while the cluster has no available endpoint, with keep-alives for a stream; one in a single piece, before work on it is lost, 50 s at most. 0 holds none. At most ${MAX_PENDING_REQUESTS} requests with 64 MiB of bodies are held, half of them of one tenant. Others get 503 (529 in Format B) at once.`,
+        `Milliseconds for which a request is held while the cluster has no available endpoint, with keep-alives for a stream; one in a single piece, before work on it is lost, 50 s at most. 0 holds none. At most ${MAX_PENDING_REQUESTS} requests with 64 MiB of bodies are held, of one tenant half of what the others leave. Others get 503 (529 in Format B) at once.`,
       ),
     retryBudget: retryBudgetSchema,
   })

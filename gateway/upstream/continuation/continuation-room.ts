@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { ByteBudget } from "../../overload/byte-budget.ts";
 
 export const continuationSchema = z
   .strictObject({
@@ -7,7 +8,7 @@ export const continuationSchema = z
       .min(0)
       .optional()
       .describe(
-        "Bytes kept for running answers so that another engine can continue them: their requests and 4 bytes a token; default: an eighth of the memory, at most 268435456. One owner has half of it at most. An answer that finds no room fails with its engine. 0 continues none.",
+        "Bytes kept for running answers so that another engine can continue them: their requests and 4 bytes a token; default: an eighth of the memory, at most 268435456. One owner has half of what the others leave. An answer that finds no room fails with its engine. 0 continues none.",
       ),
   })
   .prefault({})
@@ -21,8 +22,6 @@ export type NotKept = "no_room" | "no_room_for_key" | "overload" | "released";
 /** The default share of the process' memory for kept answers, and its bound in bytes. */
 const MEMORY_SHARE = 0.125;
 const MAX_BYTES = 268_435_456;
-/** The share of the kept bytes for the answers of one tenant. A single answer may be larger. */
-const TENANT_SHARE = 0.5;
 
 /** Returns the default size for kept answers, of a process with `memoryBytes`. */
 export function continuationBytes(memoryBytes: number): number {
@@ -41,7 +40,7 @@ type Held = {
   readonly tenant: string;
   bytes: number;
   /** Releases the answer. Returns false while another engine continues it. */
-  readonly letGo: () => boolean;
+  readonly releaseUnused: () => boolean;
 };
 
 export type KeptAnswer = {
@@ -51,73 +50,57 @@ export type KeptAnswer = {
 };
 
 /** Counts the memory of running answers kept so that another engine can continue them. */
-export class ContinuationRoom {
+export class ContinuationRoom extends ByteBudget {
   /** Whether any answer is kept. */
   readonly isOpen: boolean;
   readonly #options: ContinuationRoomOptions;
-  readonly #bytesOf = new Map<string, number>();
   readonly #held = new Set<Held>();
-  bytes = 0;
 
   constructor(options: ContinuationRoomOptions) {
+    super(options.maxBytes);
     this.#options = options;
     this.isOpen = options.maxBytes > 0;
-  }
-
-  get maxBytes(): number {
-    return this.#options.maxBytes;
   }
 
   get answers(): number {
     return this.#held.size;
   }
 
-  /** Takes room, or returns why there is none. `letGo` must release it, or return false while in use. */
-  keep(tenant: string, bytes: number, letGo: () => boolean): KeptAnswer | NotKept {
+  /** Takes room, or returns why there is none. `releaseUnused` must release it, or return false while in use. */
+  keep(tenant: string, bytes: number, releaseUnused: () => boolean): KeptAnswer | NotKept {
     const lack = this.#options.inTrouble?.() ? "overload" : this.#lacks(tenant, bytes);
     if (lack) return lack;
-    const held: Held = { tenant, bytes, letGo };
+    const held: Held = { tenant, bytes, releaseUnused };
     this.#held.add(held);
-    this.#take(tenant, bytes);
+    this.take(tenant, bytes);
     return {
       grow: (more) => {
         const found = this.#lacks(tenant, more);
         if (found) return found;
         held.bytes += more;
-        this.#take(tenant, more);
+        this.take(tenant, more);
         return undefined;
       },
       release: () => {
-        if (this.#held.delete(held)) this.#take(tenant, -held.bytes);
+        if (this.#held.delete(held)) this.take(tenant, -held.bytes);
       },
     };
   }
 
   /** Releases the largest answers until `share` (0 to 1) of the bytes is free. Returns their number. */
-  letGoOf(share: number): number {
+  releaseShare(share: number): number {
     const enough = (1 - share) * this.bytes;
     let answers = 0;
-    for (const { letGo } of [...this.#held].sort((a, b) => b.bytes - a.bytes)) {
+    for (const { releaseUnused } of [...this.#held].sort((a, b) => b.bytes - a.bytes)) {
       if (this.bytes <= enough) break;
-      if (letGo()) answers += 1;
+      if (releaseUnused()) answers += 1;
     }
     return answers;
   }
 
   #lacks(tenant: string, bytes: number): NotKept | undefined {
-    const { maxBytes } = this.#options;
-    const ofTenant = this.#bytesOf.get(tenant) ?? 0;
-    if (this.bytes + bytes > maxBytes) {
-      this.#options.onFull?.();
-      return "no_room";
-    }
-    return ofTenant > 0 && ofTenant + bytes > TENANT_SHARE * maxBytes ? "no_room_for_key" : undefined;
-  }
-
-  #take(tenant: string, bytes: number): void {
-    this.bytes += bytes;
-    const ofTenant = (this.#bytesOf.get(tenant) ?? 0) + bytes;
-    if (ofTenant > 0) this.#bytesOf.set(tenant, ofTenant);
-    else this.#bytesOf.delete(tenant);
+    const lack = this.lacks(tenant, bytes);
+    if (lack === "all") this.#options.onFull?.();
+    return lack && (lack === "all" ? "no_room" : "no_room_for_key");
   }
 }

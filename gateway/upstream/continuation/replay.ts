@@ -34,7 +34,7 @@ export class Replay {
     return this.#received >= this.#given;
   }
 
-  get gotOn(): boolean {
+  get advanced(): boolean {
     return this.#received > this.#given;
   }
 

@@ -63,7 +63,7 @@ export class ResumableAnswer {
   }
 
   /** Whether the engine that was to continue the answer has sent more than the caller had. */
-  get wentOn(): boolean {
+  get resumed(): boolean {
     return this.#goesOn;
   }
 
@@ -72,18 +72,18 @@ export class ResumableAnswer {
   }
 
   /** Whether the engine of the running or last attempt has generated new tokens. */
-  get gotOn(): boolean {
-    return this.#replay ? this.#replay.gotOn : this.tokens > this.#tokensBefore;
+  get advanced(): boolean {
+    return this.#replay ? this.#replay.advanced : this.tokens > this.#tokensBefore;
   }
 
-  /** Begins an attempt, which continues the answer if `goOn`. Returns the resumption to request. */
-  begin(canContinue: boolean, goOn: boolean): Resumption {
+  /** Begins an attempt, which continues the answer if `continues`. Returns the resumption to request. */
+  begin(canContinue: boolean, continues: boolean): Resumption {
     const ledger = this.#ledger;
     this.#tokensBefore = this.tokens;
     this.#goesOn = false;
     this.workedOn = false;
     this.#isBetween = false;
-    if (ledger && goOn && this.begun) {
+    if (ledger && continues && this.begun) {
       this.#replay = new Replay(ledger);
       const callIds = ledger.blocks.filter(({ kind }) => kind === "toolCall").map(({ callId }) => callId);
       const { revision: modelRevision, promptDigest } = this;
@@ -129,7 +129,7 @@ export class ResumableAnswer {
   }
 
   /** Records the end of an attempt: until the next step is decided, the answer is not released. */
-  tryEnded(): void {
+  attemptEnded(): void {
     this.#isBetween = true;
   }
 
@@ -165,14 +165,14 @@ export class ResumableAnswer {
 
   #keep(): boolean {
     const { room, tenant, requestBytes, onNotKept } = this.#options;
-    const kept = room.keep(tenant, requestBytes + ANSWER_BYTES, () => this.#letGo());
+    const kept = room.keep(tenant, requestBytes + ANSWER_BYTES, () => this.#releaseKept());
     if (typeof kept === "string") onNotKept(kept);
     else this.#kept = kept;
     return typeof kept !== "string";
   }
 
   /** Releases the answer; false while an engine repeats it: its new part could not be determined. */
-  #letGo(): boolean {
+  #releaseKept(): boolean {
     if (this.#isBetween || (this.#replay && !this.#goesOn)) return false;
     this.forget();
     this.#options.onNotKept("released");

@@ -98,7 +98,7 @@ export class DnsDiscovery implements Discovery {
   async #ask(): Promise<readonly string[] | string> {
     const { clock, resolve } = this.#options;
     try {
-      return ofOneFamily(await inTime(resolve(this.#host), clock));
+      return ofOneFamily(await withinTimeout(resolve(this.#host), clock));
     } catch (error) {
       return codeOf(error);
     }
@@ -131,7 +131,7 @@ function ofOneFamily(addresses: readonly string[]): readonly string[] {
   return v4.length > 0 ? v4 : addresses;
 }
 
-function inTime<T>(work: Promise<T>, clock: Clock): Promise<T> {
+function withinTimeout<T>(work: Promise<T>, clock: Clock): Promise<T> {
   return new Promise((resolve, reject) => {
     const cancel = clock.after(LOOKUP_TIMEOUT_MS, () => reject(new Error("timeout")));
     work.then(resolve, reject).finally(cancel);

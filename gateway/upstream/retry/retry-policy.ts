@@ -39,9 +39,9 @@ export type FailedAttempt = {
   readonly committed: boolean;
   readonly continued: boolean;
   /** Whether the attempt was to continue an answer, and sent more of it than the client had. */
-  readonly wentOn: boolean;
+  readonly resumed: boolean;
   readonly accepted: boolean;
-  readonly gotOn: boolean;
+  readonly advanced: boolean;
   /** The number of tokens with which another endpoint could continue the answer; 0 where none could. */
   readonly tokens: number;
   /** Whether other requests, or other endpoints, were lost with it. */
@@ -217,7 +217,7 @@ function retriedUntilMs(history: readonly FailedAttempt[], { holdMs }: RetryRule
   const sinceLast = history.slice(
     Math.max(
       0,
-      history.findLastIndex(({ gotOn }) => gotOn),
+      history.findLastIndex(({ advanced }) => advanced),
     ),
   );
   const loss = sinceLast.find(({ failure }) => isLoss(failure));
@@ -237,7 +237,7 @@ function sinceLoss(history: readonly FailedAttempt[]): readonly FailedAttempt[] 
   return history.slice(
     Math.max(
       0,
-      history.findLastIndex(({ continued, wentOn }) => !continued || wentOn),
+      history.findLastIndex(({ continued, resumed }) => !continued || resumed),
     ),
   );
 }
@@ -245,9 +245,9 @@ function sinceLoss(history: readonly FailedAttempt[]): readonly FailedAttempt[] 
 /** Returns the number of consecutive losses without a new token, excluding endpoints that had announced to leave. */
 function fruitlessLosses(history: readonly FailedAttempt[]): number {
   let losses = 0;
-  for (const { tokens, accepted, gotOn, failure } of history) {
+  for (const { tokens, accepted, advanced, failure } of history) {
     if (tokens === 0 || !accepted || !failure.retriable) continue;
-    if (gotOn) losses = 0;
+    if (advanced) losses = 0;
     if (!(failure.ending.kind === "status" && failure.ending.notReady)) losses += 1;
   }
   return losses;

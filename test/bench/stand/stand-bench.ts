@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { cpus, tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -322,6 +323,13 @@ function resultOf(
   };
 }
 
+/** Names the commit that is measured, and whether files differ from it. */
+function sourceOf(): string {
+  const git = (...args: readonly string[]) => execFileSync("git", args, { encoding: "utf8" }).trim();
+  const changed = git("status", "--porcelain", "--untracked-files=no") === "" ? "" : " with changes";
+  return `at ${git("rev-parse", "--short=12", "HEAD")}${changed}`;
+}
+
 /** Writes the results of the stand as a Markdown page. */
 async function writePage(file: string, result: BenchResult): Promise<void> {
   const titles = new Set(result.rows.map(({ cell }) => String(cell)));
@@ -336,7 +344,7 @@ async function writePage(file: string, result: BenchResult): Promise<void> {
   const head = [
     "# Performance",
     "Written by `npm run bench -- stand --page gateway/docs/performance.md`. Read ratios, not absolute figures: those are one machine's.",
-    [...result.notes, `Measured on ${new Date().toISOString().slice(0, 10)}, ${machine}.`].join("\n"),
+    [...result.notes, `Measured on ${new Date().toISOString().slice(0, 10)} ${sourceOf()}, ${machine}.`].join("\n"),
   ];
   await writeFile(file, `${[...head, ...sections].join("\n\n")}\n`);
 }

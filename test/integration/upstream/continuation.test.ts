@@ -82,7 +82,7 @@ describe("an answer whose engine is lost", () => {
     expect(first?.calls[0]?.request).toMatchObject({ resumable: true, continuation: undefined });
     const continuation = { modelRevision: "r1", tokens: [1_000, 1_001, 1_002], callIds: [] };
     expect(second?.calls[0]?.request).toMatchObject({ resumable: true, continuation });
-    expect(sent.calls).toMatchObject({ attempts: 2, continuedFrom: [3], failedTries: ["upstream_reset"] });
+    expect(sent.calls).toMatchObject({ attempts: 2, continuedFrom: [3], failedAttempts: ["upstream_reset"] });
     expect(rig.room).toMatchObject({ answers: 0, bytes: 0 });
     expect(metricSum(await rig.registry.metrics(), "svc_continuations_total", 'outcome="went_on"')).toBe(1);
     await rig.atRest();
@@ -201,8 +201,8 @@ describe("an answer whose engine is lost", () => {
 
   test("is not dropped under memory pressure while another engine continues it", async () => {
     const { rig, sent } = await lostAfter(3, [{ inOnePiece: false }]);
-    await until(() => sent.calls.failedTries.length > 0, "its end is known");
-    await settleUntil(rig, () => rig.room.letGoOf(1) > 0 || textOf(sent.events) === TEXT);
+    await until(() => sent.calls.failedAttempts.length > 0, "its end is known");
+    await settleUntil(rig, () => rig.room.releaseShare(1) > 0 || textOf(sent.events) === TEXT);
     expect(await settle(rig, sent.outcome)).toBe("ok");
     expect(textOf(sent.events)).toBe(TEXT);
   });
@@ -218,7 +218,7 @@ describe("an answer whose engine is lost", () => {
     await standing(first);
     eject(lost, waited);
     first?.node.stop();
-    await until(() => sent.calls.failedTries.length > 0, "its end is known");
+    await until(() => sent.calls.failedAttempts.length > 0, "its end is known");
     for (let turn = 0; turn < 20; turn += 1) await new Promise(setImmediate);
     expect(sent.calls.attempts).toBe(1);
     // No time passes: only the endpoint ends the wait.
@@ -245,7 +245,7 @@ describe("an answer whose engine is lost fails with it", () => {
     const other = stepsOf(textStart(0), "The ", "answer", " is 5", "2.");
     const { rig, sent } = await lostAfter(3, [{ steps: other }]);
     expect(await settle(rig, sent.outcome)).toBe("upstream_reset");
-    expect(sent.calls.failedTries).toEqual(["upstream_reset", "upstream_other_answer"]);
+    expect(sent.calls.failedAttempts).toEqual(["upstream_reset", "upstream_other_answer"]);
     expect(textOf(sent.events)).toBe("The answer is 4");
     expect(metricSum(await rig.registry.metrics(), "svc_continuations_total", 'outcome="other_answer"')).toBe(1);
   });
@@ -274,7 +274,7 @@ describe("an answer whose engine is lost fails with it", () => {
     const rig = await inFrontOf([first, second] as ResumableNode[]);
     const sent = rig.send();
     await standing(first);
-    expect(rig.room.letGoOf(1)).toBe(1);
+    expect(rig.room.releaseShare(1)).toBe(1);
     expect(rig.room).toMatchObject({ answers: 0, bytes: 0 });
     first?.node.stop();
     expect(await settle(rig, sent.outcome)).toBe("upstream_reset");

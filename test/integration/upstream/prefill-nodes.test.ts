@@ -148,7 +148,7 @@ describe("a long prompt", () => {
     const sent = rig.send(generateRequest({}, long("a")));
     expect(await sent.outcome).toBe("ok");
     expect(textOf(sent)).toBe(answerTo(rendered(long("a"))));
-    expect(sent.calls).toMatchObject({ attempts: 1, failedTries: [], prefilledAt: undefined });
+    expect(sent.calls).toMatchObject({ attempts: 1, failedAttempts: [], prefilledAt: undefined });
     expect(engines.read.at(-1)?.engine).toBe("answering-0");
     expect(await outcomes()).toEqual(expected);
     await atRest();

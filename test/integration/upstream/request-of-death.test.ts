@@ -29,7 +29,7 @@ describe("H12 a request that kills engines", () => {
       await until(() => rig.manager.endpoints[index]?.activeRequests === 0, "the loss is noticed");
     }
     expect(await settle(rig, sent.outcome)).toBe("request_of_death");
-    expect(sent.calls).toMatchObject({ attempts: 2, failedTries: ["upstream_reset", "upstream_reset"] });
+    expect(sent.calls).toMatchObject({ attempts: 2, failedAttempts: ["upstream_reset", "upstream_reset"] });
     expect(await rig.send(poison).outcome).toBe("request_of_death");
     expect(one.backend.requests).toHaveLength(2);
     const other = rig.send(generateRequest({}, "harmless"));
@@ -62,7 +62,7 @@ describe("H12 a request that kills engines", () => {
       await settleUntil(rig, () => sent.every(({ events }) => events.length === index + 1), "an engine works on both");
       wire.cut();
     }
-    await until(() => sent.every(({ calls }) => calls.failedTries.length === 2), "the losses are noticed");
+    await until(() => sent.every(({ calls }) => calls.failedAttempts.length === 2), "the losses are noticed");
     // A suspect that returns meanwhile waits, too.
     const [again] = requests;
     sent.push(rig.send(again));

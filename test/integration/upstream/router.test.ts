@@ -49,7 +49,7 @@ describe("a failed attempt", () => {
     await until(() => sent.calls.attempts >= 1, "the first try");
     expect(await settle(rig, sent.outcome)).toBe("ok");
     expect(sent.calls).toMatchObject({ attempts: 2, endpoint: engines[1]?.address });
-    expect(sent.calls.failedTries).toHaveLength(1);
+    expect(sent.calls.failedAttempts).toHaveLength(1);
     expect(sent.events.filter(({ kind }) => !["started", "progress"].includes(kind?.$case ?? ""))).toEqual(
       textAnswer("Hello.").slice(1),
     );
@@ -80,7 +80,7 @@ describe("a failed attempt", () => {
     const waiting = rig.send(generateRequest({}, "three"));
     await until(() => rig.router.traffic[0]?.admission.pending === 1, "one waits");
     wires[0]?.cut();
-    await until(() => running[0]?.calls.failedTries.length === 1, "the loss is noticed");
+    await until(() => running[0]?.calls.failedAttempts.length === 1, "the loss is noticed");
     for (let turn = 0; turn < 20; turn += 1) await new Promise(setImmediate);
     expect(waiting.calls.attempts).toBe(0);
     for (const { leave, outcome } of [...running, waiting]) {

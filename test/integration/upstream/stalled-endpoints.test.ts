@@ -67,7 +67,7 @@ test("without a listener at its address: the attempt fails within the connect ti
   expect(sent.calls).toMatchObject({ attempts: 1, endpoint: wire.address });
   await rig.clock.advance(1);
   expect(await settle(rig, sent.outcome)).toBe("ok");
-  expect(sent.calls).toMatchObject({ endpoint: well.address, failedTries: ["upstream_connect_failure"] });
+  expect(sent.calls).toMatchObject({ endpoint: well.address, failedAttempts: ["upstream_connect_failure"] });
 });
 
 test("a slow reader of ours does not count as a silent endpoint", async () => {

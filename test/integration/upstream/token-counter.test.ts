@@ -30,5 +30,5 @@ test("a count that loses its endpoint is distinguished from one that reached non
   await until(() => record.attempts === 1, "the endpoint is asked");
   wire.cut();
   expect(await outcome).toBe("upstream_reset");
-  expect(record.failedTries).toEqual(["upstream_reset"]);
+  expect(record.failedAttempts).toEqual(["upstream_reset"]);
 });

@@ -67,7 +67,7 @@ export type FrontRigOptions = {
 export class CallNotes implements CallRecord {
   attempts = 0;
   endpoint: string | undefined;
-  readonly failedTries: Detail[] = [];
+  readonly failedAttempts: Detail[] = [];
   /** The token counts from which calls continued an answer, in order. */
   readonly continuedFrom: number[] = [];
   readonly notKeptFor: NotKept[] = [];
@@ -109,8 +109,8 @@ export class CallNotes implements CallRecord {
     this.cache = note;
   }
 
-  tryFailed(detail: Detail): void {
-    this.failedTries.push(detail);
+  attemptFailed(detail: Detail): void {
+    this.failedAttempts.push(detail);
   }
 }
 

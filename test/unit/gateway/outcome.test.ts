@@ -64,7 +64,7 @@ test.each([
 });
 
 test("whatever ends a call that an engine had in its hands is charged, and a service without room charges nothing", () => {
-  const atWork = details.filter((detail) => OUTCOMES[detail].tryStat);
+  const atWork = details.filter((detail) => OUTCOMES[detail].attemptStat);
   expect(atWork.filter((detail) => costOf([detail]) !== "work")).toEqual([]);
   const free = details.filter((detail) => OUTCOMES[detail].end === "shed" || OUTCOMES[detail].untouched);
   expect(free.filter((detail) => costOf([detail]) !== "nothing")).toEqual([]);

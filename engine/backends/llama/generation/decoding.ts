@@ -98,7 +98,7 @@ export class Decoding {
     const logprob = this.#logprob(given ?? token, sample);
     const { events, tokens } = given === undefined ? answer.take(token, logprob) : answer.takeGiven(logprob);
     const { over } = answer;
-    if (!over) await this.#goOn(tokens, isFirst);
+    if (!over) await this.#continue(tokens, isFirst);
     return { events, tokens, over };
   }
 
@@ -107,7 +107,7 @@ export class Decoding {
   }
 
   /** Starts sampling after `tokens`, and unless `atOnce` waits until the engine computes it. */
-  async #goOn(tokens: readonly Token[], atOnce: boolean): Promise<void> {
+  async #continue(tokens: readonly Token[], atOnce: boolean): Promise<void> {
     // Read first: the round may begin while the sample is requested.
     const { underWay } = this.#parts.steps;
     const ahead = this.#lease.run(() => this.#sampler.next(tokens));

@@ -204,13 +204,13 @@ export class Http2Connection {
       case FrameType.CONTINUATION:
         return this.#headersGoOn(flags, streamId, bytes, from, to);
       case FrameType.RST_STREAM:
-        return this.#resetCame(streamId, bytes, from, to);
+        return this.#onReset(streamId, bytes, from, to);
       case FrameType.SETTINGS:
         return this.#settings(flags, streamId, bytes, from, to);
       case FrameType.PING:
-        return this.#pingCame(flags, streamId, bytes, from, to);
+        return this.#onPing(flags, streamId, bytes, from, to);
       case FrameType.GOAWAY:
-        return this.#goawayCame(streamId, bytes, from, to);
+        return this.#onGoaway(streamId, bytes, from, to);
       case FrameType.WINDOW_UPDATE:
         return this.#widen(streamId, bytes, from, to);
       case FrameType.PUSH_PROMISE:
@@ -236,7 +236,7 @@ export class Http2Connection {
     }
     if (!stream) return true;
     const begin = padding > 0 ? from + 1 : from;
-    const wrong = stream.dataCame(bytes, begin, to - Math.max(0, padding - 1), counted);
+    const wrong = stream.onData(bytes, begin, to - Math.max(0, padding - 1), counted);
     const isLast = (flags & Flag.END_STREAM) !== 0;
     return (wrong === undefined && !isLast) || this.#judge(streamId, stream, wrong, isLast);
   }
@@ -263,7 +263,7 @@ export class Http2Connection {
     const end = to - Math.max(0, padding - 1);
     if (begin > end) return this.#fail(ErrorCode.PROTOCOL_ERROR);
     const isLast = (flags & Flag.END_STREAM) !== 0;
-    if (flags & Flag.END_HEADERS) return this.#headersCame(streamId, isLast, bytes, begin, end);
+    if (flags & Flag.END_HEADERS) return this.#onHeaders(streamId, isLast, bytes, begin, end);
     this.#openBlock = { streamId, isLast, pieces: [Buffer.from(bytes.subarray(begin, end))], bytes: end - begin };
     return true;
   }
@@ -279,19 +279,19 @@ export class Http2Connection {
     if (!(flags & Flag.END_HEADERS)) return true;
     this.#openBlock = undefined;
     const whole = Buffer.concat(block.pieces);
-    return this.#headersCame(streamId, block.isLast, whole, 0, whole.length);
+    return this.#onHeaders(streamId, block.isLast, whole, 0, whole.length);
   }
 
-  #headersCame(streamId: number, isLast: boolean, bytes: Buffer, from: number, to: number): boolean {
+  #onHeaders(streamId: number, isLast: boolean, bytes: Buffer, from: number, to: number): boolean {
     // Header blocks of ended streams are read, too: later ones refer to them.
     const headers = this.#headers.read(bytes, from, to);
     if (!headers) return this.#fail(ErrorCode.COMPRESSION_ERROR);
     const stream = this.#streams.get(streamId);
     if (!stream) return true;
-    return this.#judge(streamId, stream, stream.headersCame(headers, isLast), isLast);
+    return this.#judge(streamId, stream, stream.onHeaders(headers, isLast), isLast);
   }
 
-  #resetCame(streamId: number, bytes: Buffer, from: number, to: number): boolean {
+  #onReset(streamId: number, bytes: Buffer, from: number, to: number): boolean {
     if (to - from !== 4) return this.#fail(ErrorCode.FRAME_SIZE_ERROR);
     if (!this.#began(streamId)) return this.#fail(ErrorCode.PROTOCOL_ERROR);
     const stream = this.#streams.get(streamId);
@@ -334,7 +334,7 @@ export class Http2Connection {
     return undefined;
   }
 
-  #pingCame(flags: number, streamId: number, bytes: Buffer, from: number, to: number): boolean {
+  #onPing(flags: number, streamId: number, bytes: Buffer, from: number, to: number): boolean {
     if (streamId !== 0) return this.#fail(ErrorCode.PROTOCOL_ERROR);
     if (to - from !== 8) return this.#fail(ErrorCode.FRAME_SIZE_ERROR);
     if (flags & Flag.ACK) this.#pings.shift()?.();
@@ -343,7 +343,7 @@ export class Http2Connection {
     return true;
   }
 
-  #goawayCame(streamId: number, bytes: Buffer, from: number, to: number): boolean {
+  #onGoaway(streamId: number, bytes: Buffer, from: number, to: number): boolean {
     if (streamId !== 0) return this.#fail(ErrorCode.PROTOCOL_ERROR);
     if (to - from < 8) return this.#fail(ErrorCode.FRAME_SIZE_ERROR);
     this.#goaways += 1;

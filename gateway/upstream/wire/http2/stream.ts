@@ -77,7 +77,7 @@ export class Http2Stream {
   }
 
   /** Takes headers from the peer. Returns the error code; undefined where they are valid. */
-  headersCame(headers: Headers, isLast: boolean): number | undefined {
+  onHeaders(headers: Headers, isLast: boolean): number | undefined {
     if (this.#over) return undefined;
     if (!isLast && this.#answered) return ErrorCode.PROTOCOL_ERROR;
     // An interim answer has no field that a gRPC call needs, and is ignored.
@@ -97,7 +97,7 @@ export class Http2Stream {
   }
 
   /** Takes bytes, which count as `counted` with padding. Returns the error code, if any. */
-  dataCame(bytes: Buffer, from: number, to: number, counted: number): number | undefined {
+  onData(bytes: Buffer, from: number, to: number, counted: number): number | undefined {
     if (this.#over) return undefined;
     if (!this.#answered) return ErrorCode.PROTOCOL_ERROR;
     this.#window -= counted;

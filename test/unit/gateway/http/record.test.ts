@@ -42,7 +42,7 @@ describe("the record of a request", () => {
 
   test("a request that ends without capacity costs as much as its attempt that killed a node", () => {
     const record = newRecord();
-    record.tryFailed("upstream_reset");
+    record.attemptFailed("upstream_reset");
     record.failed("no_healthy_upstream", false);
     expect(record.cost).toBe("work");
   });
@@ -99,7 +99,8 @@ describe("the record of a request", () => {
     record.finished(FINISHED);
     expect(record.closed(200, true)).toMatchObject({
       ...{ attempts: 2, endpoint: "10.0.0.2:1" },
-      ...{ sentMs: 2, queueMs: 13, acceptMs: 3, firstDeltaMs: 19, finishedMs: 39, totalMs: 39 },
+      ...{ sent: { atMs: 2 }, accepted: { queueMs: 13, acceptMs: 3 } },
+      ...{ firstDeltaMs: 19, finished: { atMs: 39 }, totalMs: 39 },
     });
   });
 
@@ -151,7 +152,7 @@ const usage = (inputTokens: number, cachedInputTokens: number) => ({
   reasoningTokens: 0,
 });
 
-async function recorded(pattern: string, fields: object): Promise<string> {
+async function recorded(pattern: string, fields: Partial<ClosedRequest>): Promise<string> {
   const stats = new Stats();
   const record = newRecord({ path: pattern });
   countRequest(stats, closedRequest({ totalMs: 2_000, ...fields }, record));
@@ -160,9 +161,11 @@ async function recorded(pattern: string, fields: object): Promise<string> {
 
 describe("a finished request", () => {
   test("gives the time between tokens from the first delta to the last event, and why it ended", async () => {
-    const finishReason = FinishReason.CONTEXT_WINDOW;
-    const fields = { model: "svc-qwen", usage: usage(10, 0), firstDeltaMs: 500, finishedMs: 1_500, finishReason };
-    const text = await recorded("/v1/responses", fields);
+    const text = await recorded("/v1/responses", {
+      parsed: { model: "svc-qwen", stream: true, unopened: 0 },
+      firstDeltaMs: 500,
+      finished: { atMs: 1_500, reason: FinishReason.CONTEXT_WINDOW, usage: usage(10, 0) },
+    });
     expect(text).toContain('svc_time_per_output_token_seconds_sum{model="svc-qwen"} 0.1');
     expect(text).toContain('svc_time_to_first_token_seconds_sum{model="svc-qwen",cache="miss"} 0.5');
     expect(text).toContain('svc_answers_total{model="svc-qwen",reason="context_window"} 1');

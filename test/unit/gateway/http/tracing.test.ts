@@ -145,15 +145,20 @@ async function request(fields: Partial<ClosedRequest> = {}, tries: readonly Try[
   return { record, spans };
 }
 
-const SENT: Partial<ClosedRequest> = { model: "svc-qwen", sentMs: 2 };
+const SENT: Partial<ClosedRequest> = {
+  parsed: { model: "svc-qwen", stream: true, unopened: 0 },
+  sent: { atMs: 2, priorityClass: "default" },
+};
 const ANSWERED: Partial<ClosedRequest> = {
   ...SENT,
-  queueMs: 10,
+  accepted: { queueMs: 10, acceptMs: undefined },
   firstDeltaMs: 30,
-  finishedMs: 90,
-  finishReason: FinishReason.TOOL_CALLS,
+  finished: {
+    atMs: 90,
+    reason: FinishReason.TOOL_CALLS,
+    usage: { inputTokens: 12, cachedInputTokens: 8, cacheWriteTokens: 0, outputTokens: 7, reasoningTokens: 3 },
+  },
   endReason: "complete",
-  usage: { inputTokens: 12, cachedInputTokens: 8, cacheWriteTokens: 0, outputTokens: 7, reasoningTokens: 3 },
 };
 
 const at = (span: Span | undefined) => [span?.startMs, span?.endMs].map((ms) => (ms ?? 0) - OFFSET_MS);
@@ -172,7 +177,7 @@ describe("the spans of a request", () => {
     expect(server).toMatchObject({ name: "POST /v1/messages", spanId: record.facts.trace.spanId, parent: undefined });
     expect(chat).toMatchObject({ name: "chat svc-qwen", parent: { spanId: record.facts.trace.spanId, remote: false } });
     expect(call).toMatchObject({
-      spanId: record.closed(200, true).tries[0]?.spanId,
+      spanId: record.closed(200, true).tracedAttempts[0]?.spanId,
       parent: { spanId: newSpan(), remote: false },
     });
     expect(timesOf(chat)).toEqual([

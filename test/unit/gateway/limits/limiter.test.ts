@@ -1,7 +1,8 @@
 import { describe, expect, test } from "vitest";
-import type { KeyLimits, KeyQuota } from "../../../../gateway/keys/key-record.ts";
+import { type KeyLimits, type KeyQuota, LIMIT_FIELDS } from "../../../../gateway/keys/key-record.ts";
 import type { Grant } from "../../../../gateway/limits/grant.ts";
 import { type Expected, Limiter, type Use } from "../../../../gateway/limits/limiter.ts";
+import { MEASURES, type Measure, UNITS } from "../../../../gateway/limits/measures.ts";
 import { MemoryLimitStore } from "../../../../gateway/limits/memory-limit-store.ts";
 import type { Usage } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { principalWith } from "../../../support/gateway/principal-with.ts";
@@ -274,3 +275,30 @@ test("every limit is read without a charge", async () => {
   for (const grant of grants) grant.release();
   expect((await look())[1]).toBe(rested[1]);
 });
+
+/** Every limit with a field in a key's record, over all models and for one. */
+const OF_RECORDS = (Object.keys(MEASURES) as Measure[]).flatMap((measure) => {
+  const { unit, ofKey, ofModel } = MEASURES[measure];
+  if (unit === "counts") return [];
+  const one = { [measure]: 1 };
+  const ofAllModels =
+    measure in LIMIT_FIELDS.quota ? ([measure, {}, one, ofKey] as const) : ([measure, one, {}, ofKey] as const);
+  return ofModel ? [ofAllModels, [measure, { perModel: { "svc-qwen": one } }, {}, ofModel] as const] : [ofAllModels];
+});
+
+test.each(OF_RECORDS)(
+  "%s of %j %j refuses what exceeds it until its window ends",
+  async (measure, limits, quota, detail) => {
+    const { clock, run } = setUp(limits, quota);
+    const { unit, window } = MEASURES[measure];
+    const grant = await run();
+    expect(grant.readings.map(({ dimension }) => dimension.measure)).toEqual([measure]);
+    grant.settle(usage(1, 1));
+    await expect(run()).rejects.toMatchObject({
+      code: window === "day" ? "insufficient_quota" : "rate_limit_exceeded",
+      ...{ limit: UNITS[unit].budget, detail },
+    });
+    clock.jump(window === "day" ? 43_200_000 : 60_000);
+    await run();
+  },
+);

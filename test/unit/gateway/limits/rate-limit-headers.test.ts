@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import type { DimensionReading, Measure } from "../../../../gateway/limits/dimension.ts";
+import type { DimensionReading } from "../../../../gateway/limits/dimension.ts";
+import type { Measure } from "../../../../gateway/limits/measures.ts";
 import { duration, rateLimitHeaders } from "../../../../gateway/limits/rate-limit-headers.ts";
 
 const options = ["anthropic", Date.parse("2026-03-01T12:00:00.250Z")] as const;

@@ -397,7 +397,7 @@ describe("an outage", () => {
     expect(held.result).toBe("e0");
   });
 
-  test("bounds the held bytes, of one tenant half; one request of a tenant may have any size that fits", async () => {
+  test("bounds the held bytes, of one tenant half of what others leave; one request of a tenant may have any size that fits", async () => {
     const { hold, lose, clock, admission } = withOutage();
     const bytes = (percent: number) => ({ bytes: (MAX_HELD_BYTES * percent) / 100 });
     await lose();
@@ -409,9 +409,12 @@ describe("an outage", () => {
     expect(admission.held).toEqual({ requests: 3, bytes: MAX_HELD_BYTES });
     asked[5]?.leave();
     expect(admission.held.requests).toBe(2);
+    const more = [hold("b", bytes(20)), hold("b", bytes(6)), hold("b", bytes(5))];
+    await clock.advance(0);
+    expect(resultsOf(more)).toEqual([held, no, held]);
   });
 
-  test("bounds the held requests, of one tenant half, of a key by its record only", async () => {
+  test("bounds the held requests, of one tenant half of what others leave, of a key by its record only", async () => {
     const { hold, lose, clock, order, admission } = withOutage({ maxPendingRequestsPerKey: 1 });
     await lose();
     for (let count = 0; count < 257; count += 1) hold("a");

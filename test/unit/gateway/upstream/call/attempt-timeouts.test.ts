@@ -27,7 +27,7 @@ type Step = number | Event | readonly Event[] | ((watch: AttemptTimeouts) => voi
 const begun = (watch: AttemptTimeouts) => watch.handOverBegun();
 const taken = (watch: AttemptTimeouts) => watch.handedOver();
 const hold = (watch: AttemptTimeouts) => watch.hold();
-const goOn = (watch: AttemptTimeouts) => watch.goOn();
+const resume = (watch: AttemptTimeouts) => watch.resume();
 const close = (watch: AttemptTimeouts) => watch.close();
 
 type Call = Partial<Timeouts> & {
@@ -113,7 +113,7 @@ describe("the limit on", () => {
       "silence restarts when a slow client reads again",
       "idle at 110000",
       {},
-      [[started(), first], hold, 90_000, goOn, LONG],
+      [[started(), first], hold, 90_000, resume, LONG],
     ],
   ])("%s: %s", async (_what, expected, call, steps) => {
     expect(await expiry(call, steps)).toBe(expected);

@@ -128,10 +128,10 @@ describe("the tokens of an engine that continues", () => {
   test("are the given ones, then its own", () => {
     const replay = new Replay(ledgerOf([started()], [1, 2, 3]));
     expect(replay.newTokens([1, 2])).toEqual([]);
-    expect(replay.gotOn).toBe(false);
+    expect(replay.advanced).toBe(false);
     expect(replay.newTokens([3, 4])).toEqual([4]);
     expect(replay.newTokens([5])).toEqual([5]);
-    expect(replay.gotOn).toBe(true);
+    expect(replay.advanced).toBe(true);
   });
 
   test("are wrong if they differ from the given ones", () => {

@@ -25,12 +25,12 @@ const OTHER_ANSWER: UpstreamFailure = { ...REFUSED, otherAnswer: true };
 
 /** An attempt on an endpoint that ended at once, by default with the loss of the endpoint in its prefill. */
 const at = (address: string, more: Partial<FailedAttempt> = {}): FailedAttempt => ({
-  ...{ address, failure: RESET, endedMs: 0, committed: false, continued: false, wentOn: false },
-  ...{ accepted: true, gotOn: false, tokens: 0, othersLost: false, jitter: 0, ...more },
+  ...{ address, failure: RESET, endedMs: 0, committed: false, continued: false, resumed: false },
+  ...{ accepted: true, advanced: false, tokens: 0, othersLost: false, jitter: 0, ...more },
 });
 /** An attempt that ended behind three tokens, of which the client had some. */
 const begun = (address: string, more: Partial<FailedAttempt> = {}) =>
-  at(address, { committed: true, gotOn: true, tokens: 3, ...more });
+  at(address, { committed: true, advanced: true, tokens: 3, ...more });
 /** An attempt to continue these tokens that produced nothing. */
 const more = (address: string, changes: Partial<FailedAttempt> = {}) =>
   at(address, { committed: true, tokens: 3, continued: true, ...changes });
@@ -113,7 +113,7 @@ describe("a request that lost endpoints before its first output", () => {
       "counts anew once it has got on",
       [
         ...lost("a"),
-        ...lost("b", { othersLost: true, endedMs: 900, gotOn: true }),
+        ...lost("b", { othersLost: true, endedMs: 900, advanced: true }),
         ...lost("c", { othersLost: true, endedMs: 1_500 }),
       ],
       "a b c",
@@ -122,7 +122,7 @@ describe("a request that lost endpoints before its first output", () => {
     ],
     [
       "counts anew each time that it has got on",
-      [...lost("a", { gotOn: true }), ...lost("b", { gotOn: true, othersLost: true, endedMs: 1_500 })],
+      [...lost("a", { advanced: true }), ...lost("b", { advanced: true, othersLost: true, endedMs: 1_500 })],
       "a b c",
       "begin -ab, ahead, recovery",
       { nowMs: 1_500 },
@@ -196,7 +196,7 @@ describe("an answer that has begun is continued", () => {
     ],
     [
       "where it got on in between",
-      [begun("a"), more("b", { gotOn: true, wentOn: true })],
+      [begun("a"), more("b", { advanced: true, resumed: true })],
       "a b c",
       "continue -b, ahead, recovery",
     ],
@@ -222,7 +222,7 @@ describe("an answer that has begun is continued", () => {
     ["in an outage for as long as it may be held", [begun("a")], "a!", "continue, ahead, recovery", { nowMs: 999 }],
     [
       "later for as long again once it went on",
-      [begun("a"), more("b", { gotOn: true, wentOn: true, endedMs: 5_000 })],
+      [begun("a"), more("b", { advanced: true, resumed: true, endedMs: 5_000 })],
       "a! c~",
       "wait 5300",
       { nowMs: 5_000 },
