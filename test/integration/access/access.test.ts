@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { becomes } from "../../support/becomes.ts";
 import { type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
 import { type RunningGateway, startGateway } from "../../support/gateway/start-gateway.ts";
 import { expectErrorA, expectErrorB } from "../../support/http/error-reply.ts";
@@ -19,7 +18,6 @@ function expectError(response: Response, path: PostPath, status: number, a: stri
 
 async function keyOf(gateway: RunningGateway, ...options: readonly string[]) {
   const key = await gateway.createKey("--name", "bound", ...options);
-  await becomes(async () => gateway.keys.find(key) !== undefined, "the key is known");
   return { key, headers: { authorization: `Bearer ${key}` } };
 }
 

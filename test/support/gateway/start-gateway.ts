@@ -20,6 +20,7 @@ import { ClusterManager, type ClusterSurroundings } from "../../../gateway/upstr
 import { KeySeries } from "../../../gateway/usage/key-series.ts";
 import { KeyUsage } from "../../../gateway/usage/key-usage.ts";
 import { UsageBook } from "../../../gateway/usage/usage-store.ts";
+import { becomes } from "../becomes.ts";
 import { createKey } from "../processes/key-command.ts";
 
 export type RunningGateway = Awaited<ReturnType<typeof startGateway>>;
@@ -114,9 +115,8 @@ export async function startGateway(
     /** Makes a further key with these options of `keys create`. Resolves to its text once the gateway accepts it. */
     async createKey(...args: readonly string[]) {
       const made = await createKey(keyFile, ...args);
-      const known = { headers: { authorization: `Bearer ${made}` } };
-      // The file store loads a new key a moment later.
-      while ((await fetch(`${baseUrl}/v1/models`, known)).status === 401);
+      // The file store loads a new key a moment later. Requests with it until then would count as failures of its network.
+      await becomes(async () => keys.find(made) !== undefined, "the key is known");
       return made;
     },
     /** Sends a body as JSON, with the default key unless `headers` has another. */
