@@ -147,6 +147,22 @@ describe.skipIf(!HAS_REDIS)(`a limit store in Redis${HAS_REDIS ? "" : ` (${NO_RE
     expect(third.refusal).toMatchObject({ detail: "key_rpm_exceeded" });
   });
 
+  test("a postponed charge and its place count until it ends, which it does once", async () => {
+    const [one] = await open();
+    const postpone = (cost: number, most: number) =>
+      one?.store.postpone("k", [still(cost)], { name: "c", limit: most });
+    const note = postpone(600, 1);
+    expect(note).toBeDefined();
+    expect(postpone(600, 2)).toBeUndefined();
+    expect(postpone(400, 1)).toBeUndefined();
+    expect(postpone(400, 2)).toBeDefined();
+    note?.end();
+    note?.end();
+    expect(postpone(601, 2)).toBeUndefined();
+    expect(postpone(600, 2)).toBeDefined();
+    expect(postpone(0, 2)).toBeUndefined();
+  });
+
   test("however many places it holds, a gateway renews them by one command a second", async () => {
     const [one] = await open();
     if (!one) throw new Error("there is one");
