@@ -1,4 +1,4 @@
-import type { ChargeItem, LimitRule, PlaceItem, Postponed, Reading } from "../limit-store.ts";
+import type { ChargeItem, LimitRule, PlaceItem, Postponed } from "../limit-store.ts";
 
 export type Amounts = ReadonlyMap<string, number>;
 
@@ -32,8 +32,6 @@ export class RedisAccount {
   #amounts = new Map<string, number>();
   /** Changes of places owed to the store, by name. */
   #places = new Map<string, number>();
-  /** State of each count in the store's last reply, by name, with its time in monotonic milliseconds. */
-  readonly #known = new Map<string, Reading & { readonly atMs: number }>();
   readonly #postponedCosts = new Map<string, number>();
   readonly #postponedPlaces = new Map<string, number>();
   #last = 0;
@@ -75,18 +73,15 @@ export class RedisAccount {
     });
   }
 
-  learn(items: readonly ChargeItem[], readings: readonly Reading[], nowMs: number): void {
-    for (const [at, { name }] of items.entries()) {
-      const reading = readings[at];
-      if (reading) this.#known.set(name, { ...reading, atMs: nowMs });
-    }
-  }
-
-  /** Undefined if the store's last reply and the other postponed charges make a refusal likely. */
-  postpone(items: readonly ChargeItem[], places: readonly PlaceItem[], nowMs: number): Postponed | undefined {
+  /** Undefined if what seems to remain of each item, less the other postponed charges, makes a refusal likely. */
+  postpone(
+    items: readonly ChargeItem[],
+    places: readonly PlaceItem[],
+    remaining: readonly number[],
+  ): Postponed | undefined {
     const taken = (name: string) => (this.held.get(name) ?? 0) + (this.#postponedPlaces.get(name) ?? 0);
     if (places.some(({ name, limit }) => taken(name) >= limit)) return undefined;
-    if (!items.every((item) => this.#isLikely(item, nowMs))) return undefined;
+    if (!items.every((item, at) => this.#isLikely(item, remaining[at] ?? 0))) return undefined;
     const note = (sign: 1 | -1) => {
       for (const { name, cost = 0 } of items) add(this.#postponedCosts, name, sign * cost);
       for (const { name } of places) add(this.#postponedPlaces, name, sign);
@@ -101,22 +96,15 @@ export class RedisAccount {
     };
   }
 
-  #isLikely({ name, rule, cost }: ChargeItem, nowMs: number): boolean {
+  #isLikely({ name, rule, cost }: ChargeItem, remaining: number): boolean {
     if (cost === undefined) return true;
-    const known = this.#known.get(name);
-    const ageMs = known ? nowMs - known.atMs : 0;
-    if (rule.kind === "day") return !known || known.remaining > 0 || ageMs >= known.resetMs;
-    const inflow = (ageMs * rule.perMinute) / 60_000;
-    const level = known ? Math.min(rule.capacity, known.remaining + inflow) : rule.capacity;
-    return level - (this.#postponedCosts.get(name) ?? 0) >= Math.min(cost, rule.capacity);
+    if (rule.kind === "day") return remaining > 0;
+    return remaining - (this.#postponedCosts.get(name) ?? 0) >= Math.min(cost, rule.capacity);
   }
 
   /** Adds to the amount owed on a count; no effect on a count that this gateway has never charged. */
   owe(name: string, amount: number): void {
-    if (!this.rules.has(name) || !Number.isFinite(amount)) return;
-    add(this.#amounts, name, amount);
-    const known = this.#known.get(name);
-    if (known) this.#known.set(name, { ...known, remaining: known.remaining - amount });
+    if (this.rules.has(name)) add(this.#amounts, name, amount);
   }
 
   /** Records that requests hold these places; `owed` if the store does not have them. */

@@ -3,7 +3,7 @@ import { Gauge, type Registry } from "prom-client";
 import { atMostEvery } from "../../../deploy/runtime/log/process-log.ts";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import { faultOf, type RedisState } from "../../state/redis-state.ts";
-import type { Charged, ChargeItem, LimitRule, LimitStore, PlaceItem, Postponed, Reading } from "../limit-store.ts";
+import type { Charged, ChargeItem, LimitStore, PlaceItem, Postponed, Reading } from "../limit-store.ts";
 import { MemoryLimitStore } from "../memory-limit-store.ts";
 import { BEAT_SCRIPT, KEY_SCRIPT } from "./limit-scripts.ts";
 import { type OpenQuestion, RedisAccount } from "./redis-account.ts";
@@ -37,8 +37,8 @@ export type SharedLimitState = {
 
 /**
  * Counts in Redis, for the gateways of all hosts. A decision is one script there, at the store's own time. While the
- * store is unreachable the gateway counts locally with its share of each limit, or refuses, as configured; afterwards
- * it sends the local use, and settles the questions without an answer.
+ * store is unreachable the gateway counts locally with its share of what the store last said to remain, or refuses, as
+ * configured; afterwards it sends the local use, and settles the questions without an answer.
  */
 export class RedisLimitStore implements LimitStore {
   readonly #options: RedisLimitStoreOptions;
@@ -97,14 +97,16 @@ export class RedisLimitStore implements LimitStore {
   postpone(keyId: string, items: readonly ChargeItem[], ...places: readonly PlaceItem[]): Postponed | undefined {
     const account = this.#account(keyId);
     if (this.#away || !this.#isInStep(account)) return undefined;
-    return account.postpone(items, places, this.#options.clock.nowMs());
+    const remaining = this.#shareLeft(keyId, items).map((left) => left * this.#gateways);
+    return account.postpone(items, places, remaining);
   }
 
   settle(keyId: string, name: string, amount: number): void {
+    if (!Number.isFinite(amount)) return;
     const account = this.#account(keyId);
     account.owe(name, amount);
-    if (this.#away) this.#alone.settle(keyId, name, amount);
-    else this.#sendSoon(account);
+    this.#alone.settle(keyId, name, this.#away ? amount : amount / this.#gateways);
+    this.#sendSoon(account);
   }
 
   release(keyId: string, names: readonly string[]): void {
@@ -173,7 +175,7 @@ export class RedisLimitStore implements LimitStore {
     const ok = outcome === "1";
     if (ok) account.hold(places, false);
     const readings = items.map((_, at) => readingOf(numbers, at));
-    account.learn(items, readings, this.#options.clock.nowMs());
+    this.#follow(account, items, readings);
     if (outcome !== "f") return { ok, readings };
     return { ok, readings, refusedBy: "place", full: places[Number(numbers[3 * items.length] ?? 1) - 1]?.name };
   }
@@ -197,13 +199,24 @@ export class RedisLimitStore implements LimitStore {
     const isFull = ({ name, limit }: PlaceItem) =>
       (account.held.get(name) ?? 0) >= Math.max(1, Math.floor(limit / gateways));
     const full = places.find(isFull)?.name;
-    const shares = items.map(({ name, rule, cost }) => {
-      return { name, rule: shareOf(rule, gateways), cost: full === undefined ? cost : undefined };
-    });
+    const shares = items.map((item) => shareOf(full === undefined ? item : { ...item, cost: undefined }, gateways));
     const { ok, readings } = this.#alone.chargeNow(account.keyId, shares);
     if (full !== undefined) return { ok: false, refusedBy: "place", full, readings };
     if (ok) account.hold(places, true);
     return { ok, readings };
+  }
+
+  /** Returns this gateway's share of what remains of each limit, by its local counts. */
+  #shareLeft(keyId: string, items: readonly ChargeItem[]): number[] {
+    const looked = items.map((item) => shareOf({ ...item, cost: undefined }, this.#gateways));
+    return this.#alone.chargeNow(keyId, looked).readings.map(({ remaining }) => remaining);
+  }
+
+  /** Sets the local counts to this gateway's share of what the store says to remain: an outage begins with them. */
+  #follow({ keyId }: RedisAccount, items: readonly ChargeItem[], readings: readonly Reading[]): void {
+    const own = this.#shareLeft(keyId, items);
+    for (const [at, { name }] of items.entries())
+      this.#alone.settle(keyId, name, (own[at] ?? 0) - (readings[at]?.remaining ?? 0) / this.#gateways);
   }
 
   /** Sends the owed updates of a key at the end of this event loop turn. */
@@ -329,11 +342,12 @@ export function registerLimitStats(registry: Registry, shared: () => boolean): v
   });
 }
 
-/** Returns the rule of one of `gateways` that use equal shares of a limit, because they cannot count together. */
-function shareOf(rule: LimitRule, gateways: number): LimitRule {
-  if (rule.kind === "day") return { kind: "day", total: rule.total / gateways };
+/** Returns an item of one of `gateways` that use equal shares of a limit, because they cannot count together. */
+function shareOf({ name, rule, cost }: ChargeItem, gateways: number): ChargeItem {
+  if (rule.kind === "day") return { name, rule: { kind: "day", total: rule.total / gateways }, cost };
   // Below 1, not even one request would ever pass.
-  return { ...rule, perMinute: rule.perMinute / gateways, capacity: Math.max(1, rule.capacity / gateways) };
+  const capacity = Math.max(1, rule.capacity / gateways);
+  return { name, rule: { ...rule, perMinute: rule.perMinute / gateways, capacity }, cost };
 }
 
 function readingOf(numbers: readonly string[], at: number): Reading {

@@ -21,6 +21,14 @@ async function status(path: string): Promise<number> {
   return response.status;
 }
 
+/** The endpoints of the model, as `/clusters` prints them in JSON. */
+async function hostStatuses() {
+  const { cluster_statuses: clusters } = (await rig.admin.json("/clusters?format=json")) as {
+    cluster_statuses: { name: string; host_statuses: { health_status: object }[] }[];
+  };
+  return clusters.find(({ name }) => name === MODEL)?.host_statuses;
+}
+
 describe("reading", () => {
   test.each([
     "/healthz",
@@ -76,17 +84,12 @@ describe("reading", () => {
     for (const { id } of CATALOG) expect(lines).toContain(`${id}::${address}::health_flags::healthy`);
     expect(lines).toContain(`${MODEL}::${address}::rq_active::0`);
     expect(lines).toContain(`${MODEL}::${address}::weight::1`);
-    const { cluster_statuses: clusters } = (await rig.admin.json("/clusters?format=json")) as {
-      cluster_statuses: { name: string; host_statuses: Record<string, unknown>[] }[];
-    };
     const [host, port] = address.split(":");
-    expect(clusters.find(({ name }) => name === MODEL)?.host_statuses).toMatchObject([
-      {
-        address: { socket_address: { address: host, port_value: Number(port) } },
-        health_status: { eds_health_status: "HEALTHY" },
-        load: { slots: 1_000 },
-      },
+    const hosts = await hostStatuses();
+    expect(hosts).toMatchObject([
+      { address: { socket_address: { address: host, port_value: Number(port) } }, load: { slots: 1_000 } },
     ]);
+    expect(hosts?.map((one) => one.health_status)).toEqual([{ eds_health_status: "HEALTHY" }]);
   });
 
   test("/stats is Prometheus text with Envoy's cluster names; ?filter= picks some, ?format=json is the same as JSON", async () => {
@@ -245,6 +248,7 @@ describe("changing", () => {
     const { address } = rig.service.engine;
     expect(await status(`/endpoint/${address}/drain`)).toBe(200);
     expect(await flags()).toMatch(/::\/draining$/);
+    expect(await hostStatuses()).toMatchObject([{ health_status: { draining: true } }]);
     expect(await rig.admin.stat("svc_cluster_membership_draining", `cluster="${MODEL}"`)).toBe(1);
     const waiting = rig.service.post(CHAT);
     await becomes(async () => (await held()) === 1, "the request is held");
@@ -261,6 +265,7 @@ describe("changing", () => {
     expect(await status("/endpoint/127.0.0.1:1/eject")).toBe(404);
     expect(await status(`/endpoint/${address}/eject?seconds=3600`)).toBe(200);
     expect(await flags()).toMatch(/::\/failed_outlier_check$/);
+    expect(await hostStatuses()).toMatchObject([{ health_status: { failed_outlier_check: true } }]);
     expect(await rig.admin.stat("svc_cluster_outlier_ejections_active", `cluster="${MODEL}"`)).toBe(1);
     const waiting = rig.service.post(CHAT);
     await becomes(async () => (await held()) === 1, "the request is held");

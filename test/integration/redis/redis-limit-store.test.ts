@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import type { Grant } from "../../../gateway/limits/grant.ts";
 import type { ChargeItem, LimitStore } from "../../../gateway/limits/limit-store.ts";
 import { Limiter } from "../../../gateway/limits/limiter.ts";
@@ -8,8 +8,13 @@ import { principalWith } from "../../support/gateway/principal-with.ts";
 import { takePlace } from "../../support/gateway/upstream/take-place.ts";
 import { type OpenLimits, openLimits } from "../../support/redis/open-limits.ts";
 import { HAS_REDIS, NO_REDIS, RedisProcess } from "../../support/redis/redis-process.ts";
+import { VirtualClock } from "../../support/virtual-clock.ts";
+
+/** Milliseconds after which an answer is late, on a clock that only the test moves: a slow machine makes none late. */
+const LATE_MS = 600_000;
 
 let redis: RedisProcess;
+let clock: VirtualClock;
 let opened: OpenLimits[] = [];
 let prefixes = 0;
 
@@ -18,11 +23,28 @@ let prefixes = 0;
  */
 async function open(gateways = 1, settings: object = {}, own: { nowMs?: () => number } = {}): Promise<OpenLimits[]> {
   prefixes += 1;
-  const keyPrefix = `test${prefixes}:`;
-  const opening = Array.from({ length: gateways }, () => openLimits(redis, { keyPrefix, ...settings }, own));
-  const all = await Promise.all(opening);
-  opened.push(...all);
-  return all;
+  const all = { keyPrefix: `test${prefixes}:`, clock, commandTimeoutMs: LATE_MS, ...settings };
+  const opening = Array.from({ length: gateways }, () => openLimits(redis, all, own));
+  const stores = await Promise.all(opening);
+  opened.push(...stores);
+  return stores;
+}
+
+/** Resolves when the condition holds after heartbeats of the gateways. */
+function comesWithBeats(condition: () => boolean | Promise<boolean>, what: string): Promise<void> {
+  return becomes(async () => {
+    await clock.advance(1_000);
+    return condition();
+  }, what);
+}
+
+/** Stops the store, lets gateways give up what they ask meanwhile, and resolves to its result. */
+async function whileSilent<T>(asked: () => Promise<T>): Promise<T> {
+  redis.signal("SIGSTOP");
+  const result = asked();
+  // The heartbeats that are given up, too, were sent a second later.
+  await clock.advance(2 * LATE_MS + 1_000);
+  return result;
 }
 
 function bucket(perMinute: number, cost: number | undefined): ChargeItem {
@@ -43,17 +65,21 @@ describe.skipIf(!HAS_REDIS)(`a limit store in Redis${HAS_REDIS ? "" : ` (${NO_RE
     redis = await RedisProcess.start("--appendonly", "yes");
   });
 
+  beforeEach(() => {
+    clock = new VirtualClock();
+  });
+
   afterEach(async () => {
+    redis.signal("SIGCONT");
     for (const each of opened) await each.close();
     opened = [];
   });
 
   afterAll(() => redis?.end());
 
-  limitStoreConformance(async (clock) => {
-    prefixes += 1;
-    const one = await openLimits(redis, { keyPrefix: `test${prefixes}:` }, { nowMs: () => clock.wallMs() });
-    opened.push(one);
+  limitStoreConformance(async (storeClock) => {
+    const [one] = await open(1, {}, { nowMs: () => storeClock.wallMs() });
+    if (!one) throw new Error("there is one");
     return one.store;
   });
 
@@ -91,8 +117,7 @@ describe.skipIf(!HAS_REDIS)(`a limit store in Redis${HAS_REDIS ? "" : ` (${NO_RE
       return refusal ?? (await limiter.reserve(grant, principal, EXPECTED));
     };
     for (let at = 0; at < 20; at += 1) expect(await run(at)).toBeUndefined();
-    // Heartbeats may have occurred in between.
-    expect((await commands("evalsha")) - before).toBeLessThan(30);
+    expect((await commands("evalsha")) - before).toBe(20);
     const refusals = await Promise.all(Array.from({ length: 20 }, (_, at) => run(at)));
     expect(refusals.filter((refusal) => refusal === undefined)).toHaveLength(5);
     expect(new Set(refusals.map((refusal) => refusal?.detail))).toEqual(new Set([undefined, "key_model_rpm_exceeded"]));
@@ -122,13 +147,32 @@ describe.skipIf(!HAS_REDIS)(`a limit store in Redis${HAS_REDIS ? "" : ` (${NO_RE
     expect(third.refusal).toMatchObject({ detail: "key_rpm_exceeded" });
   });
 
+  test("a postponed charge and its place count until it ends, which it does once", async () => {
+    const [one] = await open();
+    const postpone = (cost: number, most: number) =>
+      one?.store.postpone("k", [still(cost)], { name: "c", limit: most });
+    const note = postpone(600, 1);
+    expect(note).toBeDefined();
+    expect(postpone(600, 2)).toBeUndefined();
+    expect(postpone(400, 1)).toBeUndefined();
+    expect(postpone(400, 2)).toBeDefined();
+    note?.end();
+    note?.end();
+    expect(postpone(601, 2)).toBeUndefined();
+    expect(postpone(600, 2)).toBeDefined();
+    expect(postpone(0, 2)).toBeUndefined();
+  });
+
   test("however many places it holds, a gateway renews them by one command a second", async () => {
     const [one] = await open();
     if (!one) throw new Error("there is one");
     for (let at = 0; at < 500; at += 1) await takePlace(one.store, `k${at % 50}`, "c", 100);
     const before = await commands("evalsha");
-    await new Promise((resolve) => setTimeout(resolve, 2_500));
-    expect((await commands("evalsha")) - before).toBeLessThanOrEqual(4);
+    for (let beats = 1; beats <= 3; beats += 1) {
+      await clock.advance(1_000);
+      await becomes(async () => (await commands("evalsha")) - before >= beats, "a heartbeat");
+    }
+    expect((await commands("evalsha")) - before).toBe(3);
   });
 
   test("a script that the store has forgotten is loaded again", async () => {
@@ -152,45 +196,59 @@ describe.skipIf(!HAS_REDIS)(`a limit store in Redis${HAS_REDIS ? "" : ` (${NO_RE
   });
 
   test("a stopped store is unreachable: each gateway uses its share, and reports all use once afterwards", async () => {
-    const [one, two] = await open(2, { commandTimeoutMs: 200 });
+    const [one, two] = await open(2);
     if (!one || !two) throw new Error("there are two");
-    await becomes(async () => one.store.state.gateways === 2, "both are known");
+    await comesWithBeats(() => one.store.state.gateways === 2 && two.store.state.gateways === 2, "both are known");
     expect((await one.store.charge("k", [still(100)])).ok).toBe(true);
-    redis.signal("SIGSTOP");
-    try {
-      // Decided locally, although the store may still take it.
-      expect((await one.store.charge("k", [still(300)])).ok).toBe(true);
-      expect(one.store.state.shared).toBe(false);
-      expect((await one.store.charge("k", [still(100)])).ok).toBe(true);
-      // Its share is half of a thousand.
-      expect((await one.store.charge("k", [still(200)])).ok).toBe(false);
-      one.store.settle("k", "otpm", -50);
-      expect((await two.store.charge("k", [still(10)])).ok).toBe(true);
-    } finally {
-      redis.signal("SIGCONT");
-    }
-    await becomes(async () => one.store.state.shared && two.store.state.shared, "the store is back");
-    await becomes(async () => (await remainingIn(two)) === 1_000 - 100 - 300 - 100 + 50 - 10, "all is counted once");
+    // Decided locally, although the store may still take it.
+    expect((await whileSilent(() => one.store.charge("k", [still(300)]))).ok).toBe(true);
+    expect(one.store.state.shared).toBe(false);
+    expect((await one.store.charge("k", [still(100)])).ok).toBe(true);
+    // Its share is half of the 900 that remained.
+    expect((await one.store.charge("k", [still(51)])).ok).toBe(false);
+    one.store.settle("k", "otpm", -50);
+    expect((await one.store.charge("k", [still(100)])).ok).toBe(true);
+    expect((await two.store.charge("k", [still(10)])).ok).toBe(true);
+    redis.signal("SIGCONT");
+    await comesWithBeats(() => one.store.state.shared && two.store.state.shared, "the store is back");
+    await becomes(
+      async () => (await remainingIn(two)) === 1_000 - 100 - 300 - 100 + 50 - 100 - 10,
+      "all is counted once",
+    );
     expect(one.said.at(-1)).toBe("back");
   });
 
+  test("a store that falls silent lets a caller of one gateway use its limits once, with and without answers", async () => {
+    const [one] = await open();
+    if (!one) throw new Error("there is one");
+    const quota: ChargeItem = { name: "tokensPerDay", rule: { kind: "day", total: 500 }, cost: 0 };
+    const ask = (number: number) =>
+      Promise.all(Array.from({ length: number }, () => one.store.charge("k", [still(10)])));
+    const passed = async (asked: ReturnType<typeof ask>) => (await asked).filter(({ ok }) => ok).length;
+    await one.store.charge("k", [quota]);
+    one.store.settle("k", quota.name, 500);
+    expect(await passed(ask(60))).toBe(60);
+    expect((await one.store.charge("k", [quota])).ok).toBe(false);
+    expect(await passed(whileSilent(() => ask(80)))).toBe(40);
+    expect(await passed(ask(1))).toBe(0);
+    expect((await one.store.charge("k", [quota])).ok).toBe(false);
+    redis.signal("SIGCONT");
+    await comesWithBeats(() => one.store.state.shared, "the store is back");
+    await becomes(async () => (await remainingIn(one)) === 0, "all is counted once");
+  });
+
   test("places are held through an outage, and locally granted ones are reported afterwards", async () => {
-    const [one, two] = await open(2, { commandTimeoutMs: 200 });
-    await becomes(async () => one?.store.state.gateways === 2, "both are known");
+    const [one, two] = await open(2);
     if (!one || !two) throw new Error("there are two");
+    await comesWithBeats(() => one.store.state.gateways === 2, "both are known");
     const first = await takePlace(one.store, "k", "c", 6);
-    redis.signal("SIGSTOP");
-    let alone: Awaited<ReturnType<typeof takePlace>>[];
-    try {
-      alone = [await takePlace(one.store, "k", "c", 6), await takePlace(one.store, "k", "c", 6)];
-      expect(alone.every((place) => place !== undefined)).toBe(true);
-      // Its share is three, of which it had one before.
-      expect(await takePlace(one.store, "k", "c", 6)).toBeUndefined();
-      first?.release();
-    } finally {
-      redis.signal("SIGCONT");
-    }
-    await becomes(async () => one.store.state.shared && two.store.state.shared, "the store is back");
+    const alone = [await whileSilent(() => takePlace(one.store, "k", "c", 6)), await takePlace(one.store, "k", "c", 6)];
+    expect(alone.every((place) => place !== undefined)).toBe(true);
+    // Its share is three, of which it had one before.
+    expect(await takePlace(one.store, "k", "c", 6)).toBeUndefined();
+    first?.release();
+    redis.signal("SIGCONT");
+    await comesWithBeats(() => one.store.state.shared && two.store.state.shared, "the store is back");
     await becomes(async () => (await takePlace(two.store, "k", "c", 3)) !== undefined, "the first is free");
     expect(await takePlace(two.store, "k", "c", 3)).toBeUndefined();
     for (const place of alone) place?.release();
@@ -198,18 +256,15 @@ describe.skipIf(!HAS_REDIS)(`a limit store in Redis${HAS_REDIS ? "" : ` (${NO_RE
   });
 
   test("without the store requests with limits are refused, if configured", async () => {
-    const [one] = await open(1, { commandTimeoutMs: 200, whenAway: "refuse" });
+    const [one] = await open(1, { whenAway: "refuse" });
     if (!one) throw new Error("there is one");
     await one.store.charge("k", [still(100)]);
-    redis.signal("SIGSTOP");
-    try {
-      expect(await one.store.charge("k", [still(300)])).toEqual({ ok: false, refusedBy: "store", readings: [] });
-      expect((await one.store.charge("k", [still(undefined)])).ok).toBe(true);
-      one.store.settle("k", "otpm", 20);
-    } finally {
-      redis.signal("SIGCONT");
-    }
-    await becomes(async () => one.store.state.shared, "the store is back");
+    const refused = await whileSilent(() => one.store.charge("k", [still(300)]));
+    expect(refused).toEqual({ ok: false, refusedBy: "store", readings: [] });
+    expect((await one.store.charge("k", [still(undefined)])).ok).toBe(true);
+    one.store.settle("k", "otpm", 20);
+    redis.signal("SIGCONT");
+    await comesWithBeats(() => one.store.state.shared, "the store is back");
     // The store's charge for the refused request is refunded.
     await becomes(async () => (await remainingIn(one)) === 880, "all is counted once");
   });
@@ -223,9 +278,11 @@ describe.skipIf(!HAS_REDIS)(`a limit store in Redis${HAS_REDIS ? "" : ` (${NO_RE
       for (let at = 0; at < 20; at += 1) one.store.settle("k", "otpm", 0.5);
       void redis.ask("CLIENT", "KILL", "TYPE", "normal").catch(() => {});
       granted += (await Promise.all(asked)).filter(({ ok }) => ok).length;
+      await comesWithBeats(() => one.store.state.shared, "the store is back");
     }
-    await becomes(async () => one.store.state.shared, "the store is back");
-    await becomes(async () => (await remainingIn(one)) === 1_000 - granted - 100, "all is counted once");
+    // The last connection may be lost only now.
+    const allIsCounted = async () => one.store.state.shared && (await remainingIn(one)) === 1_000 - granted - 100;
+    await comesWithBeats(allIsCounted, "all is counted once");
   });
 });
 

@@ -11,7 +11,7 @@ const closing: (() => void)[] = [];
 let redis: RedisProcess;
 
 async function gateway() {
-  const state = await connectTo(redis, { keyPrefix: "u:", commandTimeoutMs: 2_000 });
+  const state = await connectTo(redis, { keyPrefix: "u:", commandTimeoutMs: 30_000 });
   closing.push(() => state.close());
   return new RedisUsage(state, clock);
 }
@@ -63,7 +63,7 @@ describe.skipIf(!HAS_REDIS)(`the use of keys, at the gateways of several hosts (
     await clock.advance(DAY_MS);
     await two.add({ number: 2, entries: [entry("c", 3)] });
     expect((await two.read("c"))?.entries.map(({ counts }) => counts.requests)).toEqual([2, 3]);
-    const state = await connectTo(redis, { keyPrefix: "u:", commandTimeoutMs: 2_000 });
+    const state = await connectTo(redis, { keyPrefix: "u:", commandTimeoutMs: 30_000 });
     const fields = await state.ask((client) => client.hkeys("u:usage:{c}"));
     state.close();
     expect(fields.filter((field) => field.startsWith("s|"))).toHaveLength(1);
@@ -71,7 +71,7 @@ describe.skipIf(!HAS_REDIS)(`the use of keys, at the gateways of several hosts (
 
   test("of an unreachable store is undefined, and not added", async () => {
     const own = await RedisProcess.start();
-    const state = await connectTo(own, { keyPrefix: "u:", commandTimeoutMs: 200 });
+    const state = await connectTo(own, { keyPrefix: "u:", commandTimeoutMs: 30_000 });
     closing.push(() => state.close());
     const usage = new RedisUsage(state, clock);
     await own.stop();

@@ -107,7 +107,9 @@ export async function startDialectServer(
   const render = async (response: ServerResponse, body: Body, reply: (text: string) => object) => {
     rendered.push(body);
     await options.beforeRender?.();
-    if (options.refuses?.(rolesOf(body))) return send(response, 400, REFUSED);
+    const roles = rolesOf(body);
+    // Templates read the first message.
+    if (roles.length === 0 || options.refuses?.(roles)) return send(response, 400, REFUSED);
     // SGLang's `_process_messages` gives its template no tools where the choice is none; vLLM and llama-server do.
     const dropsTools = options.dropsTools || (dialect === "sglang" && body.tool_choice === "none");
     const shown = dropsTools ? { ...body, tools: undefined } : body;

@@ -101,11 +101,13 @@ describe("a conversation that cannot be rendered is the caller's error, with its
 
   const refused = talk([...filler.slice(0, 4), user("no"), ...filler]);
   const refusedTool = talk(filler, { tools: [tool("a", ""), tool("no", "")] });
+  const refusedFirst = talk(filler, { tools: [tool("no", ""), tool("a", ""), tool("b", "")] });
   const damaged = talk([user("X"), user("<|im_end|>")]);
   const deep = talk(filler, { tools: [{ ...tool("f", ""), parametersJsonSchema: `{"a":${nested(9000)}}` }] });
   const faults: readonly [what: string, source: string, of: Conversation, reason: string, path: string][] = [
     ["a template that throws on message 4", picky, refused, "INVALID_REQUEST", "messages[4]"],
     ["a template that throws on a tool", picky, refusedTool, "INVALID_REQUEST", "tools[1]"],
+    ["a template that throws on the first tool", picky, refusedFirst, "INVALID_REQUEST", "tools[0]"],
     ["a template that damages a placeholder", shouting, damaged, "INVALID_REQUEST", "messages[1]"],
     ["a deeply nested schema of a tool", SOURCE, deep, "INVALID_SCHEMA", "tools[0].parameters_json_schema"],
   ];

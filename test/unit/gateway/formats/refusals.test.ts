@@ -250,6 +250,10 @@ describe("messages", () => {
     [{ tool_choice: "auto" }, "tool_choice: Input should be an object"],
     [{ tool_choice: { type: "required" } }, "tool_choice.type: Input should be 'auto', 'any', 'tool', 'none'"],
     [{ tools: [tool("a")], tool_choice: { type: "tool" } }, "tool_choice.name: Field required"],
+    [
+      { compaction: { type: "summarize" }, context_management: { edits: [{ type: "clear_tool_uses_20250919" }] } },
+      "compaction: It cannot be combined with 'context_management'.",
+    ],
   ])("%#: %j", (fields, expected) => {
     expect(refusal(messages, fields).slice(0, expected.length)).toBe(expected);
   });

@@ -84,12 +84,32 @@ test("a response has the time of its completion, and only then", () => {
   expect(reply(responses, ended(FinishReason.CONTEXT_WINDOW)).completed_at).toBeNull();
 });
 
+const DETAILS = { cached_tokens: 0, cache_write_tokens: 0 };
+
 test.each([
-  [chat, { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 }],
-  [messages, { input_tokens: 0, output_tokens: 0 }],
-  [responses, { input_tokens: 0, output_tokens: 0, total_tokens: 0 }],
-])("$name: counts are zero if the engine has none", (format, usage) => {
-  expect(reply(format, ended(FinishReason.STOP, { usage: undefined })).usage).toMatchObject(usage);
+  [
+    chat,
+    {
+      ...{ prompt_tokens: 0, prompt_tokens_details: DETAILS, completion_tokens: 0, total_tokens: 0 },
+      completion_tokens_details: { reasoning_tokens: 0 },
+    },
+  ],
+  [
+    messages,
+    {
+      ...{ input_tokens: 0, cache_creation_input_tokens: 0, cache_read_input_tokens: 0, output_tokens: 0 },
+      service_tier: "standard",
+    },
+  ],
+  [
+    responses,
+    {
+      ...{ input_tokens: 0, input_tokens_details: DETAILS, output_tokens: 0, total_tokens: 0 },
+      output_tokens_details: { reasoning_tokens: 0 },
+    },
+  ],
+])("$name: all counts are zero if the engine has none", (format, usage) => {
+  expect(reply(format, ended(FinishReason.STOP, { usage: undefined })).usage).toEqual(usage);
 });
 
 describe("log probabilities", () => {

@@ -214,6 +214,7 @@ test("a continued frame has the bytes and digests of its conversation by HTTP, o
       const http = translated(Buffer.from(written({ ...settings, stream: true, input: items })), "responses");
       expect(Buffer.compare(wholeBytes(socket), http.bytes)).toBe(0);
       expect(socket.facts).toEqual(http.facts);
+      expect(conversationBehind(http)).toBeUndefined();
       leavesOut(socket, GenerateRequest.decode(http.bytes), client.below);
       expect([socket.unopened, http.unopened]).toEqual([0, 0]);
       continued += Number(!isFirst);
@@ -238,6 +239,16 @@ test("a continued frame has the bytes and digests of its conversation by HTTP, o
   expect(continued).toBeGreaterThan(200);
   // New instructions change the digests of all that follows, and so do the first tools of an item.
   expect(digestedAnew).toBeLessThan(continued / 2);
+});
+
+test("no frame continues one that asks for a summary", () => {
+  const behind = (...more: readonly Item[]) => {
+    const input = [{ role: "user", content: "Hi." }, ...more];
+    const frame = readFrame(Buffer.from(JSON.stringify({ type: "response.create", model: MODEL, input })));
+    return conversationBehind(translated(bodyOf(frame, undefined, undefined), "responses_frame"));
+  };
+  expect(behind()).toBeDefined();
+  expect(behind({ type: "compaction_trigger" })).toBeUndefined();
 });
 
 describe("a frame", () => {

@@ -1,9 +1,11 @@
+import type { LlamaContextSequence, Token } from "node-llama-cpp";
 import { expect, test } from "vitest";
 import {
   PrefillTurns,
   type PromptReading,
   tokenCost,
 } from "../../../../../engine/backends/llama/slots/prefill-turns.ts";
+import { Slot } from "../../../../../engine/backends/llama/slots/slots.ts";
 import { Steps } from "../../../../../engine/backends/llama/slots/steps.ts";
 import { type Gate, gate } from "../../../../support/gate.ts";
 
@@ -200,4 +202,37 @@ test("a sequence without further steps is not waited for, and a failed step ends
   end("2b");
   await next;
   expect({ done: steps.done, inFlight: steps.inFlight }).toEqual({ done: 3, inFlight: 0 });
+});
+
+/** A cache of the library with the tokens 1 to 4, of which `left` remain when it is cut. */
+function sequenceThatKeeps(left: readonly number[]) {
+  let held: readonly number[] = [1, 2, 3, 4];
+  return {
+    needsCheckpoints: false,
+    get contextTokens() {
+      return [...held] as Token[];
+    },
+    get nextTokenIndex() {
+      return held.length;
+    },
+    async adaptStateToTokens() {
+      held = left;
+    },
+    async clearHistory() {
+      held = [];
+    },
+  } satisfies Partial<LlamaContextSequence>;
+}
+
+test.each([
+  { left: [1, 2], tokens: [1, 2], what: "is used as far as it is the prompt's" },
+  { left: [1], tokens: [1], what: "may be shorter than it had to be" },
+  { left: [1, 9], tokens: [], what: "is emptied if it has another token" },
+  { left: [1, 2, 3], tokens: [], what: "is emptied if it is longer than it had to be" },
+])("a cache that the library has cut $what", async ({ left, tokens }) => {
+  const sequence = sequenceThatKeeps(left);
+  const slot = new Slot(sequence as unknown as LlamaContextSequence, 0); // all that the slot reads of it
+  slot.release(0, 0);
+  expect(await slot.adapt({ prompt: [1, 2, 5, 6] as Token[], isolation: "" })).toBe(tokens.length);
+  expect(sequence.contextTokens).toEqual(tokens);
 });

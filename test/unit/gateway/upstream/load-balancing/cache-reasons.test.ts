@@ -102,6 +102,10 @@ const REASONS: readonly (readonly [reason: string, story: string, given?: Given]
     "A head u1: 0 new expected=0 lost=0; A head u1 a1 u2: 2 hit expected=2 lost=0; other@A head other: 1 hit expected=1",
   ],
   [
+    "none for a loss of up to 64 tokens and a hundredth of a long prompt",
+    `A head u ${turns(10)}: 0; A head u ${turns(11)}: 21.696 hit lost=0; A head u ${turns(12)}: 23.675 evicted lost=0.325`,
+  ],
+  [
     "none for a prefix that several endpoints have, each of which is expected to, until it restarts or forgets",
     "one@A head u1: 0; two@B head u2: 0; three@A head u3: 1 hit expected=1; four@B head u4: 1 hit expected=1; B=2; five@A head u5: 1; six@B head u6: 0 expected=0; +6; seven@A head u7: 0 expected=0",
   ],
