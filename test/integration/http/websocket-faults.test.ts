@@ -3,13 +3,10 @@ import { EngineError } from "../../../engine/errors.ts";
 import type { Script } from "../../support/engine/scripted-backend.ts";
 import { startEngine } from "../../support/engine/start-engine.ts";
 import { blockEnd, delta, finished, started, textStart } from "../../support/events/events.ts";
-import { startScriptedService } from "../../support/gateway/scripted-service.ts";
 import { startGateway } from "../../support/gateway/start-gateway.ts";
-import { inHeap } from "../../support/heap-search.ts";
 import { FrameClient } from "../../support/http/frame-client.ts";
-import { until } from "../../support/until.ts";
 
-/* Losses beside a socket, and the memory behind it. */
+/* Losses beside a socket. */
 
 const MODEL = "svc-qwen";
 const LONG = "a long text of a user, ".repeat(1_000);
@@ -103,20 +100,3 @@ test("callers that fill caches, lanes and sockets cost an honest one at most a w
   const own = engine.backend.requests.filter(({ messages }) => messages.length > 1);
   expect(own.map(({ messages }) => messages.length)).toEqual([3, 5, 7, 9]);
 });
-
-/** The search word as codes: as text it would be found in the test itself. */
-const WORD = [0x71, 0x7a, 0x6b, 0x76, 0x77, 0x78, 0x6a, 0x71, 0x66, 0x77, 0x67, 0x7a, 0x70, 0x76, 0x6b, 0x71];
-
-test("nothing of a conversation is in the heaps of gateway and node behind its socket", async () => {
-  const service = await startScriptedService({ engine: { keepsRequests: false } });
-  onTestFinished(() => service.stop());
-  const client = await FrameClient.open(service.gateway);
-  const frame = (more: object) =>
-    client.ask({ model: MODEL, input: `${String.fromCharCode(...WORD)} ${LONG}`, ...more }).then(({ id }) => id);
-  await frame({ previous_response_id: await frame({}) });
-  // The search finds what the node keeps for the next turn.
-  expect(await inHeap(Buffer.from(WORD))).toEqual([true]);
-  await client.close();
-  await until(() => service.engine.backend.endedLeases.length > 0, "the end of the lease");
-  expect(await inHeap(Buffer.from(WORD))).toEqual([false]);
-}, 120_000);
