@@ -29,6 +29,8 @@ const PATIENCE_MS = 300_000;
 const LEASE_SECONDS = 6;
 /** Less than two prompts of `FILLER`, so that memory is soon used again. */
 const BLOCKS = 160;
+/** A call behind reasoning is a second request, which reads the prompt's last block where it is no whole one. */
+const BLOCK_TOKENS = 32;
 const LEFT = toDuration(20_000);
 const KINDS = Object.values(CUT);
 
@@ -198,7 +200,8 @@ describe.runIf(lane?.installed)("two real engines", { timeout: 1_800_000 }, () =
       const backend = await beside(answers.engine);
       const node = await startNode(backend);
       const client = new NodeClient(node.address);
-      const [request, other] = [asked(0), asked(0)];
+      // Prompts whose answers begin alike cannot be told apart.
+      const [request, other] = [asked(0), asked(1)];
       const undisturbed = await alone(request);
       const forged = JSON.parse((await make(other)).toString());
       const { prompt } = JSON.parse((await make(request)).toString());
@@ -271,7 +274,7 @@ describe.runIf(lane?.installed)("two real engines", { timeout: 1_800_000 }, () =
         expect(await sent.outcome).toBe("ok");
         expect(sent.calls.prefilledAt).toBe(reads.node.address);
         expect(saidBy(sent)).toEqual(undisturbed.said);
-        expect(await computed(answers)).toBe(before);
+        expect((await computed(answers)) - before).toBeLessThan(BLOCK_TOKENS);
       }
       await rig.atRest();
       await untilFree(reads, answers);
