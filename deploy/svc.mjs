@@ -23,6 +23,9 @@ ${Object.entries(PROGRAMS)
   completion  the completion of these words for bash and zsh: source <(svc completion)
 `;
 
+// The reader may end first, as `head` does.
+process.stdout.on("error", () => {});
+
 const [name, ...rest] = process.argv.slice(2);
 const unfit = unfitNode();
 if (unfit !== undefined) refuse(`${unfit}\n`);

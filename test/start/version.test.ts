@@ -1,4 +1,4 @@
-import { execFile } from "node:child_process";
+import { execFile, spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -19,6 +19,18 @@ test.each([
 ])("$program --version prints its name and the version of package.json, and does nothing else", async (row) => {
   const { stdout, stderr } = await promisify(execFile)(process.execPath, [join(ROOT, "dist", row.main), "--version"]);
   expect({ stdout, stderr }).toEqual({ stdout: `svc-${row.program} ${version}\n`, stderr: "" });
+});
+
+test.each([
+  { program: "deploy/svc.mjs completion" },
+  { program: "deploy/svc.mjs keys --help" },
+  { program: "dist/gateway/keys/cli/main.js --help" },
+  { program: "dist/gateway/main.js --help" },
+])("$program ends without an error where its reader has ended before it", ({ program }) => {
+  const [file = "", ...args] = program.split(" ");
+  const piped = ["-o", "pipefail", "-c", '"$@" | true', "bash", process.execPath, join(ROOT, file), ...args];
+  const { status, stderr } = spawnSync("bash", piped, { encoding: "utf8" });
+  expect([status, stderr]).toEqual([0, ""]);
 });
 
 test("--check-config checks a configuration without starting anything", async () => {

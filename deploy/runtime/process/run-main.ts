@@ -69,8 +69,8 @@ export function runConfigured<T extends z.ZodType>(main: ConfiguredMain<T>): Pro
   });
 }
 
-/** Lets this process continue when the reader of its stdout or stderr has exited. */
-function outliveReaders(): void {
+/** Lets this process continue when the reader of its stdout or stderr has exited, as `head` does. */
+export function outliveReaders(): void {
   for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
 }
 

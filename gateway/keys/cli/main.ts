@@ -3,6 +3,7 @@ import { fileURLToPath } from "node:url";
 import { Command, CommanderError } from "commander";
 import { ConfigError } from "../../../deploy/runtime/config/load-config.ts";
 import { programVersion } from "../../../deploy/runtime/files/project-folder.ts";
+import { outliveReaders } from "../../../deploy/runtime/process/run-main.ts";
 import { addSealingCommands } from "../../sealing/sealing-commands.ts";
 import { SealingKeyError } from "../../sealing/sealing-key.ts";
 import { KeyAdminError } from "../key-admin.ts";
@@ -62,6 +63,7 @@ function isMain(): boolean {
 }
 
 if (isMain()) {
+  outliveReaders();
   process.exitCode = await run(process.argv.slice(2), {
     stdin: process.stdin,
     out: (text) => process.stdout.write(text),
