@@ -1,6 +1,7 @@
 // Says what a file of the product serves, by the imports of the sources.
 //   npm run why -- FILE   the tests of `npm test` that reach it, nearest first, with the rows of gateway/docs/threats.md in
-//                         their titles, and the tokens of gateway/outcome.ts in the file
+//                         their titles, the tokens of gateway/outcome.ts in the file, and its functions on the recorded
+//                         ways of gateway/docs/life.md
 //   npm run why           the files with code that no test of `npm test` reaches
 //
 // A test reaches the files that it imports, and those that these import or start as a thread. What types alone import,
@@ -60,6 +61,10 @@ if (file === undefined) {
   const tokens = [...texts.get("gateway/outcome.ts").matchAll(/^ {2}(\w+): \{/gm)].map(([, token]) => token);
   const made = tokens.filter((token) => texts.get(file).includes(`"${token}"`));
   if (made.length > 0) console.log(`It names these outcomes: ${made.join(", ")}`);
+  for (const way of readFileSync(join(ROOT, "gateway/docs/life.md"), "utf8").split("\n## ")) {
+    const [, functions] = way.split(`\n| \`${file.replace(/^gateway\//, "")}\` | `);
+    if (functions) console.log(`${way.split("\n", 1)[0]} calls: ${functions.split(" |", 1)[0]}`);
+  }
 } else {
   process.stderr.write(`no source of the product: ${file}\n`);
   process.exitCode = 2;

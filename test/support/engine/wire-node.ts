@@ -17,6 +17,9 @@ import { framed } from "./raw-generate.ts";
 /** The bytes that are written at a time. */
 const PIECE = 64 * 1024;
 
+/** A constant: the header of another second would be a new one for the reader's table of headers. */
+const DATE = new Date(0).toUTCString();
+
 /** A Generate call on its node, answered byte by byte. */
 export class WireCall {
   readonly request: GenerateRequest;
@@ -124,7 +127,8 @@ export class WireNode {
     const pieces: Buffer[] = [];
     for await (const piece of stream) pieces.push(piece as Buffer);
     if (stream.destroyed) return;
-    stream.respond({ ":status": 200, "content-type": "application/grpc" }, { waitForTrailers: true });
+    const headers = { ":status": 200, "content-type": "application/grpc", date: DATE };
+    stream.respond(headers, { waitForTrailers: true });
     const method = path.split("/").at(-1);
     if (method === "Generate") {
       const call = new WireCall(GenerateRequest.decode(Buffer.concat(pieces).subarray(5)), stream);

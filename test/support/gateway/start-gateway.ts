@@ -6,7 +6,7 @@ import { Writable } from "node:stream";
 import { pino } from "pino";
 import { checkConfig } from "../../../deploy/runtime/config/load-config.ts";
 import { followTls } from "../../../deploy/runtime/grpc/server-tls.ts";
-import { systemClock } from "../../../deploy/runtime/time/clock.ts";
+import { type Clock, systemClock } from "../../../deploy/runtime/time/clock.ts";
 import { CATALOG } from "../../../gateway/catalog.ts";
 import { gatewayConfigSchema } from "../../../gateway/config.ts";
 import { FileKeyStore } from "../../../gateway/keys/file-key-store.ts";
@@ -30,6 +30,7 @@ export async function startGateway(
   endpoints: readonly string[],
   overrides: Readonly<Record<string, unknown>> = {},
   surroundings: ClusterSurroundings = {},
+  clock: Clock = systemClock,
 ) {
   const folder = await mkdtemp(join(tmpdir(), "svc-gateway-"));
   const keyFile = join(folder, "keys.json");
@@ -61,23 +62,23 @@ export async function startGateway(
   const keys = await FileKeyStore.open(keyFile, systemClock);
   const { jwt } = config.auth;
   const tokens = jwt && (await TokenVerifier.open({ settings: jwt, keys, clock: systemClock, onReload: () => {} }));
-  const clusters = new ClusterManager(config.clusters, systemClock, log, { ...config.upstream, ...surroundings });
+  const clusters = new ClusterManager(config.clusters, clock, log, { ...config.upstream, ...surroundings });
   const usage = new KeyUsage({
-    store: new UsageBook(systemClock),
-    series: new KeySeries(stats.registry, config.stats.keySeries, systemClock.nowMs),
-    clock: systemClock,
+    store: new UsageBook(clock),
+    series: new KeySeries(stats.registry, config.stats.keySeries, () => clock.nowMs()),
+    clock,
   });
   const tracing = config.tracing && startTracing(config.tracing, log, systemClock.nowMs);
   const { app, sockets, webSockets, grpc, limiter, overload, traffic } = buildServer({
     config,
     keys,
     tokens,
-    limitStore: new MemoryLimitStore(systemClock),
+    limitStore: new MemoryLimitStore(clock),
     usage,
     clusters,
     sealing,
     stats,
-    clock: systemClock,
+    clock,
     log,
     tracing,
     tls: config.listen.tls && followTls(config.listen.tls, systemClock, log, "listen.tls"),
