@@ -1,4 +1,5 @@
 import { AGENTS } from "../../deploy/local/agents.ts";
+import { measuredAt } from "../support/measured-at.ts";
 import type { Outcome } from "./cells.ts";
 
 export const TRIED_PAGE = "gateway/docs/agents-tried.md";
@@ -67,6 +68,7 @@ export function triedPage(tried: AllTried): string {
 
 \`test/agents/run --write\` makes this page: what became of each agent with the settings of [the agents' page](agents.md), in front of two engine nodes that play
 the task.
+${measuredAt()}
 
 ## The task
 

@@ -128,7 +128,7 @@ export class CallRecorder {
   }
 }
 
-/** Returns the last word of the name that V8 gives a function (`get size`, `sink.deltas`); empty for what has no name. */
+/** Returns the last word of the name that V8 gives a function (`get size`, `sink.deltas`); empty for one without a name. */
 function plainName(name: string): string {
   return /(#?[\w$]+)$/.exec(name)?.[1] ?? "";
 }

@@ -21,6 +21,13 @@ const PAGES = [
       "gateway/translation",
     ],
   },
+  { page: "gateway/docs/agents-tried.md", measures: ["gateway/http", "gateway/formats", "deploy/local/launch"] },
+  { page: "gateway/docs/sockets-tried.md", measures: ["gateway/http/websocket", "gateway/formats/responses"] },
+  {
+    page: "gateway/docs/routing.md",
+    measures: ["gateway/upstream/load-balancing", "gateway/upstream/admission", "gateway/upstream/prefill"],
+  },
+  { page: "engine/docs/performance.md", measures: ["engine/backends/llama"] },
 ];
 
 const git = (...args: readonly string[]) =>

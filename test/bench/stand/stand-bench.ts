@@ -1,8 +1,8 @@
-import { execFileSync } from "node:child_process";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { cpus, tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { measuredAt } from "../../support/measured-at.ts";
 import { memoryOf } from "../../support/processes/processes-with.ts";
 import { LoadClient } from "../load.ts";
 import { type RunningChild, startBenchGateway, startChild } from "../processes/programs.ts";
@@ -323,13 +323,6 @@ function resultOf(
   };
 }
 
-/** Names the commit that is measured, and whether files differ from it. */
-function sourceOf(): string {
-  const git = (...args: readonly string[]) => execFileSync("git", args, { encoding: "utf8" }).trim();
-  const changed = git("status", "--porcelain", "--untracked-files=no") === "" ? "" : " with changes";
-  return `at ${git("rev-parse", "--short=12", "HEAD")}${changed}`;
-}
-
 /** Writes the results of the stand as a Markdown page. */
 async function writePage(file: string, result: BenchResult): Promise<void> {
   const titles = new Set(result.rows.map(({ cell }) => String(cell)));
@@ -340,11 +333,11 @@ async function writePage(file: string, result: BenchResult): Promise<void> {
     const columns = result.columns.filter(({ key }) => key !== "cell");
     sections.push(`## ${title}\n\n${markdownTable(columns, rows)}`);
   }
-  const machine = `Node ${process.versions.node}, ${cpus().length} x ${cpus()[0]?.model ?? "unknown"}`;
+  const machine = `A machine of ${cpus().length} x ${cpus()[0]?.model ?? "unknown"}.`;
   const head = [
     "# Performance",
     "Written by `npm run bench -- stand --page gateway/docs/performance.md`. Read ratios, not absolute figures: those are one machine's.",
-    [...result.notes, `Measured on ${new Date().toISOString().slice(0, 10)} ${sourceOf()}, ${machine}.`].join("\n"),
+    [...result.notes, machine, measuredAt()].join("\n"),
   ];
   await writeFile(file, `${[...head, ...sections].join("\n\n")}\n`);
 }
