@@ -93,6 +93,21 @@ describe.each(DIALECTS)("a node in front of %s", (dialect) => {
     expect(untold.tokens).toEqual([]);
   });
 
+  test("continues under a frequency penalty with a bias for each token so far, as the engine counts those as prompt", async () => {
+    const rig = await rigOf(dialect);
+    const [model] = (await rig.client.describe()).models;
+    const tokens = [...toTokens("<think>\n</think>\n\nabba")];
+    const continuation = { modelRevision: model?.revision ?? "", tokens, callIds: [] };
+    const [a = 0, b = 0] = toTokens("ab");
+    rig.engine.next(says({ text: ["."] }));
+    const sampling = { temperature: 0, frequencyPenalty: 0.5, stop: [], logitBias: { [a]: 3 } };
+    expect((await ask(rig, { continuation, resumable: true, sampling })).code).toBe(0);
+    const body = rig.engine.bodies.at(-1);
+    const { logit_bias: sent } = Object(body?.sampling_params ?? body);
+    const bias = Array.isArray(sent) ? Object.fromEntries(sent) : sent;
+    expect(bias).toMatchObject({ [a]: 2, [b]: -1 });
+  });
+
   test("continues a constrained answer under the grammar of its rest", async () => {
     const grammars: string[] = [];
     const rig = await rigOf(dialect, {

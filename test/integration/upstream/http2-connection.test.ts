@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { Http2Connection } from "../../../gateway/upstream/wire/http2/connection.ts";
-import { ErrorCode, Flag, FrameType, Setting } from "../../../gateway/upstream/wire/http2/frames.ts";
+import { ErrorCode, Flag, FrameType } from "../../../gateway/upstream/wire/http2/frames.ts";
 import type { Headers } from "../../../gateway/upstream/wire/http2/hpack.ts";
 import { headerBlock } from "../../../gateway/upstream/wire/http2/hpack.ts";
 import type { Http2Stream } from "../../../gateway/upstream/wire/http2/stream.ts";
@@ -33,7 +33,10 @@ const {
 } = ErrorCode;
 const { CONTINUATION, DATA, GOAWAY, HEADERS, PING, PRIORITY, PUSH_PROMISE, RST_STREAM, SETTINGS, WINDOW_UPDATE } =
   FrameType;
-const { INITIAL_WINDOW_SIZE, MAX_CONCURRENT_STREAMS, MAX_FRAME_SIZE } = Setting;
+/* The settings by their numbers in RFC 9113. */
+const MAX_CONCURRENT_STREAMS = 3;
+const INITIAL_WINDOW_SIZE = 4;
+const MAX_FRAME_SIZE = 5;
 
 /** A connection to a port, and its events. */
 async function connected(port: number) {
