@@ -1,9 +1,13 @@
 import { describe, expect, test } from "vitest";
-import { engineRegistry, gatewayRegistry } from "../../../../deploy/docs/live-registries.ts";
 import type { Dashboard } from "../../../../deploy/monitoring/dashboards/dashboard.ts";
 import { engine } from "../../../../deploy/monitoring/dashboards/engine.ts";
 import { fleet } from "../../../../deploy/monitoring/dashboards/fleet.ts";
 import { keys } from "../../../../deploy/monitoring/dashboards/keys.ts";
+import { METRICS as PROBER } from "../../../../deploy/prober/prober.ts";
+import type { MetricRow } from "../../../../deploy/runtime/metrics/metric-table.ts";
+import { processRegistry } from "../../../../deploy/runtime/metrics/process-metrics.ts";
+import { METRICS as ENGINE } from "../../../../engine/metrics/metrics.ts";
+import { METRICS as GATEWAY } from "../../../../gateway/stats/metrics.ts";
 import { alertRules } from "../../../support/monitoring/alert-rules.ts";
 
 /** Labels that Prometheus adds to every series, and its own metric of every scrape. */
@@ -13,18 +17,13 @@ const OF_PROMETHEUS = ["instance", "job"];
 const LABELS = new Map<string, readonly string[]>([
   ["up", []],
   ["alertmanager_notifications_failed_total", ["integration"]],
-  ["svc_promise_proven_timestamp_seconds", ["promise"]],
-  ["svc_promise_within_seconds", ["promise"]],
   ["envoy_server_days_until_first_cert_expiring", []],
 ]);
-for (const registry of [gatewayRegistry(), engineRegistry()])
-  for (const metric of registry.getMetricsAsArray()) {
-    const own = "labelNames" in metric && Array.isArray(metric.labelNames) ? metric.labelNames.map(String) : [];
-    const type = "type" in metric ? String(metric.type) : "";
-    const names =
-      type === "histogram" ? ["_bucket", "_sum", "_count"].map((end) => `${metric.name}${end}`) : [metric.name];
-    for (const name of names) LABELS.set(name, name.endsWith("_bucket") ? [...own, "le"] : own);
-  }
+for (const { name } of processRegistry().getMetricsAsArray()) LABELS.set(name, []);
+for (const [name, { type, labels }] of [GATEWAY, ENGINE, PROBER].flatMap((table) => Object.entries<MetricRow>(table))) {
+  const names = type === "histogram" ? ["_bucket", "_sum", "_count"].map((end) => `${name}${end}`) : [name];
+  for (const one of names) LABELS.set(one, one.endsWith("_bucket") ? [...labels, "le"] : labels);
+}
 for (const { record } of alertRules()) if (record) LABELS.set(record, []);
 
 /** Returns the unknown metrics of a query, and the labels that none of its metrics has. */
