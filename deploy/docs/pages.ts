@@ -6,10 +6,6 @@ import { SECTIONS as ENGINE_METRICS } from "../../engine/metrics/metrics.ts";
 import { profileSchema } from "../../engine/profiles/profile.ts";
 import { gatewayConfigSchema } from "../../gateway/config.ts";
 import { SECTIONS as GATEWAY_METRICS } from "../../gateway/stats/metrics.ts";
-import { grafanaJson } from "../monitoring/dashboards/dashboard.ts";
-import { engine as engineDashboard } from "../monitoring/dashboards/engine.ts";
-import { fleet } from "../monitoring/dashboards/fleet.ts";
-import { keys } from "../monitoring/dashboards/keys.ts";
 import { projectFolder } from "../runtime/files/project-folder.ts";
 import { AGENTS_PAGE, agentsPage } from "./agents-page.ts";
 import { configurationPage } from "./configuration-page.ts";
@@ -65,10 +61,6 @@ export function generatedFiles(): readonly GeneratedFile[] {
     },
     { path: "engine/docs/profile.schema.json", text: json(profile) },
     { path: "deploy/kubernetes/monitoring/alerts.yaml", text: prometheusRule() },
-    ...[fleet, keys, engineDashboard].map((dashboard) => ({
-      path: `deploy/monitoring/grafana/${dashboard.name}.json`,
-      text: json(grafanaJson(dashboard)),
-    })),
   ];
 }
 
