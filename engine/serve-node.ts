@@ -2,7 +2,7 @@ import type { Logger } from "pino";
 import { packageVersion } from "../deploy/runtime/files/project-folder.ts";
 import { followTls } from "../deploy/runtime/grpc/server-tls.ts";
 import { logWarnings, processLog } from "../deploy/runtime/log/process-log.ts";
-import { registerCertificateGauge } from "../deploy/runtime/metrics/certificate-gauge.ts";
+import { certificateEnds } from "../deploy/runtime/metrics/certificate-ends.ts";
 import { isLoopback } from "../deploy/runtime/net/loopback.ts";
 import { endOnCrash } from "../deploy/runtime/process/end-on-crash.ts";
 import { StopOrders } from "../deploy/runtime/process/stop-orders.ts";
@@ -36,7 +36,7 @@ export async function serveNode<Config extends NodeConfig>(
   const tls = config.tls && followTls(config.tls, systemClock, log);
   const { nodeId, models, maxStepAgeMs, handoverGraceMs, reflection } = config;
   const metrics = new EngineMetrics();
-  registerCertificateGauge(metrics.registry, () => (tls ? [tls.now] : []));
+  metrics.read({ svc_tls_certificate_expiry_timestamp_seconds: () => certificateEnds(tls ? [tls.now] : []) });
   const work = new CallerWork({ clock: systemClock, onEnd: workRecorder(metrics, log) });
   const backend = await createBackend(config.backend, { nodeId, models }, work);
   const orders = new StopOrders(systemClock.nowMs);

@@ -169,7 +169,7 @@ export class EngineServer {
       });
     }
     metrics.startAtZero(models, Object.keys(WORK));
-    registerNodeGauges(metrics.registry, {
+    registerNodeGauges(metrics, {
       load: () => backend.load(),
       rates: () => this.#throughput.rates(),
       running: () => this.#calls.running,

@@ -6,7 +6,7 @@ import { FileError } from "../deploy/runtime/files/private-file.ts";
 import { packageVersion } from "../deploy/runtime/files/project-folder.ts";
 import { followTls } from "../deploy/runtime/grpc/server-tls.ts";
 import { atMostEvery, logWarnings, processLog } from "../deploy/runtime/log/process-log.ts";
-import { registerCertificateGauge } from "../deploy/runtime/metrics/certificate-gauge.ts";
+import { certificateEnds } from "../deploy/runtime/metrics/certificate-ends.ts";
 import { isLoopback } from "../deploy/runtime/net/loopback.ts";
 import { endOnCrash } from "../deploy/runtime/process/end-on-crash.ts";
 import { measureYoungGeneration } from "../deploy/runtime/process/heap-use.ts";
@@ -21,10 +21,10 @@ import { AdminToken, AdminTokenError, openAdminTls } from "./http/admin/admin-ac
 import { type AdminDeps, buildAdmin, buildHealth } from "./http/admin/admin-server.ts";
 import { engineOwner } from "./http/admin/engine-owner.ts";
 import { FleetView } from "./http/admin/fleet-view.ts";
-import { registerClusterGauges } from "./http/admin/gauges.ts";
+import { registerClusterGauges, registerSealingGauges } from "./http/admin/gauges.ts";
 import type { Listener } from "./http/admin/server-routes.ts";
 import { Lifecycle } from "./lifecycle.ts";
-import { FollowedSealing, registerSealingStats } from "./sealing/followed-sealing.ts";
+import { FollowedSealing } from "./sealing/followed-sealing.ts";
 import { Sealing } from "./sealing/sealing.ts";
 import { SealingKeyError } from "./sealing/sealing-key.ts";
 import { buildServer, type GatewayServer } from "./server.ts";
@@ -55,7 +55,7 @@ export async function runGateway(config: GatewayConfig): Promise<number> {
   const sealing = await openSealing(config.sealingKeyFile, stats, log);
   const clusters = new ClusterManager(config.clusters, clock, log, config.upstream);
   const orders = await EndpointOrders.open(clusters, state, systemClock);
-  registerClusterGauges(stats.registry, clusters);
+  registerClusterGauges(stats, clusters);
   const tracing = config.tracing && (await loadTracing(config.tracing, log));
   const callersTls = openCallersTls(config, log);
   const common = { config, ...shared, clusters, sealing: sealing.sealing, stats, clock, log };
@@ -68,14 +68,16 @@ export async function runGateway(config: GatewayConfig): Promise<number> {
   const fleet = new FleetView({ ...common, ...facts, traffic, connections, warnings: () => warnings });
   const listeners: Listener[] = [];
   const access = await openAccess(config, log);
-  registerCertificateGauge(
-    stats.registry,
-    () => {
-      const own = [callersTls.tls?.now, callersTls.grpcTls?.now, access.tls?.pems];
-      return [...own, ...clusters.certificates].flatMap((one) => one ?? []);
+  stats.read({
+    svc_tls_certificate_expiry_timestamp_seconds: () => {
+      const own = [callersTls.tls?.now, callersTls.grpcTls?.now, access.tls?.pems, ...clusters.certificates];
+      const peers = clusters.endpoints.flatMap(({ wire }) => wire.peerEndsMs ?? []);
+      return certificateEnds(
+        own.flatMap((one) => one ?? []),
+        peers,
+      );
     },
-    () => clusters.endpoints.flatMap(({ wire }) => wire.peerEndsMs ?? []),
-  );
+  });
   const adminDeps: AdminDeps = {
     ...{ ...common, ...facts, ...access, fleet, orders, webSockets, limiter },
     listeners: () => listeners.filter(({ name }) => name !== "public" || app.server.listening),
@@ -132,7 +134,7 @@ async function openSealing(file: string | undefined, stats: Stats, log: Logger):
     file === undefined
       ? { sealing: new Sealing(undefined, onUnknownKey), close() {} }
       : await followSealing(file, log, onUnknownKey);
-  registerSealingStats(stats.registry, opened.sealing);
+  registerSealingGauges(stats, opened.sealing);
   if (file === undefined)
     log.warn("no sealingKeyFile: other gateways, and this one after a restart, cannot read its sealed reasoning");
   return opened;

@@ -109,7 +109,7 @@ export function buildServer(deps: GatewayDeps): GatewayServer {
   const translation = { translator, models, overload, random };
   const room = newContinuationRoom(deps, overload);
   const router = new Router({ clusters, clock, timeouts, ...config.retry, room, random, stats: stats.upstream });
-  registerTrafficGauges(stats.registry, router.traffic, room);
+  registerTrafficGauges(stats, router.traffic, room);
   const running = new RunningAnswers(clock, (keyId) => keys.mustEnd(keyId));
   onAbort(deps.hardStop, () => running.stop());
   keys.onChange(() => running.keysChanged());
@@ -125,7 +125,7 @@ export function buildServer(deps: GatewayDeps): GatewayServer {
   serveTryItPage(app, config.tryIt);
   const kept = newKeptConversations(overload);
   const webSockets = new SocketUpgrades(app.server, sockets, { ...answering, auth, bodies, sinks, kept });
-  registerSocketGauges(stats.registry, webSockets, kept);
+  registerSocketGauges(stats, webSockets, kept);
   const grpc =
     config.grpc &&
     new GrpcListener({
@@ -146,7 +146,7 @@ function newOverloadManager({ config, clock, log, stats }: GatewayDeps): Overloa
     if (active) log.warn({ action, pressures }, "overload action started");
     else log.info({ action, pressures }, "overload action ended");
   });
-  registerOverloadGauges(stats.registry, overload);
+  registerOverloadGauges(stats, overload);
   return overload;
 }
 

@@ -3,8 +3,8 @@ import { ConfigError } from "../deploy/runtime/config/load-config.ts";
 import { isLoopback } from "../deploy/runtime/net/loopback.ts";
 import { systemClock } from "../deploy/runtime/time/clock.ts";
 import type { GatewayConfig } from "./config.ts";
+import { registerKeyGauges } from "./http/admin/gauges.ts";
 import { FileKeyStore } from "./keys/file-key-store.ts";
-import { registerKeyStats } from "./keys/key-stats.ts";
 import type { KeyStore } from "./keys/key-store.ts";
 import { isKeyStoreError } from "./keys/key-store.ts";
 import { RedisKeyStore } from "./keys/redis/redis-key-store.ts";
@@ -12,7 +12,7 @@ import { SharedRevision } from "./keys/redis/shared-revision.ts";
 import type { TokenVerifier } from "./keys/tokens/token-verifier.ts";
 import type { LimitStore } from "./limits/limit-store.ts";
 import { MemoryLimitStore } from "./limits/memory-limit-store.ts";
-import { RedisLimitStore, registerLimitStats } from "./limits/redis/redis-limit-store.ts";
+import { RedisLimitStore } from "./limits/redis/redis-limit-store.ts";
 import { RedisState } from "./state/redis-state.ts";
 import type { RedisSettings } from "./state/state-settings.ts";
 import type { Stats } from "./stats/stats.ts";
@@ -89,7 +89,7 @@ async function openSharedLimits(state: RedisState, stats: Stats, log: Logger): P
     onAway: (fault) => log.error({ fault }, `the store of limits is unreachable: ${does}`),
     onBack: () => log.info("the store of limits is reachable again"),
   });
-  registerLimitStats(stats.registry, () => store.state.shared);
+  stats.read({ svc_ratelimit_store_up: () => Number(store.state.shared) });
   return {
     store,
     notes: () => (store.state.shared ? [] : [`limits: the shared store is unreachable; ${does}`]),
@@ -134,7 +134,7 @@ async function openKeys(
     else if (fault) log.error({ fault }, "the newest keys cannot be used; the last good ones stay");
     else log.info({ keys: count, revision }, "keys loaded");
   });
-  registerKeyStats(stats.registry, () => keys.status());
+  registerKeyGauges(stats, () => keys.status());
   return { keys, loaded };
 }
 

@@ -1,52 +1,24 @@
-import type { Registry } from "prom-client";
+import type { MetricRow, MetricTable } from "../runtime/metrics/metric-table.ts";
 import { code, page, table } from "./markdown.ts";
-import type { MetricActions } from "./metric-actions.ts";
-
-export type MetricFacts = {
-  readonly name: string;
-  readonly type: string;
-  readonly help: string;
-  readonly labels: readonly string[];
-};
 
 const READING =
   "Metrics whose type is not named are counters. Those of every process, and what to alert on, are on [Monitoring](../../deploy/monitoring/README.md).";
 
-/** Matches the metrics of the library and Node, which exist in every process and depend on the machine. */
-const OF_THE_PLATFORM = /^(?:process|nodejs)_(?!eventloop_utilization_ratio$)/;
-
-/** Writes the page of a program's metrics. Throws for a metric without advice, or advice without a metric. */
-export function metricsPage(program: string, served: string, registry: Registry, actions: MetricActions): string {
-  const title = `Metrics of ${program}`;
-  const metrics = new Map(metricsOf(registry).map((metric) => [metric.name, metric]));
-  const advised = Object.values(actions).flatMap((group) => Object.keys(group));
-  const without = [...metrics.keys()].filter((name) => !advised.includes(name));
-  if (without.length > 0) throw new Error(`${title}: there is no advice about ${without.join(", ")}`);
-  const sections = Object.entries(actions).map(([heading, group]) => {
-    const rows = Object.entries(group).map(([name, action]) => {
-      const metric = metrics.get(name);
-      if (!metric) throw new Error(`${title}: there is advice about ${name}, and no such metric`);
-      return metricRow(metric, action);
-    });
+/** Writes the page of a program's metrics from its table in `source`, of which each section has a heading. */
+export function metricsPage(
+  program: string,
+  served: string,
+  source: string,
+  sections: Readonly<Record<string, MetricTable>>,
+): string {
+  const parts = Object.entries(sections).map(([heading, metrics]) => {
+    const rows = Object.entries(metrics).map(([name, metric]) => metricRow(name, metric));
     return `## ${heading}\n\n${table(["metric", "meaning", "when it moves"], rows)}`;
   });
-  const source = `the registry of ${program.replace(/^the/, "a")} and \`deploy/docs/metric-actions.ts\``;
-  return page(title, source, [`${served} ${READING}`, ...sections]);
+  return page(`Metrics of ${program}`, code(source), [`${served} ${READING}`, ...parts]);
 }
 
-export function metricsOf(registry: Registry): readonly MetricFacts[] {
-  return registry
-    .getMetricsAsArray()
-    .filter(({ name }) => !OF_THE_PLATFORM.test(name))
-    .map((metric) => ({ name: metric.name, type: String(metric.type), help: metric.help, labels: labelsOf(metric) }));
-}
-
-/** Returns the label names of a metric, which the types of the library omit. */
-function labelsOf(metric: object): readonly string[] {
-  return "labelNames" in metric && Array.isArray(metric.labelNames) ? metric.labelNames.map(String) : [];
-}
-
-function metricRow({ name, type, help, labels }: MetricFacts, action: string): readonly string[] {
+function metricRow(name: string, { type, labels, help, action }: MetricRow): readonly string[] {
   const isOfCluster = name.startsWith("svc_cluster_");
   const others = labels.filter((label) => label !== "cluster" || !isOfCluster);
   const series = others.length === 0 ? name : `${name}{${others.join(",")}}`;

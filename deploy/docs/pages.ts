@@ -2,19 +2,15 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parse, stringify } from "yaml";
 import { engineConfigSchema } from "../../engine/config.ts";
+import { SECTIONS as ENGINE_METRICS } from "../../engine/metrics/metrics.ts";
 import { profileSchema } from "../../engine/profiles/profile.ts";
 import { gatewayConfigSchema } from "../../gateway/config.ts";
-import { grafanaJson } from "../monitoring/dashboards/dashboard.ts";
-import { engine as engineDashboard } from "../monitoring/dashboards/engine.ts";
-import { fleet } from "../monitoring/dashboards/fleet.ts";
-import { keys } from "../monitoring/dashboards/keys.ts";
+import { SECTIONS as GATEWAY_METRICS } from "../../gateway/stats/metrics.ts";
 import { projectFolder } from "../runtime/files/project-folder.ts";
 import { AGENTS_PAGE, agentsPage } from "./agents-page.ts";
 import { configurationPage } from "./configuration-page.ts";
 import { familiesPage } from "./families-page.ts";
-import { engineRegistry, gatewayRegistry } from "./live-registries.ts";
 import { fileSchema } from "./markdown.ts";
-import { ENGINE_METRIC_ACTIONS, GATEWAY_METRIC_ACTIONS } from "./metric-actions.ts";
 import { metricsPage } from "./metrics-page.ts";
 import { engineErrorsPage, outcomesPage } from "./outcomes-page.ts";
 import { referencePages } from "./reference/format-pages.ts";
@@ -50,8 +46,8 @@ export function generatedFiles(): readonly GeneratedFile[] {
       text: metricsPage(
         "the gateway",
         "Served as Prometheus text at `/stats` of the admin port. No label says whose a request was. Those of `svc_cluster_…` are of a cluster, their label `cluster`.",
-        gatewayRegistry(),
-        GATEWAY_METRIC_ACTIONS,
+        "gateway/stats/metrics.ts",
+        GATEWAY_METRICS,
       ),
     },
     {
@@ -59,16 +55,12 @@ export function generatedFiles(): readonly GeneratedFile[] {
       text: metricsPage(
         "an engine node",
         "Served as Prometheus text at `/metrics` of `metrics.port`.",
-        engineRegistry(),
-        ENGINE_METRIC_ACTIONS,
+        "engine/metrics/metrics.ts",
+        ENGINE_METRICS,
       ),
     },
     { path: "engine/docs/profile.schema.json", text: json(profile) },
     { path: "deploy/kubernetes/monitoring/alerts.yaml", text: prometheusRule() },
-    ...[fleet, keys, engineDashboard].map((dashboard) => ({
-      path: `deploy/monitoring/grafana/${dashboard.name}.json`,
-      text: json(grafanaJson(dashboard)),
-    })),
   ];
 }
 

@@ -1,7 +1,8 @@
 import { serveMetrics } from "../../engine/metrics/metrics-server.ts";
 import { ConfigError } from "../runtime/config/load-config.ts";
 import { logWarnings, processLog } from "../runtime/log/process-log.ts";
-import { registerCertificateGauge } from "../runtime/metrics/certificate-gauge.ts";
+import { certificateEnds } from "../runtime/metrics/certificate-ends.ts";
+import { Metrics } from "../runtime/metrics/metric-table.ts";
 import { processRegistry } from "../runtime/metrics/process-metrics.ts";
 import { endOnCrash } from "../runtime/process/end-on-crash.ts";
 import { runConfigured } from "../runtime/process/run-main.ts";
@@ -9,7 +10,7 @@ import { StopOrders } from "../runtime/process/stop-orders.ts";
 import { systemClock } from "../runtime/time/clock.ts";
 import { type ProberConfig, proberConfigSchema } from "./config.ts";
 import { Edge, readKey, Unproven } from "./edge.ts";
-import { Prober } from "./prober.ts";
+import { METRICS, Prober } from "./prober.ts";
 import { promisesOf } from "./promises.ts";
 
 /** Runs the prober until a stop signal. Resolves to the exit code. */
@@ -22,13 +23,13 @@ async function run(config: ProberConfig): Promise<number> {
   const crashed = endOnCrash(() => orders.order(), log);
   const registry = processRegistry();
   const edge = new Edge(config.edge);
-  registerCertificateGauge(
-    registry,
-    () => [],
-    () => (edge.certificateEndsMs === undefined ? [] : [edge.certificateEndsMs]),
-  );
+  const metrics = new Metrics(METRICS, registry);
+  metrics.read({
+    svc_tls_certificate_expiry_timestamp_seconds: () =>
+      certificateEnds([], edge.certificateEndsMs === undefined ? [] : [edge.certificateEndsMs]),
+  });
   const promises = promisesOf(config, { edge, clock: systemClock });
-  const prober = new Prober({ promises, clock: systemClock, log, registry });
+  const prober = new Prober({ promises, clock: systemClock, log, metrics });
   const server = await serveMetrics(registry, { phase: "serving", engineHung: false }, config.metrics);
   const ready = { promises: promises.map(({ name }) => name), metricsPort: server.port };
   log.info(ready, "proving");

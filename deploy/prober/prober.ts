@@ -1,5 +1,7 @@
 import type { Logger } from "pino";
-import { Gauge, type Registry } from "prom-client";
+import type { Gauge } from "prom-client";
+import { certificateRow } from "../runtime/metrics/certificate-ends.ts";
+import { gauge, type Metrics } from "../runtime/metrics/metric-table.ts";
 import { linkAbort, sleep } from "../runtime/time/abort.ts";
 import type { Clock } from "../runtime/time/clock.ts";
 import { Unproven } from "./edge.ts";
@@ -8,6 +10,19 @@ import { Unproven } from "./edge.ts";
 const PROOF_MS = 120_000;
 /** Most milliseconds until a promise that was not kept is tried again. */
 const AGAIN_MS = 10 * 60_000;
+
+/** The metrics of the prober. */
+export const METRICS = {
+  svc_promise_proven_timestamp_seconds: gauge(["promise"])(
+    "Unix time at which a promise of the service was last proven; 0 before its first proof.",
+    "`SvcPromiseUnproven` is raised when it is too old; the log says why.",
+  ),
+  svc_promise_within_seconds: gauge(["promise"])(
+    "Seconds in which a promise has to be proven again.",
+    "It never moves.",
+  ),
+  svc_tls_certificate_expiry_timestamp_seconds: certificateRow("As of a gateway."),
+};
 
 /** A promise of the service, and what proves it. */
 export type Promised = {
@@ -27,7 +42,7 @@ export type ProberOptions = {
   readonly promises: readonly Promised[];
   readonly clock: Clock;
   readonly log: Logger;
-  readonly registry: Registry;
+  readonly metrics: Metrics<typeof METRICS>;
 };
 
 /** Proves each promise again and again, and exports when it was last proven. */
@@ -38,20 +53,10 @@ export class Prober {
   readonly #proven: Gauge<"promise">;
 
   constructor(options: ProberOptions) {
-    const { registry, promises } = options;
+    const { metrics, promises } = options;
     this.#options = options;
-    const registers = [registry];
-    const labelNames = ["promise"] as const;
-    this.#proven = new Gauge({
-      name: "svc_promise_proven_timestamp_seconds",
-      help: "Unix time at which a promise of the service was last proven; 0 before its first proof.",
-      ...{ labelNames, registers },
-    });
-    const within = new Gauge({
-      name: "svc_promise_within_seconds",
-      help: "Seconds in which a promise has to be proven again.",
-      ...{ labelNames, registers },
-    });
+    this.#proven = metrics.metric("svc_promise_proven_timestamp_seconds");
+    const within = metrics.metric("svc_promise_within_seconds");
     for (const { name, withinMs } of promises) {
       this.#proven.set({ promise: name }, 0);
       within.set({ promise: name }, withinMs / 1000);

@@ -1,9 +1,8 @@
 import type { Registry } from "prom-client";
-import { MetricGroup } from "../stats/metric-group.ts";
+import { GatewayMetrics } from "../stats/metrics.ts";
 import type { UsageCounts } from "./usage-store.ts";
 
 const OTHER = "other";
-const OTHERS = "other: keys without series of their own.";
 /** Milliseconds without use (a day) after which a key may lose its series to another key. */
 const IDLE_MS = 86_400_000;
 
@@ -11,26 +10,14 @@ const IDLE_MS = 86_400_000;
  * The use of keys as metrics with a bounded number of series: the first `maxKeys` keys have series of their own; a new
  * key takes the series of a key that was unused for a day. All others count as `other`.
  */
-export class KeySeries extends MetricGroup {
+export class KeySeries extends GatewayMetrics {
   readonly #maxKeys: number;
   readonly #nowMs: () => number;
   /** Keys with series and the time of their last use, least recently used first. */
   readonly #usedMs = new Map<string, number>();
-  readonly #requests = this.counter(
-    "svc_key_requests_total",
-    `Requests that counted against the limits of their key, by the key's id; ${OTHERS}`,
-    "key_id",
-  );
-  readonly #refused = this.counter(
-    "svc_key_refused_total",
-    `Requests that a limit of their key refused, by the key's id; ${OTHERS}`,
-    "key_id",
-  );
-  readonly #tokens = this.counter(
-    "svc_key_tokens_total",
-    `Tokens that keys used, by the key's id and by type: input, cached (a part of input), output; ${OTHERS}`,
-    ...(["key_id", "token_type"] as const),
-  );
+  readonly #requests = this.metric("svc_key_requests_total");
+  readonly #refused = this.metric("svc_key_refused_total");
+  readonly #tokens = this.metric("svc_key_tokens_total");
 
   /** At 0 `maxKeys` all keys count as `other`; `nowMs` is a monotonic clock in milliseconds. */
   constructor(registry: Registry, maxKeys: number, nowMs: () => number) {

@@ -1,8 +1,10 @@
+import { readFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
+import { EngineProcess } from "../support/processes/engine-process.ts";
 import { FleetProcess } from "../support/processes/fleet-process.ts";
 import { createKey } from "../support/processes/key-command.ts";
 
@@ -89,4 +91,22 @@ test("the health listener serves health and metrics only", async () => {
   expect(JSON.stringify(gateway.process.log)).toContain(
     "the admin port is open to other machines and has no admin.tokenFile",
   );
+});
+
+/** Returns the metrics of a page of metrics, in the documents or of a process, but those of every process. */
+function metricsIn(page: string, name: RegExp): readonly string[] {
+  const names = [...page.matchAll(name)].map(([, one = ""]) => one);
+  return names.filter((one) => /^svc_|^nodejs_eventloop_utilization/.test(one)).sort();
+}
+
+test("running programs have the metrics of their pages", async () => {
+  const documented = (file: string) =>
+    metricsIn(readFileSync(join(import.meta.dirname, "../..", file), "utf8"), /^\| `(\w+)/gm);
+  const served = (text: string) => metricsIn(text, /^# TYPE (\w+)/gm);
+  // One of them exists beside a store only, whether that answers or not.
+  const gateway = await startProcess({ state: { redis: { url: "redis://127.0.0.1:1" } } });
+  expect(served((await gateway.admin("/stats", "GET")).text)).toEqual(documented("gateway/docs/metrics.md"));
+  const node = await EngineProcess.start("node");
+  onTestFinished(() => node.kill());
+  expect(served(await node.metrics())).toEqual(documented("engine/docs/metrics.md"));
 });

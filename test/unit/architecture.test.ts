@@ -11,7 +11,7 @@ const inside = (folder: string, ...rooms: readonly string[]) => rooms.map((room)
  * folder of the list is a room.
  */
 const ROOMS: readonly string[] = [
-  ...inside("deploy/", "images/", "docs/", "monitoring/", "local/", "prober/"),
+  ...inside("deploy/", "images/", "docs/", "local/", "prober/"),
   ...inside("gateway/", "main.ts", "run-gateway.ts", "shared-parts.ts", "server.ts", "drain.ts", "grpc/"),
   ...inside("gateway/http/", "admin/", "try-it/", "page/", "hooks.ts", "websocket/", "answer/", "body/", "access/"),
   ...inside("gateway/http/", "connection/", "record/"),

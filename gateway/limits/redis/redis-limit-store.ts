@@ -1,5 +1,4 @@
 import { randomBytes } from "node:crypto";
-import { Gauge, type Registry } from "prom-client";
 import { atMostEvery } from "../../../deploy/runtime/log/process-log.ts";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import { faultOf, type RedisState } from "../../state/redis-state.ts";
@@ -329,17 +328,6 @@ export class RedisLimitStore implements LimitStore {
     const reply = await this.#options.state.run(script, [name], JSON.stringify({ ...request, now }));
     return Array.isArray(reply) ? reply.map(String) : [];
   }
-}
-
-export function registerLimitStats(registry: Registry, shared: () => boolean): void {
-  new Gauge({
-    name: "svc_ratelimit_store_up",
-    help: "1 while the shared store of limits answers; else 0.",
-    registers: [registry],
-    collect() {
-      this.set(shared() ? 1 : 0);
-    },
-  });
 }
 
 /** Returns an item of one of `gateways` that use equal shares of a limit, because they cannot count together. */

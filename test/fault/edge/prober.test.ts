@@ -11,8 +11,9 @@ import { Registry } from "prom-client";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type ProberConfig, proberConfigSchema } from "../../../deploy/prober/config.ts";
 import { Edge } from "../../../deploy/prober/edge.ts";
-import { Prober } from "../../../deploy/prober/prober.ts";
+import { METRICS, Prober } from "../../../deploy/prober/prober.ts";
 import { PERIODS, type PromiseName, promisesOf } from "../../../deploy/prober/promises.ts";
+import { Metrics } from "../../../deploy/runtime/metrics/metric-table.ts";
 import { becomes } from "../../support/becomes.ts";
 import type { Certificates } from "../../support/certificates.ts";
 import { edgeCertificates } from "../../support/edge/edge-rig.ts";
@@ -183,7 +184,12 @@ class Watch {
       const { promise, reason } = JSON.parse(line);
       if (reason) this.reasons.add(`${promise} ${reason}`);
     };
-    this.#prober = new Prober({ promises, clock, registry: this.#registry, log: pino({}, { write }) });
+    this.#prober = new Prober({
+      promises,
+      clock,
+      metrics: new Metrics(METRICS, this.#registry),
+      log: pino({}, { write }),
+    });
     this.#ended = this.#prober.run(this.#stop.signal);
   }
 

@@ -1,5 +1,5 @@
 import { execFile, spawnSync } from "node:child_process";
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -24,6 +24,7 @@ import {
   startAlertmanager,
   startReceiver,
 } from "../../support/monitoring/alertmanager-process.ts";
+import { DASHBOARDS } from "../../support/monitoring/dashboards.ts";
 import {
   HAS_PROMETHEUS,
   NO_PROMETHEUS,
@@ -63,8 +64,6 @@ const NEEDED = [
   [NO_RESOLVER === undefined, NO_RESOLVER],
 ] as const;
 const MISSING = NEEDED.flatMap(([there, why]) => (there ? [] : [why]));
-
-type Board = { readonly panels: readonly { title: string; targets?: readonly { expr: string }[] }[] };
 
 /** The panel without data on a machine without GPUs. */
 const OF_GPUS = "GPU memory";
@@ -193,11 +192,8 @@ async function curl(path: string, body?: object): Promise<readonly [status: stri
 }
 
 function shippedQueries(): readonly (readonly [title: string, expr: string])[] {
-  const folder = join(ROOT, "deploy/monitoring/grafana");
-  const boards = readdirSync(folder).map((file): Board => JSON.parse(readFileSync(join(folder, file), "utf8")));
   return (
-    boards
-      .flatMap(({ panels }) => panels)
+    DASHBOARDS.flatMap(({ charts }) => charts)
       .filter(({ title }) => title !== OF_GPUS)
       .flatMap(({ title, targets = [] }) => targets.map(({ expr }) => [title, expr] as const))
       // A speed needs prompts of 4,000 tokens, which the window of this model does not hold.

@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { EngineError, type ErrorReason } from "../../../engine/errors.ts";
+import { METRICS } from "../../../engine/metrics/metrics.ts";
 import { type Event, GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { ModelState } from "../../../proto/gen/svc/inference/v1/node_service.ts";
@@ -143,6 +144,18 @@ test("a slow reader pauses its generation, and then gets all of it in fewer mess
   expect(texts.join("").match(/^\d+/gm)).toEqual(Array.from({ length: total }, (_, at) => `${at}`));
   expect(texts.length).toBeLessThan(total);
   expect(Math.max(...texts.map(({ length }) => length))).toBeLessThan(17 * 1024);
+});
+
+test("a node has the metrics of the table, with their types", async () => {
+  const { node } = await nodeOf(scripted(forever));
+  const page = await node.metrics.registry.metrics();
+  const ours = [...page.matchAll(/^# TYPE (svc_\w+) (\w+)$/gm)].map(([, name, type]) => [name, type]);
+  const { svc_tls_certificate_expiry_timestamp_seconds: _ofTheProgram, ...wanted } = METRICS;
+  expect(ours.sort()).toEqual(
+    Object.entries(wanted)
+      .map(([name, { type }]) => [name, type])
+      .sort(),
+  );
 });
 
 test("an expired deadline is DEADLINE in log and metrics; a caller that leaves earlier is CANCELLED", async () => {

@@ -124,7 +124,7 @@ async function run(leaky: (text: string, log: pino.Logger) => void) {
   const tracing = { otlpEndpoint: `${collector.url}/`, samplingRatio: 1 };
   const gateway = await startGateway([engine.address], { maxBodyBytes: 128 * 1024, tracing });
   stops.push(() => gateway.stop());
-  registerClusterGauges(gateway.stats.registry, gateway.clusters);
+  registerClusterGauges(gateway.stats, gateway.clusters);
 
   const direct = new Map<string, string>();
   for (const [place, of] of Object.entries(PLANTS)) direct.set(place, await plant(gateway, of(word(place))));

@@ -6,8 +6,7 @@ import { systemClock } from "../../../deploy/runtime/time/clock.ts";
 import { gatewayConfigSchema } from "../../../gateway/config.ts";
 import { type AdminDeps, buildAdmin } from "../../../gateway/http/admin/admin-server.ts";
 import { FleetView } from "../../../gateway/http/admin/fleet-view.ts";
-import { registerClusterGauges } from "../../../gateway/http/admin/gauges.ts";
-import { registerKeyStats } from "../../../gateway/keys/key-stats.ts";
+import { registerClusterGauges, registerKeyGauges, registerSealingGauges } from "../../../gateway/http/admin/gauges.ts";
 import { Lifecycle } from "../../../gateway/lifecycle.ts";
 import { EndpointOrders } from "../../../gateway/upstream/endpoint-orders.ts";
 import { metricSum } from "../metric-text.ts";
@@ -26,8 +25,9 @@ export async function startAdmin(
   const lines: string[] = [];
   const log = pino({ level: "info" }, { write: (line) => lines.push(line) });
   const { clusters, stats, keys, sealing, keyFile, limiter, usage, overload, traffic, webSockets } = gateway;
-  registerClusterGauges(stats.registry, clusters);
-  registerKeyStats(stats.registry, () => keys.status());
+  registerClusterGauges(stats, clusters);
+  registerKeyGauges(stats, () => keys.status());
+  registerSealingGauges(stats, sealing);
   const connections = () => 0;
   const owner = access.owner ?? { owns: () => false, kill: () => {} };
   const fleet = new FleetView({

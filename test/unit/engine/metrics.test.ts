@@ -59,9 +59,9 @@ const UNKNOWN: NodeReadings = {
 
 /** Reads the samples of one metric from the page. */
 function pageOf(readings: Partial<NodeReadings> = {}) {
-  const registry = new Registry();
-  registerNodeGauges(registry, { ...UNKNOWN, ...readings });
-  return async (name: string) => (await registry.metrics()).split("\n").filter((line) => line.startsWith(name));
+  const metrics = new EngineMetrics();
+  registerNodeGauges(metrics, { ...UNKNOWN, ...readings });
+  return async (name: string) => (await metrics.registry.metrics()).split("\n").filter((line) => line.startsWith(name));
 }
 
 test("speeds and memory are read at each scrape, and removed once unknown", async () => {

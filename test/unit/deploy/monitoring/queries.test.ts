@@ -1,10 +1,11 @@
 import { describe, expect, test } from "vitest";
-import { engineRegistry, gatewayRegistry } from "../../../../deploy/docs/live-registries.ts";
-import type { Dashboard } from "../../../../deploy/monitoring/dashboards/dashboard.ts";
-import { engine } from "../../../../deploy/monitoring/dashboards/engine.ts";
-import { fleet } from "../../../../deploy/monitoring/dashboards/fleet.ts";
-import { keys } from "../../../../deploy/monitoring/dashboards/keys.ts";
+import { METRICS as PROBER } from "../../../../deploy/prober/prober.ts";
+import type { MetricRow } from "../../../../deploy/runtime/metrics/metric-table.ts";
+import { processRegistry } from "../../../../deploy/runtime/metrics/process-metrics.ts";
+import { METRICS as ENGINE } from "../../../../engine/metrics/metrics.ts";
+import { METRICS as GATEWAY } from "../../../../gateway/stats/metrics.ts";
 import { alertRules } from "../../../support/monitoring/alert-rules.ts";
+import { DASHBOARDS, type Panel, queriesOf } from "../../../support/monitoring/dashboards.ts";
 
 /** Labels that Prometheus adds to every series, and its own metric of every scrape. */
 const OF_PROMETHEUS = ["instance", "job"];
@@ -13,18 +14,13 @@ const OF_PROMETHEUS = ["instance", "job"];
 const LABELS = new Map<string, readonly string[]>([
   ["up", []],
   ["alertmanager_notifications_failed_total", ["integration"]],
-  ["svc_promise_proven_timestamp_seconds", ["promise"]],
-  ["svc_promise_within_seconds", ["promise"]],
   ["envoy_server_days_until_first_cert_expiring", []],
 ]);
-for (const registry of [gatewayRegistry(), engineRegistry()])
-  for (const metric of registry.getMetricsAsArray()) {
-    const own = "labelNames" in metric && Array.isArray(metric.labelNames) ? metric.labelNames.map(String) : [];
-    const type = "type" in metric ? String(metric.type) : "";
-    const names =
-      type === "histogram" ? ["_bucket", "_sum", "_count"].map((end) => `${metric.name}${end}`) : [metric.name];
-    for (const name of names) LABELS.set(name, name.endsWith("_bucket") ? [...own, "le"] : own);
-  }
+for (const { name } of processRegistry().getMetricsAsArray()) LABELS.set(name, []);
+for (const [name, { type, labels }] of [GATEWAY, ENGINE, PROBER].flatMap((table) => Object.entries<MetricRow>(table))) {
+  const names = type === "histogram" ? ["_bucket", "_sum", "_count"].map((end) => `${name}${end}`) : [name];
+  for (const one of names) LABELS.set(one, one.endsWith("_bucket") ? [...labels, "le"] : labels);
+}
 for (const { record } of alertRules()) if (record) LABELS.set(record, []);
 
 /** Returns the unknown metrics of a query, and the labels that none of its metrics has. */
@@ -48,26 +44,61 @@ function unknownIn(expr: string): readonly string[] {
   return found;
 }
 
-describe.each([fleet, keys, engine])("the dashboard $name", ({ variables, rows }: Dashboard) => {
-  const panels = rows.flatMap((row) => row.panels);
+/** Units of Grafana that our panels use. */
+const UNITS = ["short", "s", "percentunit", "reqps", "bytes", "ops"];
+/** The data source of all panels, which is selected above them. */
+const SOURCE = { type: "prometheus", uid: "$datasource" };
 
-  test.each(panels)("$title queries existing metrics", ({ queries }) => {
-    for (const [expr, legend] of queries) {
+/** Returns the fields of Grafana's grid that a panel takes up. */
+const fieldsOf = ({ x, y, w, h }: Panel["gridPos"]) =>
+  Array.from({ length: w * h }, (_, at) => `${x + (at % w)},${y + Math.floor(at / w)}`);
+
+describe.each(DASHBOARDS)("the dashboard $name", ({ name, uid, templating, panels, charts }) => {
+  test.each(charts)("$title queries existing metrics", ({ targets = [] }) => {
+    expect(targets.length).toBeGreaterThan(0);
+    for (const { expr, legendFormat } of targets) {
       expect(unknownIn(expr)).toEqual([]);
       // A label in a legend must be one that the query keeps.
-      for (const [, label = ""] of legend.matchAll(/\{\{(\w+)\}\}/g))
+      for (const [, label = ""] of legendFormat.matchAll(/\{\{(\w+)\}\}/g))
         expect(/\bby\s*\(/.test(expr) ? expr : `by (${label})`).toMatch(new RegExp(`by\\s*\\([^)]*\\b${label}\\b`));
     }
   });
 
   test("lets choose among values that there are", () => {
-    for (const { label, of } of variables) expect(unknownIn(`${of}{${label}="x"}`)).toEqual([]);
+    const [source, ...variables] = templating.list;
+    expect(source).toMatchObject({ name: "datasource", type: "datasource" });
+    for (const { name: variable, definition = "" } of variables) {
+      const [, of, label] = /^label_values\((\w+), (\w+)\)$/.exec(definition) ?? [];
+      expect(label).toBe(variable);
+      expect(unknownIn(`${of}{${label}="x"}`)).toEqual([]);
+    }
+    const chosen = queriesOf(charts).flatMap((expr) => [...expr.matchAll(/\$(\w+)/g)].map(([, one = ""]) => one));
+    const known = ["__rate_interval", ...variables.map((one) => one.name)];
+    expect(chosen.filter((one) => !known.includes(one))).toEqual([]);
   });
 
-  test("describes each panel, under a distinct heading", () => {
-    const titles = panels.map(({ title }) => title);
+  test("describes each panel, under a distinct heading, in a unit", () => {
+    const titles = charts.map(({ title }) => title);
     expect(new Set(titles).size).toBe(titles.length);
-    for (const { text } of panels) expect(text).toMatch(/^[A-Z].*\.$/);
+    for (const { description, fieldConfig } of charts) {
+      expect(description).toMatch(/^[A-Z].*\.$/);
+      expect(UNITS).toContain(fieldConfig?.defaults.unit);
+    }
+  });
+
+  test("has an address of its name, and panels beside each other that ask the selected source", () => {
+    expect(uid).toBe(`svc-${name}`);
+    expect(new Set(panels.map(({ id }) => id)).size).toBe(panels.length);
+    const taken = panels.flatMap(({ gridPos }) => fieldsOf(gridPos));
+    expect(new Set(taken).size).toBe(taken.length);
+    for (const { gridPos } of panels) expect(gridPos.x + gridPos.w).toBeLessThanOrEqual(24);
+    for (const { datasource, targets = [] } of charts) {
+      expect([datasource, ...targets.map((target) => target.datasource)]).toEqual([
+        SOURCE,
+        ...targets.map(() => SOURCE),
+      ]);
+      expect(new Set(targets.map(({ refId }) => refId)).size).toBe(targets.length);
+    }
   });
 });
 

@@ -2,7 +2,8 @@ import { pino } from "pino";
 import { Registry } from "prom-client";
 import { expect, test } from "vitest";
 import { Unproven } from "../../../../deploy/prober/edge.ts";
-import { Prober } from "../../../../deploy/prober/prober.ts";
+import { METRICS, Prober } from "../../../../deploy/prober/prober.ts";
+import { Metrics } from "../../../../deploy/runtime/metrics/metric-table.ts";
 import { VirtualClock } from "../../../support/virtual-clock.ts";
 
 const MINUTE_MS = 60_000;
@@ -26,7 +27,7 @@ function proving(proofs: readonly Proof[], everyMs = 60 * MINUTE_MS) {
   };
   const log = pino({ base: null, timestamp: false }, { write: (line: string) => lines.push(line.trim()) });
   const promises = [{ name: "limit", everyMs, withinMs: 90 * MINUTE_MS, prove }];
-  const ended = new Prober({ promises, clock, log, registry }).run(stop.signal);
+  const ended = new Prober({ promises, clock, log, metrics: new Metrics(METRICS, registry) }).run(stop.signal);
   /** Resolves to the minute of the last proof; undefined before the first. */
   const proven = async () => {
     const { values } = (await registry.getSingleMetric("svc_promise_proven_timestamp_seconds")?.get()) ?? {
