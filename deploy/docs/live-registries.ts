@@ -28,7 +28,7 @@ export function gatewayRegistry(): Registry {
   const { registry } = new Stats();
   const overload = new OverloadManager(overloadSchema.parse({}), systemClock);
   registerKeyStats(registry, () => NO_KEYS);
-  new KeySeries(registry, 0, systemClock.nowMs);
+  new KeySeries(registry, systemClock.nowMs);
   registerClusterGauges(registry, new ClusterManager([], systemClock, pino({ enabled: false })));
   registerTrafficGauges(registry, [], { answers: 0, bytes: 0, maxBytes: 0 });
   registerSocketGauges(registry, { open: 0 }, { bytes: 0 });

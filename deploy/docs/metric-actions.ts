@@ -107,8 +107,7 @@ export const GATEWAY_METRIC_ACTIONS: MetricActions = {
       "0: this gateway applies its share of each limit, or refuses (`state.redis.whenAway`). Absent without a store.",
     svc_auth_failures_total:
       "A burst of `api_key_invalid` is a revoked key in use, or guessing; the log has the network.",
-    svc_key_requests_total:
-      "Who the load comes from. `other`: keys beyond `stats.keySeries`, see `GET /keys/{id}/usage`.",
+    svc_key_requests_total: "Who the load comes from. `other`: keys beyond the first 100, see `GET /keys/{id}/usage`.",
     svc_key_refused_total: "The key has outgrown its limits, or is a client in a loop.",
     svc_key_tokens_total: "Who uses how much; the exact counts are those of `GET /keys/{id}/usage`.",
     svc_keystore_keys: "An unexpected fall: another key file, or a shared store that has lost keys.",

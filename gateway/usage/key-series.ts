@@ -6,6 +6,7 @@ const OTHER = "other";
 const OTHERS = "other: keys without series of their own.";
 /** Milliseconds without use (a day) after which a key may lose its series to another key. */
 const IDLE_MS = 86_400_000;
+const MAX_KEYS = 100;
 
 /**
  * The use of keys as metrics with a bounded number of series: the first `maxKeys` keys have series of their own; a new
@@ -32,8 +33,8 @@ export class KeySeries extends MetricGroup {
     ...(["key_id", "token_type"] as const),
   );
 
-  /** At 0 `maxKeys` all keys count as `other`; `nowMs` is a monotonic clock in milliseconds. */
-  constructor(registry: Registry, maxKeys: number, nowMs: () => number) {
+  /** `nowMs` is a monotonic clock in milliseconds; at 0 `maxKeys` all keys count as `other`. */
+  constructor(registry: Registry, nowMs: () => number, maxKeys = MAX_KEYS) {
     super(registry);
     this.#maxKeys = maxKeys;
     this.#nowMs = nowMs;

@@ -64,7 +64,7 @@ export async function startGateway(
   const clusters = new ClusterManager(config.clusters, systemClock, log, { ...config.upstream, ...surroundings });
   const usage = new KeyUsage({
     store: new UsageBook(systemClock),
-    series: new KeySeries(stats.registry, config.stats.keySeries, systemClock.nowMs),
+    series: new KeySeries(stats.registry, systemClock.nowMs),
     clock: systemClock,
   });
   const tracing = config.tracing && startTracing(config.tracing, log, systemClock.nowMs);
