@@ -154,7 +154,7 @@ export const ENGINE_METRIC_ACTIONS: MetricActions = {
     svc_engine_time_to_first_delta_seconds:
       "Compare with `svc_engine_queue_wait_seconds`: the difference is the time to read the prompt.",
     svc_engine_time_per_output_token_seconds:
-      "Too many slots, more `threads` than free cores, or long prompts read beside it (`batchTokens`).",
+      "Too many slots, more `threads` than free cores, or long prompts read beside it.",
     svc_engine_queue_wait_seconds:
       "The node is full. Gateways should queue instead: see whether something else calls the node.",
     svc_engine_count_tokens_total: "Failures other than `INVALID_REQUEST` are worth a look at the log.",
