@@ -13,6 +13,7 @@ export const GONE_KEYS: GoneKeys = {
   "tracing.exportTimeoutMs": { removed: "set OTEL_EXPORTER_OTLP_TIMEOUT; default 10000" },
   "tracing.maxQueueSize": { now: "2048" },
   "tracing.scheduleDelayMs": { removed: "set OTEL_BSP_SCHEDULE_DELAY; default 5000" },
+  "backend.batchTokens": { now: "512 on accelerators, else 256" },
   "backend.countTimeoutMs": { now: "30000" },
   "backend.endRepetition": { removed: "no answer is ended for what it repeats" },
   "backend.kvEvents": FOUND,

@@ -9,7 +9,6 @@ import { stateSchema } from "./state/state-settings.ts";
 import { timeoutsSchema } from "./upstream/call/timeouts.ts";
 import { clustersSchema } from "./upstream/cluster/cluster-settings.ts";
 import { continuationSchema } from "./upstream/continuation/continuation-room.ts";
-import { retrySchema } from "./upstream/retry/retry-policy.ts";
 import { upstreamSchema } from "./upstream/wire/generate-wire.ts";
 
 /*
@@ -18,29 +17,6 @@ import { upstreamSchema } from "./upstream/wire/generate-wire.ts";
  * `<thing>-settings.ts`; its type is inferred and its default is in the schema only. Settings of several rooms stand
  * here.
  */
-
-// The limits are in the records of the keys; a key without a limit has none, except for those set here for every key.
-const limits = z
-  .strictObject({
-    headerPrefix: z
-      .string()
-      .regex(/^[a-z][a-z0-9-]{0,31}$/, "expected lower-case letters, digits and hyphens")
-      .default("anthropic")
-      .describe("The word before -ratelimit- in the header names of Format B; clients know the default."),
-    countConcurrency: z
-      .int()
-      .min(1)
-      .default(32)
-      .describe("Concurrent token counts of a key whose record has no limit of its own; agents send bursts of 24."),
-    cachedInputWeight: z
-      .number()
-      .min(0)
-      .max(1)
-      .default(0)
-      .describe("Weight of a cached input token against input tokens per minute, 0 to 1."),
-  })
-  .prefault({})
-  .describe("How the limits of keys are counted; the limits are in the records of the keys.");
 
 /** Form of model names, which appear in paths, logs and labels of statistics. */
 export const modelNameSchema = z
@@ -136,17 +112,6 @@ const gatewayKeys = z.strictObject({
     .strictObject({
       ...listenFields(50_050),
       tls: listenerTlsSchema,
-      maxConnections: z
-        .int()
-        .min(1)
-        .default(1_024)
-        .describe("Most open connections; a further one is closed as soon as it is accepted."),
-      maxConcurrentStreams: z
-        .int()
-        .min(1)
-        .max(1_000_000)
-        .default(1_024)
-        .describe("Most open calls of one connection; its HTTP/2 client delays further ones."),
       reflection: z
         .boolean()
         .default(true)
@@ -216,20 +181,12 @@ const gatewayKeys = z.strictObject({
     })
     .prefault({})
     .describe("Tolerances of the formats beyond their specifications."),
-  limits,
   auth: z
     .strictObject({
-      maxFailuresPerMinute: z
-        .int()
-        .min(1)
-        .default(20)
-        .describe(
-          "Requests per minute without a valid key from one address (IPv6: one /64); further ones close their connection.",
-        ),
       jwt: tokensSchema.optional(),
     })
     .prefault({})
-    .describe("Tokens accepted besides keys, and the limit of requests without a valid key."),
+    .describe("Tokens accepted besides keys."),
   xffNumTrustedHops: z
     .int()
     .min(0)
@@ -258,25 +215,11 @@ const gatewayKeys = z.strictObject({
       "Whether replies carry `x-svc-cache`: the expected, cached and lost tokens of the prompt in the engine's cache, and the reason for the loss.",
     ),
   overloadManager: overloadSchema,
-  stats: z
-    .strictObject({
-      keySeries: z
-        .int()
-        .min(0)
-        .max(10_000)
-        .default(100)
-        .describe(
-          "The most keys with a series of their own in `svc_key_…` per gateway; all others count as `other`. Their ids are in the metrics; they are no secret.",
-        ),
-    })
-    .prefault({})
-    .describe("Metrics of single keys."),
   timeouts: timeoutsSchema,
   catalog: catalogSchema,
   clusters: clustersSchema,
   state: stateSchema,
   upstream: upstreamSchema,
-  retry: retrySchema,
   continuation: continuationSchema,
   tracing: tracingSchema.optional(),
   drainGraceMs: z
@@ -292,19 +235,6 @@ const gatewayKeys = z.strictObject({
     .default(600_000)
     .describe("Milliseconds for which running answers may continue after drainGraceMs."),
   log: logSchema,
-  accessLog: z
-    .strictObject({
-      percentSampled: z
-        .number()
-        .min(0)
-        .max(100)
-        .default(100)
-        .describe(
-          "Percentage of successful requests in the access log. Failed requests are always logged, and metrics count all.",
-        ),
-    })
-    .prefault({})
-    .describe("The access log."),
 });
 
 /** A rule over these sections holds where they are valid, whatever else is not: all faults are said at once. */

@@ -39,6 +39,8 @@ import { ContinuationRoom, continuationBytes } from "./upstream/continuation/con
 import { Router } from "./upstream/router.ts";
 import type { KeyUsage } from "./usage/key-usage.ts";
 
+/** Requests without a valid key from one network before the further ones of a minute lose their connection. */
+const FAILURES = { perMinute: 20, capacity: 20 };
 /** Networks whose failed authentications are counted. */
 const MAX_FAILING_NETWORKS = 10_000;
 
@@ -87,28 +89,25 @@ const LACK_LOG_INTERVAL_MS = 60_000;
 /** Builds the public API and the gRPC listener from the same parts. */
 export function buildServer(deps: GatewayDeps): GatewayServer {
   const { config, keys, tokens, clusters, sealing, stats, clock, log, tracing, limitStore, usage } = deps;
-  const { xffNumTrustedHops: trustedHops, accessLog, maxBodyBytes, catalog, cacheHeader } = config;
+  const { xffNumTrustedHops: trustedHops, maxBodyBytes, catalog, cacheHeader } = config;
   const { brokenStream } = config.formats;
   const random = Math.random;
   const timeouts = timeoutsOf(config.timeouts);
-  const sampled = () => 100 * random() < accessLog.percentSampled;
-  const sinks: RecordSinks = { log, stats, clock, tracing, trustedHops, sampled };
+  const sinks: RecordSinks = { log, stats, clock, tracing, trustedHops };
   const { app, sockets } = publicApp(timeouts, sinks, deps.tls);
-  limitConnections(app, deps);
+  const mostConnections = limitConnections(app, deps);
   const overload = newOverloadManager(deps);
-  const perMinute = config.auth.maxFailuresPerMinute;
-  const failures = new TokenBuckets({ perMinute, capacity: perMinute }, MAX_FAILING_NETWORKS, clock);
+  const failures = new TokenBuckets(FAILURES, MAX_FAILING_NETWORKS, clock);
   const auth = { keys, tokens, failures, stats };
-  const { headerPrefix, ...bursts } = config.limits;
-  const limiter = new Limiter({ store: limitStore, ...bursts });
-  const limits = { limiter, clock, headerPrefix, stats, usage };
+  const limiter = new Limiter(limitStore);
+  const limits = { limiter, clock, stats, usage };
   const bodies: BodyLimits = { maxBodyBytes, overload, random };
 
   const models = new ModelDirectory(catalog, clusters);
   const translator = newTranslator(deps);
   const translation = { translator, models, overload, random };
   const room = newContinuationRoom(deps, overload);
-  const router = new Router({ clusters, clock, timeouts, ...config.retry, room, random, stats: stats.upstream });
+  const router = new Router({ clusters, clock, timeouts, room, random, stats: stats.upstream });
   registerTrafficGauges(stats, router.traffic, room);
   const running = new RunningAnswers(clock, (keyId) => keys.mustEnd(keyId));
   onAbort(deps.hardStop, () => running.stop());
@@ -130,7 +129,7 @@ export function buildServer(deps: GatewayDeps): GatewayServer {
     config.grpc &&
     new GrpcListener({
       ...{ ...answering, auth, bodies, sinks },
-      ...{ settings: config.grpc, tls: deps.grpcTls, cap: capSinks(deps) },
+      ...{ settings: config.grpc, tls: deps.grpcTls, cap: capSinks(deps), mostConnections },
     });
   app.addHook("onClose", () => translator.close());
   app.server.once("close", () => {
@@ -154,20 +153,21 @@ function capSinks({ log, clock, stats }: GatewayDeps) {
   return { log, clock, onRefused: () => stats.connectionOverflow.inc() };
 }
 
-/** Limits the connections of callers, as configured or by the descriptors of the process. */
-function limitConnections(app: FastifyInstance, deps: GatewayDeps): void {
+/** Limits the connections of callers, as configured or by the descriptors of the process. Returns the limit. */
+function limitConnections(app: FastifyInstance, deps: GatewayDeps): number {
   const { config, log } = deps;
   const { maxActiveDownstreamConnections } = config.overloadManager.resourceMonitors.globalDownstreamMaxConnections;
   const openFiles = openFilesLimit();
   const most = maxActiveDownstreamConnections ?? (openFiles && connectionsFor(openFiles));
   if (most === undefined) {
     log.warn("the limit of open files is unknown: connections are not limited");
-    return;
+    return Number.POSITIVE_INFINITY;
   }
   log.info({ maxConnections: most, openFiles }, "connections are limited");
   if (openFiles !== undefined && most >= openFiles)
     log.warn({ maxConnections: most, openFiles }, "the connection limit exceeds the limit of open files");
   capConnections(app.server, most, capSinks(deps));
+  return most;
 }
 
 type Facts = Pick<GatewayDeps, "isLive"> & { readonly catalog: Catalog; readonly models: ModelDirectory };

@@ -33,7 +33,7 @@ export async function openShared(config: GatewayConfig, stats: Stats, log: Logge
   // The caller awaits this promise once all other parts are open.
   keysLoaded.catch(() => {});
   const tokens = await openTokens(config, keys, log);
-  const usage = openUsage(config, state, stats);
+  const usage = openUsage(state, stats);
   return {
     keys,
     keysLoaded,
@@ -97,8 +97,8 @@ async function openSharedLimits(state: RedisState, stats: Stats, log: Logger): P
   };
 }
 
-function openUsage({ stats: { keySeries } }: GatewayConfig, state: RedisState | undefined, stats: Stats) {
-  const series = new KeySeries(stats.registry, keySeries, systemClock.nowMs);
+function openUsage(state: RedisState | undefined, stats: Stats) {
+  const series = new KeySeries(stats.registry, systemClock.nowMs);
   const store = state ? new RedisUsage(state, systemClock) : new UsageBook(systemClock);
   return new KeyUsage({ store, series, clock: systemClock });
 }

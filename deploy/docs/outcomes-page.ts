@@ -43,8 +43,7 @@ const FIRST: readonly (readonly [Detail, string, string])[] = [
 
 export function outcomesPage(): string {
   const all = entries(OUTCOMES);
-  const ofLimits = all.filter(([token, { dim }]) => token === `key_${dim}_exceeded`);
-  const others = all.filter((row) => !isPlain(row) && !ofLimits.includes(row));
+  const others = all.filter((row) => !isPlain(row));
   const plain = all.filter(isPlain);
   return page("Errors and outcomes", "`gateway/outcome.ts`", [
     [
@@ -74,7 +73,7 @@ export function outcomesPage(): string {
       "attempts the dearest counts, and deltas that reached the caller always do. *Counter*: `rq_…` is `svc_cluster_upstream_rq_…_total`, `dim`",
       "a label of `svc_ratelimit_decisions_total`.",
     ].join("\n"),
-    table(["token", "flag, end reason, cost, counter", "meaning"], [...others.map(detailRow), limitsRow(ofLimits)]),
+    table(["token", "flag, end reason, cost, counter", "meaning"], others.map(detailRow)),
     "## End reasons",
     "`end_reason` of the log line, and `reason` of `svc_stream_end_total`.",
     table(["end reason", "outcome", "meaning"], endReasonRows()),
@@ -110,15 +109,6 @@ function detailRow([token, row]: readonly [Detail, OutcomeRow]): readonly string
     (fact) => fact !== undefined && fact !== "request",
   );
   return [code(token), facts.join(", "), row.meaning];
-}
-
-/** Returns the one row of the tokens that are named after their limit. */
-function limitsRow(rows: readonly (readonly [Detail, OutcomeRow])[]): readonly string[] {
-  return [
-    rows.map(([token]) => code(token)).join(", "),
-    "RL, `dim` as in the token",
-    "The key has used up a limit: requests (`rpm`), token counts, input or output tokens a minute, tokens of the day (`quota`), or generations or counts at once; `model_…`: for the model.",
-  ];
 }
 
 function endReasonRows(): readonly (readonly string[])[] {

@@ -8,12 +8,12 @@ import { gatewayConfigSchema } from "../../gateway/config.ts";
 import { SECTIONS as GATEWAY_METRICS } from "../../gateway/stats/metrics.ts";
 import { projectFolder } from "../runtime/files/project-folder.ts";
 import { AGENTS_PAGE, agentsPage } from "./agents-page.ts";
+import { API_PAGE, apiPage } from "./api-page.ts";
 import { configurationPage } from "./configuration-page.ts";
 import { familiesPage } from "./families-page.ts";
 import { fileSchema } from "./markdown.ts";
 import { metricsPage } from "./metrics-page.ts";
 import { engineErrorsPage, outcomesPage } from "./outcomes-page.ts";
-import { referencePages } from "./reference/format-pages.ts";
 
 export type GeneratedFile = { readonly path: string; readonly text: string };
 
@@ -38,7 +38,7 @@ export function generatedFiles(): readonly GeneratedFile[] {
     { path: "engine/docs/engine.schema.json", text: json(engine) },
     { path: AGENTS_PAGE, text: agentsPage() },
     { path: "gateway/docs/outcomes.md", text: outcomesPage() },
-    ...referencePages(),
+    { path: API_PAGE, text: apiPage() },
     { path: "engine/docs/errors.md", text: engineErrorsPage() },
     { path: "engine/docs/families.md", text: familiesPage() },
     {

@@ -23,7 +23,7 @@ const GENERATIONS = {
   ),
   svc_engine_time_per_output_token_seconds: histogram(SECONDS_PER_TOKEN, ["model"])(
     "Time from the end of the prefill to the end of the answer per output token, in seconds, by model.",
-    "Too many slots, more `threads` than free cores, or long prompts read beside it (`batchTokens`).",
+    "Too many slots, more `threads` than free cores, or long prompts read beside it.",
   ),
   svc_engine_queue_wait_seconds: histogram(SECONDS_IN_QUEUE, ["model"])(
     "Time from a request's arrival at the backend to its slot, in seconds, by model.",

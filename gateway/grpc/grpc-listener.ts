@@ -15,12 +15,18 @@ import { RpcGatekeeper, type RpcGates } from "./rpc-gates.ts";
 /** The only service of the contract for callers; the others are for gateways and nodes. */
 const SERVICE = "svc.inference.v1.InferenceService";
 
+const MAX_CONNECTIONS = 1_024;
+/** The most open calls of one connection; its HTTP/2 client delays further ones. */
+const MAX_STREAMS = 1_024;
+
 export type GrpcListenerDeps = RpcGates &
   InferenceDeps & {
     readonly settings: NonNullable<GatewayConfig["grpc"]>;
     /** The certificates, which the listener closes; undefined for plain text. */
     readonly tls: FollowedPems | undefined;
     readonly cap: CapSinks;
+    /** The most connections of the public listener; this one has as many, but at most 1,024. */
+    readonly mostConnections: number;
   };
 
 /** grpc-js passes messages as bytes: the method decodes them, on a thread if they are large. */
@@ -42,7 +48,7 @@ export class GrpcListener {
       "grpc.max_receive_message_length": bodies.maxBodyBytes,
       "grpc.max_send_message_length": -1,
       "grpc.enable_channelz": 0,
-      "grpc.max_concurrent_streams": settings.maxConcurrentStreams,
+      "grpc.max_concurrent_streams": MAX_STREAMS,
       // A caller that is lost without a close, with its host or the network, must not occupy its answers until their
       // end.
       "grpc.keepalive_time_ms": 20_000,
@@ -59,14 +65,15 @@ export class GrpcListener {
 
   /** Listens on the configured address. Resolves to `host:port`. Rejects if the address is in use. */
   listen(): Promise<string> {
-    const { settings, tls, cap } = this.#deps;
-    const { host, port, maxConnections } = settings;
+    const { settings, tls, cap, mostConnections } = this.#deps;
+    const { host, port } = settings;
     const address = host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
     const credentials = tls ? new TlsCredentials(tls) : ServerCredentials.createInsecure();
     return new Promise((resolve, reject) => {
       this.#server.bindAsync(address, credentials, (error, bound) => {
         if (error) return reject(error);
-        for (const server of serversOf(this.#server)) capConnections(server, maxConnections, cap);
+        for (const server of serversOf(this.#server))
+          capConnections(server, Math.min(MAX_CONNECTIONS, mostConnections), cap);
         this.#bound = address.replace(/\d+$/, String(bound));
         this.#setHealth("SERVING");
         resolve(this.#bound);

@@ -200,7 +200,7 @@ export class RpcGatekeeper {
     const { use } = method;
     refuseInTrouble(bodies.overload, bodies.random);
     const show: NonNullable<RpcCall["limited"]>["show"] = ({ readings }) =>
-      rpc.addMetadata(rateLimitHeaders("a", readings, limits.headerPrefix, limits.clock.wallMs()));
+      rpc.addMetadata(rateLimitHeaders("a", readings, limits.clock.wallMs()));
     rpc.limited = { record, principal, use, reply: rpc, show };
     await admitRequest(rpc.limited, limits);
     if (use === "none") return;

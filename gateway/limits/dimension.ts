@@ -24,6 +24,9 @@ export type PlaceLimit = {
   readonly model: string | undefined;
 };
 
+/** Concurrent token counts of a key whose record has no limit of its own; agents send bursts of 24. */
+const COUNT_CONCURRENCY = 32;
+
 const NAMES = Object.keys(MEASURES) as Measure[];
 
 /** Returns the limits over all models. Token counts have the rate of generations, counted separately. */
@@ -42,8 +45,8 @@ export function placesOf({ limits }: Principal, model: string | undefined): Plac
   return limit === undefined ? undefined : { of: "generations", name: nameOf("concurrency", model), limit, model };
 }
 
-export function countPlacesOf({ limits }: Principal, everyKey: number): PlaceLimit {
-  const limit = limits.countConcurrency ?? everyKey;
+export function countPlacesOf({ limits }: Principal): PlaceLimit {
+  const limit = limits.countConcurrency ?? COUNT_CONCURRENCY;
   return { of: "counts", name: "countConcurrency", limit, model: undefined };
 }
 

@@ -32,19 +32,14 @@ export type UsedTokens = {
 
 const NO_TOKENS: UsedTokens = { inputTokens: 0, cachedTokens: 0, outputTokens: 0 };
 
-export type GrantOptions = {
-  readonly store: LimitStore;
-  readonly keyId: string;
-  readonly cachedInputWeight: number;
-};
-
 /**
  * The charges and places of one request. Charges are corrected when more is known, and finally by one of `settle`,
  * `settleWithoutTokens` and `refund`; `release` returns the places. Each may be called again and late: only the first
  * final call counts.
  */
 export class Grant {
-  readonly #options: GrantOptions;
+  readonly #store: LimitStore;
+  readonly #keyId: string;
   /** The current charges, one per limit. Most keys have few limits or none. */
   readonly #charges: Charge[] = [];
   /** The last known state of the key's limits, general ones first. */
@@ -64,13 +59,14 @@ export class Grant {
   used: UsedTokens | undefined;
   #released = false;
 
-  constructor(options: GrantOptions) {
-    this.#options = options;
+  constructor(store: LimitStore, keyId: string) {
+    this.#store = store;
+    this.#keyId = keyId;
   }
 
   /** Postpones charges if the store would be asked twice and a pass is likely; returns whether it did. */
   postpone(places: PlaceLimit | undefined, wanted: readonly Wanted[]): boolean {
-    const { store, keyId } = this.#options;
+    const [store, keyId] = [this.#store, this.#keyId];
     const note = store.postpone?.(keyId, wanted.map(itemOf), ...(places ? [places] : []));
     if (note) this.#postponed = { places, wanted, note };
     return note !== undefined;
@@ -93,7 +89,7 @@ export class Grant {
 
   async #take(places: readonly PlaceLimit[], wanted: readonly Wanted[]): Promise<ApiError | undefined> {
     if (places.length === 0 && wanted.length === 0) return undefined;
-    const { store, keyId } = this.#options;
+    const [store, keyId] = [this.#store, this.#keyId];
     const { ok, refusedBy, full, readings } = await store.charge(keyId, wanted.map(itemOf), ...places);
     if (ok) this.#held.push(...places.map(({ name }) => name));
     // The caller may have left during the request to the store.
@@ -170,7 +166,7 @@ export class Grant {
     this.#released = true;
     this.#postponed?.note.end();
     this.#postponed = undefined;
-    if (this.#held.length > 0) this.#options.store.release(this.#options.keyId, this.#held.splice(0));
+    if (this.#held.length > 0) this.#store.release(this.#keyId, this.#held.splice(0));
   }
 
   /** Charges a request that ended before its postponed charges were sent; no caller waits for the result. */
@@ -178,14 +174,14 @@ export class Grant {
     const postponed = this.#postponed;
     if (!postponed) return;
     this.#postponed = undefined;
-    const { store, keyId } = this.#options;
+    const [store, keyId] = [this.#store, this.#keyId];
     const items = postponed.wanted.filter(({ cost = 0 }) => cost > 0).map(itemOf);
     void store.charge(keyId, items).then(() => postponed.note.end());
   }
 
   #note({ name, measure }: Dimension, cost: number): void {
     // The caller left during the request to the store.
-    if (this.#settled) this.#options.store.settle(this.#options.keyId, name, -cost);
+    if (this.#settled) this.#store.settle(this.#keyId, name, -cost);
     else {
       const charge = this.#charges.find((one) => one.name === name);
       if (charge) charge.amount += cost;
@@ -194,7 +190,7 @@ export class Grant {
   }
 
   #inputCharge(): number {
-    return this.#inputTokens - this.#cachedTokens * (1 - this.#options.cachedInputWeight);
+    return this.#inputTokens - this.#cachedTokens;
   }
 
   #correct(amounts: Readonly<Partial<Record<Unit, number>>>): void {
@@ -205,7 +201,7 @@ export class Grant {
     const more = amount - charge.amount;
     if (more === 0) return;
     charge.amount = amount;
-    this.#options.store.settle(this.#options.keyId, charge.name, more);
+    this.#store.settle(this.#keyId, charge.name, more);
   }
 }
 

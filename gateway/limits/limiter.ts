@@ -32,13 +32,6 @@ const AT_ADMISSION: Readonly<Record<Use, Costs>> = {
   none: { requests: "read", counts: undefined, input: "read", output: "read", tokens: "read" },
 };
 
-export type LimiterOptions = {
-  readonly store: LimitStore;
-  readonly cachedInputWeight: number;
-  /** Concurrent token counts of a key whose record has no limit, at least 1. */
-  readonly countConcurrency: number;
-};
-
 export type Expected = {
   readonly model: string;
   readonly inputTokens: number;
@@ -60,10 +53,10 @@ export type LimitLevels = {
 
 /** Applies the limits in the record of a key to its requests. A key without limits is never refused. */
 export class Limiter {
-  readonly #options: LimiterOptions;
+  readonly #store: LimitStore;
 
-  constructor(options: LimiterOptions) {
-    this.#options = options;
+  constructor(store: LimitStore) {
+    this.#store = store;
   }
 
   /**
@@ -72,8 +65,7 @@ export class Limiter {
    * refusal is likely.
    */
   async admit(principal: Principal, use: Use): Promise<Admission> {
-    const { store, cachedInputWeight } = this.#options;
-    const grant = new Grant({ store, keyId: principal.keyId, cachedInputWeight });
+    const grant = new Grant(this.#store, principal.keyId);
     const places = this.#admissionPlaces(principal, use);
     const dimensions = keyDimensions(principal);
     const costs = wanted(dimensions, AT_ADMISSION[use]);
@@ -101,25 +93,25 @@ export class Limiter {
   async look(principal: Principal): Promise<LimitLevels> {
     const { keyId, limits } = principal;
     const models = [undefined, ...Object.keys(limits.perModel ?? {})];
-    const counts = countPlacesOf(principal, this.#options.countConcurrency);
+    const counts = countPlacesOf(principal);
     const places = [...models.flatMap((model) => placesOf(principal, model) ?? []), counts];
     const counted = [
       ...keyDimensions(principal),
       ...models.flatMap((model) => (model === undefined ? [] : modelDimensions(principal, model))),
     ];
     const items = counted.map(({ name, rule }) => ({ name, rule, cost: undefined }));
-    const { readings } = await this.#options.store.charge(keyId, items);
+    const { readings } = await this.#store.charge(keyId, items);
     return {
       counted: counted.flatMap((dimension, at) => {
         const reading = readings[at];
         return reading ? [{ dimension, reading }] : [];
       }),
-      places: places.map((one) => ({ ...one, taken: this.#options.store.held(keyId, one.name) })),
+      places: places.map((one) => ({ ...one, taken: this.#store.held(keyId, one.name) })),
     };
   }
 
   #admissionPlaces(principal: Principal, use: Use): PlaceLimit | undefined {
-    if (use === "count") return countPlacesOf(principal, this.#options.countConcurrency);
+    if (use === "count") return countPlacesOf(principal);
     return use === "generation" ? placesOf(principal, undefined) : undefined;
   }
 }

@@ -26,7 +26,7 @@ export const UNITS: Readonly<Record<Unit, UnitRow>> = {
   requests: { budget: "requests", text: "requests", headers: ["requests"] },
   /** 1 for an admitted CountTokens request. */
   counts: { budget: "requests", text: "token counts", headers: ["requests"] },
-  /** Input tokens: estimated first, then as an engine counts them, cached ones by their weight. */
+  /** Input tokens: estimated first, then as an engine counts them, without cached ones. */
   input: { budget: "tokens", text: "input tokens", headers: ["tokens", "input-tokens"] },
   /** Output tokens: the expected ones first, then as they arrive. */
   output: { budget: "tokens", text: "output tokens", headers: ["tokens", "output-tokens"] },

@@ -9,7 +9,6 @@ import { HEADERS, MEASURES, UNITS } from "./measures.ts";
 export function rateLimitHeaders(
   envelope: Envelope,
   readings: readonly DimensionReading[],
-  prefix: string,
   wallMs: number,
 ): Record<string, string> {
   const headers: Record<string, string> = {};
@@ -22,9 +21,9 @@ export function rateLimitHeaders(
     const remaining = String(Math.max(0, Math.floor(shown.reading.remaining)));
     const { resetMs } = shown.reading;
     if (envelope === "b") {
-      headers[`${prefix}-ratelimit-${what}-limit`] = limit;
-      headers[`${prefix}-ratelimit-${what}-remaining`] = remaining;
-      headers[`${prefix}-ratelimit-${what}-reset`] = instant(wallMs + resetMs);
+      headers[`anthropic-ratelimit-${what}-limit`] = limit;
+      headers[`anthropic-ratelimit-${what}-remaining`] = remaining;
+      headers[`anthropic-ratelimit-${what}-reset`] = instant(wallMs + resetMs);
     } else if (what === "requests" || what === "tokens") {
       headers[`x-ratelimit-limit-${what}`] = limit;
       headers[`x-ratelimit-remaining-${what}`] = remaining;

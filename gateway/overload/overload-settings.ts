@@ -19,7 +19,7 @@ const resourceMonitors = z
           .min(1)
           .optional()
           .describe(
-            "Most open connections of callers; a further one is closed without a reply. Default: three quarters of `ulimit -n`.",
+            "Most open connections of callers; a further one is closed without a reply. Default: three quarters of `ulimit -n`. The gRPC listener has as many, at most 1,024.",
           ),
       })
       .prefault({})

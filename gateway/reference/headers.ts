@@ -97,8 +97,7 @@ export const REPLY_HEADERS: readonly HeaderFact[] = [
   {
     name: "anthropic-ratelimit-*-limit",
     where: "B, keys with limits",
-    meaning:
-      "The limit per minute: `requests`, `tokens`, `input-tokens`, `output-tokens`. An operator may choose another first word.",
+    meaning: "The limit per minute: `requests`, `tokens`, `input-tokens`, `output-tokens`.",
   },
   { name: "anthropic-ratelimit-*-remaining", where: "B, keys with limits", meaning: "The rest of it now." },
   {

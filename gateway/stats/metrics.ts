@@ -299,7 +299,7 @@ const KEYS = {
   ),
   svc_key_requests_total: counter(["key_id"])(
     "Requests that counted against the limits of their key, by the key's id; other: keys without series of their own.",
-    "Who the load comes from. `other`: keys beyond `stats.keySeries`, see `GET /keys/{id}/usage`.",
+    "Who the load comes from. `other`: keys beyond the first 100, see `GET /keys/{id}/usage`.",
   ),
   svc_key_refused_total: counter(["key_id"])(
     "Requests that a limit of their key refused, by the key's id; other: keys without series of their own.",

@@ -24,14 +24,7 @@ import { baseOf, type CallTerms, type PromptBase, type PromptFacts } from "./req
 import type { RequestBuffer } from "./request/request-buffer.ts";
 import type { Death, DeathCounter } from "./retry/death-counter.ts";
 import type { RetryShare } from "./retry/retry-budget.ts";
-import {
-  type FailedAttempt,
-  lossOf,
-  type Next,
-  nextStep,
-  type RetryRules,
-  type Situation,
-} from "./retry/retry-policy.ts";
+import { type FailedAttempt, lossOf, type Next, nextStep, type Situation } from "./retry/retry-policy.ts";
 
 /** The approximate bytes of prompt per token, by which time limits grow with the prompt. */
 const BYTES_PER_TOKEN = 4;
@@ -56,8 +49,6 @@ export type Dispatch = {
 export type AttemptLoopParts = {
   readonly clock: Clock;
   readonly timeouts: Timeouts;
-  /** The most attempts of a request after its first one. */
-  readonly numRetries: number;
   /** The memory for running answers that another endpoint could continue. */
   readonly room: ContinuationRoom;
   readonly random: () => number;
@@ -98,7 +89,8 @@ export class AttemptLoop {
   readonly #parts: AttemptLoopParts;
   readonly #signal: AbortSignal;
   readonly #route: Route;
-  readonly #limits: Omit<RetryRules, "holdMs">;
+  /** The time limit of a wait for a slot, in milliseconds. */
+  readonly #pendingMs: number;
   /** A keyed digest of the whole prompt, by which its deaths are counted. */
   readonly #digest: string;
   /** The deadline of the whole answer, in milliseconds of the wall clock. */
@@ -124,12 +116,12 @@ export class AttemptLoop {
     this.#prefill = prefill;
     this.#parts = parts;
     this.#signal = signal;
-    const { clock, numRetries, timeouts } = parts;
+    const { clock, timeouts } = parts;
     const { request, facts, hints, sink } = dispatch;
     this.#deadline = clock.wallMs() + dispatch.timeoutMs;
     this.#route = routeOf(facts, hints);
     this.#digest = this.#route.shape.boundaries.at(-1)?.hash ?? "";
-    this.#limits = { numRetries, pendingMs: timeouts.pendingMs };
+    this.#pendingMs = timeouts.pendingMs;
     this.#answer = this.#resumable();
     this.#gate = new RetryBoundary(sink, () => {
       this.#freeShare();
@@ -167,7 +159,7 @@ export class AttemptLoop {
   async #placed(): Promise<Placed> {
     for (;;) {
       if (this.#signal.aborted) throw clientClosed();
-      const step = nextStep(this.#history, this.#situation(), { ...this.#limits, holdMs: this.#holdMs() });
+      const step = nextStep(this.#history, this.#situation(), { pendingMs: this.#pendingMs, holdMs: this.#holdMs() });
       if (step.kind === "give_up") throw this.#givenUp(step);
       if (!this.#takeShare(step.share)) throw this.#exhausted();
       if (step.kind === "wait") {
@@ -189,10 +181,19 @@ export class AttemptLoop {
   async #acquire({ avoid: tried, underWay }: AttemptStep): Promise<Slot | NotAdmitted> {
     const { hints, keepsAlive, request } = this.#dispatch;
     const { tenant, size: bytes } = request;
-    const { pendingMs: timeoutMs } = this.#limits;
     // Only a first attempt is worth two nodes.
     const readers = this.#history.length === 0 ? this.#prefill?.pool : undefined;
-    const asked = { route: this.#route, tenant, hints, tried, timeoutMs, bytes, underWay, keepsAlive, readers };
+    const asked = {
+      route: this.#route,
+      tenant,
+      hints,
+      tried,
+      timeoutMs: this.#pendingMs,
+      bytes,
+      underWay,
+      keepsAlive,
+      readers,
+    };
     const slot = await this.#traffic.admission.acquire({ ...asked, holdMs: this.#holdMs() }, this.#signal);
     if (!this.#signal.aborted) return slot;
     if (typeof slot !== "string") slot.release();

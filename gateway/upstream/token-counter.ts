@@ -6,6 +6,7 @@ import type { ClusterTraffic } from "./cluster/cluster-traffic.ts";
 import type { Endpoint } from "./endpoint/endpoint.ts";
 import { clientClosed } from "./local-replies.ts";
 import type { RequestBuffer } from "./request/request-buffer.ts";
+import { MOST_RETRIES } from "./retry/retry-policy.ts";
 
 /** The most running token counts of a model; they take no slot. */
 export const MAX_COUNTS = 128;
@@ -19,7 +20,7 @@ export type Counting = {
   readonly record: CallRecord;
 };
 
-export type TokenCounterParts = Pick<AttemptLoopParts, "clock" | "timeouts" | "numRetries" | "replies">;
+export type TokenCounterParts = Pick<AttemptLoopParts, "clock" | "timeouts" | "replies">;
 
 /** Counts tokens on engines: a count takes no slot, but one of `MAX_COUNTS`. */
 export class TokenCounter {
@@ -50,11 +51,11 @@ export class TokenCounter {
     { request, model, record }: Counting,
     signal: AbortSignal,
   ): Promise<number> {
-    const { clock, numRetries, timeouts, replies } = this.#parts;
+    const { clock, timeouts, replies } = this.#parts;
     const deadline = clock.wallMs() + COUNT_TIMEOUT_MS;
     const tried = new Set<Endpoint>();
     let failure: UpstreamFailure | undefined;
-    for (let retries = 0; retries <= numRetries; retries += 1) {
+    for (let retries = 0; retries <= MOST_RETRIES; retries += 1) {
       const endpoint = cluster.pick(tried);
       if (!endpoint) break;
       tried.add(endpoint);

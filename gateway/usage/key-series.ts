@@ -5,6 +5,7 @@ import type { UsageCounts } from "./usage-store.ts";
 const OTHER = "other";
 /** Milliseconds without use (a day) after which a key may lose its series to another key. */
 const IDLE_MS = 86_400_000;
+const MAX_KEYS = 100;
 
 /**
  * The use of keys as metrics with a bounded number of series: the first `maxKeys` keys have series of their own; a new
@@ -19,8 +20,8 @@ export class KeySeries extends GatewayMetrics {
   readonly #refused = this.metric("svc_key_refused_total");
   readonly #tokens = this.metric("svc_key_tokens_total");
 
-  /** At 0 `maxKeys` all keys count as `other`; `nowMs` is a monotonic clock in milliseconds. */
-  constructor(registry: Registry, maxKeys: number, nowMs: () => number) {
+  /** `nowMs` is a monotonic clock in milliseconds; at 0 `maxKeys` all keys count as `other`. */
+  constructor(registry: Registry, nowMs: () => number, maxKeys = MAX_KEYS) {
     super(registry);
     this.#maxKeys = maxKeys;
     this.#nowMs = nowMs;

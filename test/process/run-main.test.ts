@@ -62,9 +62,13 @@ test("an address of another machine is one line with the system's error", async 
   expect(said).toBe("program: the address 192.0.2.1:50051 cannot be listened on (EADDRNOTAVAIL)\n");
 });
 
-test("a wrong configuration is its message and exit code 2", async () => {
+test("a wrong configuration is its message, the page of refused starts and exit code 2", async () => {
   const error = new ConfigError("a.yaml: listen: is wrong");
-  expect(await ended(error)).toEqual({ exitCode: 2, said: "program: a.yaml: listen: is wrong\n" });
+  const page = 'see "When a start is refused" in deploy/docs/run-as-a-service.md';
+  expect(await ended(error)).toEqual({
+    exitCode: 2,
+    said: `program: a.yaml: listen: is wrong\nprogram: ${page}\n`,
+  });
 });
 
 test("a known error of the program is its message and its own exit code", async () => {

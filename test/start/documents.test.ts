@@ -49,6 +49,7 @@ const SHOWN: Readonly<Record<string, readonly RegExp[]>> = {
   "README.md": [/1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12/, /"type":"message","role":"assistant"/, /response\.completed/],
   "deploy/docs/operate.md": [/"id":"svc-qwen"/, /finished/],
   "gateway/docs/agents.md": [/"slug":"svc-glm53"/],
+  "gateway/docs/api.md": [/^\["model","messages"\]$/m, /"description": "The most tokens of the answer/, /"role": "/],
   "proto/README.md": [/^1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12$/m],
   "gateway/docs/keys.md": [/svc-qwen/, /seals\n[\s\S]*opens/],
 };

@@ -44,7 +44,10 @@ test("--check-config checks a configuration without starting anything", async ()
   expect(await check({ NODE: "engine-7" })).toEqual({ stdout: `${file} is fine\n`, stderr: "" });
   await expect(check({})).rejects.toMatchObject({
     code: 2,
-    stderr: `engine: ${file}: nodeId: the environment has no NODE\n`,
+    stderr: [
+      `engine: ${file}: nodeId: the environment has no NODE\n`,
+      `engine: see "When a start is refused" in deploy/docs/run-as-a-service.md\n`,
+    ].join(""),
   });
   await rm(folder, { recursive: true });
 });

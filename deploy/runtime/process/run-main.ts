@@ -26,6 +26,8 @@ export type ConfiguredMain<T extends z.ZodType> = Omit<Main, "run"> & {
   readonly run: (config: z.output<T>) => Promise<number>;
 };
 
+const REMEDIES = 'see "When a start is refused" in deploy/docs/run-as-a-service.md';
+
 /**
  * Runs a program and prints a fatal error to stderr. Resolves to the exit code of the process: 0 success, 2 invalid
  * usage or configuration, 1 any other error, or the result of `run` or `exitCodeOf`. Never rejects.
@@ -41,7 +43,7 @@ export async function runMain({ name, run, exitCodeOf = () => undefined }: Main)
     const isConfig = error instanceof ConfigError || error instanceof PemError;
     const exitCode = isConfig ? 2 : exitCodeOf(error);
     const text = exitCode !== undefined && error instanceof Error ? error.message : startFailure(error);
-    process.stderr.write(`${name}: ${text}\n`);
+    process.stderr.write(`${name}: ${text}\n${isConfig ? `${name}: ${REMEDIES}\n` : ""}`);
     return exitCode ?? 1;
   }
 }

@@ -69,12 +69,6 @@ export const llamaSchema = z.strictObject({
     .describe(
       "Whether an object held to a schema may have properties that a silent schema does not declare; declared ones may then come in another order too, as far as that costs little. Without it a model writes the declared ones, in the schema's order.",
     ),
-  batchTokens: z
-    .union([z.literal("auto"), z.int().min(32).max(8192)])
-    .default("auto")
-    .describe(
-      "Most prompt tokens of one step, of all prompts together: auto is 512 on accelerators, else 256. Beside other requests a step reads what adds some 40 ms to it, at least 64.",
-    ),
 });
 
 export type QueueBounds = {
@@ -85,4 +79,9 @@ export type QueueBounds = {
 /** The bounds of the queue in a node: the gateway's queue holds longer. */
 export const QUEUE_BOUNDS: QueueBounds = { queueLength: 64, maxQueueWaitMs: 30_000 };
 
-export type LlamaOptions = ServedNode & QueueBounds & Omit<Readonly<z.output<typeof llamaSchema>>, "kind">;
+export type LlamaOptions = ServedNode &
+  QueueBounds &
+  Omit<Readonly<z.output<typeof llamaSchema>>, "kind"> & {
+    /** The most prompt tokens of one step, of all prompts together. Default: 512 on accelerators, else 256. */
+    readonly batchTokens?: number;
+  };

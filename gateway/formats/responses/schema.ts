@@ -36,9 +36,9 @@ import {
 } from "./vendor-tools.ts";
 
 /*
- * The body of `POST /v1/responses`: these schemas check requests and generate gateway/docs/api-responses.md. The top level and its objects are closed, as this format promises to ignore nothing; items,
- * their parts and tools are open and read in code, as they differ by more than their type. Null in an optional field
- * means that it is absent.
+ * The body of `POST /v1/responses`: these schemas check requests, and `GET /openapi.json` has them. The top level and
+ * its objects are closed, as this format promises to ignore nothing; items, their parts and tools are open and read in
+ * code, as they differ by more than their type. Null in an optional field means that it is absent.
  */
 
 export const MAX_ITEMS = 100_000;

@@ -15,8 +15,6 @@ export type RateLimitDeps = {
   readonly limiter: Limiter;
   /** Clock of decision latencies and of the headers. */
   readonly clock: Clock;
-  /** The word before `-ratelimit-` in the header names of Format B. */
-  readonly headerPrefix: string;
   readonly stats: Stats;
   readonly usage: Pick<KeyUsage, "count">;
 };
@@ -43,7 +41,7 @@ export function limitedRequest(request: FastifyRequest, reply: FastifyReply, dep
   if (!spec || spec.use === "open") throw new ApiError("server_error", "The route has no limits.");
   const { use, envelope } = spec;
   const show = ({ readings }: Grant) => {
-    reply.headers(rateLimitHeaders(envelope, readings, deps.headerPrefix, deps.clock.wallMs()));
+    reply.headers(rateLimitHeaders(envelope, readings, deps.clock.wallMs()));
   };
   return { record: request.record, principal: principalOf(request), use, reply: reply.raw, show };
 }

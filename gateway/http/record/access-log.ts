@@ -17,8 +17,6 @@ export type RecordSinks = {
   readonly tracing: Tracing | undefined;
   /** Number of proxies in front that append to `x-forwarded-for`; at 0 the header is ignored. */
   readonly trustedHops: number;
-  /** Returns whether a successful request is logged; all others always are. */
-  readonly sampled: () => boolean;
 };
 
 /** Calls `writeDown` when the reply of the request, or its connection, has ended. */
@@ -49,15 +47,15 @@ export type ClosedSurroundings = {
   readonly bytesOut: number;
 };
 
-/** Counts a completed request, and writes its log line and its spans if sampled. */
+/** Counts a completed request, and writes its log line, and its spans if sampled. */
 export function writeDown(
   closed: ClosedRequest,
   { method, grpcStatus, socket, address, headers, bytesOut }: ClosedSurroundings,
-  { log, stats, clock, tracing, trustedHops, sampled }: RecordSinks,
+  { log, stats, clock, tracing, trustedHops }: RecordSinks,
 ): void {
   countRequest(stats, closed);
   if (tracing) traceRequest(tracing, closed, { method, grpcStatus }, clock);
-  if (!log.isLevelEnabled("info") || (endedWell(closed) && !sampled())) return;
+  if (!log.isLevelEnabled("info")) return;
   const caller = {
     grpc_status: grpcStatus,
     ...socket,
@@ -125,10 +123,6 @@ export function responseFlags({
   // No retry follows the first delta.
   const attemptsFailed = attempts > 1 && firstDeltaMs === undefined && OF_ATTEMPTS.has(flag) && !final;
   return attemptsFailed ? `${flag},URX` : flag;
-}
-
-function endedWell({ code, detail, endReason }: ClosedRequest): boolean {
-  return code >= 100 && code < 400 && detail === undefined && (endReason ?? "complete") === "complete";
 }
 
 /** Returns the fields of a log line. They are an explicit list, so that no other data of a request is logged. */

@@ -11,6 +11,7 @@ import { type GatePass, type GateWait, PrefillGate } from "./prefill-gate.ts";
 import {
   type Admitted,
   type CircuitBreakerState,
+  MAX_PENDING_OF_KEY,
   MAX_PENDING_REQUESTS,
   type NotAdmitted,
   PENDING_PER_SLOT,
@@ -44,7 +45,6 @@ export type AdmittedCluster<Member> = {
   readonly settings: {
     readonly circuitBreakers: {
       readonly maxPendingRequests?: number | undefined;
-      readonly maxPendingRequestsPerKey: number;
     };
   };
   readonly endpointSet: EndpointSet;
@@ -198,10 +198,9 @@ export class AdmissionController<Member> {
 
   #waiting(request: SlotRequest<Member>, nowMs: number): Waiting<Member> {
     const { route, tenant, hints, timeoutMs, underWay } = request;
-    const { maxPendingRequestsPerKey } = this.#cluster.settings.circuitBreakers;
     const promptTokens = this.#policy.expectedTokens?.(route) ?? promptBytes(route.shape) * TOKENS_PER_BYTE;
     // In an outage, the tenant's share limits the requests of a key without a limit of its own.
-    const maxOfKeys = this.#outageSinceMs === undefined ? maxPendingRequestsPerKey : Number.POSITIVE_INFINITY;
+    const maxOfKeys = this.#outageSinceMs === undefined ? MAX_PENDING_OF_KEY : Number.POSITIVE_INFINITY;
     return {
       key: tenant,
       keyId: hints.keyId,

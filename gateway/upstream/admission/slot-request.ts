@@ -8,6 +8,8 @@ import type { Tenant } from "./tenant-caps.ts";
 export const PENDING_PER_SLOT = 4;
 /** The most pending requests, regardless of slots: one process cannot hold more. */
 export const MAX_PENDING_REQUESTS = 512;
+/** The most pending requests of a key whose record has no number of its own. */
+export const MAX_PENDING_OF_KEY = 32;
 
 export type RoutedRequest = {
   /** The digests of the prompt by which an endpoint is picked. */

@@ -1,11 +1,10 @@
 import * as z from "zod";
-import { MAX_PENDING_REQUESTS, PENDING_PER_SLOT } from "../admission/slot-request.ts";
+import { MAX_PENDING_OF_KEY, MAX_PENDING_REQUESTS, PENDING_PER_SLOT } from "../admission/slot-request.ts";
 import { discoveryShapes } from "../discovery/discovery.ts";
 import { healthCheckSchema } from "../endpoint/health-checker.ts";
 import { outlierSchema } from "../endpoint/outlier-detector.ts";
 import { tlsSchema } from "../endpoint/upstream-tls.ts";
 import { balancerShape } from "../load-balancing/policies.ts";
-import { retryBudgetSchema } from "../retry/retry-budget.ts";
 
 /** The limits on running and waiting requests, Envoy's `circuit_breakers.thresholds`. */
 const circuitBreakersSchema = z
@@ -20,13 +19,8 @@ const circuitBreakersSchema = z
       .min(0)
       .optional()
       .describe(
-        `The number of the cluster's requests that may wait; without it, ${PENDING_PER_SLOT} for each slot, at most ${MAX_PENDING_REQUESTS}.`,
+        `The number of the cluster's requests that may wait; without it, ${PENDING_PER_SLOT} for each slot, at most ${MAX_PENDING_REQUESTS}. Of one key ${MAX_PENDING_OF_KEY}, unless its record has another number.`,
       ),
-    maxPendingRequestsPerKey: z
-      .int()
-      .min(1)
-      .default(32)
-      .describe("Number of requests of one key that may wait, unless the key's record has a number of its own."),
     noEndpointHoldMs: z
       .int()
       .min(0)
@@ -34,7 +28,6 @@ const circuitBreakersSchema = z
       .describe(
         `Milliseconds for which a request is held while the cluster has no available endpoint, with keep-alives for a stream; one in a single piece, before work on it is lost, 50 s at most. 0 holds none. At most ${MAX_PENDING_REQUESTS} requests with 64 MiB of bodies are held, of one tenant half of what the others leave. Others get 503 (529 in Format B) at once.`,
       ),
-    retryBudget: retryBudgetSchema,
   })
   .prefault({})
   .describe("How many requests run and wait at once.");

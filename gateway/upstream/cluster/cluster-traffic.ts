@@ -12,7 +12,7 @@ import type { ClusterMember } from "./cluster-member.ts";
 export class ClusterTraffic {
   readonly cluster: Cluster;
   readonly admission: AdmissionController<ClusterMember>;
-  readonly budget: RetryBudget;
+  readonly budget = new RetryBudget();
   runningCounts = 0;
   readonly #onEjection: (ejection: Ejection) => void;
 
@@ -28,7 +28,6 @@ export class ClusterTraffic {
     const { settings, prefixes } = cluster;
     const policy = createPolicy(settings.lbPolicy, { prefixes, work, clock, random });
     this.admission = new AdmissionController(cluster, policy, clock, random);
-    this.budget = new RetryBudget(settings.circuitBreakers.retryBudget.budgetPercent);
     this.#onEjection = onEjection;
   }
 

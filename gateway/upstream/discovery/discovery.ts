@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { hostPortSchema, milliseconds } from "../../../deploy/runtime/config/process-schema.ts";
+import { hostPortSchema } from "../../../deploy/runtime/config/process-schema.ts";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 
 export const endpointSchema = z.strictObject({
@@ -30,10 +30,8 @@ export const discoveryShapes = {
       .describe(
         "The endpoints are all IPv4 addresses that a host name has, or its IPv6 addresses where it has no other.",
       ),
-    address: hostPortSchema.describe("The host and port as host:port; every address that the host has is an endpoint."),
-    dnsRefreshRateMs: milliseconds(
-      1_000,
-      "Milliseconds after which the host is looked up again; while that fails, it becomes rarer.",
+    address: hostPortSchema.describe(
+      "The host and port as host:port; every address that the host has is an endpoint. It is looked up every second; while that fails, it becomes rarer.",
     ),
   },
   file: {

@@ -10,6 +10,7 @@ import {
   type Resolve,
 } from "./discovery.ts";
 
+const REFRESH_MS = 1_000;
 const LOOKUP_TIMEOUT_MS = 5_000;
 /** The longest interval between two lookups, in refresh intervals: failing lookups back off. */
 const MAX_BACK_OFF = 10;
@@ -52,7 +53,6 @@ export function systemResolve(): Resolve {
 export class DnsDiscovery implements Discovery {
   readonly #host: string;
   readonly #port: string;
-  readonly #refreshMs: number;
   readonly #options: DiscoveryOptions;
   readonly #record: DiscoveryRecord;
   /** The endpoints of the last answer by their IP addresses. */
@@ -61,14 +61,10 @@ export class DnsDiscovery implements Discovery {
   #cancel: () => void = () => {};
   #closed = false;
 
-  constructor(
-    { address, dnsRefreshRateMs }: { readonly address: string; readonly dnsRefreshRateMs: number },
-    options: DiscoveryOptions,
-  ) {
+  constructor({ address }: { readonly address: string }, options: DiscoveryOptions) {
     const colon = address.lastIndexOf(":");
     this.#host = address.slice(0, colon).replace(/^\[|\]$/g, "");
     this.#port = address.slice(colon + 1);
-    this.#refreshMs = dnsRefreshRateMs;
     this.#options = options;
     this.#record = new DiscoveryRecord(options.onFault);
     void this.#refresh();
@@ -119,9 +115,9 @@ export class DnsDiscovery implements Discovery {
   }
 
   #delayMs(): number {
-    if (this.#failuresInRow === 0) return this.#refreshMs;
+    if (this.#failuresInRow === 0) return REFRESH_MS;
     const backOff = Math.min(MAX_BACK_OFF, 2 ** (this.#failuresInRow - 1));
-    return this.#refreshMs * backOff * (1 + JITTER * (2 * this.#options.random() - 1));
+    return REFRESH_MS * backOff * (1 + JITTER * (2 * this.#options.random() - 1));
   }
 }
 

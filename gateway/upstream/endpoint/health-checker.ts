@@ -14,11 +14,6 @@ export const healthCheckSchema = z
       "Milliseconds between two checks of an endpoint that is well; what it says itself counts at once.",
     ),
     timeoutMs: milliseconds(2_000, "The longest time that the answer to a check may take, in milliseconds."),
-    unhealthyThreshold: z
-      .int()
-      .min(1)
-      .default(2)
-      .describe("Number of failed checks in a row that make an endpoint unhealthy."),
   })
   .prefault({})
   .describe("How the health of the model is checked on each endpoint.");
@@ -27,6 +22,8 @@ export type HealthCheckSettings = Readonly<z.infer<typeof healthCheckSchema>>;
 
 /** The number of passed checks in a row that make an endpoint healthy again. */
 const HEALTHY_THRESHOLD = 2;
+/** The number of failed checks in a row that make an endpoint unhealthy. */
+const UNHEALTHY_THRESHOLD = 2;
 /** The longest time between two checks of an endpoint that is not well, or about which a check has raised doubt. */
 const MAX_UNHEALTHY_INTERVAL_MS = 1_000;
 const STEADY_WATCH_MS = 1_000;
@@ -60,13 +57,8 @@ export function healthFailure({ code, details }: { readonly code: status; readon
 
 /** Judges consecutive checks by Envoy's thresholds; the first check decides alone. */
 export class HealthState {
-  readonly #unhealthyThreshold: number;
   #status: "pending" | "healthy" | "unhealthy" = "pending";
   #against = 0;
-
-  constructor(unhealthyThreshold: number) {
-    this.#unhealthyThreshold = unhealthyThreshold;
-  }
 
   get healthy(): boolean {
     return this.#status === "healthy";
@@ -82,7 +74,7 @@ export class HealthState {
   }
 
   fail(): void {
-    this.#count("unhealthy", this.#unhealthyThreshold);
+    this.#count("unhealthy", UNHEALTHY_THRESHOLD);
   }
 
   /** Makes the state unhealthy at once, for example after the node's own NOT_SERVING. */
@@ -120,7 +112,7 @@ export type HealthCheckerOptions = {
  */
 export class HealthChecker {
   readonly #options: HealthCheckerOptions;
-  readonly #state: HealthState;
+  readonly #state = new HealthState();
   readonly #stopListening: () => void;
   #watch: { readonly call: ClientReadableStream<HealthReply>; readonly sinceMs: number } | undefined;
   #watchSupported = true;
@@ -142,7 +134,6 @@ export class HealthChecker {
 
   constructor(options: HealthCheckerOptions) {
     this.#options = options;
-    this.#state = new HealthState(options.settings.unhealthyThreshold);
     this.#stopListening = options.endpoint.onFailHealthNow(() => this.#failNow("it wants no more calls"));
   }
 

@@ -1,20 +1,6 @@
-import * as z from "zod";
-
 const MIN_RETRY_CONCURRENCY = 16;
-
-export const retryBudgetSchema = z
-  .strictObject({
-    budgetPercent: z
-      .number()
-      .min(0)
-      .max(100)
-      .default(20)
-      .describe(
-        `The number of retries at once, in percent of the cluster's requests that run or wait; ${MIN_RETRY_CONCURRENCY} are always allowed.`,
-      ),
-  })
-  .prefault({})
-  .describe("How many retries the cluster may have under way; one that finds no room fails its request.");
+/** The share of a cluster's running and waiting requests that may be retries. */
+const BUDGET_SHARE = 0.2;
 
 /**
  * How a retry counts towards the budget: `budget` needs a share of it; `recovery` from the loss of an endpoint is
@@ -27,14 +13,9 @@ type CountedShare = "budget" | "recovery";
 
 /** Keeps a cluster's retries in proportion to its requests: where all fail, retries must not double the load. */
 export class RetryBudget {
-  readonly #percent: number;
   readonly #active = { budget: 0, recovery: 0 };
   /** The number of retries refused by the budget: Envoy's `upstream_rq_retry_overflow`. */
   overflows = 0;
-
-  constructor(percent: number) {
-    this.#percent = percent;
-  }
 
   get activeRetries(): number {
     return this.#active.budget;
@@ -47,7 +28,7 @@ export class RetryBudget {
 
   /** Takes a share until `free`; false where there is none. `activeAndPending` includes retries. */
   take(share: CountedShare, activeAndPending: number): boolean {
-    const most = Math.max(MIN_RETRY_CONCURRENCY, Math.floor((this.#percent * activeAndPending) / 100));
+    const most = Math.max(MIN_RETRY_CONCURRENCY, Math.floor(BUDGET_SHARE * activeAndPending));
     if (share === "budget" && this.#active.budget >= most) {
       this.overflows += 1;
       return false;

@@ -1,4 +1,3 @@
-import * as z from "zod";
 import type { ApiError } from "../../errors.ts";
 import { OUTCOMES } from "../../outcome.ts";
 import type { ContinuationOutcome } from "../../stats/upstream-stats.ts";
@@ -6,6 +5,8 @@ import type { UpstreamFailure } from "../call/grpc-error.ts";
 import { APART_MS, MOST_DEATHS, MOST_DEATHS_ALONE, type Verdict } from "./death-counter.ts";
 import type { RetryShare } from "./retry-budget.ts";
 
+/** The most attempts of a request after the first one, where no endpoint was lost. */
+export const MOST_RETRIES = 2;
 /** The longest wait before the first retry, in milliseconds; before each further one it more than doubles. */
 const BASE_INTERVAL_MS = 50;
 const MAX_INTERVAL_MS = 500;
@@ -14,20 +15,6 @@ const MOST_LOSSES = 16;
 
 /** The time in which health checks detect a lost endpoint, in milliseconds: a failed one is retried only after it. */
 export const LOSS_KNOWN_MS = 250;
-
-export const retrySchema = z
-  .strictObject({
-    numRetries: z
-      .int()
-      .min(0)
-      .max(5)
-      .default(2)
-      .describe(
-        "Further attempts of a request before its first delta. One whose endpoints are lost at work is retried as long as it may be held (noEndpointHoldMs), up to 16 times.",
-      ),
-  })
-  .prefault({})
-  .describe("How often a request is retried.");
 
 const NONE: ReadonlySet<string> = new Set();
 
@@ -64,8 +51,6 @@ export type Situation = {
 };
 
 export type RetryRules = {
-  /** The most attempts after the first one, where no endpoint was lost. */
-  readonly numRetries: number;
   /** The time for which a request that has lost an endpoint is retried, in milliseconds. */
   readonly holdMs: number;
   readonly pendingMs: number;
@@ -104,7 +89,7 @@ export type Next =
  *
  * 1. An answer that has begun is continued on another endpoint that can, where there is one in time.
  * 2. Otherwise, an answer of which the client has nothing is restarted on an endpoint that has not failed it,
- *    `numRetries` times.
+ *    `MOST_RETRIES` times.
  * 3. A request that loses endpoints is restarted for `holdMs`, also where all endpoints have failed it once, but not
  *    where an endpoint died with this request alone.
  * 4. Every other case ends with the failure.
@@ -195,7 +180,7 @@ function retry(
   const recovers = isLoss(last.failure) && last.endedMs < windowMs && without(endpoints, alone);
   const untouched = OUTCOMES[error.detail].untouched ?? false;
   const retries = history.filter(({ continued }) => !continued).length;
-  if (retries > (recovers ? Math.max(rules.numRetries, MOST_LOSSES) : rules.numRetries)) return exhausted;
+  if (retries > (recovers ? MOST_LOSSES : MOST_RETRIES)) return exhausted;
   if (!recovers && !untouched && !without(endpoints, tried)) return exhausted;
   const share = untouched && !recovers ? "none" : recovers ? "recovery" : "budget";
   const underWay = nowMs < windowMs;

@@ -87,7 +87,7 @@ export class Gateway implements Router {
       {
         ...{ type: "static", model: MODEL, lbPolicy },
         endpoints: this.#addresses.slice(from, to).map((address) => ({ address })),
-        circuitBreakers: { maxPendingRequests: MAX_WAITING, maxPendingRequestsPerKey: MAX_WAITING },
+        circuitBreakers: { maxPendingRequests: MAX_WAITING },
       },
     ]);
     if (!settings) throw new Error("there is no cluster");
@@ -119,7 +119,7 @@ export class Gateway implements Router {
       ...{
         route: { shape, affinityKey, ttlMs: undefined },
         tenant: "tenant",
-        hints: HINTS,
+        hints: { ...HINTS, maxPendingRequests: MAX_WAITING },
         tried: new Set<string>(),
       },
       ...{ timeoutMs: PENDING_MS, keepsAlive: true, holdMs: 0, bytes: 0, underWay: false },

@@ -40,7 +40,7 @@ async function nodesByAddress(): Promise<readonly EngineProcess[]> {
 
 async function askingDns(nodes: readonly EngineProcess[]): Promise<GatewayProcess> {
   const port = nodes[0]?.address.split(":").at(-1);
-  const cluster = { type: "strict_dns", address: `engines.test:${port}`, dnsRefreshRateMs: 200 };
+  const cluster = { type: "strict_dns", address: `engines.test:${port}` };
   return fleet.gateway(cluster, {}, dns.through);
 }
 

@@ -21,12 +21,13 @@ test("J1 a draining gateway completes running and waiting requests, and admits n
   const circuitBreakers = {
     maxRequestsPerEndpoint: STREAMS / NODES,
     maxPendingRequests: QUEUED,
-    maxPendingRequestsPerKey: QUEUED,
   };
   const gateway = await fleet.inFrontOf(nodes, { circuitBreakers }, { timeouts: { pendingTimeoutMs: 120_000 } });
   const streams = await openStreams(gateway, STREAMS);
+  const key = await gateway.createKey("--models", "all", "--name", "queued", "--queued", String(QUEUED));
+  const waiting = { post: (path: string, body: unknown) => gateway.post(path, body, undefined, key) };
   const queued = Array.from({ length: QUEUED }, (_, index) =>
-    streamOnce(gateway, ANSWER_PATHS[index % ANSWER_PATHS.length] ?? "/v1/messages", `queued ${index}`),
+    streamOnce(waiting, ANSWER_PATHS[index % ANSWER_PATHS.length] ?? "/v1/messages", `queued ${index}`),
   );
   await becomes(async () => (await gateway.stat("svc_cluster_upstream_rq_pending_active")) === QUEUED, "they wait");
   const silent = await Promise.all(Array.from({ length: SILENT }, () => RawConnection.open(gateway.port)));

@@ -81,9 +81,10 @@ describe("H8 the queue of a node is full", () => {
 
 test.each(pathsOf("a key"))("H8 a key of %s with too many that wait is 429; others wait on", async (path) => {
   const nodes = await fleet.engines(1, ENDLESS);
-  const circuitBreakers = { maxRequestsPerEndpoint: 1, maxPendingRequests: 3, maxPendingRequestsPerKey: 2 };
+  const circuitBreakers = { maxRequestsPerEndpoint: 1, maxPendingRequests: 3 };
   const gateway = await fleet.inFrontOf(nodes, { circuitBreakers });
   await openStreams(gateway, 1);
+  const bounded = await gateway.createKey("--models", "all", "--name", "bounded", "--queued", "2");
   const leaving = new AbortController();
   fleet.onEnd(() => leaving.abort());
   const wait = async (key: string, count: number) => {
@@ -91,10 +92,10 @@ test.each(pathsOf("a key"))("H8 a key of %s with too many that wait is 429; othe
     const pending = () => gateway.stat("svc_cluster_upstream_rq_pending_active");
     await becomes(async () => (await pending()) === count, `${count} wait`);
   };
-  await wait(gateway.key, 1);
-  await wait(gateway.key, 2);
+  await wait(bounded, 1);
+  await wait(bounded, 2);
   for (const stream of [true, false]) {
-    const answer = await gateway.post(path, bodyFor(path, "hi", { stream }));
+    const answer = await gateway.post(path, bodyFor(path, "hi", { stream }), undefined, bounded);
     const { status, text, log } = await outcomeOf(gateway, answer);
     expect({ status, detail: log.detail, flags: log.response_flags }).toEqual({
       ...{ status: 429, detail: "key_pending_overflow", flags: "RL" },

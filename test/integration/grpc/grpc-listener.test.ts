@@ -109,7 +109,8 @@ test("G10 a drain is announced by health, ends with GOAWAY, and lets running ans
 });
 
 test("G8 no more connections are taken than may be open", async () => {
-  const service = await start({ maxConnections: 1 });
+  const globalDownstreamMaxConnections = { maxActiveDownstreamConnections: 1 };
+  const service = await start({}, { overloadManager: { resourceMonitors: { globalDownstreamMaxConnections } } });
   expect(await callerOf(service).generate(generateRequest()).ended).toMatchObject({ code: 0 });
   expect(await callerOf(service).generate(generateRequest()).ended).toMatchObject({ code: 14 });
 });
@@ -135,19 +136,20 @@ test("G7 a reader that takes nothing for too long is cut, and its engine is free
 });
 
 test("G3 too many wrong keys get the same error, and lose the connection each time", async () => {
-  const service = await start({}, { auth: { maxFailuresPerMinute: 1 } });
+  const service = await start();
   const session = connect(`http://${service.gateway.grpcAddress}`);
   const closed = once(session, "close");
   const call = () => {
-    const stream = session.request({
-      ":method": "POST",
-      ":path": "/svc.inference.v1.InferenceService/Generate",
-      "content-type": "application/grpc",
-    });
+    const path = "/svc.inference.v1.InferenceService/Generate";
+    const head = { ":method": "POST", ":path": path, "content-type": "application/grpc" };
+    const stream = session.request(head, { endStream: true });
     stream.resume();
     return once(stream, "response");
   };
-  for (const _ of [1, 2]) expect((await call())[0]).toMatchObject({ "grpc-status": "16" });
+  for (const [headers] of await Promise.all(Array.from({ length: 20 }, call)))
+    expect(headers).toMatchObject({ "grpc-status": "16" });
+  expect(session.closed).toBe(false);
+  expect((await call())[0]).toMatchObject({ "grpc-status": "16" });
   await closed;
   expect(session.closed).toBe(true);
 });

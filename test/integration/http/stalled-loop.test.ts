@@ -30,7 +30,7 @@ async function listening() {
   const lines: Record<string, unknown>[] = [];
   const info = (line: Record<string, unknown>) => lines.push(line);
   const log = { info, isLevelEnabled: () => true } as never;
-  const sinks = { clock: systemClock, tracing: undefined, log, stats, trustedHops: 0, sampled: () => true };
+  const sinks = { clock: systemClock, tracing: undefined, log, stats, trustedHops: 0 };
   const { app } = publicApp({ requestTimeoutMs: 60_000, requestHeadersTimeoutMs: HEADERS_MS }, sinks);
   app.get("/here", async () => "here");
   await app.listen({ host: "127.0.0.1", port: 0 });

@@ -10,7 +10,7 @@ const CHAT = "/v1/chat/completions";
 const CANARY = "canary-5b1f";
 
 const rig = administeredService({
-  limits: { headerPrefix: "shown" },
+  drainTimeoutMs: 54_321,
   sealingKeyFile: "/nowhere/sealing.key",
   clusters: [{ model: MODEL, endpoints: [{ address: "engine:1" }], tls: { caFile: `https://user:${CANARY}@proxy` } }],
 });
@@ -123,7 +123,7 @@ describe("reading", () => {
 
   test("/config_dump has the settings in force, and no secret", async () => {
     const dump = await rig.admin.text("/config_dump");
-    expect(dump).toContain('"headerPrefix": "shown"');
+    expect(dump).toContain('"drainTimeoutMs": 54321');
     expect(dump).toContain('"sealingKeyFile": "/nowhere/sealing.key"');
     expect(dump).toContain(rig.service.engine.address);
     const { keys } = JSON.parse(readFileSync(rig.service.gateway.keyFile, "utf8")) as {

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import type { Grant } from "../../../gateway/limits/grant.ts";
-import type { ChargeItem, LimitStore } from "../../../gateway/limits/limit-store.ts";
+import type { ChargeItem } from "../../../gateway/limits/limit-store.ts";
 import { Limiter } from "../../../gateway/limits/limiter.ts";
 import { becomes } from "../../support/becomes.ts";
 import { limitStoreConformance } from "../../support/gateway/limit-store-conformance.ts";
@@ -106,7 +106,7 @@ describe.skipIf(!HAS_REDIS)(`a limit store in Redis${HAS_REDIS ? "" : ` (${NO_RE
       ...{ rpm: 40, itpm: 1_000_000, otpm: 1_000_000, concurrency: 30 },
       perModel: { "svc-qwen": { rpm: 25, concurrency: 26 } },
     });
-    const limiters = (await open(2, {}, { nowMs: () => 1e12 })).map(({ store }) => limiterOf(store));
+    const limiters = (await open(2, {}, { nowMs: () => 1e12 })).map(({ store }) => new Limiter(store));
     const before = await commands("evalsha");
     const grants: Grant[] = [];
     const run = async (at: number) => {
@@ -134,7 +134,7 @@ describe.skipIf(!HAS_REDIS)(`a limit store in Redis${HAS_REDIS ? "" : ` (${NO_RE
   test("a key over its limit gets 429 before its body is read; an aborted upload counts as one request", async () => {
     const [one] = await open(1, {}, { nowMs: () => 1e12 });
     if (!one) throw new Error("there is one");
-    const [limiter, principal] = [limiterOf(one.store), principalWith({ rpm: 2, otpm: 1_000 })];
+    const [limiter, principal] = [new Limiter(one.store), principalWith({ rpm: 2, otpm: 1_000 })];
     const { grant } = await limiter.admit(principal, "generation");
     grant.settleWithoutTokens();
     grant.release();
@@ -287,14 +287,6 @@ describe.skipIf(!HAS_REDIS)(`a limit store in Redis${HAS_REDIS ? "" : ` (${NO_RE
 });
 
 const EXPECTED = { model: "svc-qwen", inputTokens: 10, maxOutputTokens: 10 };
-
-function limiterOf(store: LimitStore): Limiter {
-  return new Limiter({
-    store,
-    cachedInputWeight: 0,
-    countConcurrency: 3,
-  });
-}
 
 /** Resolves to how often the store received a command. */
 async function commands(name: string): Promise<number> {

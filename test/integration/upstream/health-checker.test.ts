@@ -11,7 +11,6 @@ const SETTINGS = {
   intervalMs: 5_000,
   // Deadlines end in real time, and this one in no test.
   timeoutMs: 3_600_000,
-  unhealthyThreshold: 2,
 };
 
 /** A clock in virtual time, whose wall clock says when a call ends late. */

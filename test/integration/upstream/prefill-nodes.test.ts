@@ -185,7 +185,6 @@ describe("a long prompt", () => {
         calls += 1;
         return calls === 1 ? { kind: "stream", data: [], end: "reset" } : own(asked);
       },
-      front: { router: { numRetries: 2 } },
     });
     const sent = rig.send(generateRequest({}, long("a")));
     expect(await settle(rig, sent.outcome)).toBe("ok");

@@ -55,7 +55,7 @@ export function encodedCount(model = "svc-qwen"): RequestBuffer {
 export type FrontRigOptions = {
   readonly cluster?: Readonly<Record<string, unknown>>;
   readonly timeouts?: Partial<Timeouts>;
-  readonly router?: Partial<Pick<RouterOptions, "numRetries" | "random" | "leastMovedTokens">>;
+  readonly router?: Partial<Pick<RouterOptions, "random" | "leastMovedTokens">>;
   /** The memory for kept answers, in bytes; `maxBytes` is 0 by default, so that none is continued. */
   readonly continuation?: { readonly maxBytes?: number };
   /** What carries the calls. Default: `SVC_TEST_WIRE`, else what the configuration has by default. */
@@ -143,7 +143,6 @@ export class FrontRig {
       clusters: this.manager,
       clock: this.clock,
       timeouts: { ...DEFAULT_TIMEOUTS, ...options.timeouts },
-      numRetries: 2,
       room: this.room,
       random: () => 0,
       stats: new UpstreamStats(this.registry),

@@ -65,7 +65,7 @@ export async function startGateway(
   const clusters = new ClusterManager(config.clusters, clock, log, { ...config.upstream, ...surroundings });
   const usage = new KeyUsage({
     store: new UsageBook(clock),
-    series: new KeySeries(stats.registry, config.stats.keySeries, () => clock.nowMs()),
+    series: new KeySeries(stats.registry, () => clock.nowMs()),
     clock,
   });
   const tracing = config.tracing && startTracing(config.tracing, log, systemClock.nowMs);

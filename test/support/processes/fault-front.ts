@@ -20,7 +20,7 @@ export function startFront(addresses: readonly string[], circuitBreakers: object
       ...preferred(index === 0 ? addresses : addresses.slice(0, 1)),
       outlierDetection: { consecutiveGatewayFailure: 0 },
       healthChecks: { intervalMs: 60_000 },
-      circuitBreakers: { retryBudget: { budgetPercent: 100 }, noEndpointHoldMs: 0, ...circuitBreakers },
+      circuitBreakers: { noEndpointHoldMs: 0, ...circuitBreakers },
     })),
     timeouts: TIMEOUTS,
   });

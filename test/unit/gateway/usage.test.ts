@@ -31,7 +31,7 @@ class UnsureStore implements UsageStore {
 function setUp() {
   const clock = new VirtualClock("2026-03-01T12:00:00Z");
   const store = new UnsureStore(clock);
-  const usage = new KeyUsage({ store, clock, series: new KeySeries(new Registry(), 10, () => clock.nowMs()) });
+  const usage = new KeyUsage({ store, clock, series: new KeySeries(new Registry(), () => clock.nowMs()) });
   return { clock, store, usage, today: () => Math.floor(clock.wallMs() / DAY_MS) };
 }
 
@@ -99,7 +99,7 @@ test.each([
   [0, { other: 1_001 }],
 ])("%d keys have series, and all others count together", async (most, expected) => {
   const registry = new Registry();
-  const series = new KeySeries(registry, most, () => 0);
+  const series = new KeySeries(registry, () => 0, most);
   for (let key = 0; key < 1_000; key += 1) series.count(`key${key}`, USED);
   series.count("key0", USED);
   expect(await requests(registry)).toEqual(expected);
@@ -110,7 +110,7 @@ test.each([
 test("a key without use for a day gives its series to another one, and one in use does not", async () => {
   const registry = new Registry();
   let nowMs = 0;
-  const series = new KeySeries(registry, 2, () => nowMs);
+  const series = new KeySeries(registry, () => nowMs, 2);
   series.count("idle", USED);
   series.count("busy", USED);
   nowMs = DAY_MS;

@@ -110,7 +110,7 @@ export async function loadRuntime(
       gpuLayers: gpuLayers === "auto" ? { fitContext: { contextSize: contextTokens * sequences } } : gpuLayers,
     });
     const contextWindow = Math.min(contextTokens, model.trainContextSize);
-    const batchSize = options.batchTokens === "auto" ? (onGpu ? 512 : 256) : options.batchTokens;
+    const batchSize = options.batchTokens ?? (onGpu ? 512 : 256);
     // A sliding window would drop the start of a prefix that the next turn reuses.
     const shape = { sequences, contextSize: contextWindow, batchSize, swaFullCache: true };
     const { flashAttention } = options;

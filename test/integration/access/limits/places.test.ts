@@ -128,8 +128,8 @@ describe.each(COUNTS)("D11 token counts at one time on %s", (count) => {
   }
 
   test("of 20 three are let in, and three again afterwards; another key and generations are", async () => {
-    const { gateway, go, begun } = await countingService({ limits: { countConcurrency: 3 } });
-    const auth = await keyWith(gateway, {});
+    const { gateway, go, begun } = await countingService({});
+    const auth = await keyWith(gateway, { countConcurrency: 3 });
     const refused: Response[] = [];
     const post = async () => {
       const response = await gateway.post(count, MINIMAL[count], auth);

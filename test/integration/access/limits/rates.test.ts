@@ -62,7 +62,7 @@ test("a stream that goes over the limit is not cut; the next request waits", asy
 test.each(["/v1/chat/completions", "/v1/responses", "/v1/messages"] as const)(
   "the headers of an answer of %s show the reservation, and a refused body has them, too",
   async (path) => {
-    const { gateway } = await ownService(fixedSentence, { limits: { headerPrefix: "vendor" } });
+    const { gateway } = await ownService(fixedSentence);
     const auth = await keyWith(gateway, { rpm: 60, itpm: 90_000, otpm: 5_000 });
     const response = await gateway.post(path, MINIMAL[path], auth);
     const headers = limitHeaders(response);
@@ -71,9 +71,9 @@ test.each(["/v1/chat/completions", "/v1/responses", "/v1/messages"] as const)(
     expect(headers).toMatchObject(
       isB
         ? {
-            "vendor-ratelimit-requests-remaining": "59",
-            "vendor-ratelimit-input-tokens-remaining": expect.stringMatching(/^89\d{3}$/),
-            "vendor-ratelimit-output-tokens-remaining": expect.stringMatching(/^[34]\d{3}$/),
+            "anthropic-ratelimit-requests-remaining": "59",
+            "anthropic-ratelimit-input-tokens-remaining": expect.stringMatching(/^89\d{3}$/),
+            "anthropic-ratelimit-output-tokens-remaining": expect.stringMatching(/^[34]\d{3}$/),
           }
         : {
             "x-ratelimit-remaining-requests": "59",

@@ -135,14 +135,12 @@ test("values that are not secrets are unchanged", () => {
   const config = {
     listen: { host: "127.0.0.1", port: 8080 },
     keys: { file: "keys.json" },
-    auth: { maxFailuresPerMinute: 20 },
     sealingKeyFile: "sealing.key",
     otlpEndpoint: "https://collector.example:4318/v1/traces",
-    limits: { requestBurstSeconds: 10, tokenBurstSeconds: 60 },
     clusters: [{ model: "svc-qwen", endpoints: [{ address: "10.0.0.1:50051" }], lbPolicy: "round_robin" }],
-    cachedInputWeight: 0,
+    tokenCacheMegabytes: 256,
     contextTokens: 4_096,
-    maxPendingRequestsPerKey: 32,
+    maxPendingRequests: 32,
     nothing: null,
     missing: undefined,
   };

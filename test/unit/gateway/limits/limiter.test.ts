@@ -14,10 +14,10 @@ function usage(inputTokens: number, outputTokens: number, cachedInputTokens = 0)
   return { inputTokens, outputTokens, cachedInputTokens, cacheWriteTokens: 0, reasoningTokens: 0 };
 }
 
-function setUp(limits: KeyLimits, quota: KeyQuota = {}, cachedInputWeight = 0) {
+function setUp(limits: KeyLimits, quota: KeyQuota = {}) {
   const clock = new VirtualClock("2026-03-01T12:00:00.000Z");
   const store = new MemoryLimitStore(clock);
-  const limiter = new Limiter({ store, cachedInputWeight, countConcurrency: 3 });
+  const limiter = new Limiter(store);
   const principal = principalWith(limits, quota);
   const admit = (use: Use = "generation") => limiter.admit(principal, use);
   /** A request that has passed both gates; throws when one refuses. */
@@ -60,7 +60,7 @@ test("the request that exceeds the rate is refused with the exact wait; token co
 });
 
 test.each([
-  ["the gateway lets every key have", {}, 3],
+  ["the gateway lets every key have", {}, 32],
   ["its record says", { countConcurrency: 5, concurrency: 1 }, 5],
 ] as const)("concurrent token counts are as many as %s, besides its generations", async (_who, limits, most) => {
   const { admit } = setUp(limits);
@@ -100,14 +100,10 @@ describe("tokens per minute", () => {
     expect(await left()).toEqual({ itpm: 150, tokensPerDay: 4_750 });
   });
 
-  test.each([
-    [0, 900],
-    [0.1, 890],
-    [1, 800],
-  ])("a cached token weighs %d", async (weight, expected) => {
-    const { run, left } = setUp({ itpm: 1_000 }, {}, weight);
+  test("a cached token costs nothing of input tokens per minute", async () => {
+    const { run, left } = setUp({ itpm: 1_000 });
     (await run()).settle(usage(200, 1, 100));
-    expect(await left()).toEqual({ itpm: expect.closeTo(expected, 6) });
+    expect(await left()).toEqual({ itpm: 900 });
   });
 
   test("an answer that was longer than reserved leaves a debt: the next one waits, whatever it asks", async () => {

@@ -223,7 +223,6 @@ describe("the queue", () => {
   });
 
   test.each([
-    ["the key", { maxPendingRequestsPerKey: 2 }, ["a", "a", "a"], ["a: key_overflow"]],
     ["the key's record", {}, ["a", "a", "a"], ["a: key_overflow"], 2],
     ["all", { maxPendingRequests: 2 }, ["a", "b", "c"], ["c: pending_overflow"]],
     [
@@ -272,14 +271,22 @@ describe("the queue", () => {
     expect(admission.active).toBe(1);
   });
 
+  test("is bounded for a key whose record has no number, by 32", async () => {
+    const { fill, order, admission } = admitting({ circuitBreakers: { maxPendingRequests: 64 } });
+    await fill("a", 1 + 33);
+    expect(order).toEqual(["a", "a: key_overflow"]);
+    expect([admission.pending, admission.active]).toEqual([32, 33]);
+  });
+
   test("many may wait on one signal without a warning", async () => {
-    const { fill, admission } = admitting({
-      circuitBreakers: { maxPendingRequests: 200, maxPendingRequestsPerKey: 200 },
+    const { ask, clock, admission } = admitting({
+      circuitBreakers: { maxPendingRequests: 200 },
     });
     const warnings: string[] = [];
     const note = ({ name }: Error) => warnings.push(name);
     process.on("warning", note);
-    await fill("a", 101);
+    for (let count = 0; count < 101; count += 1) ask("a", { hints: { maxPendingRequests: 200 } });
+    await clock.advance(0);
     await new Promise((resolve) => setImmediate(resolve));
     process.off("warning", note);
     expect([admission.pending, warnings]).toEqual([100, []]);
@@ -415,7 +422,7 @@ describe("an outage", () => {
   });
 
   test("bounds the held requests, of one tenant half of what others leave, of a key by its record only", async () => {
-    const { hold, lose, clock, order, admission } = withOutage({ maxPendingRequestsPerKey: 1 });
+    const { hold, lose, clock, order, admission } = withOutage({});
     await lose();
     for (let count = 0; count < 257; count += 1) hold("a");
     for (let count = 0; count < 2; count += 1) hold("b", { hints: { maxPendingRequests: 1 } });
@@ -513,7 +520,7 @@ describe("the gate for long prefills", () => {
   });
 
   test("finds 256 waiting requests in a pass; the others follow, and none is lost", async () => {
-    const circuitBreakers = { maxPendingRequests: 1_000, maxPendingRequestsPerKey: 1_000 };
+    const circuitBreakers = { maxPendingRequests: 1_000 };
     const { ask, change, clock, order, admission, reads } = admitting({ slots: [8, 8], circuitBreakers });
     const first = ask("t", { ...long, session: "a" });
     await clock.advance(0);

@@ -23,7 +23,7 @@ class Name {
       return this.answer instanceof Error ? Promise.reject(this.answer) : Promise.resolve(this.answer);
     };
     this.discovery = new DnsDiscovery(
-      { address, dnsRefreshRateMs: REFRESH_MS },
+      { address },
       {
         clock: this.clock,
         random: () => 0.5,

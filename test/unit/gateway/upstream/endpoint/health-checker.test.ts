@@ -37,24 +37,23 @@ test.each([
   expect(healthFailure(failure)).toBe(why);
 });
 
-/** p: a check passed, f: it failed, n: the node reported that it is not serving. Three failures make it unhealthy. */
+/** p: a check passed, f: it failed, n: the node reported that it is not serving. Two failures make it unhealthy. */
 test.each([
   ["", "unhealthy", "nothing is healthy before a check"],
   ["f", "unhealthy", "the first check decides alone"],
   ["n", "unhealthy", "so does the node's own report"],
   ["p", "well", "the first pass decides"],
   ["pf", "in doubt", "one failure raises doubt"],
-  ["pff", "in doubt", "two failures are not enough"],
-  ["pffp", "well", "a pass ends the doubt"],
-  ["pffpff", "in doubt", "failures that are not in a row do not count together"],
-  ["pfff", "unhealthy", "three failures in a row count"],
+  ["pfp", "well", "a pass ends the doubt"],
+  ["pfpf", "in doubt", "failures that are not in a row do not count together"],
+  ["pff", "unhealthy", "two failures in a row count"],
   ["pn", "unhealthy", "the node's own report needs no second one"],
-  ["pfffp", "unhealthy", "one pass is not enough afterwards"],
-  ["pfffpfp", "unhealthy", "a failure in between begins the row anew"],
-  ["pfffpp", "well", "two passes in a row bring it back"],
+  ["pffp", "unhealthy", "one pass is not enough afterwards"],
+  ["pffpfp", "unhealthy", "a failure in between begins the row anew"],
+  ["pffpp", "well", "two passes in a row bring it back"],
   ["npp", "well", "also where it never was healthy"],
 ])("after %o it is %s: %s", (checks, expected) => {
-  const state = new HealthState(3);
+  const state = new HealthState();
   for (const check of checks) {
     if (check === "p") state.pass();
     else if (check === "f") state.fail();

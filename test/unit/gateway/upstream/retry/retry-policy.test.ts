@@ -11,7 +11,7 @@ import {
   type RetryRules,
 } from "../../../../../gateway/upstream/retry/retry-policy.ts";
 
-const RULES: RetryRules = { numRetries: 2, holdMs: 1_000, pendingMs: 300 };
+const RULES: RetryRules = { holdMs: 1_000, pendingMs: 300 };
 
 const failure = (detail: Detail, ending: UpstreamFailure["ending"], workedMs?: number): UpstreamFailure => ({
   ...{ error: engineLost(detail), retriable: true, ending, workedMs },
