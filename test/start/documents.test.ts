@@ -54,6 +54,9 @@ const SHOWN: Readonly<Record<string, readonly RegExp[]>> = {
   "gateway/docs/keys.md": [/svc-qwen/, /seals\n[\s\S]*opens/],
 };
 
+/** The programs of the documents that a machine may lack. */
+const TOOLS = ["curl", "jq"];
+
 const HAS_NETWORK_NAMESPACES = spawnSync("unshare", ["-rn", "true"]).status === 0;
 
 const closing: (() => void)[] = [];
@@ -104,31 +107,38 @@ describe("the shell blocks of the documents", () => {
     expect(pages.map(({ document }) => document).toSorted()).toEqual(Object.keys(SHOWN).toSorted());
   });
 
-  test.each(Object.entries(SHOWN))("%s: run as they stand", { timeout: 180_000 }, async (document, shown) => {
-    const folder = cloneOfLinks();
-    const blocks = blocksOf(document).filter(({ reason }) => reason === undefined);
-    const script = scriptOf(blocks);
-    const [program = "bash", ...args] = HAS_NETWORK_NAMESPACES ? ["unshare", "-rn", "bash"] : ["bash"];
-    const path = [join(folder, ".bin"), process.env.PATH].join(":");
-    const env = { ...process.env, PATH: path, HOME: folder };
-    const child: ChildProcess = spawn(program, [...args, "-c", script], {
-      cwd: folder,
-      env,
-      detached: true,
-      stdio: "ignore",
-    });
-    closing.push(() => {
-      try {
-        if (child.pid) process.kill(-child.pid, "SIGKILL");
-      } catch {
-        // All of it has ended.
-      }
-    });
-    const [code, signal] = await once(child, "exit");
-    const outputs = outputsOf(folder);
-    // The script ends itself and its servers by SIGTERM, behind its last block.
-    expect([code, signal], outputs).toEqual([null, "SIGTERM"]);
-    for (const pattern of shown) expect(outputs).toMatch(pattern);
-    expect(outputs).not.toMatch(/"error":\{/);
-  });
+  test.for(Object.entries(SHOWN))(
+    "%s: run as they stand",
+    { timeout: 180_000 },
+    async ([document, shown], { skip }) => {
+      const blocks = blocksOf(document).filter(({ reason }) => reason === undefined);
+      const absent = TOOLS.filter((tool) => spawnSync("which", [tool]).status !== 0);
+      const needed = absent.filter((tool) => blocks.some(({ text }) => new RegExp(`\\b${tool}\\b`).test(text)));
+      skip(needed.length > 0, `this machine has no ${needed.join(", ")}`);
+      const folder = cloneOfLinks();
+      const script = scriptOf(blocks);
+      const [program = "bash", ...args] = HAS_NETWORK_NAMESPACES ? ["unshare", "-rn", "bash"] : ["bash"];
+      const path = [join(folder, ".bin"), process.env.PATH].join(":");
+      const env = { ...process.env, PATH: path, HOME: folder };
+      const child: ChildProcess = spawn(program, [...args, "-c", script], {
+        cwd: folder,
+        env,
+        detached: true,
+        stdio: "ignore",
+      });
+      closing.push(() => {
+        try {
+          if (child.pid) process.kill(-child.pid, "SIGKILL");
+        } catch {
+          // All of it has ended.
+        }
+      });
+      const [code, signal] = await once(child, "exit");
+      const outputs = outputsOf(folder);
+      // The script ends itself and its servers by SIGTERM, behind its last block.
+      expect([code, signal], outputs).toEqual([null, "SIGTERM"]);
+      for (const pattern of shown) expect(outputs).toMatch(pattern);
+      expect(outputs).not.toMatch(/"error":\{/);
+    },
+  );
 });
