@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { AGENTS, type Agent, type AgentPlace, agentAliases, taskArgs } from "../local/agents.ts";
+import { AGENTS, type Agent, type AgentPlace, agentAliases, taskArgs } from "../local/launch/agents.ts";
 import { projectFolder } from "../runtime/files/project-folder.ts";
 
 /*

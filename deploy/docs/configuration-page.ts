@@ -1,6 +1,6 @@
+import { typeWords } from "./field-tables.ts";
 import type { SchemaNode } from "./markdown.ts";
 import { code, page, table } from "./markdown.ts";
-import { typeWords } from "./reference/field-tables.ts";
 
 const INTRO =
   "How files are read, with variables of the environment, is on [Operate](../../deploy/docs/operate.md#in-pieces). A required key of a section is required only where the section is present.";

@@ -12,12 +12,12 @@ import { projectFolder } from "../runtime/files/project-folder.ts";
 import { AGENTS_PAGE, agentsPage } from "./agents-page.ts";
 import { configurationPage } from "./configuration-page.ts";
 import { familiesPage } from "./families-page.ts";
+import { referencePages } from "./format-pages.ts";
 import { engineRegistry, gatewayRegistry } from "./live-registries.ts";
 import { fileSchema } from "./markdown.ts";
 import { ENGINE_METRIC_ACTIONS, GATEWAY_METRIC_ACTIONS } from "./metric-actions.ts";
 import { metricsPage } from "./metrics-page.ts";
 import { engineErrorsPage, outcomesPage } from "./outcomes-page.ts";
-import { referencePages } from "./reference/format-pages.ts";
 
 export type GeneratedFile = { readonly path: string; readonly text: string };
 

@@ -10,7 +10,6 @@ import { systemClock } from "../runtime/time/clock.ts";
 import { ChildFailed } from "./child.ts";
 import { launchExitCode } from "./launch/launch.ts";
 import { LEAST_FOR_AGENTS } from "./launch/place.ts";
-import { startWithAgent } from "./launch/with-start.ts";
 import { findModel, ModelError } from "./model.ts";
 import {
   enginePort,
@@ -22,6 +21,7 @@ import {
   portFaults,
   wantedPorts,
 } from "./options.ts";
+import { startWithAgent } from "./start-with-agent.ts";
 import {
   type GatewayPlace,
   localKey,

@@ -9,7 +9,7 @@ import type { KeySetChanger } from "../../gateway/keys/key-file.ts";
 import { indexKeys } from "../../gateway/keys/key-index.ts";
 import { withFileLock } from "../runtime/files/file-lock.ts";
 import { errnoOf, FileError, readPrivateFile, writePrivateFile } from "../runtime/files/private-file.ts";
-import { agentAliases } from "./agents.ts";
+import { agentAliases } from "./launch/agents.ts";
 import { weightsOf } from "./model.ts";
 import type { LocalOptions } from "./options.ts";
 

@@ -8,7 +8,7 @@ import {
   ReasoningMode,
 } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type Message, type Tool, type ToolChoice, ToolChoiceMode } from "../../proto/gen/svc/inference/v1/messages.ts";
-import { shownTools } from "../conversation/declared-tools.ts";
+import { shownTools } from "../conversation/history/declared-tools.ts";
 import { EngineError } from "../errors.ts";
 import type { ModelProfile, ThinkingEffort } from "../profiles/profile.ts";
 import { promptDigest } from "./model-revision.ts";

@@ -9,7 +9,7 @@ import {
   type MarkedRendering,
   TemplateRefusal,
 } from "./chat-template.ts";
-import { PART_SEPARATOR, textPart } from "./model-history.ts";
+import { PART_SEPARATOR, textPart } from "./history/model-history.ts";
 import type { Span } from "./placeholders.ts";
 import {
   type ControlToken,

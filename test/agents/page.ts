@@ -1,4 +1,4 @@
-import { AGENTS } from "../../deploy/local/agents.ts";
+import { AGENTS } from "../../deploy/local/launch/agents.ts";
 import type { Outcome } from "./cells.ts";
 
 export const TRIED_PAGE = "gateway/docs/agents-tried.md";

@@ -10,7 +10,7 @@ import { readModelFiles } from "../../engine/backends/openai-compatible/prompt/m
 import { OwnPrompts } from "../../engine/backends/openai-compatible/prompt/own-prompts.ts";
 import { RenderingCheck } from "../../engine/backends/openai-compatible/prompt/rendering-check.ts";
 import { type RequestSettings, toChatPrompt } from "../../engine/backends/openai-compatible/request/request.ts";
-import { ANY_ORDER } from "../../engine/conversation/model-history.ts";
+import { ANY_ORDER } from "../../engine/conversation/history/model-history.ts";
 import { loadProfile } from "../../engine/profiles/profile.ts";
 import { CountTokensRequest, type Event } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Message } from "../../proto/gen/svc/inference/v1/messages.ts";

@@ -16,7 +16,7 @@ import { VLLM } from "../../engine/backends/openai-compatible/engines/vllm.ts";
 import { SpelledMarks } from "../../engine/backends/openai-compatible/marks/spelled-marks.ts";
 import { OwnPrompts } from "../../engine/backends/openai-compatible/prompt/own-prompts.ts";
 import { ChatTemplate, type Conversation } from "../../engine/conversation/chat-template.ts";
-import { ANY_ORDER } from "../../engine/conversation/model-history.ts";
+import { ANY_ORDER } from "../../engine/conversation/history/model-history.ts";
 import { PromptRenderer } from "../../engine/conversation/prompt-renderer.ts";
 import { SegmentCache } from "../../engine/conversation/segment-cache.ts";
 import { loadProfile } from "../../engine/profiles/profile.ts";

@@ -6,7 +6,7 @@ import { basename, delimiter, dirname, join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { projectFolder } from "../../runtime/files/project-folder.ts";
 import { onAbort } from "../../runtime/time/abort.ts";
-import type { Agent, AgentPlace } from "../agents.ts";
+import type { Agent, AgentPlace } from "./agents.ts";
 import { EXIT, get, LaunchError } from "./place.ts";
 
 /** The name of an agent's folder begins with it. */

@@ -4,8 +4,8 @@ import { meant } from "../../runtime/config/config-faults.ts";
 import { FileError } from "../../runtime/files/private-file.ts";
 import { programVersion } from "../../runtime/files/project-folder.ts";
 import { runMain } from "../../runtime/process/run-main.ts";
-import { AGENTS, type Agent, type AgentPlace } from "../agents.ts";
 import { findProgram, runAgent, settingsFiles } from "./agent-run.ts";
+import { AGENTS, type Agent, type AgentPlace } from "./agents.ts";
 import { type Asked, EXIT, findPlace, LaunchError } from "./place.ts";
 
 /*

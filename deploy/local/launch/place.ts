@@ -4,7 +4,7 @@ import { meant } from "../../runtime/config/config-faults.ts";
 import { errnoOf, readPrivateFile } from "../../runtime/files/private-file.ts";
 import { projectFolder } from "../../runtime/files/project-folder.ts";
 import { isLoopback } from "../../runtime/net/loopback.ts";
-import type { AgentPlace } from "../agents.ts";
+import type { AgentPlace } from "./agents.ts";
 
 /** Exit codes of `svc launch` besides those of the agent. */
 export const EXIT = { service: 1, usage: 2, notInstalled: 127 } as const;

@@ -30,7 +30,7 @@ import { generate } from "./generation/generation.ts";
 import { grammarCompiler, grammarStates } from "./generation/grammar-gate.ts";
 import type { EngineParts, Waiting } from "./generation/prepared-generation.ts";
 import { Sampler, samplingDefaults } from "./generation/sampling.ts";
-import type { LlamaOptions } from "./llama-options.ts";
+import type { LlamaOptions } from "./runtime/llama-options.ts";
 import { type LlamaRuntime, loadRuntime } from "./runtime/llama-runtime.ts";
 import { PrefillTurns, tokenCost } from "./slots/prefill-turns.ts";
 import { Queue } from "./slots/queue.ts";

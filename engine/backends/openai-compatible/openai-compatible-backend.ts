@@ -14,7 +14,7 @@ import {
 } from "../../../proto/gen/svc/inference/v1/node_service.ts";
 import type { Backend, BackendDescription, BackendLoad } from "../../backend.ts";
 import { keepMs } from "../../conversation/cache-breakpoints.ts";
-import { ANY_ORDER } from "../../conversation/model-history.ts";
+import { ANY_ORDER } from "../../conversation/history/model-history.ts";
 import { EngineError, throwIfLeft } from "../../errors.ts";
 import type { OutputMarkers } from "../../output-parser/markers.ts";
 import type { HeldPrefixes } from "../../prefixes/held-prefixes.ts";

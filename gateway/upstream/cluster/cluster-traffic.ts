@@ -2,7 +2,7 @@ import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import { AdmissionController } from "../admission/admission-controller.ts";
 import type { UpstreamFailure } from "../call/grpc-error.ts";
 import { type Ejection, outlierOutcome } from "../endpoint/outlier-detector.ts";
-import { createPolicy } from "../load-balancing/policies.ts";
+import { createPolicy } from "../load-balancing/policies/policies.ts";
 import type { WorkLedger } from "../load-balancing/work-ledger.ts";
 import { RetryBudget } from "../retry/retry-budget.ts";
 import { LOSS_KNOWN_MS } from "../retry/retry-policy.ts";

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { ChatTemplate } from "../../../engine/conversation/chat-template.ts";
-import { modelHistory } from "../../../engine/conversation/model-history.ts";
+import { modelHistory } from "../../../engine/conversation/history/model-history.ts";
 import { ControlTokens } from "../../../engine/conversation/prompt-pieces.ts";
 import { builtInProfiles, type ModelProfile } from "../../../engine/profiles/profile.ts";
 import { assistant, call, toolResult, user } from "../../support/engine/canonical.ts";

@@ -5,9 +5,9 @@ import { join } from "node:path";
 import type { Llama, LlamaContext, LlamaContextSequence, LlamaModel } from "node-llama-cpp";
 import { projectFolder } from "../../../../deploy/runtime/files/project-folder.ts";
 import { EngineError } from "../../../errors.ts";
-import type { LlamaOptions } from "../llama-options.ts";
 import { KEPT_COPIES } from "../slots/slots.ts";
 import { BatchDecoder } from "./batch-decoder.ts";
+import type { LlamaOptions } from "./llama-options.ts";
 import { ThreadFit } from "./thread-fit.ts";
 
 /** In milliseconds. A trial takes three seconds, but a driver may compile its kernels first. */

@@ -8,7 +8,7 @@ import { VLLM } from "../../../../../../engine/backends/openai-compatible/engine
 import { SpelledMarks } from "../../../../../../engine/backends/openai-compatible/marks/spelled-marks.ts";
 import { OwnPrompts } from "../../../../../../engine/backends/openai-compatible/prompt/own-prompts.ts";
 import { RenderingCheck } from "../../../../../../engine/backends/openai-compatible/prompt/rendering-check.ts";
-import { ANY_ORDER } from "../../../../../../engine/conversation/model-history.ts";
+import { ANY_ORDER } from "../../../../../../engine/conversation/history/model-history.ts";
 import { EngineError } from "../../../../../../engine/errors.ts";
 import { loadProfile, type ModelProfile } from "../../../../../../engine/profiles/profile.ts";
 import {

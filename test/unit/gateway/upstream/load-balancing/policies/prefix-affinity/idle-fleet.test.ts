@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { PromptShape } from "../../../../../../../gateway/upstream/load-balancing/boundary-hashes.ts";
 import { EndpointList } from "../../../../../../../gateway/upstream/load-balancing/endpoint-set.ts";
-import { createPolicy } from "../../../../../../../gateway/upstream/load-balancing/policies.ts";
+import { createPolicy } from "../../../../../../../gateway/upstream/load-balancing/policies/policies.ts";
 import {
   type AnnouncedPrefixes,
   PrefixIndex,

@@ -2,11 +2,11 @@ import { describe, expect, test } from "vitest";
 import type { PromptShape } from "../../../../../../../gateway/upstream/load-balancing/boundary-hashes.ts";
 import type { CacheNote } from "../../../../../../../gateway/upstream/load-balancing/cache-reasons.ts";
 import { EndpointList } from "../../../../../../../gateway/upstream/load-balancing/endpoint-set.ts";
+import { createPolicy } from "../../../../../../../gateway/upstream/load-balancing/policies/policies.ts";
 import {
   PrefixLearning,
   RECENT_MS,
 } from "../../../../../../../gateway/upstream/load-balancing/policies/prefix-affinity/prefix-learning.ts";
-import { createPolicy } from "../../../../../../../gateway/upstream/load-balancing/policies.ts";
 import type { Placement } from "../../../../../../../gateway/upstream/load-balancing/policy.ts";
 import { Announcements, PrefixIndex } from "../../../../../../../gateway/upstream/load-balancing/prefix-index.ts";
 import { WorkLedger } from "../../../../../../../gateway/upstream/load-balancing/work-ledger.ts";

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { referencePages } from "../../../../../deploy/docs/reference/format-pages.ts";
-import { OPERATIONS, openApiDocument } from "../../../../../gateway/reference/openapi.ts";
+import { referencePages } from "../../../../deploy/docs/format-pages.ts";
+import { OPERATIONS, openApiDocument } from "../../../../gateway/reference/openapi.ts";
 
 const pages = referencePages();
 const { schemas } = openApiDocument([]).components;

@@ -1,28 +1,23 @@
-import { CATALOG } from "../../../gateway/catalog.ts";
-import { gatewayConfigSchema } from "../../../gateway/config.ts";
-import { ERROR_ANSWERS } from "../../../gateway/formats/error-envelope.ts";
+import { CATALOG } from "../../gateway/catalog.ts";
+import { gatewayConfigSchema } from "../../gateway/config.ts";
+import { ERROR_ANSWERS } from "../../gateway/formats/error-envelope.ts";
 import {
   MAX_CACHE_KEY_LENGTH,
   MAX_LOGIT_BIAS,
   MAX_MESSAGES,
   MAX_STOP_LENGTH,
   MAX_STOP_STRINGS,
-} from "../../../gateway/formats/fields.ts";
-import { MAX_CLIENT_METADATA_BYTES, MAX_METADATA } from "../../../gateway/formats/responses/schema.ts";
-import {
-  MAX_SCHEMA_BYTES,
-  MAX_SCHEMA_DEPTH,
-  MAX_STRICT_SCHEMA_BYTES,
-  MAX_TOOLS,
-} from "../../../gateway/formats/tools.ts";
-import { MAX_HEADER_FIELDS } from "../../../gateway/http/access/request-head.ts";
-import { MAX_HEADER_BYTES } from "../../../gateway/http/connection/public-app.ts";
-import { MAX_JSON_DEPTH, MAX_JSON_NODES } from "../../../gateway/json/json-body.ts";
-import { type HeaderFact, REPLY_HEADERS, REQUEST_HEADERS } from "../../../gateway/reference/headers.ts";
-import { CONTRACT_VERSION, OPERATIONS } from "../../../gateway/reference/openapi.ts";
-import { ROUTES } from "../../../gateway/routes.ts";
-import { timeoutsSchema } from "../../../gateway/upstream/call/timeouts.ts";
-import { code, page, table } from "../markdown.ts";
+} from "../../gateway/formats/fields.ts";
+import { MAX_CLIENT_METADATA_BYTES, MAX_METADATA } from "../../gateway/formats/responses/schema.ts";
+import { MAX_SCHEMA_BYTES, MAX_SCHEMA_DEPTH, MAX_STRICT_SCHEMA_BYTES, MAX_TOOLS } from "../../gateway/formats/tools.ts";
+import { MAX_HEADER_FIELDS } from "../../gateway/http/access/request-head.ts";
+import { MAX_HEADER_BYTES } from "../../gateway/http/connection/public-app.ts";
+import { MAX_JSON_DEPTH, MAX_JSON_NODES } from "../../gateway/json/json-body.ts";
+import { type HeaderFact, REPLY_HEADERS, REQUEST_HEADERS } from "../../gateway/reference/headers.ts";
+import { CONTRACT_VERSION, OPERATIONS } from "../../gateway/reference/openapi.ts";
+import { ROUTES } from "../../gateway/routes.ts";
+import { timeoutsSchema } from "../../gateway/upstream/call/timeouts.ts";
+import { code, page, table } from "./markdown.ts";
 
 const many = (count: number) => count.toLocaleString("en-US");
 const bytes = (count: number) => (count >= 2 ** 20 ? `${count / 2 ** 20} MiB` : `${count / 2 ** 10} KiB`);
@@ -215,7 +210,7 @@ export function overviewPage(modelFields: readonly string[], sharedFields: reado
   const parts = [
     "What the service takes and answers. One page for each format has all fields and events: [chat](api-chat.md) (Format A), [messages](api-messages.md) (Format B), [responses](api-responses.md).",
   ].join("\n");
-  return page("API", "`gateway/reference/` and the tables of `deploy/docs/reference/`", [
+  return page("API", "`gateway/reference/` and the tables of `deploy/docs/overview-page.ts`", [
     parts,
     ADDRESSES,
     "## Endpoints",

@@ -1,12 +1,12 @@
-import { CATALOG } from "../../../gateway/catalog.ts";
-import { CHAT_UNTAKEN } from "../../../gateway/formats/chat/schema.ts";
-import { MESSAGES_UNTAKEN } from "../../../gateway/formats/messages/schema.ts";
-import type { UntakenField } from "../../../gateway/formats/request-body.ts";
-import { RESPONSES_UNTAKEN } from "../../../gateway/formats/responses/schema.ts";
-import { OPERATIONS, openApiDocument } from "../../../gateway/reference/openapi.ts";
-import { ROUTES } from "../../../gateway/routes.ts";
-import { code, page, table } from "../markdown.ts";
+import { CATALOG } from "../../gateway/catalog.ts";
+import { CHAT_UNTAKEN } from "../../gateway/formats/chat/schema.ts";
+import { MESSAGES_UNTAKEN } from "../../gateway/formats/messages/schema.ts";
+import type { UntakenField } from "../../gateway/formats/request-body.ts";
+import { RESPONSES_UNTAKEN } from "../../gateway/formats/responses/schema.ts";
+import { OPERATIONS, openApiDocument } from "../../gateway/reference/openapi.ts";
+import { ROUTES } from "../../gateway/routes.ts";
 import { FieldTables, type Schemas } from "./field-tables.ts";
+import { code, page, table } from "./markdown.ts";
 import { overviewPage } from "./overview-page.ts";
 
 type Operation = keyof typeof OPERATIONS;

@@ -1,11 +1,11 @@
 import { openSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { Child, ChildFailed, startProcess } from "../child.ts";
-import type { LocalOptions } from "../options.ts";
-import { stateFolder } from "../state.ts";
-import { findProgram, runAgent } from "./agent-run.ts";
-import { findAgent } from "./launch.ts";
-import { findPlace } from "./place.ts";
+import { Child, ChildFailed, startProcess } from "./child.ts";
+import { findProgram, runAgent } from "./launch/agent-run.ts";
+import { findAgent } from "./launch/launch.ts";
+import { findPlace } from "./launch/place.ts";
+import type { LocalOptions } from "./options.ts";
+import { stateFolder } from "./state.ts";
 
 const LOG = "start.log";
 

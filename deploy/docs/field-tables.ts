@@ -1,5 +1,5 @@
-import type { SchemaNode } from "../../../gateway/reference/openapi.ts";
-import { code, table } from "../markdown.ts";
+import type { SchemaNode } from "../../gateway/reference/openapi.ts";
+import { code, table } from "./markdown.ts";
 
 export type Schemas = Readonly<Record<string, SchemaNode>>;
 

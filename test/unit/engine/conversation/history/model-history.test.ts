@@ -1,5 +1,4 @@
 import { describe, expect, test } from "vitest";
-import { JsonNumber } from "../../../../engine/conversation/jinja/values.ts";
 import {
   ANY_ORDER,
   type CallIdRule,
@@ -7,11 +6,12 @@ import {
   modelHistory,
   type TurnRules,
   textOf,
-} from "../../../../engine/conversation/model-history.ts";
-import { toTemplateValue } from "../../../../engine/conversation/template-messages.ts";
-import { type PromptCount, turnRulesOfCounts } from "../../../../engine/conversation/turn-rules.ts";
-import { type Message, Role } from "../../../../proto/gen/svc/inference/v1/messages.ts";
-import { assistant, call, part, result, system, text, toolResult, user } from "../../../support/engine/canonical.ts";
+} from "../../../../../engine/conversation/history/model-history.ts";
+import { toTemplateValue } from "../../../../../engine/conversation/history/template-messages.ts";
+import { type PromptCount, turnRulesOfCounts } from "../../../../../engine/conversation/history/turn-rules.ts";
+import { JsonNumber } from "../../../../../engine/conversation/jinja/values.ts";
+import { type Message, Role } from "../../../../../proto/gen/svc/inference/v1/messages.ts";
+import { assistant, call, part, result, system, text, toolResult, user } from "../../../../support/engine/canonical.ts";
 
 const later = (messages: readonly Message[]) => messages.some(({ role }, at) => role === Role.SYSTEM && at > 0);
 const anywhere = (messages: readonly Message[]) => messages.some(({ role }) => role === Role.SYSTEM);

@@ -1,4 +1,4 @@
-import { type Message, type Part, Role, type Tool } from "../../proto/gen/svc/inference/v1/messages.ts";
+import { type Message, type Part, Role, type Tool } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { ANY_ORDER, SYSTEM_PLACES, says, type TurnRules, textPart } from "./model-history.ts";
 
 const CALLS = ["aaaaaaaa1", "aaaaaaaa2"] as const;

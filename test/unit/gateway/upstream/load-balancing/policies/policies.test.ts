@@ -1,17 +1,17 @@
 import { describe, expect, test } from "vitest";
-import { EndpointList } from "../../../../../gateway/upstream/load-balancing/endpoint-set.ts";
+import { EndpointList } from "../../../../../../gateway/upstream/load-balancing/endpoint-set.ts";
 import {
   createPolicy,
   LB_POLICIES,
   pickLeastRequest,
   RoundRobin,
   slowStartWeights,
-} from "../../../../../gateway/upstream/load-balancing/policies.ts";
-import { PrefixIndex } from "../../../../../gateway/upstream/load-balancing/prefix-index.ts";
-import { WorkLedger } from "../../../../../gateway/upstream/load-balancing/work-ledger.ts";
-import { endpoints, endpointWith, tally } from "../../../../support/gateway/upstream/endpoint-with.ts";
-import { seededRandom } from "../../../../support/seeded-random.ts";
-import { VirtualClock } from "../../../../support/virtual-clock.ts";
+} from "../../../../../../gateway/upstream/load-balancing/policies/policies.ts";
+import { PrefixIndex } from "../../../../../../gateway/upstream/load-balancing/prefix-index.ts";
+import { WorkLedger } from "../../../../../../gateway/upstream/load-balancing/work-ledger.ts";
+import { endpoints, endpointWith, tally } from "../../../../../support/gateway/upstream/endpoint-with.ts";
+import { seededRandom } from "../../../../../support/seeded-random.ts";
+import { VirtualClock } from "../../../../../support/virtual-clock.ts";
 
 const CANDIDATES = new EndpointList(endpoints(3));
 const ROUTE = {
