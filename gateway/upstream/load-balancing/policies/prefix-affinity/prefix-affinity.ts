@@ -19,7 +19,11 @@ export const prefixAffinity: PolicyRow = {
 
 /** The milliseconds for which an engine is believed to keep a prefix after its last use; a request may set others. */
 const BELIEVED_MS = 3_600_000;
-/** The share of the expected cached tokens below which the measured ones refute the belief behind the expectation. */
+/**
+ * The share of the expected cached tokens below which the measured ones refute the belief behind the expectation. Engines
+ * cache whole blocks and templates add tokens, so a true belief is seldom met to the token; behind a false one little more
+ * than a shared head is cached.
+ */
 const REFUTING_SHARE = 0.5;
 
 class PrefixAffinity implements Policy {
@@ -99,6 +103,7 @@ class PrefixPlacement implements Placement {
     this.#remain(this.#prediction.uncachedTokens);
   }
 
+  /** A prompt that another node reads is no work of this endpoint's: its ledger has 0 for it meanwhile. */
   readElsewhere(is: boolean): void {
     this.#isElsewhere = is;
     this.#remain(this.#prediction.uncachedTokens);
