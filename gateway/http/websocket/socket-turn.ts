@@ -63,7 +63,7 @@ export type Answered = {
 export type Lease = { readonly model: string; readonly address: string; readonly digest: string };
 
 /**
- * Passes a frame through the gates of an HTTP request, in the same order, and answers it. `asked` is called behind the
+ * Passes a frame through the checks of an HTTP request, in the same order, and answers it. `asked` is called behind the
  * limits of the key, and throws `ApiError` for a frame that its socket refuses. Resolves to undefined for an answer that
  * no conversation continues. Throws `ApiError`; the reply has ended if its
  * caller knows of it already.

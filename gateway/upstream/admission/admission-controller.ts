@@ -7,7 +7,7 @@ import { type Candidates, EndpointList, type EndpointSet, type NoPick } from "..
 import type { EndpointView } from "../load-balancing/endpoint-view.ts";
 import type { Policy, PolicyPick } from "../load-balancing/policy.ts";
 import { PendingQueue } from "./pending-queue.ts";
-import { type GatePass, type GateWait, PrefillGate } from "./prefill-gate.ts";
+import { PrefillThrottle, type ThrottlePass, type ThrottleWait } from "./prefill-throttle.ts";
 import {
   type Admitted,
   type CircuitBreakerState,
@@ -70,7 +70,7 @@ export class AdmissionController<Member> {
   readonly #policy: Policy;
   readonly #clock: Clock;
   readonly #endpoints: EndpointSet;
-  readonly #gate: PrefillGate;
+  readonly #throttle: PrefillThrottle;
   readonly #queue = new PendingQueue<Waiting<Member>>();
   readonly #tenants = new TenantCaps();
   #pendingOverflows = 0;
@@ -86,7 +86,7 @@ export class AdmissionController<Member> {
     this.#policy = policy;
     this.#clock = clock;
     this.#endpoints = cluster.endpointSet;
-    this.#gate = new PrefillGate({ endpoints: cluster.endpointSet, clock, random });
+    this.#throttle = new PrefillThrottle({ endpoints: cluster.endpointSet, clock, random });
     cluster.endpointSet.onLeave((address) => policy.forget?.(address));
     cluster.endpointSet.onRoom(() => {
       if (this.#queue.size > 0) this.#passIn(0);
@@ -224,7 +224,7 @@ export class AdmissionController<Member> {
   }
 
   /** Finds a slot for a request that arrives now; it passes waiting ones only where those cannot go. */
-  #tryAtOnce(item: Waiting<Member>, nowMs: number): Result<Member> | GateWait | undefined {
+  #tryAtOnce(item: Waiting<Member>, nowMs: number): Result<Member> | ThrottleWait | undefined {
     const endpoints = this.#endpoints;
     const { tenant, underWay } = item;
     const isOut = endpoints.available.all.length === 0;
@@ -236,7 +236,7 @@ export class AdmissionController<Member> {
   }
 
   /** Takes a slot for a request where one suits it; otherwise returns why not. It never waits. */
-  #find(item: Waiting<Member>, nowMs: number, isNew = false): Admitted<Member> | NoPick | GateWait {
+  #find(item: Waiting<Member>, nowMs: number, isNew = false): Admitted<Member> | NoPick | ThrottleWait {
     const endpoints = this.#endpoints;
     const { request, promptTokens: tokens } = item;
     const pick = this.#pick(endpoints.withRoom, request, nowMs);
@@ -246,7 +246,7 @@ export class AdmissionController<Member> {
     const wait =
       !reader &&
       !request.underWay &&
-      this.#gate.waitFor(pick, {
+      this.#throttle.waitFor(pick, {
         tokens,
         isLast: () => isNew && this.#queue.items().some(({ waitingFor }) => waitingFor.kind === "prefill"),
         overdue,
@@ -265,7 +265,7 @@ export class AdmissionController<Member> {
 
   #take(
     { tenant }: Pick<Waiting<Member>, "tenant">,
-    { endpoint, placement }: PolicyPick,
+    { endpoint, observer }: PolicyPick,
     overdue: boolean,
   ): Admitted<Member> | "all_full" {
     const member = this.#cluster.member(endpoint.address);
@@ -275,17 +275,17 @@ export class AdmissionController<Member> {
     tenant.waiting -= 1;
     tenant.running += 1;
     // Synchronously: requests admitted after this one in the same tick must see its work.
-    placement?.begin();
+    observer?.begin();
     let held = true;
     const release = () => {
       if (!held) return;
       held = false;
-      placement?.end();
+      observer?.end();
       tenant.running -= 1;
       this.#endpoints.count(endpoint.address, -1);
       this.#pass();
     };
-    return { member, placement, overdue, release };
+    return { member, observer, overdue, release };
   }
 
   /** Queues a request, or holds it in an outage. `resolve` is called once with the result. */
@@ -324,8 +324,8 @@ export class AdmissionController<Member> {
     item.settle(why);
   }
 
-  /** Sets the state of a waiting request; the first wait behind the gate extends its deadline. */
-  #waitFor(item: Waiting<Member>, wait: GateWait, nowMs: number): void {
+  /** Sets the state of a waiting request; the first wait at the throttle extends its deadline. */
+  #waitFor(item: Waiting<Member>, wait: ThrottleWait, nowMs: number): void {
     const { waitingFor: before, request, queuedMs } = item;
     item.waitingFor = wait;
     if ("address" in before && before.kind === wait.kind) return;
@@ -420,8 +420,8 @@ export class AdmissionController<Member> {
   #serveInOrder(nowMs: number): void {
     const endpoints = this.#endpoints;
     const aside = new Set<string>();
-    const gate = this.#gate.pass();
-    const waits: (readonly [Waiting<Member>, GateWait])[] = [];
+    const pass = this.#throttle.pass();
+    const waits: (readonly [Waiting<Member>, ThrottleWait])[] = [];
     let triedAll = 0;
     for (const item of this.#queue.order(aside)) {
       const { withRoom, available } = endpoints;
@@ -430,7 +430,7 @@ export class AdmissionController<Member> {
         aside.add(item.key);
         continue;
       }
-      const found = this.#gated(item, gate, nowMs) ?? this.#find(item, nowMs);
+      const found = this.#throttled(item, pass, nowMs) ?? this.#find(item, nowMs);
       if (found === "all_full") {
         // This request was tried on every endpoint with room; another may fit.
         triedAll += 1;
@@ -439,7 +439,7 @@ export class AdmissionController<Member> {
       } else if ("kind" in found) {
         waits.push([item, found]);
         // All later requests of its tenant wait for prefill, too.
-        if (found.kind === "prefill" && !gate.anyIdle()) aside.add(item.key);
+        if (found.kind === "prefill" && !pass.anyIdle()) aside.add(item.key);
       } else {
         this.#queue.take(item, nowMs);
         item.settle(found);
@@ -449,12 +449,12 @@ export class AdmissionController<Member> {
     this.#hasSpareRoom = endpoints.withRoom.all.length > 0;
   }
 
-  /** Returns the wait of a request behind the gate; undefined where it has none, or it may be over. */
-  #gated(item: Waiting<Member>, gate: GatePass, nowMs: number): GateWait | undefined {
+  /** Returns the wait of a request at the throttle; undefined where it has none, or it may be over. */
+  #throttled(item: Waiting<Member>, pass: ThrottlePass, nowMs: number): ThrottleWait | undefined {
     const { waitingFor, request } = item;
     if (!("address" in waitingFor) || request.readers?.mayRead) return undefined;
     const wait = nowMs >= item.overdueMs ? { ...waitingFor, address: undefined } : waitingFor;
-    return gate.isOver(wait) ? undefined : wait;
+    return pass.isOver(wait) ? undefined : wait;
   }
 }
 
@@ -471,7 +471,7 @@ function readBy<Member>(reader: Admitted<Member>, taken: Admitted<Member> | "all
     reader.release();
     return taken;
   }
-  taken.placement?.readElsewhere?.(true);
+  taken.observer?.readElsewhere?.(true);
   const release = () => {
     reader.release();
     taken.release();

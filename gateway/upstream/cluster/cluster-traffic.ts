@@ -40,7 +40,7 @@ export class ClusterTraffic {
     const fullForMs = failure?.error.retryAfterMs;
     const { admission } = this;
     if (ending.kind === "status" && ending.notReady && fullForMs !== undefined) admission.holdBack(address, fullForMs);
-    // Otherwise waiting requests would get the places freed there, and each would lose an attempt.
+    // Otherwise waiting requests would get the slots freed there, and each would lose an attempt.
     if (ending.kind === "reset" || ending.kind === "connect_failure") admission.holdBack(address, LOSS_KNOWN_MS);
   }
 }

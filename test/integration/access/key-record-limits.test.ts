@@ -1,10 +1,10 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { becomes } from "../../support/becomes.ts";
 import { blockEnd, delta, finished, started, textStart } from "../../support/events/events.ts";
-import { gate } from "../../support/gate.ts";
 import { HELLO, type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
 import { expectErrorA, expectErrorB } from "../../support/http/error-reply.ts";
 import { head, RawConnection } from "../../support/http/raw-http.ts";
+import { latch } from "../../support/latch.ts";
 import type { PostPath } from "../../support/requests/minimal-bodies.ts";
 import { MINIMAL, POST_PATHS } from "../../support/requests/minimal-bodies.ts";
 
@@ -86,7 +86,7 @@ describe("the longest answer of a key", () => {
 describe("the waiting requests of a key", () => {
   /** All three generate on the engine's only slot. */
   test.each([CHAT, "/v1/messages", "/v1/responses"] as const)("are bounded on %s, key by key", async (path) => {
-    const { passed, open } = gate();
+    const { passed, open } = latch();
     service.play(async function* () {
       yield [started(), textStart(0), delta(0, "held ")];
       await passed;

@@ -9,10 +9,10 @@ import { type ClientOptions, WebSocket } from "ws";
 import { becomes } from "../../support/becomes.ts";
 import { Certificates, HAS_OPENSSL, NO_OPENSSL } from "../../support/certificates.ts";
 import { textAnswer } from "../../support/events/events.ts";
-import { gate } from "../../support/gate.ts";
 import { type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
 import { ANSWER_PATHS, endOf } from "../../support/http/answer-check.ts";
 import { FrameClient } from "../../support/http/frame-client.ts";
+import { latch } from "../../support/latch.ts";
 import { MINIMAL } from "../../support/requests/minimal-bodies.ts";
 import { until } from "../../support/until.ts";
 
@@ -135,7 +135,7 @@ describe.skipIf(!HAS_OPENSSL)(`a public listener with TLS (${NO_OPENSSL})`, () =
 });
 
 function halfAnswered() {
-  const goOn = gate();
+  const goOn = latch();
   service.play(async function* () {
     const [first, ...rest] = textAnswer("Half ", "an answer.");
     yield first ? [first] : [];

@@ -14,9 +14,9 @@ import {
   textStart,
   toolCallStart,
 } from "../../support/events/events.ts";
-import { gate } from "../../support/gate.ts";
 import { serviceOfFile, startScriptedService } from "../../support/gateway/scripted-service.ts";
 import { type Answer, FrameClient, upgradeReply } from "../../support/http/frame-client.ts";
+import { latch } from "../../support/latch.ts";
 import { keyCommand } from "../../support/processes/key-command.ts";
 
 /* Responses over WebSocket, with the rules of the public API. */
@@ -58,7 +58,7 @@ function callThenText(): void {
 }
 
 function hold(): () => void {
-  const { passed, open: release } = gate();
+  const { passed, open: release } = latch();
   service.play(async function* () {
     yield [started(), textStart(0), delta(0, "held ")];
     await passed;
@@ -496,7 +496,7 @@ describe("with a service of its own", () => {
 
   test("a drain closes idle sockets with 1001, and busy ones behind their answer", async () => {
     const { own, connect } = await serviceWith({});
-    const { passed, open: release } = gate();
+    const { passed, open: release } = latch();
     own.play(async function* () {
       yield [started(), textStart(0), delta(0, "held ")];
       await passed;
@@ -521,7 +521,7 @@ describe("with a service of its own", () => {
 
   test("signs of life come while an answer waits", async () => {
     const { own, connect } = await serviceWith({ timeouts: { keepAliveIntervalMs: 20 } });
-    const { passed, open: release } = gate();
+    const { passed, open: release } = latch();
     own.play(async function* () {
       yield [started()];
       await passed;

@@ -81,9 +81,9 @@ function caller(wire: "grpc" | "fast", address: string) {
           clock: systemClock,
           timeouts: { ...DEFAULT_TIMEOUTS, connectMs: 20_000 },
           inputTokens: 1,
-          placement: undefined,
+          observer: undefined,
           answer: { take: (events) => events, takeDeltas: () => true },
-          gate: {
+          boundary: {
             takesDeltas: true,
             pass(events, itsFlow) {
               flow = itsFlow;

@@ -33,7 +33,7 @@ import type { Steps } from "../slots/steps.ts";
 import type { Prompt, PromptEncoder } from "../tokens/prompt-encoder.ts";
 import { type TokenTexts, Utf8Holder, type Vocabulary } from "../tokens/vocabulary.ts";
 import { Answer, type AnswerStep } from "./answer.ts";
-import { type CompiledGrammar, GrammarGate, type GrammarStates } from "./grammar-gate.ts";
+import { AnswerGrammar, type CompiledGrammar, type GrammarStates } from "./answer-grammar.ts";
 import {
   isDrawn,
   type SamplingDefaults,
@@ -166,12 +166,12 @@ export async function prepareGeneration(
   const promptDigest = answeredPrompt(request, parts.basis, prompt.tokens);
   const limit = limitOutput(request, prompt.tokens.length, runtime.contextWindow);
   const given = givenTokens(parts, continued, limit);
-  const gate = await newGate(parts, plan, prompt, { ...order, isolation });
+  const grammar = await newAnswerGrammar(parts, plan, prompt, { ...order, isolation });
   const basis = { prompt, limit, given, callIds: continued?.callIds ?? [] };
-  const answer = newAnswer(parts, plan, basis, gate, generated);
+  const answer = newAnswer(parts, plan, basis, grammar, generated);
   const turn = () => parts.prompts.turn(order);
   const trial = () =>
-    newAnswer(parts, planAnswer(request, profile), basis, new GrammarGate(undefined, parts.grammarStates), []);
+    newAnswer(parts, planAnswer(request, profile), basis, new AnswerGrammar(undefined, parts.grammarStates), []);
   const ready = topLogprobs === undefined ? given.length : await tokensBehindHeldText(trial, given.length, turn);
   const replayed = await takeGivenTokens(answer, ready, turn);
   return {
@@ -191,7 +191,7 @@ export async function prepareGeneration(
     evaluateOptions: {
       ...sampling,
       // A token that is sampled at a given token's position is discarded, and must not advance the grammar.
-      grammarEvaluationState: () => (answer.given === undefined ? gate.state() : gate.copy()),
+      grammarEvaluationState: () => (answer.given === undefined ? grammar.state() : grammar.copy()),
     },
     seed: request.sampling?.seed !== undefined && isDrawn(sampling) ? sampling.seed : undefined,
     topLogprobs,
@@ -253,7 +253,7 @@ function newAnswer(
   parts: EngineParts,
   plan: AnswerPlan,
   { prompt, limit, given, callIds }: AnswerBasis,
-  gate: GrammarGate,
+  grammar: AnswerGrammar,
   generated: Token[],
 ): Answer {
   const { markers, texts, work } = parts;
@@ -261,19 +261,19 @@ function newAnswer(
   const onFault = (thrown: unknown) => work.parseFailed(thrown);
   const answer = new TokenAnswer({ plan, markers, startsInReasoning, callIds, onFault });
   const characters = new Utf8Holder<Token>((ids, before) => texts.of(ids, before), prompt.tokens);
-  return new Answer({ ...limit, answer, characters, reasoningEnd: reasoningEnd(parts), gate, generated, given });
+  return new Answer({ ...limit, answer, characters, reasoningEnd: reasoningEnd(parts), grammar, generated, given });
 }
 
-async function newGate(
+async function newAnswerGrammar(
   { markers, grammars, grammarStates, undeclared }: EngineParts,
   { conversation, fixed, mustCall, json }: AnswerPlan,
   prompt: Prompt,
   order: GrammarOrder,
-): Promise<GrammarGate> {
+): Promise<AnswerGrammar> {
   const reasoning = prompt.startsInReasoning ? "opened" : conversation.reasoning ? "may-open" : "none";
   const grammar = await grammars.get({ ...fixed, markers, reasoning, undeclared }, order);
   if ((mustCall || json !== undefined) && prompt.continuesText) {
     throw new EngineError("UNSUPPORTED_FEATURE", "messages: an answer of a fixed form cannot be begun by the caller.");
   }
-  return new GrammarGate(grammar, grammarStates);
+  return new AnswerGrammar(grammar, grammarStates);
 }

@@ -12,7 +12,7 @@ const MAX_CONVERSATIONS = 50_000;
 /** Milliseconds for which a conversation without a new turn is recent: nine of ten turns of agents come sooner. */
 export const RECENT_MS = 300_000;
 
-/** What a policy learns from the requests that it has placed. */
+/** What a policy learns from the requests that it has sent. */
 export class PrefixLearning {
   tokensPerByte = INITIAL_TOKENS_PER_BYTE;
   answerTokens = INITIAL_ANSWER_TOKENS;
@@ -32,7 +32,7 @@ export class PrefixLearning {
   }
 
   /** Records that a turn of a conversation went to the endpoint at `address`. */
-  placed(conversation: string, address: string, nowMs: number): void {
+  picked(conversation: string, address: string, nowMs: number): void {
     this.#recent.set(conversation, { address, atMs: nowMs });
     this.#count(address, 1);
   }

@@ -87,9 +87,9 @@ function admitting({ slots = [1], circuitBreakers = {}, lbPolicy = "prefix_affin
         return slot().overdue;
       },
       /** The prompt is prefilled, and the answer begins. */
-      prefilled: () => slot().placement?.see([started({ inputTokens: promptBytes / 4 }), delta(0, "a")]),
+      prefilled: () => slot().observer?.see([started({ inputTokens: promptBytes / 4 }), delta(0, "a")]),
       /** The answer is complete; the engine has counted tokens of the prompt. */
-      answered: () => slot().placement?.see([finished()]),
+      answered: () => slot().observer?.see([finished()]),
       end: () => slot().release(),
       leave: () => controller.abort(),
     };

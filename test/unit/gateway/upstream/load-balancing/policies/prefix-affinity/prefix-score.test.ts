@@ -275,7 +275,7 @@ describe("a single gateway", () => {
 
   test("begins conversations where the fewest recent ones are, and goes on with them where they are", () => {
     const learned = new PrefixLearning();
-    for (const { address } of ALONE) if (address !== "e2") learned.placed(`on ${address}`, address, 0);
+    for (const { address } of ALONE) if (address !== "e2") learned.picked(`on ${address}`, address, 0);
     const given = context({ learned });
     expect(pick(turn("s", 0), given, ALONE)?.endpoint.address).toBe("e2");
     place(given, turn("s", 0), "e5");
