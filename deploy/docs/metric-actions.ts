@@ -49,7 +49,7 @@ export const GATEWAY_METRIC_ACTIONS: MetricActions = {
       "Engines are lost or drain with answers on them: meant in a rolling restart, else look at the nodes.",
     svc_cluster_upstream_rq_continuation_active: "Above 0 for long, answers wait for an engine: see `/clusters`.",
     svc_continuations_total:
-      'Alert on all but `outcome="went_on"`: these answers broke off. `not_kept`: no room; `no_endpoint`: none of the revision in time; `other_answer`: nodes of one revision differ, a fault; `refused`: see the engine\'s log; others: something kills engines.',
+      'Alert on all but `outcome="went_on"`: these answers broke off. `not_kept`: no capacity; `no_endpoint`: none of the revision in time; `other_answer`: nodes of one revision differ, a fault; `refused`: see the engine\'s log; others: something kills engines.',
     svc_continuation_gap_seconds: "Long pauses wait for an endpoint, or read long prompts anew.",
     svc_prompt_bases_total: "Many `unknown`: nodes drop prompts early; raise `tokenCacheMegabytes` there.",
     svc_prefills_total:

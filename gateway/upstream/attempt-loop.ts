@@ -11,7 +11,7 @@ import { type EventSink, RetryBoundary } from "./call/retry-boundary.ts";
 import type { Timeouts } from "./call/timeouts.ts";
 import type { ClusterMember } from "./cluster/cluster-member.ts";
 import type { ClusterTraffic } from "./cluster/cluster-traffic.ts";
-import type { ContinuationRoom } from "./continuation/continuation-room.ts";
+import type { ContinuationBudget } from "./continuation/continuation-budget.ts";
 import { OrderedLoss } from "./continuation/ordered-loss.ts";
 import { ResumableAnswer } from "./continuation/resumable-answer.ts";
 import type { Endpoint } from "./endpoint/endpoint.ts";
@@ -59,7 +59,7 @@ export type AttemptLoopParts = {
   /** The most attempts of a request after its first one. */
   readonly numRetries: number;
   /** The memory for running answers that another endpoint could continue. */
-  readonly room: ContinuationRoom;
+  readonly continuationBudget: ContinuationBudget;
   readonly random: () => number;
   readonly stats: UpstreamStats;
   readonly deaths: DeathCounter;
@@ -208,7 +208,7 @@ export class AttemptLoop {
 
   /** Makes the next attempt in its slot. Resolves to its end; never rejects. */
   async #attempt({ slot, step }: AdmittedAttempt): Promise<AttemptEnd> {
-    const { clock, stats, timeouts, room } = this.#parts;
+    const { clock, stats, timeouts, continuationBudget } = this.#parts;
     const { request, facts, record } = this.#dispatch;
     const { member, observer } = slot;
     const { endpoint } = member;
@@ -224,7 +224,7 @@ export class AttemptLoop {
       record.overdue();
     }
     if (step.notContinued) this.#countNotContinued(step.notContinued);
-    const description = room.isOpen ? endpoint.description(facts.model) : undefined;
+    const description = continuationBudget.isOpen ? endpoint.description(facts.model) : undefined;
     const canContinue = description?.capabilities.includes(Capability.CONTINUATION) ?? false;
     const resumption = answer.begin(canContinue, step.continues);
     const { continued } = answer;
@@ -404,10 +404,10 @@ export class AttemptLoop {
   }
 
   #resumable(): ResumableAnswer {
-    const { room, stats, clock } = this.#parts;
+    const { continuationBudget, stats, clock } = this.#parts;
     const { request, facts, record } = this.#dispatch;
     return new ResumableAnswer({
-      room,
+      budget: continuationBudget,
       tenant: request.tenant,
       requestBytes: request.size,
       onGoesOn: () => {

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { systemClock } from "../../deploy/runtime/time/clock.ts";
-import { LoopTurns } from "../../engine/backends/loop-turns.ts";
+import { LoopSlices } from "../../engine/backends/loop-slices.ts";
 import { DIALECTS } from "../../engine/backends/openai-compatible/engines/dialects.ts";
 import type { Ask } from "../../engine/backends/openai-compatible/engines/engine-dialect.ts";
 import { asking, readMarkup } from "../../engine/backends/openai-compatible/generation/generation-parts.ts";
@@ -50,7 +50,7 @@ export function ownPromptsBeside(rig: Rig): void {
       const files = readModelFiles(TOKENIZER_FILE);
       if (!files) throw new Error("the exported model has no template");
       const { markers } = await readMarkup(ask, settings);
-      const parts = { files, settings, markers, work: workHere, turns: new LoopTurns(), clock: systemClock };
+      const parts = { files, settings, markers, work: workHere, slices: new LoopSlices(), clock: systemClock };
       own = new OwnPrompts({ ...parts, cacheMegabytes: 64 });
     });
 

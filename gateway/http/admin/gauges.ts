@@ -4,7 +4,7 @@ import { PRIORITY_CLASSES } from "../../../deploy/runtime/queue/fair-queue.ts";
 import { OVERLOAD_ACTIONS, type OverloadManager, RESOURCE_MONITORS } from "../../overload/overload-manager.ts";
 import type { ClusterManager } from "../../upstream/cluster/cluster-manager.ts";
 import type { ClusterTraffic } from "../../upstream/cluster/cluster-traffic.ts";
-import type { ContinuationRoom } from "../../upstream/continuation/continuation-room.ts";
+import type { ContinuationBudget } from "../../upstream/continuation/continuation-budget.ts";
 
 /* Metrics that are read from their owners at each scrape, under Envoy's names where Envoy has the thing. */
 
@@ -170,11 +170,11 @@ export type TrafficView = {
 export function registerTrafficGauges(
   registry: Registry,
   traffic: readonly TrafficView[],
-  room: Pick<ContinuationRoom, "answers" | "bytes" | "maxBytes">,
+  budget: Pick<ContinuationBudget, "answers" | "bytes" | "maxBytes">,
 ): void {
   registerRequests(registry, traffic);
   registerBreakers(registry, traffic);
-  registerKeptAnswers(registry, room);
+  registerKeptAnswers(registry, budget);
 }
 
 function registerRequests(registry: Registry, traffic: readonly TrafficView[]): void {
@@ -253,20 +253,23 @@ function registerBreakers(registry: Registry, traffic: readonly TrafficView[]): 
   );
 }
 
-function registerKeptAnswers(registry: Registry, room: Pick<ContinuationRoom, "answers" | "bytes" | "maxBytes">): void {
+function registerKeptAnswers(
+  registry: Registry,
+  budget: Pick<ContinuationBudget, "answers" | "bytes" | "maxBytes">,
+): void {
   const ofGateway = metrics(registry, "gauge");
   ofGateway("svc_answers_kept", "Answers that are kept now so that another engine could continue them.", () => [
-    [{}, room.answers],
+    [{}, budget.answers],
   ]);
   ofGateway(
     "svc_answers_kept_bytes",
     "Memory of the answers that are kept now so that another engine could continue them, their requests included, in bytes.",
-    () => [[{}, room.bytes]],
+    () => [[{}, budget.bytes]],
   );
   ofGateway(
     "svc_answers_kept_limit_bytes",
     "The most memory that kept answers may take up, continuation.maxBytes, in bytes.",
-    () => [[{}, room.maxBytes]],
+    () => [[{}, budget.maxBytes]],
   );
 }
 

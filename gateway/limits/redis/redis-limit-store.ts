@@ -48,7 +48,7 @@ export class RedisLimitStore implements LimitStore {
   /** Each stops an awaited charge from waiting for the store. */
   readonly #awaited = new Set<() => void>();
   readonly #unsent = new Set<RedisAccount>();
-  /** Whether a flush is scheduled for the end of this event loop turn. */
+  /** Whether a flush is scheduled for the end of this tick of the event loop. */
   #sendsSoon = false;
   #away = true;
   /** How often this gateway's counts in the store have become uncertain. */
@@ -219,7 +219,7 @@ export class RedisLimitStore implements LimitStore {
       this.#alone.settle(keyId, name, (own[at] ?? 0) - (readings[at]?.remaining ?? 0) / this.#gateways);
   }
 
-  /** Sends the owed updates of a key at the end of this event loop turn. */
+  /** Sends the owed updates of a key at the end of this tick of the event loop. */
   #sendSoon(account: RedisAccount): void {
     this.#unsent.add(account);
     if (this.#sendsSoon || this.#away) return;

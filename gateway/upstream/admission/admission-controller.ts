@@ -76,8 +76,8 @@ export class AdmissionController<Member> {
   #pendingOverflows = 0;
   /** The monotonic milliseconds at which the last usable endpoint was lost; undefined while one is usable. */
   #outageSinceMs: number | undefined;
-  /** Whether there may be room that no waiting request can take. */
-  #hasSpareRoom = false;
+  /** Whether there may be capacity that no waiting request can take. */
+  #hasSpareCapacity = false;
   #timer: { readonly dueMs: number; readonly cancel: () => void } | undefined;
 
   /** `random` returns numbers uniform over [0, 1). */
@@ -88,7 +88,7 @@ export class AdmissionController<Member> {
     this.#endpoints = cluster.endpointSet;
     this.#throttle = new PrefillThrottle({ endpoints: cluster.endpointSet, clock, random });
     cluster.endpointSet.onLeave((address) => policy.forget?.(address));
-    cluster.endpointSet.onRoom(() => {
+    cluster.endpointSet.onCapacity(() => {
       if (this.#queue.size > 0) this.#passIn(0);
     });
     cluster.onMembersChange(() => this.#pass());
@@ -164,7 +164,7 @@ export class AdmissionController<Member> {
   }
 
   /**
-   * Takes a slot for a request now, on the policy's pick among the endpoints with room that `fits`, where it `pays`. It
+   * Takes a slot for a request now, on the policy's pick among the endpoints with capacity that `fits`, where it `pays`. It
    * passes the queue, and none waits.
    */
   takeAtOnce(
@@ -172,7 +172,7 @@ export class AdmissionController<Member> {
     { fits, pays }: { fits(endpoint: EndpointView): boolean; pays(pick: PolicyPick): boolean },
   ): Admitted<Member> | undefined {
     const nowMs = this.#clock.nowMs();
-    const fitting = this.#endpoints.withRoom.all.filter(fits);
+    const fitting = this.#endpoints.withCapacity.all.filter(fits);
     const pick = fitting.length > 0 ? this.#policy.pick(new EndpointList(fitting), route, nowMs) : undefined;
     if (!pick || !pays(pick)) return undefined;
     const tenant = this.#tenants.enter(name, nowMs);
@@ -229,9 +229,9 @@ export class AdmissionController<Member> {
     const { tenant, underWay } = item;
     const isOut = endpoints.available.all.length === 0;
     const isAtCap = !isOut && !underWay && this.#tenants.isAtCap(tenant, endpoints.capacity, nowMs);
-    const mayPass = underWay || this.#queue.size === 0 || this.#hasSpareRoom;
+    const mayPass = underWay || this.#queue.size === 0 || this.#hasSpareCapacity;
     const found = mayPass && !isAtCap ? this.#find(item, nowMs, true) : endpoints.noPick(item.request.tried);
-    if (isAtCap || (typeof found === "object" && "kind" in found)) this.#hasSpareRoom = true;
+    if (isAtCap || (typeof found === "object" && "kind" in found)) this.#hasSpareCapacity = true;
     return found === "all_full" ? undefined : found;
   }
 
@@ -239,7 +239,7 @@ export class AdmissionController<Member> {
   #find(item: Waiting<Member>, nowMs: number, isNew = false): Admitted<Member> | NoPick | ThrottleWait {
     const endpoints = this.#endpoints;
     const { request, promptTokens: tokens } = item;
-    const pick = this.#pick(endpoints.withRoom, request, nowMs);
+    const pick = this.#pick(endpoints.withCapacity, request, nowMs);
     if (!pick) return endpoints.noPick(request.tried);
     const overdue = nowMs >= item.overdueMs;
     const reader = request.readers?.take(pick, request);
@@ -347,7 +347,7 @@ export class AdmissionController<Member> {
     if (isOutage === (this.#outageSinceMs !== undefined)) return;
     this.#outageSinceMs = isOutage ? nowMs : undefined;
     for (const item of this.#queue.order()) {
-      // A request without room, or that may not be held, keeps its deadline.
+      // A request without capacity, or that may not be held, keeps its deadline.
       if (isOutage) this.#hold(item, nowMs);
       else if (isHeld(item)) {
         item.waitingFor = ANY_SLOT;
@@ -357,7 +357,7 @@ export class AdmissionController<Member> {
     }
   }
 
-  /** Holds a request during the outage. Returns false where it may not be held, or there is no room. */
+  /** Holds a request during the outage. Returns false where it may not be held, or there is no capacity. */
   #hold(item: Waiting<Member>, nowMs: number): boolean {
     const holdUntilMs = item.holdUntilMs ?? nowMs + item.request.holdMs;
     if (!this.#cluster.mayHaveEndpoints || holdUntilMs <= nowMs) return false;
@@ -416,7 +416,7 @@ export class AdmissionController<Member> {
     }
   }
 
-  /** Serves requests in the queue's order, as long as an endpoint has room. */
+  /** Serves requests in the queue's order, as long as an endpoint has capacity. */
   #serveInOrder(nowMs: number): void {
     const endpoints = this.#endpoints;
     const aside = new Set<string>();
@@ -424,15 +424,16 @@ export class AdmissionController<Member> {
     const waits: (readonly [Waiting<Member>, ThrottleWait])[] = [];
     let triedAll = 0;
     for (const item of this.#queue.order(aside)) {
-      const { withRoom, available } = endpoints;
-      if (withRoom.all.length === 0 || triedAll >= available.all.length || waits.length >= MAX_GATED_PER_PASS) break;
+      const { withCapacity, available } = endpoints;
+      if (withCapacity.all.length === 0 || triedAll >= available.all.length || waits.length >= MAX_GATED_PER_PASS)
+        break;
       if (!item.underWay && this.#tenants.isAtCap(item.tenant, endpoints.capacity, nowMs)) {
         aside.add(item.key);
         continue;
       }
       const found = this.#throttled(item, pass, nowMs) ?? this.#find(item, nowMs);
       if (found === "all_full") {
-        // This request was tried on every endpoint with room; another may fit.
+        // This request was tried on every endpoint with capacity; another may fit.
         triedAll += 1;
       } else if (typeof found === "string") {
         this.#leave(item, found);
@@ -446,7 +447,7 @@ export class AdmissionController<Member> {
       }
     }
     for (const [item, wait] of waits) this.#waitFor(item, wait, nowMs);
-    this.#hasSpareRoom = endpoints.withRoom.all.length > 0;
+    this.#hasSpareCapacity = endpoints.withCapacity.all.length > 0;
   }
 
   /** Returns the wait of a request at the throttle; undefined where it has none, or it may be over. */

@@ -18,7 +18,7 @@ const LONG_SECONDS = 2;
 /** The outstanding prefill with which an endpoint receives no long prompt, in seconds. */
 const MAX_AHEAD_SECONDS = 2;
 
-/** What a request waits for although some endpoint has room: going there now would cost others more than it gains. */
+/** What a request waits for although some endpoint has capacity: going there now would cost others more than it gains. */
 export type ThrottleWait = {
   /**
    * `slot`: the endpoint that holds most of the prompt is full, and all others would prefill much. `prefill`: the
@@ -53,7 +53,7 @@ export type ThrottledPrompt = {
   readonly isLast: () => boolean;
   /** Whether the request's wait has reached its limit: then it goes to the first endpoint that is idle. */
   readonly overdue: boolean;
-  /** Picks among all endpoints, including those without room; undefined where there is none. */
+  /** Picks among all endpoints, including those without capacity; undefined where there is none. */
   readonly pickAnywhere: () => PolicyPick | undefined;
 };
 
@@ -100,13 +100,13 @@ export class PrefillThrottle {
     const { endpoints } = this.#parts;
     let noneIdle = false;
     const anyIdle = () => {
-      noneIdle ||= ![...endpoints].some((endpoint) => this.#isIdle(endpoint) && endpoints.hasRoom(endpoint));
+      noneIdle ||= ![...endpoints].some((endpoint) => this.#isIdle(endpoint) && endpoints.hasCapacity(endpoint));
       return !noneIdle;
     };
     const isOver = ({ kind, address }: ThrottleWait) => {
       if (address === undefined) return anyIdle();
       const endpoint = endpoints.get(address);
-      return !endpoint || (endpoints.hasRoom(endpoint) && (kind === "slot" || this.#isIdle(endpoint)));
+      return !endpoint || (endpoints.hasCapacity(endpoint) && (kind === "slot" || this.#isIdle(endpoint)));
     };
     return { anyIdle, isOver };
   }

@@ -15,7 +15,7 @@ const service = serviceOfFile({}, inPieces);
 async function* inPieces() {
   yield [started(), textStart(0)];
   for (const piece of PIECES) {
-    // An event loop turn each, so that each is written separately.
+    // One tick of the event loop each, so that each is written separately.
     await new Promise((resolve) => setImmediate(resolve));
     yield [delta(0, piece)];
   }

@@ -242,7 +242,10 @@ describe.skipIf(!HAS_REDIS)(`a limit store in Redis${HAS_REDIS ? "" : ` (${NO_RE
     if (!one || !two) throw new Error("there are two");
     await comesWithBeats(() => one.store.state.gateways === 2, "both are known");
     const first = await takePermit(one.store, "k", "c", 6);
-    const alone = [await whileSilent(() => takePermit(one.store, "k", "c", 6)), await takePermit(one.store, "k", "c", 6)];
+    const alone = [
+      await whileSilent(() => takePermit(one.store, "k", "c", 6)),
+      await takePermit(one.store, "k", "c", 6),
+    ];
     expect(alone.every((permit) => permit !== undefined)).toBe(true);
     // Its share is three, of which it had one before.
     expect(await takePermit(one.store, "k", "c", 6)).toBeUndefined();

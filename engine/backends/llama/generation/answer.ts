@@ -53,7 +53,7 @@ export class Answer {
     return this.#options.given[this.outputTokens];
   }
 
-  get room(): number {
+  get tokensLeft(): number {
     return Math.max(0, this.#options.maxOutputTokens - this.outputTokens);
   }
 
@@ -66,7 +66,7 @@ export class Answer {
       tokens.push(...written);
       events.push(...written.flatMap((one) => this.#push(one)));
     }
-    if (this.room === 0) this.cut = this.#options.limitReason;
+    if (this.tokensLeft === 0) this.cut = this.#options.limitReason;
     return { events, tokens };
   }
 
@@ -94,7 +94,7 @@ export class Answer {
   #endReasoning(): readonly Token[] {
     const { grammar, reasoningEnd } = this.#options;
     grammar.reasoningEnded();
-    return reasoningEnd.slice(0, this.room);
+    return reasoningEnd.slice(0, this.tokensLeft);
   }
 
   #push(token: Token, logprob?: TokenLogprob): readonly Event[] {

@@ -78,14 +78,14 @@ const SLICE_TOKENS = 128;
 /** The length of a delta, in UTF-16 units, at which no further one is joined to it. */
 const LONG_DELTA_UNITS = 4096;
 
-/** Takes `count` given tokens, joins their deltas, and awaits `turn` before each slice. Throws as `takeGiven` does. */
-async function takeGivenTokens(answer: Answer, count: number, turn: () => Promise<void>): Promise<AnswerStep> {
+/** Takes `count` given tokens, joins their deltas, and awaits `nextSlice` before each slice. Throws as `takeGiven` does. */
+async function takeGivenTokens(answer: Answer, count: number, nextSlice: () => Promise<void>): Promise<AnswerStep> {
   const events: Event[] = [];
   const tokens: Token[] = [];
   let sliceEnd = 0;
   while (tokens.length < count) {
     if (tokens.length >= sliceEnd) {
-      await turn();
+      await nextSlice();
       sliceEnd = tokens.length + SLICE_TOKENS;
     }
     const step = answer.takeGiven();
@@ -96,14 +96,18 @@ async function takeGivenTokens(answer: Answer, count: number, turn: () => Promis
 }
 
 /** Resolves to the number of given tokens whose text was already sent; the others are sent with log probabilities. */
-async function tokensBehindHeldText(trial: () => Answer, count: number, turn: () => Promise<void>): Promise<number> {
+async function tokensBehindHeldText(
+  trial: () => Answer,
+  count: number,
+  nextSlice: () => Promise<void>,
+): Promise<number> {
   if (count === 0) return 0;
   const answer = trial();
   const ends = new Map<TokenLogprob, number>();
   let known = 0;
   let inCall = false;
   for (let steps = 0; answer.outputTokens < count; steps += 1) {
-    if (steps % SLICE_TOKENS === 0) await turn();
+    if (steps % SLICE_TOKENS === 0) await nextSlice();
     const mark: TokenLogprob = { token: "", tokenBytes: Buffer.alloc(0), logprob: 0, alternatives: [] };
     const before = answer.outputTokens;
     const { events } = answer.takeGiven(mark);
@@ -169,11 +173,11 @@ export async function prepareGeneration(
   const grammar = await newAnswerGrammar(parts, plan, prompt, { ...order, isolation });
   const basis = { prompt, limit, given, callIds: continued?.callIds ?? [] };
   const answer = newAnswer(parts, plan, basis, grammar, generated);
-  const turn = () => parts.prompts.turn(order);
+  const nextSlice = () => parts.prompts.nextSlice(order);
   const trial = () =>
     newAnswer(parts, planAnswer(request, profile), basis, new AnswerGrammar(undefined, parts.grammarStates), []);
-  const ready = topLogprobs === undefined ? given.length : await tokensBehindHeldText(trial, given.length, turn);
-  const replayed = await takeGivenTokens(answer, ready, turn);
+  const ready = topLogprobs === undefined ? given.length : await tokensBehindHeldText(trial, given.length, nextSlice);
+  const replayed = await takeGivenTokens(answer, ready, nextSlice);
   return {
     demand: {
       prompt: generated.length === 0 ? prompt.tokens : [...prompt.tokens, ...generated],

@@ -57,14 +57,14 @@ export type PrefixPick = { readonly endpoint: EndpointView; readonly prediction:
 
 /**
  * Picks the candidate of the least cost: the seconds until the prompt is prefilled and answered there, and the price of
- * what it evicts. A conversation stays where most of it is cached; a new one goes where there is room and few others.
+ * what it evicts. A conversation stays where most of it is cached; a new one goes where there is capacity and few others.
  * Returns undefined only for an empty list.
  *
  *     seconds = (tokens ahead + tokens to read + tokens that another endpoint has) / prefill speed
  *             + 30 * evicted tokens / mean prefill speed + 0.5 * requests there
  *             + for a new conversation: up to 2 s for others there, and a slower answer
  *
- * A turn of 42,000 tokens, of which A has announced 40,000, at 1,000 tokens a second: A costs 2 s, an idle B with room
+ * A turn of 42,000 tokens, of which A has announced 40,000, at 1,000 tokens a second: A costs 2 s, an idle B with capacity
  * 42 + 40 = 82 s, the second term for the copy. So the turn goes to B only when A has more than 80 s of work ahead.
  *
  * Where endpoints do not announce what they hold, gateways without shared state agree on the owner of a conversation.
@@ -94,8 +94,8 @@ export function pickPrefixAffinity(
     const { uncachedTokens } = prediction;
     // Other gateways would look for a new conversation at its owner, and prefill it there again.
     const prefill = isOwner && shape.lastTurn === undefined ? 0 : uncachedTokens;
-    // The part that another endpoint holds also delays later requests, and takes room for a second time. Of a new
-    // conversation all needs room.
+    // The part that another endpoint holds also delays later requests, and takes space a second time. Of a new
+    // conversation all needs space.
     const copied = upToDate ? uncachedTokens - least : 0;
     const taken = upToDate ? copied : uncachedTokens;
     // Where a conversation takes a place of its own, it evicts another one whatever they share.

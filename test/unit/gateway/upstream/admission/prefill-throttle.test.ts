@@ -8,7 +8,7 @@ import { VirtualClock } from "../../../../support/virtual-clock.ts";
 /** Endpoints that prefill 10,000 tokens a second. */
 const view = (address: string, outstandingPrefillTokens = 0) => endpointWith({ address, outstandingPrefillTokens });
 
-/** A throttle in front of endpoints, of which those in `full` have no room. */
+/** A throttle in front of endpoints, of which those in `full` have no capacity. */
 function throttleOf(endpoints: readonly EndpointView[], full: readonly string[] = [], random = 0) {
   const clock = new VirtualClock();
   const set = new EndpointSet({ clock });

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { queryObjects } from "node:v8";
 import { beforeEach, describe, expect, test } from "vitest";
-import { LoopTurns } from "../../../../../../engine/backends/loop-turns.ts";
+import { LoopSlices } from "../../../../../../engine/backends/loop-slices.ts";
 import type { Ask } from "../../../../../../engine/backends/openai-compatible/engines/engine-dialect.ts";
 import { VLLM } from "../../../../../../engine/backends/openai-compatible/engines/vllm.ts";
 import { SpelledMarks } from "../../../../../../engine/backends/openai-compatible/marks/spelled-marks.ts";
@@ -85,7 +85,7 @@ function prompts({ profile = PROFILE, marks = CHATML, megabytes = 16 }: Made = {
       ...{ template: TEMPLATE, bosToken: "", eosToken: "<|im_end|>" },
       tokens: marks.map((spelling, id) => ({ id, text: spelling, cuts: true })),
     },
-    ...{ settings, markers: { reasoning, toolCall, text: around }, work: workHere, turns: new LoopTurns() },
+    ...{ settings, markers: { reasoning, toolCall, text: around }, work: workHere, slices: new LoopSlices() },
     ...{ clock: new VirtualClock(), cacheMegabytes: megabytes },
   });
   let last: Uint32Array = new Uint32Array();
