@@ -217,9 +217,12 @@ describe.skipIf(noJinja !== "")("templates and Python's Jinja with transformers'
     }
   });
 
-  test.each(DIFFERENCE_CASES)("differ for $what", ({ template, ours, python: theirs }) => {
-    const conversation = withArguments('{"real": 10E-1}');
-    expect(textOf(template, conversation)).toBe(ours);
-    expect(python(wanted(template, conversation, ANY))).toContain(theirs);
-  });
+  test.each(DIFFERENCE_CASES)(
+    "a template renders unlike Python's Jinja for $what",
+    ({ template, ours, python: theirs }) => {
+      const conversation = withArguments('{"real": 10E-1}');
+      expect(textOf(template, conversation)).toBe(ours);
+      expect(python(wanted(template, conversation, ANY))).toContain(theirs);
+    },
+  );
 });

@@ -64,14 +64,14 @@ async function spokenTo({ gateway }: ScriptedService, bytes: string): Promise<st
 }
 
 describe.skipIf(!HAS_OPENSSL)(`a public listener with TLS (${NO_OPENSSL})`, () => {
-  test.each(ANSWER_PATHS)("streams %s", async (path) => {
+  test.each(ANSWER_PATHS)("a public listener with TLS streams %s", async (path) => {
     const { reply, agent } = await begin(service, path);
     expect(reply.statusCode).toBe(200);
     expect(endOf(path, await text(reply), false).end).toBe("complete");
     agent.destroy();
   });
 
-  test("accepts WebSockets", async () => {
+  test("a public listener with TLS accepts WebSockets", async () => {
     const options: ClientOptions = {
       headers: { authorization: `Bearer ${service.gateway.key}` },
       ...certificates.client(),
@@ -84,7 +84,7 @@ describe.skipIf(!HAS_OPENSSL)(`a public listener with TLS (${NO_OPENSSL})`, () =
     await becomes(async () => service.gateway.webSockets.open === 0, "the socket has ended");
   });
 
-  test("refuses plain text", async () => {
+  test("a public listener with TLS refuses plain text", async () => {
     expect(await spokenTo(service, "GET /v1/models HTTP/1.1\r\nhost: x\r\n\r\n")).not.toContain("HTTP");
   });
 

@@ -163,7 +163,7 @@ describe("the cases of Open Responses", () => {
 describe("the upgrade", () => {
   const target = () => ({ port: service.gateway.port, key: service.gateway.key });
 
-  test("has a request id, and names no model", async () => {
+  test("the upgrade has a request id, and names no model", async () => {
     const { status, headers } = await upgradeReply(target());
     expect(status).toBe(101);
     expect(headers["x-request-id"]).toMatch(/^req_/);
@@ -352,7 +352,7 @@ describe("frames", () => {
     expect(service.lastRequest().messages).toHaveLength(2);
   });
 
-  test("may come in pieces with pings between them", async () => {
+  test("frames may come in pieces with pings between them", async () => {
     const client = await open();
     const frame = Buffer.from(JSON.stringify({ type: "response.create", ...say("日本語 ".repeat(200)) }));
     for (let at = 0; at < frame.length; ) {

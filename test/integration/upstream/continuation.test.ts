@@ -150,7 +150,7 @@ describe("an answer whose engine is lost", () => {
     await rig.atRest();
   });
 
-  test("keeps its calls and their ids, and its reasoning", async () => {
+  test("an answer whose engine is lost keeps its calls and their ids, and its reasoning", async () => {
     const steps = [
       ...stepsOf(reasoningStart(0), "Let me", " see.").slice(0, -1),
       { token: 7, events: [{ kind: { $case: "blockEnded", value: { index: 0, complete: true } } }] satisfies Event[] },

@@ -42,7 +42,7 @@ export function limitStoreConformance(open: (clock: VirtualClock) => LimitStore 
       expect(all.filter(({ ok }) => ok)).toHaveLength(100);
     });
 
-    test("counts keys separately", async () => {
+    test("a limit store counts keys separately", async () => {
       const { store } = await setUp();
       expect((await store.charge("a", [bucket("rpm", 1, 1)])).ok).toBe(true);
       expect((await store.charge("a", [bucket("rpm", 1, 1)])).ok).toBe(false);
@@ -135,7 +135,7 @@ export function limitStoreConformance(open: (clock: VirtualClock) => LimitStore 
       expect(await takePermit(store, "k", "concurrency:svc-qwen", 10)).toBeDefined();
     });
 
-    test("applies the newest limit", async () => {
+    test("a limit store applies the newest limit of permits", async () => {
       const { store } = await setUp();
       const [first, second] = [await takePermit(store, "k", "c", 2), await takePermit(store, "k", "c", 2)];
       expect(await takePermit(store, "k", "c", 3)).toBeDefined();

@@ -32,12 +32,15 @@ describe("D10 the cost of requests that the service failed", () => {
     },
   );
 
-  test.each(["QUEUE_FULL", "DRAINING", "MODEL_LOADING"] as const)("%s costs nothing", async (reason) => {
-    const { gateway } = await ownService(failing(reason));
-    const auth = await keyWith(gateway, { rpm: 1 });
-    for (const stream of [true, false, true])
-      expect(await statusOf(gateway.post(path, { ...MINIMAL[path], stream }, auth))).toBe(503);
-  });
+  test.each(["QUEUE_FULL", "DRAINING", "MODEL_LOADING"] as const)(
+    "D10 a request that the service failed costs nothing: %s",
+    async (reason) => {
+      const { gateway } = await ownService(failing(reason));
+      const auth = await keyWith(gateway, { rpm: 1 });
+      for (const stream of [true, false, true])
+        expect(await statusOf(gateway.post(path, { ...MINIMAL[path], stream }, auth))).toBe(503);
+    },
+  );
 
   test("a node that falls silent leaves its counted tokens charged, also to the daily quota", async () => {
     const { gateway } = await ownService(

@@ -237,7 +237,7 @@ describe("limits for one model", () => {
     expect((await admit()).refusal).toMatchObject({ detail: "key_concurrency_exceeded" });
   });
 
-  test("are settled with the answer", async () => {
+  test("limits for one model are settled with the answer", async () => {
     const { clock, run } = setUp(limits);
     const grant = await run();
     grant.settle(usage(1, 250));

@@ -59,7 +59,7 @@ describe("a followed file", () => {
     await until(() => take.calls === 3, "its end is seen by itself");
   });
 
-  test("is found by looking where its folder comes later", async () => {
+  test("a followed file is found by looking where its folder comes later", async () => {
     const clock = new VirtualClock();
     const later = join(folder, "later");
     const take = counted();

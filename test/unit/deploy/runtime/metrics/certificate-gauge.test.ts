@@ -37,7 +37,7 @@ describe.skipIf(!HAS_OPENSSL)(`the ends of certificates ${HAS_OPENSSL ? "" : NO_
     expect([await days("own"), await days("peer")]).toEqual([90, 4]);
   });
 
-  test("are absent without TLS", async () => {
+  test("the ends of certificates are absent without TLS", async () => {
     const registry = new Registry();
     registerCertificateGauge(registry, () => []);
     expect(await registry.metrics()).not.toMatch(new RegExp(`^${NAME}`, "m"));

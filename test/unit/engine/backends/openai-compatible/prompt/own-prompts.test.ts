@@ -112,7 +112,7 @@ const turns = (count: number, units: number) =>
   ]).flat();
 
 describe("a prompt", () => {
-  test("is tokenized once, then only its new end", async () => {
+  test("a prompt is tokenized once, then only its new end", async () => {
     const { render } = prompts();
     const first = await render(turns(5, 900).slice(0, -1));
     expect(calls).toHaveLength(1);
@@ -136,7 +136,7 @@ describe("a prompt", () => {
     expect(changed).toBeDefined();
   });
 
-  test("is not known to another tenant", async () => {
+  test("a prompt is not known to another tenant", async () => {
     const { own, render } = prompts();
     const one = await render(turns(2, 900), "one");
     const found = own.tokensFound;
@@ -244,7 +244,7 @@ describe("the check of answers", () => {
     };
   };
 
-  test("leaves equal prompts on", async () =>
+  test("the check of answers leaves own prompts on where they are equal", async () =>
     expect(await check(false)).toMatchObject({ own: { isOn: true }, why: undefined }));
 
   test("switches the node's rendering off at a difference, and forgets what it knew", async () => {

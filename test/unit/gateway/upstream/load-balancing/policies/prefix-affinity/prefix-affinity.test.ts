@@ -93,7 +93,7 @@ describe("the prefill speed of an endpoint", () => {
   test.each([
     ["is learned from the engine's own times, without cached tokens and queueing", timings, 2_000],
     ["is not learned if the engine's queueing time is unknown", { ...timings, queue: undefined }, undefined],
-  ])("%s", (_, times, speed) => {
+  ])("the prefill speed of an endpoint %s", (_, times, speed) => {
     const { send, work } = gateway();
     const { observer } = send("one");
     observer.see([started({ inputTokens: 2_000 }), delta(0, "a")]);
@@ -168,7 +168,7 @@ describe("the cached tokens of a prompt", () => {
   const STARTED = started({ inputTokens: 2_000, cachedInputTokens: 0 });
   const USAGE = { inputTokens: 2_000, cachedInputTokens: 0, outputTokens: 10 };
 
-  test("are explained once, at the engine's first report", () => {
+  test("the cached tokens of a prompt are explained once, at the engine's first report", () => {
     const { observer, notes } = gateway().send("one");
     observer.see([STARTED]);
     expect(notes).toMatchObject([{ reason: "new", expectedTokens: 0, cachedTokens: 0 }]);
