@@ -8,7 +8,7 @@ import { overloadSchema } from "./overload/overload-settings.ts";
 import { stateSchema } from "./state/state-settings.ts";
 import { timeoutsSchema } from "./upstream/call/timeouts.ts";
 import { clustersSchema } from "./upstream/cluster/cluster-settings.ts";
-import { continuationSchema } from "./upstream/continuation/continuation-room.ts";
+import { continuationSchema } from "./upstream/continuation/continuation-budget.ts";
 import { upstreamSchema } from "./upstream/wire/generate-wire.ts";
 
 /*

@@ -35,7 +35,7 @@ import type { Tracing } from "./tracing/tracing.ts";
 import { Translator } from "./translation/translator.ts";
 import { timeoutsOf } from "./upstream/call/timeouts.ts";
 import type { ClusterManager } from "./upstream/cluster/cluster-manager.ts";
-import { ContinuationRoom, continuationBytes } from "./upstream/continuation/continuation-room.ts";
+import { ContinuationBudget, continuationBytes } from "./upstream/continuation/continuation-budget.ts";
 import { Router } from "./upstream/router.ts";
 import type { KeyUsage } from "./usage/key-usage.ts";
 
@@ -106,9 +106,9 @@ export function buildServer(deps: GatewayDeps): GatewayServer {
   const models = new ModelDirectory(catalog, clusters);
   const translator = newTranslator(deps);
   const translation = { translator, models, overload, random };
-  const room = newContinuationRoom(deps, overload);
-  const router = new Router({ clusters, clock, timeouts, room, random, stats: stats.upstream });
-  registerTrafficGauges(stats, router.traffic, room);
+  const continuationBudget = newContinuationBudget(deps, overload);
+  const router = new Router({ clusters, clock, timeouts, continuationBudget, random, stats: stats.upstream });
+  registerTrafficGauges(stats, router.traffic, continuationBudget);
   const running = new RunningAnswers(clock, (keyId) => keys.mustEnd(keyId));
   onAbort(deps.hardStop, () => running.stop());
   keys.onChange(() => running.keysChanged());
@@ -215,28 +215,33 @@ function newKeptConversations(overload: OverloadManager): KeptConversations {
 }
 
 /** Makes the store of kept answers, which are dropped while memory is short. Both kinds of shortage are logged. */
-function newContinuationRoom({ config, clock, log }: GatewayDeps, overload: OverloadManager): ContinuationRoom {
+function newContinuationBudget({ config, clock, log }: GatewayDeps, overload: OverloadManager): ContinuationBudget {
   const { maxBytes } = config.continuation;
-  const room: ContinuationRoom = new ContinuationRoom({
+  const continuationBudget: ContinuationBudget = new ContinuationBudget({
     maxBytes: maxBytes ?? continuationBytes(overload.maxRssBytes),
     inTrouble: () => overload.isActive("releaseKeptAnswers"),
     onFull: () => logFull(undefined),
   });
   const logFull = atMostEvery(clock, LACK_LOG_INTERVAL_MS, (_: undefined, times) =>
     log.warn(
-      { times, kept: room.answers, bytes: room.bytes, maxBytes: room.maxBytes },
+      {
+        times,
+        kept: continuationBudget.answers,
+        bytes: continuationBudget.bytes,
+        maxBytes: continuationBudget.maxBytes,
+      },
       "continuation.maxBytes is used up: further answers fail with their engine",
     ),
   );
   const logReleased = atMostEvery(clock, LACK_LOG_INTERVAL_MS, (answers: number) =>
     log.warn(
-      { answers, kept: room.answers, bytes: room.bytes },
+      { answers, kept: continuationBudget.answers, bytes: continuationBudget.bytes },
       "memory is short: the largest kept answers were dropped, and fail with their engine",
     ),
   );
   overload.onCheck(() => {
-    const answers = overload.isActive("releaseKeptAnswers") ? room.releaseShare(RELEASED_SHARE) : 0;
+    const answers = overload.isActive("releaseKeptAnswers") ? continuationBudget.releaseShare(RELEASED_SHARE) : 0;
     if (answers > 0) logReleased(answers);
   });
-  return room;
+  return continuationBudget;
 }

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { AGENTS, type Agent, type AgentPlace, agentAliases, taskArgs } from "../local/agents.ts";
+import { AGENTS, type Agent, agentAliases, type ModelAccess, taskArgs } from "../local/launch/agents.ts";
 import { projectFolder } from "../runtime/files/project-folder.ts";
 
 /*
@@ -11,7 +11,7 @@ export const AGENTS_PAGE = "gateway/docs/agents.md";
 
 const PART = /(<!-- settings of agents: .*-->\n)[\s\S]*?(<!-- end of the settings -->)/;
 
-const PLACE: AgentPlace = {
+const PLACE: ModelAccess = {
   baseUrl: "http://127.0.0.1:8080",
   key: "$KEY",
   model: "svc-glm53",

@@ -9,8 +9,7 @@ import { onAbort, untilAborted } from "../runtime/time/abort.ts";
 import { systemClock } from "../runtime/time/clock.ts";
 import { ChildFailed } from "./child.ts";
 import { launchExitCode } from "./launch/launch.ts";
-import { LEAST_FOR_AGENTS } from "./launch/place.ts";
-import { startWithAgent } from "./launch/with-start.ts";
+import { LEAST_FOR_AGENTS } from "./launch/model-access.ts";
 import { findModel, ModelError } from "./model.ts";
 import {
   enginePort,
@@ -22,8 +21,9 @@ import {
   portFaults,
   wantedPorts,
 } from "./options.ts";
+import { startWithAgent } from "./start-with-agent.ts";
 import {
-  type GatewayPlace,
+  type GatewayPorts,
   localKey,
   openState,
   ownState,
@@ -165,17 +165,17 @@ function gatewayProgram(
   engines: readonly string[],
   supervisor: Pick<Supervisor, "kill">,
 ): Program {
-  let place: GatewayPlace = options;
+  let ports: GatewayPorts = options;
   return {
     ...{ name: "gateway", file: GATEWAY },
-    config: () => writeGatewayConfig(state, options, engines, place),
+    config: () => writeGatewayConfig(state, options, engines, ports),
     // A restarted gateway must have the announced URLs.
     onReady({ baseUrl, adminUrl, grpcAddress }, child) {
       child.talk({ engines }, (order) => {
         if ("kill" in order) supervisor.kill(`engine ${engines.indexOf(String(order.kill)) + 1}`);
       });
       const grpcPort = grpcAddress === undefined ? undefined : Number(String(grpcAddress).split(":").at(-1));
-      place = { port: portOf(baseUrl), adminPort: portOf(adminUrl), grpcPort };
+      ports = { port: portOf(baseUrl), adminPort: portOf(adminUrl), grpcPort };
     },
   };
 }

@@ -9,7 +9,7 @@ import type { KeySetChanger } from "../../gateway/keys/key-file.ts";
 import { indexKeys } from "../../gateway/keys/key-index.ts";
 import { withFileLock } from "../runtime/files/file-lock.ts";
 import { errnoOf, FileError, readPrivateFile, writePrivateFile } from "../runtime/files/private-file.ts";
-import { agentAliases } from "./agents.ts";
+import { agentAliases } from "./launch/agents.ts";
 import { weightsOf } from "./model.ts";
 import type { LocalOptions } from "./options.ts";
 
@@ -52,13 +52,13 @@ export async function localKey({ keyFile, localKeyFile }: State, signal: AbortSi
 }
 
 /** Number of an engine node, from 1, with its gRPC and metrics ports; port 0: any free one. */
-export type EnginePlace = { readonly index: number; readonly port: number; readonly metricsPort: number };
+export type EnginePorts = { readonly index: number; readonly port: number; readonly metricsPort: number };
 
 export async function writeEngineConfig(
   state: State,
   options: LocalOptions,
   backend: object,
-  { index, port, metricsPort }: EnginePlace,
+  { index, port, metricsPort }: EnginePorts,
 ): Promise<string> {
   return writeConfig(state, `engine-${index}.yaml`, {
     nodeId: `engine-${index}`,
@@ -72,7 +72,7 @@ export async function writeEngineConfig(
 }
 
 /** Ports of the gateway, 0 for any free one; without `grpcPort` it has no gRPC listener. */
-export type GatewayPlace = {
+export type GatewayPorts = {
   readonly port: number;
   readonly adminPort: number;
   readonly grpcPort?: number | undefined;
@@ -83,7 +83,7 @@ export async function writeGatewayConfig(
   state: State,
   options: LocalOptions,
   engines: readonly string[],
-  { port, adminPort, grpcPort }: GatewayPlace,
+  { port, adminPort, grpcPort }: GatewayPorts,
 ): Promise<string> {
   const endpoints = engines.map((address) => ({ address }));
   const { host, allowOrigin: allowOrigins } = options;

@@ -11,7 +11,7 @@ import {
 import { EngineError } from "../errors.ts";
 import type { OutputMarkers } from "../output-parser/markers.ts";
 import { type ModelProfile, textCallsOf } from "../profiles/profile.ts";
-import type { LoopTurns } from "./loop-turns.ts";
+import type { LoopSlices } from "./loop-slices.ts";
 
 /** Costs in UTF-16 units of plain text, 50 of which take a microsecond: a message 100 µs, JSON 1 µs a unit. */
 const MESSAGE_UNITS = 5_000;
@@ -69,20 +69,20 @@ export class ConversationRendering {
   readonly #renderer: PromptRenderer;
   readonly #format: PromptFormat;
   readonly #work: Pick<CallerWork, "run">;
-  readonly #turns: LoopTurns;
+  readonly #slices: LoopSlices;
 
   /** `format` is that of the renderer. */
-  constructor(renderer: PromptRenderer, format: PromptFormat, work: Pick<CallerWork, "run">, turns: LoopTurns) {
+  constructor(renderer: PromptRenderer, format: PromptFormat, work: Pick<CallerWork, "run">, slices: LoopSlices) {
     this.#renderer = renderer;
     this.#format = format;
     this.#work = work;
-    this.#turns = turns;
+    this.#slices = slices;
   }
 
   /** Throws `EngineError` INVALID_REQUEST, QUEUE_FULL, or why the caller left. */
   async render(conversation: Conversation, order: WorkOrder): Promise<RenderedPrompt> {
-    const turn = () => this.#turns.nextUnlessLeft(order.tenant, order.signal);
-    await turn();
+    const nextSlice = () => this.#slices.nextUnlessLeft(order.tenant, order.signal);
+    await nextSlice();
     if (isSmall(conversation)) {
       try {
         return this.#renderer.render(conversation);
@@ -92,7 +92,7 @@ export class ConversationRendering {
       }
     }
     order.onMove?.();
-    const packed = await packConversation(conversation, turn);
+    const packed = await packConversation(conversation, nextSlice);
     try {
       return await this.#work.run("render", { format: this.#format, conversation: packed }, order);
     } catch (error) {

@@ -6,7 +6,7 @@ import {
   ReasoningMode,
 } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { Role, type Tool } from "../../proto/gen/svc/inference/v1/messages.ts";
-import { says, textPart } from "../conversation/model-history.ts";
+import { says, textPart } from "../conversation/history/model-history.ts";
 import { EngineError } from "../errors.ts";
 import type { OutputMarkers } from "../output-parser/markers.ts";
 

@@ -8,7 +8,7 @@ import {
   ReasoningMode,
 } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type Message, type Tool, type ToolChoice, ToolChoiceMode } from "../../proto/gen/svc/inference/v1/messages.ts";
-import { shownTools } from "../conversation/declared-tools.ts";
+import { shownTools } from "../conversation/history/declared-tools.ts";
 import { EngineError } from "../errors.ts";
 import type { ModelProfile, ThinkingEffort } from "../profiles/profile.ts";
 import { promptDigest } from "./model-revision.ts";
@@ -46,9 +46,9 @@ export type OutputLimit = {
 };
 
 /** Returns the number of tokens that fit after a prompt. Throws `EngineError` CONTEXT_WINDOW_EXCEEDED if none does. */
-export function roomBehind(inputTokens: number, contextWindow: number): number {
-  const room = contextWindow - inputTokens;
-  if (room >= 1) return room;
+export function windowLeft(inputTokens: number, contextWindow: number): number {
+  const budget = contextWindow - inputTokens;
+  if (budget >= 1) return budget;
   throw windowExceeded(inputTokens, contextWindow);
 }
 
@@ -60,13 +60,13 @@ export function windowExceeded(inputTokens: number, contextWindow: number): Engi
   });
 }
 
-/** Returns the lower of the request's limit and the room after its prompt. Throws as `roomBehind` does. */
+/** Returns the lower of the request's limit and the window behind its prompt. Throws as `windowLeft` does. */
 export function limitOutput(request: GenerateRequest, inputTokens: number, contextWindow: number): OutputLimit {
-  const room = roomBehind(inputTokens, contextWindow);
+  const budget = windowLeft(inputTokens, contextWindow);
   const asked = request.maxOutputTokens ?? Number.POSITIVE_INFINITY;
-  const cut = asked <= room ? FinishReason.MAX_OUTPUT_TOKENS : FinishReason.CONTEXT_WINDOW;
+  const cut = asked <= budget ? FinishReason.MAX_OUTPUT_TOKENS : FinishReason.CONTEXT_WINDOW;
   // Without an answer nothing is cut.
-  return { maxOutputTokens: Math.min(asked, room), limitReason: asked === 0 ? FinishReason.STOP : cut };
+  return { maxOutputTokens: Math.min(asked, budget), limitReason: asked === 0 ? FinishReason.STOP : cut };
 }
 
 export type ReasoningUse = {

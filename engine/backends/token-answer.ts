@@ -60,12 +60,12 @@ export class TokenAnswer {
   }
 
   /** The number of tokens that the reasoning may still have; Infinity outside it, and without a budget. */
-  get reasoningRoom(): number {
+  get reasoningTokensLeft(): number {
     return this.#parser.inReasoning ? this.#reasoningBudget - this.reasoningTokens : Number.POSITIVE_INFINITY;
   }
 
   get reasonedEnough(): boolean {
-    return this.reasoningRoom <= 0;
+    return this.reasoningTokensLeft <= 0;
   }
 
   /** Whether the answer is complete, although the model might continue. */

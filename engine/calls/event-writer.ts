@@ -71,7 +71,7 @@ export class EventWriter {
   }
 
   /** Resolves once the reader has caught up or `signal` is aborted. Never rejects. */
-  async room(signal: AbortSignal): Promise<void> {
+  async writable(signal: AbortSignal): Promise<void> {
     if (!this.#blocked) return;
     await waitUnlessAborted<void>(signal, (wake) => {
       this.#wake = wake;

@@ -133,7 +133,7 @@ export class GenerationCall {
         writer.add(step);
         if (!writer.full) continue;
         this.paused = true;
-        await writer.room(signal);
+        await writer.writable(signal);
         this.paused = false;
       }
       signal.throwIfAborted();

@@ -1,10 +1,7 @@
 import { type Message, Role, type Tool } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { EngineError } from "../errors.ts";
-import { type TextCalls, withCallsAsText } from "./calls-as-text.ts";
-import { withDeclaredTools } from "./declared-tools.ts";
-import { pythonQuoted } from "./jinja/operators.ts";
-import { JinjaTemplate, RaisedByTemplate } from "./jinja/template.ts";
-import { list, toValue, type Value } from "./jinja/values.ts";
+import { type TextCalls, withCallsAsText } from "./history/calls-as-text.ts";
+import { withDeclaredTools } from "./history/declared-tools.ts";
 import {
   ANY_ORDER,
   type CallIdRule,
@@ -14,11 +11,7 @@ import {
   type TurnRules,
   textOf,
   writtenBy,
-} from "./model-history.ts";
-import { Placeholders, type Span } from "./placeholders.ts";
-import type { ControlTokens } from "./prompt-pieces.ts";
-import type { Renderer } from "./renderers/renderer.ts";
-import { RENDERERS, type RendererName } from "./renderers/renderers.ts";
+} from "./history/model-history.ts";
 import {
   type ReasoningField,
   type StandIn,
@@ -27,8 +20,15 @@ import {
   type TemplateVariables,
   toTemplateMessages,
   toTemplateTools,
-} from "./template-messages.ts";
-import { TRIAL_TOOL, TRIALS, turnRulesOfRendering } from "./turn-rules.ts";
+} from "./history/template-messages.ts";
+import { TRIAL_TOOL, TRIALS, turnRulesOfRendering } from "./history/turn-rules.ts";
+import { pythonQuoted } from "./jinja/operators.ts";
+import { JinjaTemplate, RaisedByTemplate } from "./jinja/template.ts";
+import { list, toValue, type Value } from "./jinja/values.ts";
+import { Placeholders, type Span } from "./placeholders.ts";
+import type { ControlTokens } from "./prompt-pieces.ts";
+import type { Renderer } from "./renderers/renderer.ts";
+import { RENDERERS, type RendererName } from "./renderers/renderers.ts";
 
 export type Conversation = {
   readonly messages: readonly Message[];

@@ -9,7 +9,7 @@ import {
   type MarkedRendering,
   TemplateRefusal,
 } from "./chat-template.ts";
-import { PART_SEPARATOR, textPart } from "./model-history.ts";
+import { PART_SEPARATOR, textPart } from "./history/model-history.ts";
 import type { Span } from "./placeholders.ts";
 import {
   type ControlToken,
@@ -30,10 +30,10 @@ type PackedConversation = Omit<Conversation, "messages"> & { readonly messages: 
 /** A message or its beginning; `goesOn` if the next fragment continues it. */
 type Fragment = { readonly message: Message; readonly goesOn: boolean };
 
-/** Packs a conversation. `turn` is awaited between portions, and may throw to cancel. */
+/** Packs a conversation. `nextSlice` is awaited between portions, and may throw to cancel. */
 export async function packConversation(
   conversation: Conversation,
-  turn: () => Promise<void>,
+  nextSlice: () => Promise<void>,
 ): Promise<PackedConversation> {
   const packed: Uint8Array[] = [];
   let portion: Fragment[] = [];
@@ -48,7 +48,7 @@ export async function packConversation(
     portion = [];
     parts = 0;
     units = 0;
-    await turn();
+    await nextSlice();
   }
   packed.push(serialize(portion));
   return { ...conversation, messages: packed };

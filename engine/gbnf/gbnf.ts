@@ -1,3 +1,4 @@
+/** Code points, both ends included. */
 export type CodeRange = readonly [low: number, high: number];
 
 /** An expression of llama.cpp's grammar language. A choice without options matches nothing. */
@@ -32,6 +33,7 @@ type CharSet = {
   written: string | undefined;
 };
 
+/** Matches the empty text, and nothing else. NEVER matches no text: in a sequence it makes the whole one NEVER. */
 export const EMPTY: Gbnf = { kind: "sequence", parts: [] };
 export const NEVER: Gbnf = { kind: "choice", options: [] };
 
@@ -61,6 +63,7 @@ export function rule(name: string): Gbnf {
   return { kind: "rule", name };
 }
 
+/** Joins parts, literals that follow each other into one: `sequence(literal("a"), literal("b"))` is `literal("ab")`. */
 export function sequence(...parts: Gbnf[]): Gbnf {
   const flat = isFlat(parts) ? parts : flattened(parts);
   return flat.length === 1 && flat[0] ? flat[0] : { kind: "sequence", parts: flat };
@@ -91,6 +94,7 @@ function append(flat: Gbnf[], part: Gbnf): void {
   else flat.push(part);
 }
 
+/** Joins options, those of choices among them into one list. Without options it is NEVER. */
 export function choice(...options: Gbnf[]): Gbnf {
   const flat = options.some(({ kind }) => kind === "choice") ? options.flatMap(optionsOf) : options;
   return flat.length === 1 && flat[0] ? flat[0] : { kind: "choice", options: flat };
@@ -104,6 +108,7 @@ export function optional(part: Gbnf): Gbnf {
   return repeat(part, 0, 1);
 }
 
+/** Repeats a part, without bound if `max` is undefined. A repetition of nothing is nothing. */
 export function repeat(part: Gbnf, min: number, max: number | undefined): Gbnf {
   if (max === 0 || (part.kind === "sequence" && part.parts.length === 0)) return EMPTY;
   return min === 1 && max === 1 ? part : { kind: "repeat", part, min, max };
@@ -133,6 +138,7 @@ export function grammarText(
   return text.length > maxLength ? undefined : text;
 }
 
+/** Writes one grammar. `within` is the operator around an expression, which decides whether it needs brackets. */
 class GrammarWriter {
   readonly #rules: ReadonlyMap<string, Gbnf>;
   readonly #reader: GrammarReader;
@@ -141,6 +147,7 @@ class GrammarWriter {
   constructor(rules: ReadonlyMap<string, Gbnf>, reader: GrammarReader) {
     this.#rules = rules;
     this.#reader = reader;
+    // The longest first: of two marks at one position, a tokenizer takes the longer.
     const spellings = Object.keys(reader.tokens ?? {}).sort((a, b) => b.length - a.length);
     const escaped = spellings.map((text) => text.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&"));
     this.#marks = escaped.length > 0 ? new RegExp(`(${escaped.join("|")})`) : undefined;
@@ -199,6 +206,7 @@ class GrammarWriter {
     return within === "repeat" && written.length > 1 ? `(${written.join(" ")})` : written.join(" ");
   }
 
+  /** Writes `TagDispatch`, the form that xgrammar has for text with marks. */
   #writeFreeText({ ends, without }: FreeText): string {
     const tags = ends.map(({ mark, behind }) => `("${writeText(mark)}", ${this.write(behind, "sequence")})`);
     const texts = without.map((text) => `"${writeText(text)}"`);
@@ -218,6 +226,7 @@ function isPlain(node: Gbnf): boolean {
   return node.kind === "chars" || node.kind === "except" || node.kind === "literal";
 }
 
+/** Writes a set of characters, which is also its name among rules that are known by their text. */
 export function writeSet(set: CharSet): string {
   if (set.written !== undefined) return set.written;
   let text = set.kind === "chars" ? "[" : "[^";
@@ -228,10 +237,11 @@ export function writeSet(set: CharSet): string {
   return text;
 }
 
-const NOT_PLAIN = /[^ !#-[\]-~]/gu;
+/** The characters that a text in quotes does not hold as they are: all but printable ASCII, quotes and backslashes. */
+const ESCAPED_IN_TEXT = /[^ !#-[\]-~]/gu;
 
 function writeText(text: string): string {
-  return text.replace(NOT_PLAIN, writeChar);
+  return text.replace(ESCAPED_IN_TEXT, writeChar);
 }
 
 /** The short escapes that llama.cpp, xgrammar and llguidance read alike, in texts and in sets. */

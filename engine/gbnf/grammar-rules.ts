@@ -44,7 +44,11 @@ export function prune(
   return { root: alive, rules: kept };
 }
 
-/** Decides which expressions some text can finish. Rules still under construction must not be passed. */
+/**
+ * Decides which expressions some text can finish: `r ::= "a" r` never can, `r ::= "a" r | "b"` can. It is the least
+ * fixed point: no rule can, until one of its alternatives consists of what can. Rules still under construction must not
+ * be passed.
+ */
 class FinishingRules {
   readonly #rules: ReadonlyMap<string, Gbnf>;
   readonly #finishing = new Set<string>();
@@ -55,6 +59,7 @@ class FinishingRules {
     this.#rules = rules;
   }
 
+  /** Records a finished rule, if its body is known to finish already: most are, and need no search. */
   note(name: string, body: Gbnf): void {
     if (this.#finishes(body)) this.#finishing.add(name);
   }
@@ -68,6 +73,7 @@ class FinishingRules {
     return this.#finishes(node);
   }
 
+  /** Returns the rules that a rule refers to. */
   usedBy(name: string): readonly string[] {
     const known = this.#uses.get(name);
     if (known !== undefined) return known;
@@ -76,6 +82,7 @@ class FinishingRules {
     return found;
   }
 
+  /** Decides rules, those without undecided ones inside first. Returns the ones that no text can finish. */
   #look(rules: readonly string[]): ReadonlySet<string> {
     const waiting = new Set<string>();
     for (const name of rules) {
@@ -104,6 +111,7 @@ class FinishingRules {
     return waiting;
   }
 
+  /** Returns the undecided rules below an expression, each behind those that it uses, circles apart. */
   #unknown(node: Gbnf): readonly string[] {
     const seen = new Set<string>();
     const found: string[] = [];
@@ -201,6 +209,7 @@ function references(node: Gbnf, found: string[] = []): string[] {
 /** Repetitions per block: llama.cpp copies a repeated part once per repetition. */
 const BLOCK = 16;
 
+/** From so many repetitions on, a repetition is a rule that others share. */
 const LONG = 4;
 
 /** Larger counts are unbounded: exact ones need many rules, and callers write counts such as 1e300. */
@@ -212,6 +221,7 @@ const MAX_PATTERN_STATES = 4096;
 /** The maximum transitions between members of objects in free order, per grammar: about 130 KiB of text. */
 const MAX_FREE_WAYS = 6_000;
 
+/** Steps of work for all automata of a grammar. */
 const PATTERNS_WORK = 36_000;
 
 /** The work of creating, pruning and writing a rule, without its body. */
@@ -267,18 +277,21 @@ export class GrammarRules {
     return this.#rules;
   }
 
+  /** Takes states from the grammar's bound; false, and none taken, where they do not fit. */
   takePatternStates(count: number): boolean {
     if (this.#patternStates + count > MAX_PATTERN_STATES) return false;
     this.#patternStates += count;
     return true;
   }
 
+  /** Takes transitions between members in free order, as `takePatternStates` does. */
   takeFreeWays(count: number): boolean {
     if (this.#freeWays + count > MAX_FREE_WAYS) return false;
     this.#freeWays += count;
     return true;
   }
 
+  /** Refers to the rule with a name, which `build` makes at the first use. It may refer to itself. */
   named(name: string, build: () => Gbnf): Gbnf {
     return this.#rules.has(name) ? rule(name) : this.#begun(name, build);
   }
@@ -286,6 +299,7 @@ export class GrammarRules {
   #begun(name: string, build: (self: Gbnf) => Gbnf): Gbnf {
     const self = rule(name);
     this.budget.pay(RULE_WORK);
+    // The name is taken while the body is built: it may use the rule.
     this.#rules.set(name, EMPTY);
     this.#make(name, build(self));
     return self;
@@ -305,6 +319,7 @@ export class GrammarRules {
     return self;
   }
 
+  /** Refers to a rule with this body, so that a body in several positions is written once. */
   shared(body: Gbnf): Gbnf {
     return body.kind === "rule" ? body : this.fresh(() => body);
   }
@@ -318,6 +333,7 @@ export class GrammarRules {
     return rule(name);
   }
 
+  /** Gives a declared rule its body. */
   define(to: Gbnf, body: Gbnf): void {
     if (to.kind === "rule") this.#make(to.name, body);
   }
@@ -356,7 +372,12 @@ export class GrammarRules {
     }
   }
 
-  /** Matches `part` from `least` to `most` times; rules grow with the logarithm of the counts, and are shared. */
+  /**
+   * Matches `part` from `least` to `most` times; rules grow with the logarithm of the counts, and are shared.
+   *
+   *     [a-z], 20 to 20   r0 ::= [a-z]{16}, then r0 [a-z]{4}
+   *     [a-z], 0 to 40    r1? [a-z]{0,15} | r1{2} [a-z]{0,8}   (r1 ::= [a-z]{16})
+   */
   times(part: Gbnf, least: number, most: number | undefined): Gbnf {
     const min = Math.min(least, BEYOND_ANSWERS);
     const max = most !== undefined && most < BEYOND_ANSWERS ? most : undefined;
@@ -404,12 +425,14 @@ export class GrammarRules {
     return choice(sequence(this.#upTo(block, blocks - 1), partial), sequence(this.#exactly(block, blocks), last));
   }
 
+  /** A rule of 16 repetitions (`min` 16), or of less than 16 (`min` 0). */
   #block(part: Gbnf, min: number): Gbnf {
     const build = () => repeat(part, min, min === BLOCK ? BLOCK : BLOCK - 1);
     const name = nameOf(part);
     return name === undefined ? this.fresh(build) : this.once(`block ${min} ${name}`, build);
   }
 
+  /** Matches a list of parts with a separator between two: 0 to 3 of x are `(x ("," x){0,2})?`. */
   list(part: Gbnf, separator: Gbnf, min: number, max: number | undefined): Gbnf {
     if (max !== undefined && max < Math.max(min, 1)) return max < min ? choice() : EMPTY;
     const element = part.kind === "rule" ? part : this.fresh(() => part);
@@ -424,6 +447,7 @@ function withoutWritten(key: string, value: unknown): unknown {
   return key === "written" ? undefined : value;
 }
 
+/** Returns a short text that identifies a part; undefined for parts whose text would cost as much as a rule. */
 function nameOf(part: Gbnf): string | undefined {
   if (part.kind === "rule") return part.name;
   return part.kind === "chars" || part.kind === "except" ? writeSet(part) : undefined;

@@ -26,6 +26,8 @@ type Stack = {
 /**
  * Returns the grammar of the texts that may follow `text` in the language of `root`; undefined if none can. The rules
  * of the grammar are unchanged: each way to read the text is one alternative. Throws `WorkSpent`.
+ *
+ *     root ::= pair{1,3} "!"   pair ::= "ab" ("c" | "d")   behind "abca"   "b" ("c" | "d") pair? "!"
  */
 export function grammarBehind(root: Gbnf, rules: GrammarRules, text: string): Gbnf | undefined {
   const walk = new GrammarWalk(rules.all, rules.budget);
@@ -37,6 +39,7 @@ export function grammarBehind(root: Gbnf, rules: GrammarRules, text: string): Gb
   return choice(...[...stacks].map((stack) => restOf(stack, rules)));
 }
 
+/** Follows all readings of a text at once. Stacks share their ends, so that readings that meet again are one. */
 class GrammarWalk {
   readonly #rules: ReadonlyMap<string, Gbnf>;
   readonly #budget: WorkBudget;
@@ -157,6 +160,7 @@ function restOfText(node: FreeText, begun: string, rules: GrammarRules): Gbnf {
   return from(begun);
 }
 
+/** Returns the grammar that is left of a stack: the rest of its top, then all below. */
 function restOf(stack: Stack | undefined, rules: GrammarRules): Gbnf {
   const parts: Gbnf[] = [];
   for (let at = stack; at !== undefined; at = at.next) parts.push(restOfTop(at, rules));

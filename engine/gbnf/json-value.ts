@@ -42,7 +42,7 @@ export function anyString(rules: GrammarRules): Gbnf {
   return rules.named("string", () => sequence(literal('"'), repeat(stringChar(rules), 0, undefined), literal('"')));
 }
 
-/** Matches any number; digits and exponent are bounded so that the number is finite in double precision. */
+/** Matches any number; digits and exponent (to 99) are bounded so that the number is finite in double precision. */
 export function anyNumber(rules: GrammarRules): Gbnf {
   return rules.named("number", () => {
     const exponent = sequence(choice(literal("e"), literal("E")), optional(choice(literal("+"), literal("-"))));
@@ -65,6 +65,7 @@ export function boolean(): Gbnf {
   return choice(literal("true"), literal("false"));
 }
 
+/** Matches a member of an object: key, colon, value. */
 export function anyMember(rules: GrammarRules, key: Gbnf, value: Gbnf): Gbnf {
   return sequence(key, colon(rules), value);
 }
@@ -88,6 +89,7 @@ export function anyValue(rules: GrammarRules): Gbnf {
   );
 }
 
+/** Matches one value, in its shortest text or with a space behind commas and colons. */
 export function fixedValue(rules: GrammarRules, value: JsonValue): Gbnf {
   if (typeof value !== "object" || value === null) return literal(JSON.stringify(value));
   const join = (parts: readonly Gbnf[]) => parts.flatMap((part, i) => (i === 0 ? [part] : [comma(rules), part]));
@@ -107,6 +109,7 @@ export function anyOfTexts(texts: readonly string[]): Gbnf {
   return anyOfRests([...new Set(texts)], 0);
 }
 
+/** Matches the rest, from index `from` on, of texts that are equal up to there: "Paris" and "Pisa" are "P" (aris | isa). */
 function anyOfRests(texts: readonly string[], from: number): Gbnf {
   const byNext = new Map<number, string | string[]>();
   let hasEmpty = false;

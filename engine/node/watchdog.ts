@@ -4,7 +4,7 @@ import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import { GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { Role } from "../../proto/gen/svc/inference/v1/messages.ts";
 import type { Backend, EngineSteps } from "../backend.ts";
-import { says, textPart } from "../conversation/model-history.ts";
+import { says, textPart } from "../conversation/history/model-history.ts";
 import { EngineError } from "../errors.ts";
 import type { NodeState } from "./node-state.ts";
 

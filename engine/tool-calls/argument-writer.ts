@@ -164,12 +164,12 @@ export class ArgumentWriter {
       return text.length;
     }
     if (value.kind === "json") return this.#appendJson(value.scanner, text);
-    const room = MAX_HELD_VALUE - value.text.length;
-    const held = value.text + text.slice(0, room);
+    const free = MAX_HELD_VALUE - value.text.length;
+    const held = value.text + text.slice(0, free);
     this.#value = { ...value, text: held };
-    if (text.length < room) return text.length;
+    if (text.length < free) return text.length;
     this.writeHeld();
-    return room + this.append(text.slice(room));
+    return free + this.append(text.slice(free));
   }
 
   /** `consumed` counts the UTF-16 units of the object, whose last brace `end` writes. */

@@ -10,7 +10,7 @@ import type { GatewayConfig } from "../config.ts";
 import { type CapSinks, capConnections } from "../http/connection/connection-cap.ts";
 import { type CountCall, countTokens, type GenerateStream, generate, type InferenceDeps } from "./inference-methods.ts";
 import { failedRpc, raisedError } from "./rpc-call.ts";
-import { RpcGatekeeper, type RpcGates } from "./rpc-gates.ts";
+import { type InterceptorParts, RpcInterceptor } from "./rpc-interceptor.ts";
 
 /** The only service of the contract for callers; the others are for gateways and nodes. */
 const SERVICE = "svc.inference.v1.InferenceService";
@@ -19,7 +19,7 @@ const MAX_CONNECTIONS = 1_024;
 /** The most open calls of one connection; its HTTP/2 client delays further ones. */
 const MAX_STREAMS = 1_024;
 
-export type GrpcListenerDeps = RpcGates &
+export type GrpcListenerDeps = InterceptorParts &
   InferenceDeps & {
     readonly settings: NonNullable<GatewayConfig["grpc"]>;
     /** The certificates, which the listener closes; undefined for plain text. */
@@ -32,18 +32,18 @@ export type GrpcListenerDeps = RpcGates &
 /** grpc-js passes messages as bytes: the method decodes them, on a thread if they are large. */
 const asBytes = (bytes: Buffer) => bytes;
 
-/** Serves the contract's InferenceService to gRPC clients, behind the gates and the router of the public API. */
+/** Serves the contract's InferenceService to gRPC clients, behind the checks and the router of the public API. */
 export class GrpcListener {
   readonly #server: GrpcServer;
   readonly #health = new HealthImplementation();
-  readonly #gatekeeper: RpcGatekeeper;
+  readonly #gatekeeper: RpcInterceptor;
   readonly #deps: GrpcListenerDeps;
   #bound: string | undefined;
 
   constructor(deps: GrpcListenerDeps) {
     this.#deps = deps;
     const { settings, bodies } = deps;
-    this.#gatekeeper = new RpcGatekeeper(deps);
+    this.#gatekeeper = new RpcInterceptor(deps);
     this.#server = new GrpcServer({
       "grpc.max_receive_message_length": bodies.maxBodyBytes,
       "grpc.max_send_message_length": -1,

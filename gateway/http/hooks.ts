@@ -15,7 +15,7 @@ type Route = (typeof ROUTES)[number];
 export type HandlerOf = (spec: Route) => RouteHandlerMethod;
 
 /** What the hooks of routes with a key work with. */
-export type Gates = {
+export type HookParts = {
   readonly auth: AuthDeps;
   readonly limits: RateLimitDeps;
   readonly overload: OverloadManager;
@@ -31,7 +31,7 @@ export type Gates = {
 export function routeRequests(
   app: FastifyInstance,
   handlerOf: HandlerOf,
-  { auth, limits, overload, bodies, allowOrigins }: Gates,
+  { auth, limits, overload, bodies, allowOrigins }: HookParts,
 ): void {
   useEnvelope(app, "a");
   // A hook that returns a promise would cost several of them, and a round of the microtask queue.

@@ -1,7 +1,7 @@
 import { FollowedFile } from "../../deploy/runtime/files/followed-file.ts";
 import type { FileError } from "../../deploy/runtime/files/private-file.ts";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
-import { WorkTurns } from "../../deploy/runtime/time/work-turns.ts";
+import { WorkSlices } from "../../deploy/runtime/time/work-slices.ts";
 import type { Pepper } from "./key-digest.ts";
 import { KeySetReader, olderFile, pepperFileOf, readKeyFile } from "./key-file.ts";
 import { KeyTable } from "./key-index.ts";
@@ -90,9 +90,9 @@ export class FileKeyStore extends KeyStore {
     if (set.keys.length === 0 && !this.table.records().next().done)
       throw new KeyStoreError("empty", `${file} holds no keys`);
     const table = new KeyTable(pepper);
-    const turns = new WorkTurns();
+    const slices = new WorkSlices();
     for (const record of set.keys) {
-      if (turns.isOver) await turns.next();
+      if (slices.isOver) await slices.next();
       table.put(record, this.table);
     }
     if (signal.aborted || this.end.signal.aborted) return false;

@@ -2,7 +2,7 @@ import { hash, randomBytes } from "node:crypto";
 import { dirname, join } from "node:path";
 import type * as z from "zod";
 import { readPrivateFile, unfinishedWrites, writePrivateFile } from "../../deploy/runtime/files/private-file.ts";
-import { WorkTurns } from "../../deploy/runtime/time/work-turns.ts";
+import { WorkSlices } from "../../deploy/runtime/time/work-slices.ts";
 import { makePepper, PEPPER_BYTES, type Pepper } from "./key-digest.ts";
 import { jsonOf, type KeyRecord, type KeySet, keyRecordSchema, keySetSchema } from "./key-record.ts";
 import { KeyStoreError } from "./key-store.ts";
@@ -58,7 +58,7 @@ export function keySetText({ keys, ...rest }: KeySet): string {
 }
 
 /**
- * Parses key files over several turns of the event loop, so that 100,000 keys do not block requests, and parses only
+ * Parses key files over several ticks of the event loop, so that 100,000 keys do not block requests, and parses only
  * records whose lines changed since the last file: unchanged ones are not allocated again.
  */
 export class KeySetReader {
@@ -72,11 +72,11 @@ export class KeySetReader {
     const first = bytes.toString("utf8", 0, bytes.indexOf(NEWLINE));
     const end = bytes.length - END.length;
     if (!first.endsWith(BEGIN) || bytes.toString("latin1", Math.max(0, end)) !== END) return parseKeySet(path, bytes);
-    const turns = new WorkTurns();
+    const slices = new WorkSlices();
     const known = new Map<string, KeyRecord>();
     const keys: KeyRecord[] = [];
     for (let at = bytes.indexOf(NEWLINE) + 1; at <= end; ) {
-      if (turns.isOver) await turns.next();
+      if (slices.isOver) await slices.next();
       const lineEnd = bytes.indexOf(NEWLINE, at);
       const isLast = lineEnd === end;
       const line = bytes.subarray(at, isLast ? lineEnd : lineEnd - 1);

@@ -16,9 +16,9 @@ export type Dimension = {
 
 export type DimensionReading = { readonly dimension: Dimension; readonly reading: Reading };
 
-export type PlaceLimit = {
+export type PermitLimit = {
   readonly of: "generations" | "counts";
-  /** Name of the places in the limit store, unique within the key. */
+  /** Name of the permits in the limit store, unique within the key. */
   readonly name: string;
   readonly limit: number;
   readonly model: string | undefined;
@@ -40,12 +40,12 @@ export function modelDimensions({ limits }: Principal, model: string): Dimension
 }
 
 /** Returns the limit on concurrent generations, of all models or of `model`; undefined if there is none. */
-export function placesOf({ limits }: Principal, model: string | undefined): PlaceLimit | undefined {
+export function permitsOf({ limits }: Principal, model: string | undefined): PermitLimit | undefined {
   const limit = (model === undefined ? limits : ratesOf(limits, model))?.concurrency;
   return limit === undefined ? undefined : { of: "generations", name: nameOf("concurrency", model), limit, model };
 }
 
-export function countPlacesOf({ limits }: Principal): PlaceLimit {
+export function countPermitsOf({ limits }: Principal): PermitLimit {
   const limit = limits.countConcurrency ?? COUNT_CONCURRENCY;
   return { of: "counts", name: "countConcurrency", limit, model: undefined };
 }

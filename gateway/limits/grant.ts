@@ -1,7 +1,7 @@
 import type { Started, Usage } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { ApiError } from "../errors.ts";
-import type { Dimension, DimensionReading, PlaceLimit } from "./dimension.ts";
-import { limitExceeded, limitsUnknown, placesTaken } from "./limit-exceeded.ts";
+import type { Dimension, DimensionReading, PermitLimit } from "./dimension.ts";
+import { limitExceeded, limitsUnknown, permitsTaken } from "./limit-exceeded.ts";
 import type { ChargeItem, LimitStore, Postponed } from "./limit-store.ts";
 import { MEASURES, type Unit } from "./measures.ts";
 
@@ -12,7 +12,7 @@ const OUTPUT_STEP_TOKENS = 256;
 export type Wanted = { readonly dimension: Dimension; readonly cost: number | undefined };
 
 type Later = {
-  readonly places: PlaceLimit | undefined;
+  readonly permits: PermitLimit | undefined;
   readonly wanted: readonly Wanted[];
   readonly note: Postponed;
 };
@@ -33,8 +33,8 @@ export type UsedTokens = {
 const NO_TOKENS: UsedTokens = { inputTokens: 0, cachedTokens: 0, outputTokens: 0 };
 
 /**
- * The charges and places of one request. Charges are corrected when more is known, and finally by one of `settle`,
- * `settleWithoutTokens` and `refund`; `release` returns the places. Each may be called again and late: only the first
+ * The charges and permits of one request. Charges are corrected when more is known, and finally by one of `settle`,
+ * `settleWithoutTokens` and `refund`; `release` returns the permits. Each may be called again and late: only the first
  * final call counts.
  */
 export class Grant {
@@ -65,33 +65,33 @@ export class Grant {
   }
 
   /** Postpones charges if the store would be asked twice and a pass is likely; returns whether it did. */
-  postpone(places: PlaceLimit | undefined, wanted: readonly Wanted[]): boolean {
+  postpone(permits: PermitLimit | undefined, wanted: readonly Wanted[]): boolean {
     const [store, keyId] = [this.#store, this.#keyId];
-    const note = store.postpone?.(keyId, wanted.map(itemOf), ...(places ? [places] : []));
-    if (note) this.#postponed = { places, wanted, note };
+    const note = store.postpone?.(keyId, wanted.map(itemOf), ...(permits ? [permits] : []));
+    if (note) this.#postponed = { permits, wanted, note };
     return note !== undefined;
   }
 
   /**
-   * Takes all charges of `wanted`, and a place if `places` limits them, or takes none of them, together with all
+   * Takes all charges of `wanted`, and a permit if `permits` limits them, or takes none of them, together with all
    * postponed ones. Returns the refusal, or undefined if the request passes.
    */
-  async take(places: PlaceLimit | undefined, wanted: readonly Wanted[]): Promise<ApiError | undefined> {
+  async take(permits: PermitLimit | undefined, wanted: readonly Wanted[]): Promise<ApiError | undefined> {
     const before = this.#postponed;
     this.#postponed = undefined;
     const refusal = await this.#take(
-      [before?.places, places].filter((one) => one !== undefined),
+      [before?.permits, permits].filter((one) => one !== undefined),
       before ? merged(before.wanted, wanted) : wanted,
     );
     before?.note.end();
     return refusal;
   }
 
-  async #take(places: readonly PlaceLimit[], wanted: readonly Wanted[]): Promise<ApiError | undefined> {
-    if (places.length === 0 && wanted.length === 0) return undefined;
+  async #take(permits: readonly PermitLimit[], wanted: readonly Wanted[]): Promise<ApiError | undefined> {
+    if (permits.length === 0 && wanted.length === 0) return undefined;
     const [store, keyId] = [this.#store, this.#keyId];
-    const { ok, refusedBy, full, readings } = await store.charge(keyId, wanted.map(itemOf), ...places);
-    if (ok) this.#held.push(...places.map(({ name }) => name));
+    const { ok, refusedBy, full, readings } = await store.charge(keyId, wanted.map(itemOf), ...permits);
+    if (ok) this.#held.push(...permits.map(({ name }) => name));
     // The caller may have left during the request to the store.
     if (this.#released) this.release();
     const found: DimensionReading[] = [];
@@ -103,8 +103,8 @@ export class Grant {
     if (found.length > 0) this.readings = merged(this.readings, found);
     if (ok) return undefined;
     if (refusedBy === "store") return limitsUnknown();
-    const taken = places.find(({ name }) => name === full);
-    return taken ? placesTaken(taken) : limitExceeded(found);
+    const taken = permits.find(({ name }) => name === full);
+    return taken ? permitsTaken(taken) : limitExceeded(found);
   }
 
   expect({ input, output }: { readonly input: number; readonly output: number }): void {

@@ -1,9 +1,9 @@
 import { ApiError } from "../errors.ts";
 import type { Detail } from "../outcome.ts";
-import type { Dimension, DimensionReading, PlaceLimit } from "./dimension.ts";
+import type { Dimension, DimensionReading, PermitLimit } from "./dimension.ts";
 import { MEASURES, type Refusals, UNITS } from "./measures.ts";
 
-const PLACES: Readonly<Record<PlaceLimit["of"], Refusals & { readonly text: string }>> = {
+const PERMITS: Readonly<Record<PermitLimit["of"], Refusals & { readonly text: string }>> = {
   generations: {
     text: "concurrent requests",
     ...{ ofKey: "key_concurrency_exceeded", ofModel: "key_model_concurrency_exceeded" },
@@ -11,8 +11,8 @@ const PLACES: Readonly<Record<PlaceLimit["of"], Refusals & { readonly text: stri
   counts: { text: "concurrent token counts", ofKey: "key_count_concurrency_exceeded" },
 };
 
-/** Retry delay, in milliseconds, if no place is free. When a place becomes free is unknown; answers take seconds. */
-const PLACE_RETRY_MS = 1_000;
+/** Retry delay, in milliseconds, if no permit is free. When a permit becomes free is unknown; answers take seconds. */
+const PERMIT_RETRY_MS = 1_000;
 /** Retry delay, in milliseconds, while the store of the limits does not answer. */
 const STORE_RETRY_MS = 5_000;
 
@@ -35,12 +35,12 @@ export function limitExceeded(readings: readonly DimensionReading[]): ApiError {
   });
 }
 
-export function placesTaken({ of, limit, model }: PlaceLimit): ApiError {
-  const wording = `Rate limit reached for ${PLACES[of].text}${onModel(model)}: limit ${limit}. ${tryAgain(PLACE_RETRY_MS)}`;
+export function permitsTaken({ of, limit, model }: PermitLimit): ApiError {
+  const wording = `Rate limit reached for ${PERMITS[of].text}${onModel(model)}: limit ${limit}. ${tryAgain(PERMIT_RETRY_MS)}`;
   return new ApiError("rate_limit_exceeded", wording, {
-    retryAfterMs: PLACE_RETRY_MS,
+    retryAfterMs: PERMIT_RETRY_MS,
     limit: "requests",
-    detail: detailOf(PLACES[of], model),
+    detail: detailOf(PERMITS[of], model),
   });
 }
 

@@ -20,21 +20,21 @@ export type Reading = {
   readonly waitMs: number;
 };
 
-/** A limit on a key's concurrency, for generations or token counts, of which a request needs a place. */
-export type PlaceItem = {
+/** A limit on a key's concurrency, for generations or token counts, of which a request needs a permit. */
+export type PermitItem = {
   readonly name: string;
-  /** Number of places in the newest record of the key, at least 1. */
+  /** Number of permits in the newest record of the key, at least 1. */
   readonly limit: number;
 };
 
 export type Charged = {
-  /** Whether every item and all places were taken; otherwise none was. Taken places must be released. */
+  /** Whether every item and all permits were taken; otherwise none was. Taken permits must be released. */
   readonly ok: boolean;
-  /** Refusal other than by an item: all places are taken, or the store is silent and configured to refuse. */
-  readonly refusedBy?: "place" | "store";
-  /** Name of the first limit without a free place, if one refused. */
+  /** Refusal other than by an item: all permits are taken, or the store is silent and configured to refuse. */
+  readonly refusedBy?: "permit" | "store";
+  /** Name of the first limit without a free permit, if one refused. */
   readonly full?: string | undefined;
-  /** State in the order of the items, after a passed charge. Refused places: no waits; a silent store: maybe empty. */
+  /** State in the order of the items, after a passed charge. Refused permits: no waits; a silent store: maybe empty. */
   readonly readings: readonly Reading[];
 };
 
@@ -49,13 +49,13 @@ export type Postponed = {
  * counts locally.
  */
 export interface LimitStore {
-  /** Takes the costs of all items and all places, or none of them if an item does not pass or no place is free. */
-  charge(keyId: string, items: readonly ChargeItem[], ...places: readonly PlaceItem[]): Promise<Charged>;
+  /** Takes the costs of all items and all permits, or none of them if an item does not pass or no permit is free. */
+  charge(keyId: string, items: readonly ChargeItem[], ...permits: readonly PermitItem[]): Promise<Charged>;
   /**
-   * Notes costs and places that a later charge will include, and returns the note. Undefined if the store should be
+   * Notes costs and permits that a later charge will include, and returns the note. Undefined if the store should be
    * asked at once: asking is free, or this gateway expects a refusal. Absent if asking is always free.
    */
-  postpone?(keyId: string, items: readonly ChargeItem[], ...places: readonly PlaceItem[]): Postponed | undefined;
+  postpone?(keyId: string, items: readonly ChargeItem[], ...permits: readonly PermitItem[]): Postponed | undefined;
   /** Charges a name that was charged before, whatever remains, else has no effect; negative amounts refund. */
   settle(keyId: string, name: string, amount: number): void;
   release(keyId: string, names: readonly string[]): void;

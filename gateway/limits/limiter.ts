@@ -1,13 +1,13 @@
 import type { ApiError } from "../errors.ts";
 import type { Principal } from "../keys/principal.ts";
 import {
-  countPlacesOf,
+  countPermitsOf,
   type Dimension,
   type DimensionReading,
   keyDimensions,
   modelDimensions,
-  type PlaceLimit,
-  placesOf,
+  type PermitLimit,
+  permitsOf,
 } from "./dimension.ts";
 import { Grant, type Wanted } from "./grant.ts";
 import type { LimitStore } from "./limit-store.ts";
@@ -47,8 +47,8 @@ export type Admission = {
 
 export type LimitLevels = {
   readonly counted: readonly DimensionReading[];
-  /** Limits on concurrency; `taken` counts the places of this gateway only. */
-  readonly places: readonly (PlaceLimit & { readonly taken: number })[];
+  /** Limits on concurrency; `taken` counts the permits of this gateway only. */
+  readonly permits: readonly (PermitLimit & { readonly taken: number })[];
 };
 
 /** Applies the limits in the record of a key to its requests. A key without limits is never refused. */
@@ -60,18 +60,18 @@ export class Limiter {
   }
 
   /**
-   * Takes a place and one request before the body is read. A key with a token debt or an exhausted quota is refused
+   * Takes a permit and one request before the body is read. A key with a token debt or an exhausted quota is refused
    * here, too. If the store is remote and will be asked for tokens anyway, all charges are sent together then, unless a
    * refusal is likely.
    */
   async admit(principal: Principal, use: Use): Promise<Admission> {
     const grant = new Grant(this.#store, principal.keyId);
-    const places = this.#admissionPlaces(principal, use);
+    const permits = this.#admissionPermits(principal, use);
     const dimensions = keyDimensions(principal);
     const costs = wanted(dimensions, AT_ADMISSION[use]);
     const asksForMore = principal.limits.perModel || wanted(dimensions, bodyCosts(0, 0)).length > 0;
-    if (use === "generation" && asksForMore && grant.postpone(places, costs)) return { grant, refusal: undefined };
-    const refusal = await grant.take(places, costs);
+    if (use === "generation" && asksForMore && grant.postpone(permits, costs)) return { grant, refusal: undefined };
+    const refusal = await grant.take(permits, costs);
     if (refusal) abandon(grant);
     return { grant, refusal };
   }
@@ -81,7 +81,7 @@ export class Limiter {
     const { model, inputTokens: input, maxOutputTokens } = expected;
     const output = Math.min(maxOutputTokens ?? OUTPUT_RESERVE_TOKENS, OUTPUT_RESERVE_TOKENS);
     const ofKey = bodyCosts(input, output);
-    const refusal = await grant.take(placesOf(principal, model), [
+    const refusal = await grant.take(permitsOf(principal, model), [
       ...wanted(keyDimensions(principal), ofKey),
       ...wanted(modelDimensions(principal, model), { ...ofKey, requests: 1, tokens: 0 }),
     ]);
@@ -93,8 +93,8 @@ export class Limiter {
   async look(principal: Principal): Promise<LimitLevels> {
     const { keyId, limits } = principal;
     const models = [undefined, ...Object.keys(limits.perModel ?? {})];
-    const counts = countPlacesOf(principal);
-    const places = [...models.flatMap((model) => placesOf(principal, model) ?? []), counts];
+    const counts = countPermitsOf(principal);
+    const permits = [...models.flatMap((model) => permitsOf(principal, model) ?? []), counts];
     const counted = [
       ...keyDimensions(principal),
       ...models.flatMap((model) => (model === undefined ? [] : modelDimensions(principal, model))),
@@ -106,13 +106,13 @@ export class Limiter {
         const reading = readings[at];
         return reading ? [{ dimension, reading }] : [];
       }),
-      places: places.map((one) => ({ ...one, taken: this.#store.held(keyId, one.name) })),
+      permits: permits.map((one) => ({ ...one, taken: this.#store.held(keyId, one.name) })),
     };
   }
 
-  #admissionPlaces(principal: Principal, use: Use): PlaceLimit | undefined {
-    if (use === "count") return countPlacesOf(principal);
-    return use === "generation" ? placesOf(principal, undefined) : undefined;
+  #admissionPermits(principal: Principal, use: Use): PermitLimit | undefined {
+    if (use === "count") return countPermitsOf(principal);
+    return use === "generation" ? permitsOf(principal, undefined) : undefined;
   }
 }
 

@@ -1,5 +1,5 @@
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
-import type { Charged, ChargeItem, LimitRule, LimitStore, PlaceItem, Reading } from "./limit-store.ts";
+import type { Charged, ChargeItem, LimitRule, LimitStore, PermitItem, Reading } from "./limit-store.ts";
 import { type Bucket, type BucketRule, fullBucket, refill, resize, take, waitMs } from "./token-bucket.ts";
 
 const DAY_MS = 86_400_000;
@@ -9,7 +9,7 @@ type Count =
   /** Use of one day; `day` is the number of days since the epoch in UTC. */
   | { readonly kind: "day"; readonly day: number; readonly used: number; readonly total: number };
 
-/** Counts and places of one key. Accounts are never dropped: their number is bounded by the issued keys. */
+/** Counts and permits of one key. Accounts are never dropped: their number is bounded by the issued keys. */
 type Account = { readonly counts: Map<string, Count>; readonly held: Map<string, number> };
 
 export class MemoryLimitStore implements LimitStore {
@@ -20,13 +20,13 @@ export class MemoryLimitStore implements LimitStore {
     this.#clock = clock;
   }
 
-  async charge(keyId: string, items: readonly ChargeItem[], ...places: readonly PlaceItem[]): Promise<Charged> {
-    return this.chargeNow(keyId, items, ...places);
+  async charge(keyId: string, items: readonly ChargeItem[], ...permits: readonly PermitItem[]): Promise<Charged> {
+    return this.chargeNow(keyId, items, ...permits);
   }
 
-  chargeNow(keyId: string, items: readonly ChargeItem[], ...places: readonly PlaceItem[]): Charged {
+  chargeNow(keyId: string, items: readonly ChargeItem[], ...permits: readonly PermitItem[]): Charged {
     const { counts, held } = this.#account(keyId);
-    const full = places.find(({ name, limit }) => (held.get(name) ?? 0) >= limit)?.name;
+    const full = permits.find(({ name, limit }) => (held.get(name) ?? 0) >= limit)?.name;
     const found = items.map(({ name, rule, cost }) => {
       const count = this.#current(counts.get(name), rule);
       return { name, count, cost, waitMs: full === undefined && cost !== undefined ? this.#waitMs(count, cost) : 0 };
@@ -37,8 +37,8 @@ export class MemoryLimitStore implements LimitStore {
       counts.set(name, count);
       return { waitMs: wait, ...this.#state(count) };
     });
-    if (full !== undefined) return { ok, readings, refusedBy: "place", full };
-    if (ok) for (const { name } of places) held.set(name, (held.get(name) ?? 0) + 1);
+    if (full !== undefined) return { ok, readings, refusedBy: "permit", full };
+    if (ok) for (const { name } of permits) held.set(name, (held.get(name) ?? 0) + 1);
     return { ok, readings };
   }
 

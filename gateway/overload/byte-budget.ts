@@ -1,7 +1,7 @@
-/** Share of the room left by others that one tenant may take: alone half of it, two a third each, a new one always. */
+/** Share of the bytes left by others that one tenant may take: alone half of it, two a third each, a new one always. */
 const TENANT_SHARE = 0.5;
 
-/** The exhausted room: that of all tenants together, or the share of one. */
+/** The exhausted budget: that of all tenants together, or the share of one. */
 export type Lack = "all" | "tenant";
 
 /**

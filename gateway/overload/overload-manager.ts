@@ -31,7 +31,7 @@ const TRIGGERS: Readonly<Record<OverloadAction, Partial<Pressures>>> = {
 };
 /** Distance below its trigger at which a pressure counts as normal. */
 const HYSTERESIS = 0.1;
-/** One slow turn of the event loop, or one full heap before its collection, is not an overload. */
+/** One slow tick of the event loop, or one full heap before its collection, is not an overload. */
 const CHECKS_TO_START = 2;
 /** Consecutive good checks before an action ends: after one, the readmitted load may trigger it again. */
 const CHECKS_TO_END = 4;

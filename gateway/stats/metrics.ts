@@ -129,7 +129,7 @@ const CLUSTERS = {
   ),
   svc_continuations_total: counter(["cluster", "outcome"])(
     "Answers that lost their engine before their end, by outcome: went_on, or why no other engine continued them.",
-    'Alert on all but `outcome="went_on"`: these answers broke off. `not_kept`: no room; `no_endpoint`: none of the revision in time; `other_answer`: nodes of one revision differ, a fault; `refused`: see the engine\'s log; others: something kills engines.',
+    'Alert on all but `outcome="went_on"`: these answers broke off. `not_kept`: no capacity; `no_endpoint`: none of the revision in time; `other_answer`: nodes of one revision differ, a fault; `refused`: see the engine\'s log; others: something kills engines.',
   ),
   svc_continuation_gap_seconds: histogram(SECONDS_TO_GO_ON, ["cluster"])(
     "Time from the loss of an answer's engine to the first new event from another one, in seconds.",

@@ -6,7 +6,7 @@ export type CallKind = "first" | "retry" | "continuation";
 /**
  * The outcome of an answer whose engine was lost before its end: another one went on with it, or why none did.
  *
- * - `not_kept`: its engine cannot be continued, or there was no room to keep the answer.
+ * - `not_kept`: its engine cannot be continued, or there was no capacity to keep the answer.
  * - `lost_too_often`: it lost several engines.
  * - `no_endpoint`: no endpoint that can continue it came in time.
  * - `other_answer`: the continuing engine sent another answer.

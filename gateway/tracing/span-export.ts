@@ -73,7 +73,7 @@ export class SpanExport implements Tracing {
     return this.#sampler.shouldSample(ROOT_CONTEXT, traceId).decision === SamplingDecision.RECORD_AND_SAMPLED;
   }
 
-  /** Hands the finished spans of one request to the SDK, which sends them in batches and drops what finds no room. */
+  /** Hands the finished spans of one request to the SDK, which sends them in batches and drops those beyond its queue. */
   export(spans: readonly Span[]): void {
     for (const span of spans) this.#export(span);
   }

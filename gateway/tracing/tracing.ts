@@ -35,7 +35,7 @@ export type Tracing = {
    * alike.
    */
   headSampler(traceId: string): boolean;
-  /** Takes the spans of one request. It never waits: what finds no room is dropped. */
+  /** Takes the spans of one request. It never waits: spans beyond the queue are dropped. */
   export(spans: readonly Span[]): void;
   /** Sends the remaining spans, within a bounded time. It never rejects. */
   close(): Promise<void>;

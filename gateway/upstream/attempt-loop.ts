@@ -11,7 +11,7 @@ import { type EventSink, RetryBoundary } from "./call/retry-boundary.ts";
 import type { Timeouts } from "./call/timeouts.ts";
 import type { ClusterMember } from "./cluster/cluster-member.ts";
 import type { ClusterTraffic } from "./cluster/cluster-traffic.ts";
-import type { ContinuationRoom } from "./continuation/continuation-room.ts";
+import type { ContinuationBudget } from "./continuation/continuation-budget.ts";
 import { OrderedLoss } from "./continuation/ordered-loss.ts";
 import { ResumableAnswer } from "./continuation/resumable-answer.ts";
 import type { Endpoint } from "./endpoint/endpoint.ts";
@@ -50,7 +50,7 @@ export type AttemptLoopParts = {
   readonly clock: Clock;
   readonly timeouts: Timeouts;
   /** The memory for running answers that another endpoint could continue. */
-  readonly room: ContinuationRoom;
+  readonly continuationBudget: ContinuationBudget;
   readonly random: () => number;
   readonly stats: UpstreamStats;
   readonly deaths: DeathCounter;
@@ -68,7 +68,7 @@ type OwnTerms = Pick<CallTerms, "base" | "promptHandOver">;
 type AttemptStep = Next & { readonly kind: "attempt" };
 
 /** The slot of the next attempt, and the decision for it. */
-type Placed = { readonly slot: Slot; readonly step: AttemptStep };
+type AdmittedAttempt = { readonly slot: Slot; readonly step: AttemptStep };
 
 /**
  * The life of one request after its translation:
@@ -95,7 +95,7 @@ export class AttemptLoop {
   readonly #digest: string;
   /** The deadline of the whole answer, in milliseconds of the wall clock. */
   readonly #deadline: number;
-  readonly #gate: RetryBoundary;
+  readonly #boundary: RetryBoundary;
   readonly #answer: ResumableAnswer;
   /** The failed attempts, oldest first: the entire input of the retry policy. */
   #history: readonly FailedAttempt[] = [];
@@ -123,7 +123,7 @@ export class AttemptLoop {
     this.#digest = this.#route.shape.boundaries.at(-1)?.hash ?? "";
     this.#pendingMs = timeouts.pendingMs;
     this.#answer = this.#resumable();
-    this.#gate = new RetryBoundary(sink, () => {
+    this.#boundary = new RetryBoundary(sink, () => {
       this.#freeShare();
       if (this.#answer.kept) request.taken();
       else request.drop();
@@ -136,14 +136,14 @@ export class AttemptLoop {
     try {
       if (facts.beyond) throw contextExceeded(facts.beyond.tokens, facts.beyond.window);
       for (;;) {
-        const placed = await this.#placed();
-        const end = await this.#attempt(placed);
+        const admitted = await this.#admitted();
+        const end = await this.#attempt(admitted);
         this.#freeShare();
         this.#answer.attemptEnded();
         if (end === "cancelled") throw clientClosed();
         // A loss after the last event costs the client nothing.
         if (end === "answered" || this.#answer.finished) break;
-        this.#history = [...this.#history, await this.#failed(placed, end)];
+        this.#history = [...this.#history, await this.#failed(admitted, end)];
       }
       this.#parts.deaths.answered(this.#digest);
     } finally {
@@ -156,7 +156,7 @@ export class AttemptLoop {
   /**
    * Resolves to the slot of the next attempt. Throws where the policy gives up, and where the cluster has none in time.
    */
-  async #placed(): Promise<Placed> {
+  async #admitted(): Promise<AdmittedAttempt> {
     for (;;) {
       if (this.#signal.aborted) throw clientClosed();
       const step = nextStep(this.#history, this.#situation(), { pendingMs: this.#pendingMs, holdMs: this.#holdMs() });
@@ -170,7 +170,7 @@ export class AttemptLoop {
       if (typeof slot === "string") {
         // The endpoints have changed during the wait in the queue.
         if (slot === "all_tried" && step.underWay) continue;
-        throw this.#notPlaced(slot, step);
+        throw this.#notAdmitted(slot, step);
       }
       // After an outage any endpoint may come first.
       if (!step.continues || this.#continues(slot.member.endpoint)) return { slot, step };
@@ -208,10 +208,10 @@ export class AttemptLoop {
   }
 
   /** Makes the next attempt in its slot. Resolves to its end; never rejects. */
-  async #attempt({ slot, step }: Placed): Promise<AttemptEnd> {
-    const { clock, stats, timeouts, room } = this.#parts;
+  async #attempt({ slot, step }: AdmittedAttempt): Promise<AttemptEnd> {
+    const { clock, stats, timeouts, continuationBudget } = this.#parts;
     const { request, facts, record } = this.#dispatch;
-    const { member, placement } = slot;
+    const { member, observer } = slot;
     const { endpoint } = member;
     const answer = this.#answer;
     const inputTokens = promptBytes(this.#route.shape) / BYTES_PER_TOKEN;
@@ -225,7 +225,7 @@ export class AttemptLoop {
       record.overdue();
     }
     if (step.notContinued) this.#countNotContinued(step.notContinued);
-    const description = room.isOpen ? endpoint.description(facts.model) : undefined;
+    const description = continuationBudget.isOpen ? endpoint.description(facts.model) : undefined;
     const canContinue = description?.capabilities.includes(Capability.CONTINUATION) ?? false;
     const resumption = answer.begin(canContinue, step.continues);
     const { continued } = answer;
@@ -240,7 +240,12 @@ export class AttemptLoop {
         {
           ...{ endpoint, request, resumption, headers, deadline: this.#deadline, clock, timeouts, ...terms },
           inputTokens: inputTokens + (continuedTokens ?? 0),
-          ...{ placement, notes: continued ? undefined : record, answer: order?.answer ?? answer, gate: this.#gate },
+          ...{
+            observer,
+            notes: continued ? undefined : record,
+            answer: order?.answer ?? answer,
+            boundary: this.#boundary,
+          },
         },
         order?.signal ?? this.#signal,
       ).catch(ourFault);
@@ -290,7 +295,7 @@ export class AttemptLoop {
     const made = await readElsewhere(
       {
         ...{ slot: reader, traffic, request, headers: record.prefillSent(), deadline: this.#deadline },
-        ...{ clock, timeouts, inputTokens, gate: this.#gate },
+        ...{ clock, timeouts, inputTokens, boundary: this.#boundary },
         onEnd: (outcome) => stats.prefills.inc({ cluster: facts.model, outcome }),
       },
       this.#signal,
@@ -304,9 +309,9 @@ export class AttemptLoop {
   }
 
   /** Records that the endpoint of a slot reads the prompt itself after all, and how the hand-over ended, if there was one. */
-  #readsHere({ placement }: Slot, outcome?: PrefillOutcome): void {
+  #readsHere({ observer }: Slot, outcome?: PrefillOutcome): void {
     const { facts, record } = this.#dispatch;
-    placement?.readElsewhere?.(false);
+    observer?.readElsewhere?.(false);
     record.prefilledOn(undefined);
     if (outcome) this.#parts.stats.prefills.inc({ cluster: facts.model, outcome });
   }
@@ -324,15 +329,15 @@ export class AttemptLoop {
   }
 
   /** Returns what the endpoint of a slot has of the prompt, so that it can be left out. */
-  #baseOn({ member: { endpoint }, placement }: Slot): PromptBase | undefined {
+  #baseOn({ member: { endpoint }, observer }: Slot): PromptBase | undefined {
     const description = endpoint.description(this.#dispatch.facts.model);
-    const { heldUpTo } = placement ?? {};
+    const { heldUpTo } = observer ?? {};
     if (heldUpTo === undefined || !description?.capabilities.includes(Capability.PROMPT_BASE)) return undefined;
     return baseOf(this.#route.shape, heldUpTo);
   }
 
   /** Resolves to the record of a failed attempt, once the simultaneous losses are counted. */
-  async #failed({ slot: { member } }: Placed, failure: UpstreamFailure): Promise<FailedAttempt> {
+  async #failed({ slot: { member } }: AdmittedAttempt, failure: UpstreamFailure): Promise<FailedAttempt> {
     const { clock, deaths, random } = this.#parts;
     const { begun, tokens, continued, resumed, workedOn: accepted, advanced } = this.#answer;
     const { address } = member.endpoint;
@@ -350,7 +355,7 @@ export class AttemptLoop {
     return {
       ...{ address, failure, continued, resumed, accepted, advanced, othersLost },
       endedMs: clock.nowMs(),
-      committed: this.#gate.committed,
+      committed: this.#boundary.committed,
       tokens: begun ? tokens : 0,
       jitter: random(),
     };
@@ -400,10 +405,10 @@ export class AttemptLoop {
   }
 
   #resumable(): ResumableAnswer {
-    const { room, stats, clock } = this.#parts;
+    const { continuationBudget, stats, clock } = this.#parts;
     const { request, facts, record } = this.#dispatch;
     return new ResumableAnswer({
-      room,
+      budget: continuationBudget,
       tenant: request.tenant,
       requestBytes: request.size,
       onGoesOn: () => {
@@ -446,12 +451,12 @@ export class AttemptLoop {
   }
 
   /** Returns the error of a request that gets no slot for its next attempt. */
-  #notPlaced(why: NotAdmitted, { continues, notContinued }: AttemptStep): ApiError {
+  #notAdmitted(why: NotAdmitted, { continues, notContinued }: AttemptStep): ApiError {
     const { cluster, admission } = this.#traffic;
     const missed = continues ? "no_endpoint" : notContinued;
     if (missed) this.#countNotContinued(missed);
     const loss = lossOf(this.#history)?.failure.error;
-    if (loss && continues) return this.#gate.committed ? loss : this.#exhausted(loss);
+    if (loss && continues) return this.#boundary.committed ? loss : this.#exhausted(loss);
     const tried = new Set(this.#history.map(({ address }) => address));
     if (loss && cluster.endpoints.every(({ address }) => tried.has(address))) return this.#exhausted();
     return this.#parts.replies.notAdmitted(why, this.#dispatch.facts.model, admission);

@@ -69,7 +69,7 @@ export class LocalReplies {
     return overloaded(detail, this.#retryAfterMs(expectedMs), cause);
   }
 
-  /** Returns when a caller may retry, by the expected time until there is room. */
+  /** Returns when a caller may retry, by the expected time until there is capacity. */
   #retryAfterMs(expectedMs = UNKNOWN_MS): number {
     return Math.min(MOST_MS, Math.max(LEAST_MS, expectedMs)) * (1 + JITTER * (2 * this.#random() - 1));
   }

@@ -3,9 +3,9 @@ import type { KeySeries } from "./key-series.ts";
 import {
   addCounts,
   DAY_MS,
+  entryName,
   KEPT_DAYS,
   NO_USE,
-  placeOf,
   type StoredUsage,
   type UsageBatch,
   type UsageCounts,
@@ -51,9 +51,9 @@ export class KeyUsage {
     const counts = { ...NO_USE, ...used };
     const day = Math.floor(this.#options.clock.wallMs() / DAY_MS);
     const entry = { keyId, day, model: model ?? "", counts };
-    const place = placeOf(entry);
-    const before = this.#pending.get(place);
-    this.#pending.set(place, before ? { ...before, counts: addCounts(before.counts, counts) } : entry);
+    const name = entryName(entry);
+    const before = this.#pending.get(name);
+    this.#pending.set(name, before ? { ...before, counts: addCounts(before.counts, counts) } : entry);
     this.#options.series.count(keyId, counts);
     this.#recent.delete(keyId);
     this.#recent.add(keyId);

@@ -3,9 +3,9 @@ import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import { RedisScript, type RedisState } from "../state/redis-state.ts";
 import {
   DAY_MS,
+  entryName,
   KEPT_DAYS,
   NO_USE,
-  placeOf,
   type StoredUsage,
   USAGE_NAMES,
   type UsageBatch,
@@ -101,8 +101,8 @@ function entriesOf(keyId: string, fields: Readonly<Record<string, string>>): Usa
     const name = USAGE_NAMES[Number(at)];
     if (day === "" || !name) continue;
     const own = { keyId, day: Number(day), model };
-    const counts = { ...(entries.get(placeOf(own))?.counts ?? NO_USE), [name]: Number(value) };
-    entries.set(placeOf(own), { ...own, counts });
+    const counts = { ...(entries.get(entryName(own))?.counts ?? NO_USE), [name]: Number(value) };
+    entries.set(entryName(own), { ...own, counts });
   }
   return [...entries.values()];
 }

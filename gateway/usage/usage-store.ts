@@ -14,8 +14,8 @@ export const USAGE_NAMES = ["requests", "refused", "inputTokens", "cachedTokens"
  */
 export type UsageCounts = Readonly<Record<(typeof USAGE_NAMES)[number], number>>;
 
-/** Names the place of an entry among those of all keys. */
-export function placeOf({ keyId, day, model }: Omit<UsageEntry, "counts">): string {
+/** Returns the name of an entry among those of all keys. */
+export function entryName({ keyId, day, model }: Omit<UsageEntry, "counts">): string {
   return `${keyId} ${day} ${model}`;
 }
 
@@ -68,7 +68,7 @@ const MAX_ENTRIES = 100_000;
 export class UsageBook implements UsageStore {
   readonly #clock: Pick<Clock, "wallMs">;
   readonly #maxEntries: number;
-  /** Entries by day and place. */
+  /** Entries by day and name. */
   readonly #days = new Map<number, Map<string, UsageEntry>>();
   #entries = 0;
   #sinceMs: number;
@@ -83,9 +83,9 @@ export class UsageBook implements UsageStore {
     for (const entry of entries) {
       if ((entry.day + 1) * DAY_MS <= this.#sinceMs) continue;
       const day = this.#days.get(entry.day) ?? new Map<string, UsageEntry>();
-      const before = day.get(placeOf(entry))?.counts;
+      const before = day.get(entryName(entry))?.counts;
       if (!before) this.#entries += 1;
-      day.set(placeOf(entry), { ...entry, counts: addCounts(before ?? NO_USE, entry.counts) });
+      day.set(entryName(entry), { ...entry, counts: addCounts(before ?? NO_USE, entry.counts) });
       this.#days.set(entry.day, day);
     }
     const today = Math.floor(this.#clock.wallMs() / DAY_MS);

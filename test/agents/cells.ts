@@ -1,6 +1,6 @@
 import { rmSync, writeFileSync } from "node:fs";
 import { stripVTControlCharacters } from "node:util";
-import type { Agent } from "../../deploy/local/agents.ts";
+import type { Agent } from "../../deploy/local/launch/agents.ts";
 import { AGENT_CURES } from "../../gateway/http/connection/agent-cures.ts";
 import type { AgentSetting } from "../../gateway/outcome.ts";
 import type { Installed } from "./installed.ts";

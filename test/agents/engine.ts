@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 import * as z from "zod";
-import { roomBehind } from "../../engine/backends/request-plan.ts";
+import { windowLeft } from "../../engine/backends/request-plan.ts";
 import { engineConfigSchema } from "../../engine/config.ts";
 import { runNode } from "../../engine/run-node.ts";
 import type { GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
@@ -31,7 +31,7 @@ await runNode(async () => ({
     while (existsSync(outage)) await new Promise((resolve) => setTimeout(resolve, 100));
     const pace = { tokensPerSecond, prefillTokensPerSecond: 1_000_000, timeToFirstTokenMs: 5 };
     const answer = (request: GenerateRequest) => {
-      roomBehind(countTokens(renderPrompt(request.tools, request.messages).text), contextTokens);
+      windowLeft(countTokens(renderPrompt(request.tools, request.messages).text), contextTokens);
       return taskAnswer(request, { steps, tokens });
     };
     const window = contextTokens + spareTokens;

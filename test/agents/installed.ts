@@ -3,8 +3,8 @@ import { hash } from "node:crypto";
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, relative } from "node:path";
-import { type Agent, type AgentPlace, taskArgs } from "../../deploy/local/agents.ts";
 import { settingsFiles } from "../../deploy/local/launch/agent-run.ts";
+import { type Agent, type ModelAccess, taskArgs } from "../../deploy/local/launch/agents.ts";
 import { projectFolder } from "../../deploy/runtime/files/project-folder.ts";
 import { processesWith } from "../support/processes/processes-with.ts";
 import { TASK } from "./task.ts";
@@ -55,7 +55,7 @@ export class Installed {
   }
 
   /** Runs an agent in the folder `work` of `home`, which is its home. */
-  async run(agent: Agent, place: AgentPlace, home: string, settings: SettingsKind): Promise<AgentRun> {
+  async run(agent: Agent, place: ModelAccess, home: string, settings: SettingsKind): Promise<AgentRun> {
     const launched = settings === "launch";
     const temporary = mkdtempSync(join(tmpdir(), "svc-tmp-"));
     const { program, args, env } = launched ? launchCommand(agent, place) : await command(agent, place, home, settings);
@@ -109,7 +109,7 @@ function endedAtOnce(pid: number): void {
   }
 }
 
-async function writeFiles(files: Readonly<Record<string, string>>, place: AgentPlace, home: string): Promise<void> {
+async function writeFiles(files: Readonly<Record<string, string>>, place: ModelAccess, home: string): Promise<void> {
   for (const [file, text] of Object.entries(await settingsFiles(files, place, home))) {
     mkdirSync(dirname(file), { recursive: true });
     writeFileSync(file, text);
@@ -117,7 +117,7 @@ async function writeFiles(files: Readonly<Record<string, string>>, place: AgentP
 }
 
 /** Writes the settings of the page. */
-async function command(agent: Agent, place: AgentPlace, home: string, settings: SettingsKind): Promise<Command> {
+async function command(agent: Agent, place: ModelAccess, home: string, settings: SettingsKind): Promise<Command> {
   const { program, firstTry, files, ownInstructions } = agent;
   if (settings === "first") {
     const args = firstTry?.args?.(TASK, place) ?? taskArgs(agent, TASK, place);
@@ -128,7 +128,7 @@ async function command(agent: Agent, place: AgentPlace, home: string, settings: 
   return { program, args, env: agent.env?.(place) ?? {} };
 }
 
-function launchCommand(agent: Agent, { baseUrl, key, model, smallModel }: AgentPlace): Command {
+function launchCommand(agent: Agent, { baseUrl, key, model, smallModel }: ModelAccess): Command {
   const at = ["--url", baseUrl, "--model", model, "--small-model", smallModel];
   const args = [join(projectFolder(), "deploy/svc.mjs"), "launch", agent.program, ...at, "--"];
   const place = { baseUrl, key, model, smallModel, contextTokens: 0 };
@@ -136,7 +136,7 @@ function launchCommand(agent: Agent, { baseUrl, key, model, smallModel }: AgentP
 }
 
 /** Writes settings of the user that lead to another service. */
-async function ownSettings(agent: Agent, { baseUrl, key }: AgentPlace, home: string): Promise<void> {
+async function ownSettings(agent: Agent, { baseUrl, key }: ModelAccess, home: string): Promise<void> {
   const files = agent.files?.({ baseUrl, key, model: "another", smallModel: "another", contextTokens: 100_000 }) ?? {};
   const written = await settingsFiles(files, { baseUrl, key, model: "", smallModel: "", contextTokens: 0 }, home);
   for (const [file, text] of Object.entries(written)) {

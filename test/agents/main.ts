@@ -1,6 +1,6 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { AGENTS } from "../../deploy/local/agents.ts";
+import { AGENTS } from "../../deploy/local/launch/agents.ts";
 import { projectFolder } from "../../deploy/runtime/files/project-folder.ts";
 import { CELLS, type Outcome, Stands } from "./cells.ts";
 import { Installed } from "./installed.ts";

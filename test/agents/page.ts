@@ -1,4 +1,4 @@
-import { AGENTS } from "../../deploy/local/agents.ts";
+import { AGENTS } from "../../deploy/local/launch/agents.ts";
 import { measuredAt } from "../support/measured-at.ts";
 import type { Outcome } from "./cells.ts";
 

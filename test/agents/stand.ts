@@ -1,7 +1,7 @@
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Agent } from "../../deploy/local/agents.ts";
+import type { Agent } from "../../deploy/local/launch/agents.ts";
 import { metricSum } from "../support/metric-text.ts";
 import { processesWith } from "../support/processes/processes-with.ts";
 import { type Service, startService } from "../support/processes/start-service.ts";

@@ -179,7 +179,7 @@ describe.skipIf(noValidation !== "" || noKustomize !== "")(`the chart ${noValida
     ["a number in an environment", { engines: { qwen: { ...LLAMA, env: { ...LLAMA.env, SLOTS: 4 } } } }],
     ["a route without a gateway", { httpRoute: { enabled: true } }],
     ["nodes of no model", { fleet: { GLM53: "1" } }],
-  ])("refuses %s", (_, values) => {
+  ])("the chart refuses %s", (_, values) => {
     expect(helm("template", values).fault).toContain("values don't meet the specifications of the schema");
   });
 

@@ -145,7 +145,7 @@ describe.skipIf(!hasGo).each(["grpc", "fast"] as const)("grpc-go over %s", (wire
     expect(await send(endpoint, HELLO).outcome).toMatch(/^14 /);
   });
 
-  test("with TLS", async ({ skip }) => {
+  test("a grpc-go server with TLS answers over the wire", async ({ skip }) => {
     skip(!HAS_OPENSSL, "openssl makes the certificates");
     const { port } = await server(certificates.file("node.pem"), certificates.file("node.key"));
     const settings = { caFile: certificates.file("authority.pem") };

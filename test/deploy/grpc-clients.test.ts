@@ -54,7 +54,7 @@ const bufCurl = (address: string, path: string, ...args: readonly string[]) =>
 const withKey = () => ["-H", `authorization: Bearer ${service.gateway.key}`];
 
 describe("buf", () => {
-  test("lists the gateway's service, and calls it", async () => {
+  test("buf lists the gateway's service, and calls it", async () => {
     const { grpcAddress } = service.gateway;
     const listed = await bufCurl(grpcAddress, "", "--list-methods", ...withKey());
     expect(listed.out.split("\n").filter((line) => line.startsWith("svc."))).toEqual([

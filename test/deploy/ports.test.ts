@@ -65,7 +65,7 @@ describe.skipIf(noKustomize !== "")("in Kubernetes", () => {
       "  scaleTargetRef:\n    name: qwen\n",
       "the scaler qwen-engine: there is no qwen",
     ],
-  ])("%s is found", (_, from, to, fault) => {
+  ])("the check of ports in Kubernetes finds %s", (_, from, to, fault) => {
     expect(text).toContain(from);
     expect(portFaults(resourcesOf(text.replaceAll(from, to)))).toContain(fault);
   });

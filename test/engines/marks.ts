@@ -4,7 +4,7 @@ import { asking } from "../../engine/backends/openai-compatible/generation/gener
 import { EngineHttp } from "../../engine/backends/openai-compatible/http/engine-http.ts";
 import { SpelledMarks } from "../../engine/backends/openai-compatible/marks/spelled-marks.ts";
 import { toChatPrompt } from "../../engine/backends/openai-compatible/request/request.ts";
-import { ANY_ORDER } from "../../engine/conversation/model-history.ts";
+import { ANY_ORDER } from "../../engine/conversation/history/model-history.ts";
 import { loadProfile } from "../../engine/profiles/profile.ts";
 import type { GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { MARKS, PLACES } from "../support/dialects/injections.ts";

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { systemClock } from "../../deploy/runtime/time/clock.ts";
-import { LoopTurns } from "../../engine/backends/loop-turns.ts";
+import { LoopSlices } from "../../engine/backends/loop-slices.ts";
 import { DIALECTS } from "../../engine/backends/openai-compatible/engines/dialects.ts";
 import type { Ask } from "../../engine/backends/openai-compatible/engines/engine-dialect.ts";
 import { asking, readMarkup } from "../../engine/backends/openai-compatible/generation/generation-parts.ts";
@@ -10,7 +10,7 @@ import { readModelFiles } from "../../engine/backends/openai-compatible/prompt/m
 import { OwnPrompts } from "../../engine/backends/openai-compatible/prompt/own-prompts.ts";
 import { RenderingCheck } from "../../engine/backends/openai-compatible/prompt/rendering-check.ts";
 import { type RequestSettings, toChatPrompt } from "../../engine/backends/openai-compatible/request/request.ts";
-import { ANY_ORDER } from "../../engine/conversation/model-history.ts";
+import { ANY_ORDER } from "../../engine/conversation/history/model-history.ts";
 import { loadProfile } from "../../engine/profiles/profile.ts";
 import { CountTokensRequest, type Event } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Message } from "../../proto/gen/svc/inference/v1/messages.ts";
@@ -50,7 +50,7 @@ export function ownPromptsBeside(rig: Rig): void {
       const files = readModelFiles(TOKENIZER_FILE);
       if (!files) throw new Error("the exported model has no template");
       const { markers } = await readMarkup(ask, settings);
-      const parts = { files, settings, markers, work: workHere, turns: new LoopTurns(), clock: systemClock };
+      const parts = { files, settings, markers, work: workHere, slices: new LoopSlices(), clock: systemClock };
       own = new OwnPrompts({ ...parts, cacheMegabytes: 64 });
     });
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { systemClock } from "../../deploy/runtime/time/clock.ts";
-import { LoopTurns } from "../../engine/backends/loop-turns.ts";
+import { LoopSlices } from "../../engine/backends/loop-slices.ts";
 import type { Ask } from "../../engine/backends/openai-compatible/engines/engine-dialect.ts";
 import { VLLM } from "../../engine/backends/openai-compatible/engines/vllm.ts";
 import { asking } from "../../engine/backends/openai-compatible/generation/generation-parts.ts";
@@ -10,7 +10,7 @@ import { readModelFiles } from "../../engine/backends/openai-compatible/prompt/m
 import { OwnPrompts } from "../../engine/backends/openai-compatible/prompt/own-prompts.ts";
 import { RenderingCheck } from "../../engine/backends/openai-compatible/prompt/rendering-check.ts";
 import { type RequestSettings, toChatPrompt } from "../../engine/backends/openai-compatible/request/request.ts";
-import { ANY_ORDER } from "../../engine/conversation/model-history.ts";
+import { ANY_ORDER } from "../../engine/conversation/history/model-history.ts";
 import { loadProfile } from "../../engine/profiles/profile.ts";
 import {
   CountTokensRequest,
@@ -68,7 +68,7 @@ describe.skipIf(!ENGINES.some(({ dialect, installed }) => dialect === "vllm" && 
       const files = readModelFiles(TOKENIZER_FILE);
       if (!files) throw new Error("the exported model has no tokens");
       const { reasoning, toolCall } = profile;
-      const parts = { files, settings, markers: { reasoning, toolCall }, work: workHere, turns: new LoopTurns() };
+      const parts = { files, settings, markers: { reasoning, toolCall }, work: workHere, slices: new LoopSlices() };
       own = new OwnPrompts({ ...parts, clock: systemClock, cacheMegabytes: 64 });
     });
     afterAll(() => engine?.stop());

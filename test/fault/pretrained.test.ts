@@ -38,7 +38,7 @@ describe.skipIf(noPretrained !== "")("pretrained weights behind a gateway", () =
     gateway = await fleet.inFrontOf(nodes, { lbPolicy: "round_robin" });
   });
 
-  test.each(ANSWER_PATHS)("answer %s", async (path) => {
+  test.each(ANSWER_PATHS)("pretrained weights behind a gateway answer %s", async (path) => {
     const text = await (await gateway.post(path, asked(path, "What is the capital of France?", 24))).text();
     expect(endOf(path, text)).toEqual({ end: "complete" });
     expect(textOf(path, text)).toContain("Paris");

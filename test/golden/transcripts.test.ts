@@ -37,13 +37,13 @@ const FORMATS: readonly { readonly format: Format; readonly body: object }[] = [
 describe.each(TRANSCRIPTS)("transcript %s", (scenario) => {
   const events = transcriptEvents(scenario);
 
-  test.each(FORMATS)("streams as $format.name", async ({ format, body }) => {
+  test.each(FORMATS)("a recorded answer streams as $format.name", async ({ format, body }) => {
     const encoder = format.encoder(HEAD, format.prepare({ ...body, stream: true }, CONTEXT).options);
     const text = events.map((event) => encoder.next(event)).join("");
     await expect(text).toMatchFileSnapshot(join(FOLDER, scenario, `${format.name}.sse`));
   });
 
-  test.each(FORMATS)("folds to $format.name", async ({ format, body }) => {
+  test.each(FORMATS)("a recorded answer folds to $format.name", async ({ format, body }) => {
     const fold = new CompletionFold();
     for (const event of events) fold.next(event);
     const reply = format.reply(HEAD, fold.result(), format.prepare(body, CONTEXT).options);
@@ -61,13 +61,13 @@ describe("calls of custom tools", () => {
     ...[toolCallStart(1, "read"), delta(1, "{}"), blockEnd(1), finished(FinishReason.TOOL_CALLS)],
   ];
 
-  test("stream as responses", async () => {
+  test("calls of custom tools stream as responses", async () => {
     const encoder = responses.encoder(HEAD, responses.prepare({ ...body, stream: true }, CONTEXT).options);
     const text = events.map((event) => encoder.next(event)).join("");
     await expect(text).toMatchFileSnapshot(join(import.meta.dirname, "custom-calls", "responses.sse"));
   });
 
-  test("fold to responses", async () => {
+  test("calls of custom tools fold to responses", async () => {
     const fold = new CompletionFold();
     for (const event of events) fold.next(event);
     const reply = responses.reply(HEAD, fold.result(), responses.prepare(body, CONTEXT).options);

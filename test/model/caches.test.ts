@@ -94,7 +94,7 @@ describe.skipIf(missing !== "")("slots", () => {
       ["the one behind whose answer a person writes", "soon", "later", 0, 1],
       ["one behind a call that is older by more than ten minutes", "soon", "later", 11, 0],
       ["one that nothing continues", "later", "never", 0, 1],
-    ])("%s goes first", async (_name, first, second, minutes, gone) => {
+    ])("of two caches that may be evicted, %s goes first", async (_name, first, second, minutes, gone) => {
       fresh();
       const how = { keepMs: 60 * LONG_MS };
       const older = await use(prompt(1), how);
@@ -138,7 +138,7 @@ describe.skipIf(missing !== "")("slots", () => {
       ["beside one with just enough", [...first.slice(0, 8), ...prompt(4)], {}, false, 8],
       ["beside one of another tenant", sibling, { isolation: "b" }, false, 0],
     ];
-    test.each(cases)("%s", async (_name, next, how, same, cached) => {
+    test.each(cases)("a conversation keeps its slot %s", async (_name, next, how, same, cached) => {
       fresh();
       const before = await use(first, { affinityKey: "key" });
       const after = await use(next, how);

@@ -258,7 +258,7 @@ describe.skipIf(missing !== "")("a continued answer", () => {
       (tokens) => ({ tokens: [...tokens.slice(0, 3), ...tokens.slice(0, 3)] }),
       "INVALID_REQUEST",
     ],
-  ])("is refused with %s", async (_what, wanted, fields, reason) => {
+  ])("an answer is not continued with %s", async (_what, wanted, fields, reason) => {
     const whole = await produced(demo, wanted);
     const lie = { ...continuation(whole, whole.tokens.length), ...fields(whole.tokens) };
     await expect(produced(demo, { ...wanted, continuation: lie })).rejects.toMatchObject({ reason });

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { LlamaBackend } from "../../engine/backends/llama/llama-backend.ts";
-import type { LlamaOptions } from "../../engine/backends/llama/llama-options.ts";
+import type { LlamaOptions } from "../../engine/backends/llama/runtime/llama-options.ts";
 import { FinishReason, ReasoningEffort, ReasoningMode } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type Message, Role, ToolChoice, ToolChoiceMode } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { Capability, ModelState } from "../../proto/gen/svc/inference/v1/node_service.ts";

@@ -96,7 +96,7 @@ describe("the cache lifetime is the longest requested one", () => {
     ["never more than a day", request("Hi", cache(seconds(1e9))), 86_400_000],
     ["nor less than zero", request("Hi", cache(seconds(-1))), 0],
   ];
-  test.each(cases)("%s", (_name, wanted, ms) => {
+  test.each(cases)("the lifetime of a cache is the longest requested one, %s", (_name, wanted, ms) => {
     expect(keepMs(wanted)).toBe(ms);
   });
 });

@@ -10,13 +10,13 @@ import {
   Utf8Holder,
   type Vocabulary,
 } from "../../engine/backends/llama/tokens/vocabulary.ts";
-import { LoopTurns } from "../../engine/backends/loop-turns.ts";
+import { LoopSlices } from "../../engine/backends/loop-slices.ts";
 import type { Ask } from "../../engine/backends/openai-compatible/engines/engine-dialect.ts";
 import { VLLM } from "../../engine/backends/openai-compatible/engines/vllm.ts";
 import { SpelledMarks } from "../../engine/backends/openai-compatible/marks/spelled-marks.ts";
 import { OwnPrompts } from "../../engine/backends/openai-compatible/prompt/own-prompts.ts";
 import { ChatTemplate, type Conversation } from "../../engine/conversation/chat-template.ts";
-import { ANY_ORDER } from "../../engine/conversation/model-history.ts";
+import { ANY_ORDER } from "../../engine/conversation/history/model-history.ts";
 import { PromptRenderer } from "../../engine/conversation/prompt-renderer.ts";
 import { SegmentCache } from "../../engine/conversation/segment-cache.ts";
 import { loadProfile } from "../../engine/profiles/profile.ts";
@@ -99,7 +99,13 @@ describe.skipIf(missing !== "")("a conversation in the model's own tokens", () =
           ...{ dialect, servedModel: "m", profile: loadProfile("hermes"), turns: ANY_ORDER, images: false },
           ...{ marks: new SpelledMarks(MARKS), priorities: false, sharedCache: true, defaults: {} },
         },
-        ...{ markers: HERMES_MARKERS, work: workHere, turns: new LoopTurns(), clock: systemClock, cacheMegabytes: 16 },
+        ...{
+          markers: HERMES_MARKERS,
+          work: workHere,
+          slices: new LoopSlices(),
+          clock: systemClock,
+          cacheMegabytes: 16,
+        },
       });
     });
 

@@ -97,7 +97,7 @@ function outputsOf(folder: string): string {
 }
 
 describe("the shell blocks of the documents", () => {
-  test("are run, or say why not", () => {
+  test("the shell blocks of the documents are run, or say why not", () => {
     const run = PAGES.flatMap(({ blocks }) => blocks.filter(({ reason }) => reason === undefined));
     const marked = PAGES.flatMap(({ blocks }) => blocks.flatMap(({ reason }) => reason ?? []));
     expect(run.length).toBeGreaterThan(10);

@@ -141,7 +141,7 @@ describe("what cannot be started ends with a line", () => {
       () => ["claude", ...at(), "--model", "svc-qwem"],
     ],
     [127, /nothing cannot be run: name the agent's program/, () => ["claude", ...at(), "--program", `${root}/nothing`]],
-  ])("with %i and %s", async (code, line, args) => {
+  ])("a launch that cannot be done ends with %i and the line %s", async (code, line, args) => {
     const ended = await launch(...args());
     expect([ended.code, ended.err.trim().split("\n").length, ended.out]).toEqual([code, 1, ""]);
     expect(ended.err).toMatch(line);
@@ -178,7 +178,7 @@ describe("npm start -- --agent", () => {
     expect(processesWith(join(root, "state"))).toEqual([]);
   });
 
-  test("shows why the service does not start", async () => {
+  test("npm start -- --agent shows why the service does not start", async () => {
     const { code, err } = await start("state-2", "--model", "nowhere.gguf", "--agent", "claude");
     expect(code).toBe(2);
     expect(err).toContain("start: --model: there is no readable file");

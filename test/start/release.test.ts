@@ -89,7 +89,7 @@ describe.skipIf(reason !== "")(`a release of the project ${reason}`, () => {
     [["7.8.9", "--no-images"], "v7.8.9 is released already"],
     [["7.8.10", "--no-images"], "nothing under Unreleased"],
     [["next", "--no-images"], "next is no version: MAJOR.MINOR.PATCH"],
-  ])("refuses %s", (args, text) => {
+  ])("a release of the project refuses %s", (args, text) => {
     const { status, stderr } = release(...args);
     expect([status, stderr]).toEqual([2, expect.stringContaining(text)]);
     expect(run("git", "status", "--porcelain")).toBe("");

@@ -86,7 +86,7 @@ describe("openai, responses", () => {
     expect(streamed.usage?.output_tokens).toBe(whole.usage?.output_tokens);
   });
 
-  test("JSON Schema output validates", async () => {
+  test("an output by JSON Schema through the OpenAI SDK validates", async () => {
     const format = { type: "json_schema" as const, name: "weather", schema: SCHEMA, strict: true };
     const response = await openai.responses.create({ model: MODEL, input: WEATHER, text: { format } });
     expectWeather(JSON.parse(response.output_text));
@@ -98,7 +98,7 @@ describe("anthropic, messages", () => {
   const inputOf = ({ input_tokens, cache_read_input_tokens, cache_creation_input_tokens }: Anthropic.Usage) =>
     input_tokens + (cache_read_input_tokens ?? 0) + (cache_creation_input_tokens ?? 0);
 
-  test("text, whole and streamed", async () => {
+  test("the Anthropic SDK gets text, whole and streamed", async () => {
     const messages = [{ role: "user" as const, content: ASK }];
     const whole = await anthropic.messages.create({ ...base, messages });
     expect(whole.content).toEqual([{ type: "text", text: ANSWER }]);

@@ -11,14 +11,22 @@ const inside = (folder: string, ...rooms: readonly string[]) => rooms.map((room)
  * folder of the list is a room.
  */
 const ROOMS: readonly string[] = [
-  ...inside("deploy/", "images/", "docs/", "local/", "prober/"),
+  ...inside("deploy/", "images/", "docs/", "local/", "local/launch/", "prober/"),
   ...inside("gateway/", "main.ts", "run-gateway.ts", "shared-parts.ts", "server.ts", "drain.ts", "grpc/"),
   ...inside("gateway/http/", "admin/", "try-it/", "page/", "hooks.ts", "websocket/", "answer/", "body/", "access/"),
   ...inside("gateway/http/", "connection/", "record/"),
   ...inside("gateway/", "config.ts", "gone-keys.ts", "lifecycle.ts", "reference/", "translation/"),
   ...inside("gateway/upstream/", "router.ts", "token-counter.ts", "attempt-loop.ts", "local-replies.ts", "prefill/"),
   ...inside("gateway/upstream/", "endpoint-orders.ts", "cluster/", "retry/", "admission/", "call/", "continuation/"),
-  ...inside("gateway/upstream/", "request/", "load-balancing/", "endpoint/", "wire/", "discovery/"),
+  ...inside("gateway/upstream/", "request/", "load-balancing/policies/"),
+  ...inside(
+    "gateway/upstream/",
+    "load-balancing/policies/prefix-affinity/",
+    "load-balancing/",
+    "endpoint/",
+    "wire/",
+    "discovery/",
+  ),
   ...inside("gateway/", "usage/", "overload/", "tracing/", "stats/", "routes.ts", "limits/redis/", "limits/"),
   ...inside("gateway/", "keys/cli/", "keys/tokens/", "keys/redis/", "keys/", "sealing/"),
   ...inside("gateway/formats/", "chat/", "messages/", "responses/", "contract/"),
@@ -29,12 +37,15 @@ const ROOMS: readonly string[] = [
   ...inside("engine/backends/openai-compatible/", "generation/", "prompt/", "request/", "hand-over/", "marks/"),
   ...inside("engine/backends/openai-compatible/", "kv-events/", "watch/", "engines/", "http/"),
   ...inside("engine/backends/llama/", "kind.ts", "llama-backend.ts", "describe.ts", "generation/", "tokens/"),
-  ...inside("engine/backends/llama/", "runtime/", "llama-options.ts", "slots/"),
+  ...inside("engine/backends/llama/", "runtime/", "slots/"),
   ...inside("engine/", "backends/", "backend.ts", "prefixes/", "caller-work/"),
   ...inside("engine/grammar/", "output/", "values/", "validation/", "schema/", "expressions/"),
-  ...inside("engine/", "profiles/", "conversation/", "output-parser/", "tool-calls/", "gbnf/", "work-budget.ts"),
+  ...inside("engine/", "profiles/"),
+  ...inside("engine/conversation/", "", "renderers/", "history/", "jinja/"),
+  ...inside("engine/", "output-parser/", "tool-calls/", "gbnf/", "work-budget.ts"),
   ...inside("engine/", "backends/prefill-speed.ts", "errors.ts"),
-  "deploy/runtime/",
+  ...inside("deploy/runtime/", "log/", "process/", "grpc/", "metrics/", "tracing/", "threads/", "contract/"),
+  ...inside("deploy/runtime/", "queue/", "net/", "config/", "files/", "time/"),
   "proto/gen/",
 ];
 
@@ -132,22 +143,36 @@ test("every room of the list exists", () => {
 
 const quoted = (text = "") => [...text.matchAll(/`([^`]+)`/g)].map(([, name = ""]) => name);
 
-/** Rows of the table of rooms, `| rooms | what they hold, with the rooms inside of them | libraries |`. */
-const described = [
-  ...readFileSync(join(ROOT, "gateway/README.md"), "utf8").matchAll(/^\| (`.+) \| (.+) \| (.*)\|$/gm),
-].map(([, rooms, held, libraries]) => ({ rooms: quoted(rooms), held: quoted(held), libraries: quoted(libraries) }));
-
-test("gateway/README.md has all rooms of the gateway in their order", () => {
-  const ours = ROOMS.filter((room) => room.startsWith("gateway/")).map((room) => room.slice("gateway/".length));
-  expect(described.flatMap(({ rooms }) => rooms)).toEqual([...new Set(ours.map((room) => room.replace(/\/.*$/, "/")))]);
-  for (const name of ["http/", "upstream/"]) {
-    const inner = ours.filter((room) => room.startsWith(name)).map((room) => room.slice(name.length));
-    expect(described.find(({ rooms }) => rooms.includes(name))?.held).toEqual(inner);
-  }
+/** Rows of the table of rooms on a program's page, `| rooms | what they hold, with the rooms inside of them | libraries |`. */
+const described = ["gateway/", "engine/"].flatMap((program) => {
+  const page = readFileSync(join(ROOT, program, "README.md"), "utf8");
+  return [...page.matchAll(/^\| (`.+) \| (.+) \| (.*)\|$/gm)].map(([, rooms, held, libraries]) => ({
+    program,
+    ...{ rooms: quoted(rooms), held: quoted(held), libraries: quoted(libraries) },
+  }));
 });
 
-test.each(described)("gateway/README.md has the libraries of $rooms", ({ rooms, libraries }) => {
-  const folders = inside("gateway/", ...rooms);
+/** Returns the rooms of the list below a folder, the same order, each by its first name. */
+function roomsBelow(folder: string): readonly string[] {
+  const below = ROOMS.filter((room) => room.startsWith(folder) && room !== folder);
+  return [...new Set(below.map((room) => room.slice(folder.length).replace(/\/.*$/, "/")))];
+}
+
+test.each(["gateway/", "engine/"])("the page of %s has all of its rooms in their order", (program) => {
+  const rows = described.filter((row) => row.program === program);
+  expect(rows.flatMap(({ rooms }) => rooms)).toEqual(roomsBelow(program));
+});
+
+test.each(["gateway/http/", "gateway/upstream/", "engine/backends/", "engine/grammar/", "engine/conversation/"])(
+  "the page of a program has the rooms of %s in their order",
+  (folder) => {
+    const row = described.find(({ program, rooms }) => inside(program, ...rooms).includes(folder));
+    expect(row?.held).toEqual(roomsBelow(folder));
+  },
+);
+
+test.each(described)("the page of $program has the libraries of $rooms", ({ program, rooms, libraries }) => {
+  const folders = inside(program, ...rooms);
   const packages = product.flatMap(({ file, target }) => (isIn(folders, file) ? [target] : [])).filter(isPackage);
   expect(libraries).toEqual(
     [...new Set(packages.map((name) => name.replace(/^((?:@[^/]+\/)?[^/]+).*$/, "$1")))].sort(),

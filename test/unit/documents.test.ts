@@ -45,6 +45,8 @@ function candidates(file: string, path: string): readonly string[] {
     "gateway",
     "engine",
     "engine/backends",
+    "engine/conversation",
+    "engine/grammar",
     "deploy",
     "test",
     "proto",

@@ -8,10 +8,20 @@ const ROOT = join(import.meta.dirname, "../..");
 const BANNED =
   /\b(?:whoever|nobody|somebody|everybody|of late|by itself|go(?:es)? by|tells?|told|hears?|heard)\b|(?:^|[^\w])what (?:is|has|was|are|were|have)\b/gi;
 
-/** The forms that names in code do not use: HTTP/2 says `onReset`, Envoy says attempt. */
-const BANNED_NAMES =
-  /^(?:[a-z]\w*Came|(?:let|go|got|went)(?:Go|On)\w*|say(?:[A-Z]\w*)|\w*(?:Traced|failed)Tr(?:y|ies)|try(?:Failed|Ended|Stat|Span))$/;
-const NAMES = /(?<!["'`\w$-])#?[a-z]\w*(?=\s*[(:=,;)}])/g;
+/** The forms that names in code do not use, with the word that is used for them. */
+const BANNED_NAMES = new RegExp(
+  `^(?:${[
+    String.raw`[a-z]\w*Came`, // HTTP/2: onReset
+    String.raw`(?:let|go|got|went)(?:Go|On)\w*|say(?:[A-Z]\w*)`,
+    String.raw`\w*(?:Traced|failed)Tr(?:y|ies)|try(?:Failed|Ended|Stat|Span)`, // Envoy: attempt
+    String.raw`gates?|\w*Gate(?:s|d|Wait|Pass|Parts|keeper)?`, // checks, throttle, boundary
+    String.raw`\w*Placements?|\w*Place(?:Item|Limit)|takePlaces?|placesTaken|(?:Agent|Engine|Gateway)Place|findPlace`, // observer, permit, ports
+    String.raw`room|\w*Room`, // capacity, budget
+    "(?:Work|Loop)Turns", // slices
+    "inTime|decides|parted|wholeFrom|charsBefore|onlyFormat", // riddles
+  ].join("|")})$`,
+);
+const NAMES = /(?<!["'`\w$-])#?[a-z]\w*(?=\s*[(:=,;)}])|(?<=\b(?:class|type|interface)\s)\w+/g;
 
 const SLASH_COMMENTS = /\/\*[\s\S]*?\*\/|(?<!:)\/\/.*(?:\n\s*\/\/.*)*/g;
 /** Comments with `#`, and docstrings. */

@@ -6,8 +6,8 @@ import { basename, delimiter, dirname, join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { projectFolder } from "../../runtime/files/project-folder.ts";
 import { onAbort } from "../../runtime/time/abort.ts";
-import type { Agent, AgentPlace } from "../agents.ts";
-import { EXIT, get, LaunchError } from "./place.ts";
+import type { Agent, ModelAccess } from "./agents.ts";
+import { EXIT, get, LaunchError } from "./model-access.ts";
 
 /** The name of an agent's folder begins with it. */
 const FOLDER = "svc-launch-";
@@ -18,9 +18,9 @@ type Texts = Readonly<Record<string, string>>;
 const inHome = (text: string, home: string): string => text.replaceAll("~/", `${home}/`);
 
 /** Resolves to the texts of `files` by their paths, for the home folder `home`: those that the service has are fetched. */
-export async function settingsFiles(files: Texts, place: AgentPlace, home: string): Promise<Texts> {
+export async function settingsFiles(files: Texts, access: ModelAccess, home: string): Promise<Texts> {
   const entries = Object.entries(files).map(async ([path, text]) => {
-    const whole = text.startsWith("/") ? await (await get(`${place.baseUrl}${text}`, place.key)).text() : text;
+    const whole = text.startsWith("/") ? await (await get(`${access.baseUrl}${text}`, access.key)).text() : text;
     return [join(home, path), inHome(whole, home)] as const;
   });
   return Object.fromEntries(await Promise.all(entries));
@@ -63,7 +63,7 @@ function userEnv(): NodeJS.ProcessEnv {
  */
 export async function runAgent(
   agent: Agent,
-  place: AgentPlace,
+  access: ModelAccess,
   program: string,
   args: readonly string[],
 ): Promise<number> {
@@ -74,7 +74,7 @@ export async function runAgent(
   process.on("SIGINT", stay).on("SIGQUIT", stay).on("SIGTERM", stop).on("SIGHUP", stop);
   const home = await newFolder();
   try {
-    const files = await settingsFiles({ ...agent.files?.(place), ...agent.ownFiles?.(place) }, place, home);
+    const files = await settingsFiles({ ...agent.files?.(access), ...agent.ownFiles?.(access) }, access, home);
     const folders = await ownFolders(agent.folders, home);
     for (const [path, text] of Object.entries(files)) {
       await mkdir(dirname(path), { recursive: true });
@@ -82,8 +82,8 @@ export async function runAgent(
     }
     // npm runs scripts in the folder of the package.
     const cwd = (process.env.npm_lifecycle_event && process.env.INIT_CWD) || process.cwd();
-    const env: NodeJS.ProcessEnv = { ...userEnv(), PWD: cwd, ...agent.ownEnv, ...agent.env?.(place), ...folders };
-    const always = (agent.always?.(place) ?? []).map((arg) => inHome(arg, home));
+    const env: NodeJS.ProcessEnv = { ...userEnv(), PWD: cwd, ...agent.ownEnv, ...agent.env?.(access), ...folders };
+    const always = (agent.always?.(access) ?? []).map((arg) => inHome(arg, home));
     return await processEnd(spawn(program, [...always, ...args], { cwd, env, stdio: "inherit" }), order.signal);
   } finally {
     // A daemon that begins while its agent ends makes the folder anew.

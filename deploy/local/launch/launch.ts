@@ -4,9 +4,9 @@ import { meant } from "../../runtime/config/config-faults.ts";
 import { FileError } from "../../runtime/files/private-file.ts";
 import { programVersion } from "../../runtime/files/project-folder.ts";
 import { runMain } from "../../runtime/process/run-main.ts";
-import { AGENTS, type Agent, type AgentPlace } from "../agents.ts";
 import { findProgram, runAgent, settingsFiles } from "./agent-run.ts";
-import { type Asked, EXIT, findPlace, LaunchError } from "./place.ts";
+import { AGENTS, type Agent, type ModelAccess } from "./agents.ts";
+import { type Asked, EXIT, findModelAccess, LaunchError } from "./model-access.ts";
 
 /*
  * `svc launch AGENT`: a coding agent against a running service, with the settings of the table.
@@ -62,9 +62,9 @@ export function launch(argv: readonly string[]): Promise<number> {
       const agent = findAgent(word);
       const { config, program, key = process.env.SVC_API_KEY, ...options } = command.opts<LaunchOptions>();
       const found = config ? "" : (program ?? findProgram(agent));
-      const place = await findPlace({ ...options, ...(key && { key }) });
-      if (!config) return runAgent(agent, place, found, args);
-      process.stdout.write(await configText(agent, place));
+      const access = await findModelAccess({ ...options, ...(key && { key }) });
+      if (!config) return runAgent(agent, access, found, args);
+      process.stdout.write(await configText(agent, access));
       return 0;
     },
   });
@@ -76,12 +76,12 @@ export function launchExitCode(error: unknown): number | undefined {
 }
 
 /** Resolves to the settings of an agent in the user's home folder, as a person puts them there. */
-async function configText(agent: Agent, place: AgentPlace): Promise<string> {
-  const files = await settingsFiles(agent.files?.(place) ?? {}, place, homedir());
-  const variables = Object.entries(agent.env?.(place) ?? {}).map(([name, value]) => `export ${name}=${value}\n`);
+async function configText(agent: Agent, access: ModelAccess): Promise<string> {
+  const files = await settingsFiles(agent.files?.(access) ?? {}, access, homedir());
+  const variables = Object.entries(agent.env?.(access) ?? {}).map(([name, value]) => `export ${name}=${value}\n`);
   return [
     ...Object.entries(files).map(([path, text]) => `# ${path}\n${text.trimEnd()}\n\n`),
     ...variables,
-    `${[agent.program, ...(agent.always?.(place) ?? [])].join(" ")}\n`,
+    `${[agent.program, ...(agent.always?.(access) ?? [])].join(" ")}\n`,
   ].join("");
 }

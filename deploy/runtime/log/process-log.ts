@@ -31,7 +31,7 @@ const LEVEL_AT = '{"level":'.length;
 
 /**
  * Makes the log of this process: lines on standard error. Writing never waits: a collector that has stalled, or
- * gone, must not stop the service, so lines that find no room are dropped. The lines that wait when the process ends
+ * gone, must not stop the service, so lines beyond the buffer are dropped. The lines that wait when the process ends
  * are written first, unless the reader has gone.
  */
 export function processLog({ level, format, base, onDrop = () => {}, onWarning }: ProcessLogOptions): Logger {

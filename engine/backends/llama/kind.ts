@@ -2,7 +2,7 @@ import { open } from "node:fs/promises";
 import { ConfigError } from "../../../deploy/runtime/config/load-config.ts";
 import { errnoOf } from "../../../deploy/runtime/files/private-file.ts";
 import type { BackendKind } from "../../backend.ts";
-import { llamaSchema, QUEUE_BOUNDS } from "./llama-options.ts";
+import { llamaSchema, QUEUE_BOUNDS } from "./runtime/llama-options.ts";
 
 export const llama: BackendKind<typeof llamaSchema> = {
   schema: llamaSchema,

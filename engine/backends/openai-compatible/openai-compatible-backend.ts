@@ -14,13 +14,13 @@ import {
 } from "../../../proto/gen/svc/inference/v1/node_service.ts";
 import type { Backend, BackendDescription, BackendLoad } from "../../backend.ts";
 import { keepMs } from "../../conversation/cache-breakpoints.ts";
-import { ANY_ORDER } from "../../conversation/model-history.ts";
+import { ANY_ORDER } from "../../conversation/history/model-history.ts";
 import { EngineError, throwIfLeft } from "../../errors.ts";
 import type { OutputMarkers } from "../../output-parser/markers.ts";
 import type { HeldPrefixes } from "../../prefixes/held-prefixes.ts";
 import { withGenericCalls } from "../../profiles/profile.ts";
 import { GrammarCache } from "../grammar-cache.ts";
-import { LoopTurns } from "../loop-turns.ts";
+import { LoopSlices } from "../loop-slices.ts";
 import { modelIdentity, VOCABULARY_TEXT } from "../model-revision.ts";
 import type { PrefillSpeed } from "../prefill-speed.ts";
 import { DIALECTS } from "./engines/dialects.ts";
@@ -128,7 +128,7 @@ export class OpenAiCompatibleBackend implements Backend {
       grammars: new GrammarCache(async (text) => text, this.#options.work, this.#clock),
       holdsForms: true,
       tails: new LRUCache({ max: MAX_TAILS }),
-      turns: new LoopTurns(),
+      slices: new LoopSlices(),
       silenceMs: this.#options.silenceTimeoutMs,
       countTimeoutMs: this.#options.countTimeoutMs,
       onFault: this.#options.onFault ?? (() => {}),
@@ -169,7 +169,7 @@ export class OpenAiCompatibleBackend implements Backend {
 
   /** Returns what renders prompts in the node; undefined where there are no files for it, or prompts would differ. */
   async #ownPrompts(
-    { settings, markup, turns }: GenerationParts,
+    { settings, markup, slices }: GenerationParts,
     ask: Ask,
     signal: AbortSignal,
   ): Promise<OwnPrompts | undefined> {
@@ -179,7 +179,7 @@ export class OpenAiCompatibleBackend implements Backend {
     let own: OwnPrompts;
     try {
       const { markers } = markup;
-      own = new OwnPrompts({ files, settings, markers, work, turns, clock: this.#clock, cacheMegabytes });
+      own = new OwnPrompts({ files, settings, markers, work, slices, clock: this.#clock, cacheMegabytes });
     } catch {
       this.#notes.push("prompts are rendered by the engine: the template beside tokenizerFile cannot be run");
       return undefined;
@@ -191,9 +191,9 @@ export class OpenAiCompatibleBackend implements Backend {
   }
 
   /** Compares the prompt of an answer with the engine's, where it is drawn. Never rejects. */
-  async #compare(request: GenerateRequest, { turns, countTimeoutMs }: GenerationParts): Promise<void> {
+  async #compare(request: GenerateRequest, { slices, countTimeoutMs }: GenerationParts): Promise<void> {
     const { signal } = this.#closing;
-    const ask = asking(this.#http, countTimeoutMs, signal, () => turns.nextUnlessLeft("", signal));
+    const ask = asking(this.#http, countTimeoutMs, signal, () => slices.nextUnlessLeft("", signal));
     const why = await this.#check?.answered(request, ask, signal).catch(() => undefined);
     if (why !== undefined) this.onNote?.(why);
   }
@@ -249,9 +249,9 @@ export class OpenAiCompatibleBackend implements Backend {
   }
 
   async countTokens(request: CountTokensRequest, signal: AbortSignal): Promise<number> {
-    const { settings, countTimeoutMs, turns, own } = this.#ready().parts;
-    const turn = () => turns.nextUnlessLeft(request.tenant, signal);
-    const ask = asking(this.#http, countTimeoutMs, signal, turn);
+    const { settings, countTimeoutMs, slices, own } = this.#ready().parts;
+    const nextSlice = () => slices.nextUnlessLeft(request.tenant, signal);
+    const ask = asking(this.#http, countTimeoutMs, signal, nextSlice);
     const counted = await own?.render(request, request.cache?.isolationSalt ?? "", ask, {
       tenant: request.tenant,
       signal,

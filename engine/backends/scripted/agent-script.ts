@@ -10,7 +10,7 @@ import {
   type Tool,
   ToolChoiceMode,
 } from "../../../proto/gen/svc/inference/v1/messages.ts";
-import { shownTools } from "../../conversation/declared-tools.ts";
+import { shownTools } from "../../conversation/history/declared-tools.ts";
 import { exampleValue, readSchema, type Schema } from "./example-value.ts";
 
 /*

@@ -201,7 +201,7 @@ const matching =
   (self) =>
     boolean(pattern.test(self));
 
-const parted = (self: string, at: number, separator: string): Value =>
+const threeParts = (self: string, at: number, separator: string): Value =>
   tuple([self.slice(0, at), separator, self.slice(at + separator.length)].map(text));
 
 const TEXT_METHODS: Methods<string> = {
@@ -229,7 +229,7 @@ const TEXT_METHODS: Methods<string> = {
   partition: (self, args) => {
     const separator = args.text(0, "", "");
     const at = self.indexOf(separator);
-    return at < 0 ? tuple([self, "", ""].map(text)) : parted(self, at, separator);
+    return at < 0 ? tuple([self, "", ""].map(text)) : threeParts(self, at, separator);
   },
   removeprefix: (self, args) => {
     const prefix = args.text(0, "", "");
@@ -246,7 +246,7 @@ const TEXT_METHODS: Methods<string> = {
   rpartition: (self, args) => {
     const separator = args.text(0, "", "");
     const at = self.lastIndexOf(separator);
-    return at < 0 ? tuple(["", "", self].map(text)) : parted(self, at, separator);
+    return at < 0 ? tuple(["", "", self].map(text)) : threeParts(self, at, separator);
   },
   rsplit: splitting(splitFromRight),
   rstrip: strip(false, true),

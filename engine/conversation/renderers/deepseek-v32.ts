@@ -1,4 +1,4 @@
-import { type TemplateMessage, type TemplateTool, templateJson } from "../template-messages.ts";
+import { type TemplateMessage, type TemplateTool, templateJson } from "../history/template-messages.ts";
 import { ASSISTANT, BEGIN, type DsmlNames, dsmlCalls, dsmlExample, END, THINK, USER } from "./dsml.ts";
 import { type Renderer, refusal } from "./renderer.ts";
 

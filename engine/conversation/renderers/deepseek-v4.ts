@@ -4,7 +4,7 @@ import {
   type TemplateTool,
   type TemplateVariables,
   templateJson,
-} from "../template-messages.ts";
+} from "../history/template-messages.ts";
 import { ASSISTANT, BEGIN, type DsmlNames, dsmlCalls, dsmlExample, END, THINK, USER } from "./dsml.ts";
 import type { Renderer } from "./renderer.ts";
 

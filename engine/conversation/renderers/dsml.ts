@@ -1,4 +1,4 @@
-import { type TemplateMessage, templateJson } from "../template-messages.ts";
+import { type TemplateMessage, templateJson } from "../history/template-messages.ts";
 import { refusal } from "./renderer.ts";
 
 /** Marks that all DeepSeek models have. */

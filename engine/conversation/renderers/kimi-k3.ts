@@ -1,5 +1,10 @@
+import {
+  type TemplateCall,
+  type TemplateMessage,
+  type TemplateTool,
+  templateJson,
+} from "../history/template-messages.ts";
 import { JsonNumber } from "../jinja/values.ts";
-import { type TemplateCall, type TemplateMessage, type TemplateTool, templateJson } from "../template-messages.ts";
 import { type Renderer, type RendererInput, refusal } from "./renderer.ts";
 
 const END = "<|end_of_msg|>";

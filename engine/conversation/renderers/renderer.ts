@@ -1,5 +1,5 @@
+import type { TemplateMessage, TemplateTool, TemplateVariables } from "../history/template-messages.ts";
 import { RaisedByTemplate } from "../jinja/template.ts";
-import type { TemplateMessage, TemplateTool, TemplateVariables } from "../template-messages.ts";
 
 /** A conversation in the form of the chat completions API, of which a renderer writes the prompt. */
 export type RendererInput = {

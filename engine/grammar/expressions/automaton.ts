@@ -2,6 +2,10 @@ import type { CodeRange } from "../../gbnf/gbnf.ts";
 import type { WorkBudget } from "../../work-budget.ts";
 import { ALL_CODES, type Expression, UnsupportedPattern } from "./regular-expression.ts";
 
+/**
+ * Numbers the states of an automaton in the order in which they are found. A state is known by its places: the nodes of an
+ * expression that a text may have reached, or the state that each part of a product is in.
+ */
 class FoundStates {
   /** The places of each state. Iteration includes states added meanwhile. */
   readonly places: (readonly number[])[] = [];
@@ -22,24 +26,41 @@ class FoundStates {
   }
 }
 
+/**
+ * A state of a deterministic automaton, which is a list of them, beginning with the first. No two steps of a state share a
+ * character, so a text has one path; a character without a step ends it without a match.
+ *
+ *     ^a*ab$    0: [a] to 1    1: [a] to 1, [b] to 2    2: accepts
+ */
 export type AutomatonState = {
   readonly accepts: boolean;
   readonly steps: readonly { readonly ranges: readonly CodeRange[]; readonly to: number }[];
 };
 
+/** The maximum states: each becomes a rule, and an expression of n nodes may need 2 ^ n of them. */
 const MAX_STATES = 1_024;
 /** The maximum nodes of an expression with its counts expanded. */
 const MAX_NODES = 4_096;
 const PLACES_PER_WORK = 2;
+
+/**
+ * A node of the expression as a graph (Thompson): `set` reads one character, `split` goes to several nodes without reading,
+ * `end` matches where the text ends, `any` whatever follows. `to` is a node's index.
+ */
 type Node =
   | { readonly kind: "set"; readonly ranges: readonly CodeRange[]; readonly to: number }
   | { readonly kind: "split"; readonly to: number[] }
   | { readonly kind: "end" | "any" };
 
 const END = 0;
+/** Once here, all texts match: the other places need no more following, so `^ab` has three states for any length. */
 const ANY = 1;
 
-/** An expression without anchors. Throws `UnsupportedPattern` for too many states, or beyond `budget`. */
+/**
+ * Returns the automaton of the texts that an expression without anchors matches as a whole, by the construction of
+ * subsets: a state is the set of nodes that a text may be at. Throws `UnsupportedPattern` for too many states, or beyond
+ * `budget`.
+ */
 export function automatonOf(expression: Expression, budget: WorkBudget): readonly AutomatonState[] {
   const nodes: Node[] = [{ kind: "end" }, { kind: "any" }];
   const start = placeOf(nodes, expression, END, budget);
@@ -59,6 +80,7 @@ export function automatonOf(expression: Expression, budget: WorkBudget): readonl
   return states;
 }
 
+/** Joins the ranges that lead to one state. */
 function stepsOf(ways: readonly { readonly range: CodeRange; readonly to: number }[]): AutomatonState["steps"] {
   const steps = new Map<number, CodeRange[]>();
   for (const { range, to } of ways) {
@@ -73,7 +95,11 @@ function pay(budget: WorkBudget, places: number): void {
   if (!budget.spend(places)) throw new UnsupportedPattern();
 }
 
-/** Each expanded part is charged, even one without nodes, so that hostile counts are bounded. */
+/**
+ * Adds the nodes of an expression that is followed by the node `next`, and returns its first one. Counts are written out:
+ * `a{2,3}` is a, a, and a split between `next` and a third a. Each expanded part is charged, even one without nodes, so
+ * that hostile counts are bounded.
+ */
 function placeOf(nodes: Node[], expression: Expression, next: number, budget: WorkBudget): number {
   pay(budget, 1 / PLACES_PER_WORK);
   const add = (node: Node): number => {
@@ -125,6 +151,10 @@ function reachable(nodes: readonly Node[], from: readonly number[], budget: Work
   return found.sort((a, b) => a - b);
 }
 
+/**
+ * Returns the characters that lead out of a set of nodes, as disjoint ranges with the nodes that each leads to. It sweeps
+ * over the ends of all ranges: at [a-c] to 1 and [b-d] to 2, `a` leads to 1, `b` and `c` to both, `d` to 2.
+ */
 function leaving(
   nodes: readonly Node[],
   places: readonly number[],
@@ -141,6 +171,7 @@ function leaving(
   pay(budget, events.length);
   events.sort((a, b) => a.at - b.at);
   const found: { range: CodeRange; targets: readonly number[] }[] = [];
+  /** The targets of the ranges that the sweep is inside of, with the number of those ranges. */
   const inside = new Map<number, number>();
   for (const [index, { at, target, enters }] of events.entries()) {
     const count = (inside.get(target) ?? 0) + (enters ? 1 : -1);
@@ -160,19 +191,30 @@ export type ProductPart = {
   readonly match: "wanted" | "unwanted" | "reported";
 };
 
+/** `matches`: for each reported part, whether the text so far matches it. */
 type ProductState = AutomatonState & {
   readonly matches: readonly boolean[];
 };
 
+/** The place of a part whose text can match no more. */
 const DEAD = -1;
 const EVERY_TEXT: readonly AutomatonState[] = [{ accepts: true, steps: [{ ranges: ALL_CODES, to: 0 }] }];
 
-/** Texts that all wanted parts and no unwanted one match. Throws `UnsupportedPattern` beyond the limits. */
+/**
+ * Returns the automaton of the texts that all wanted parts and no unwanted one match. Its states are tuples, one state of
+ * each part, followed in step. An unwanted part that is dead excludes nothing more, a wanted one ends the text.
+ *
+ *     wanted [ab]{1,2}, unwanted "ab"    0: [a] to 1, [b] to 2      1 (behind a): [a] to 3, [b] to 4
+ *                                        2 (behind b): [a-b] to 3   3: accepts   4 (ab): accepts nothing
+ *
+ * Throws `UnsupportedPattern` beyond the limits.
+ */
 export function productOf(
   parts: readonly ProductPart[],
   maxStates: number,
   budget: WorkBudget,
 ): readonly ProductState[] {
+  // Without a wanted part the product would have no characters to go on with.
   const isBounded = parts.some(({ match }) => match === "wanted");
   const all: readonly ProductPart[] = isBounded ? parts : [{ automaton: EVERY_TEXT, match: "wanted" }, ...parts];
   const found = new FoundStates(maxStates);
@@ -193,6 +235,7 @@ export function productOf(
   return states;
 }
 
+/** Returns whether no text from here can be in the product; such states are left out. */
 function isLost(parts: readonly ProductPart[], places: readonly number[]): boolean {
   return parts.some(({ automaton, match }, at) => {
     const place = places[at] ?? DEAD;
@@ -233,6 +276,7 @@ function leavingAll(
   return found;
 }
 
+/** Returns the tree of the texts: "an" and "at" share the state behind "a". */
 export function automatonOfTexts(texts: readonly string[], budget: WorkBudget): readonly AutomatonState[] {
   const nodes: { accepts: boolean; readonly next: Map<string, number> }[] = [{ accepts: false, next: new Map() }];
   for (const text of texts) {
@@ -256,6 +300,7 @@ export function automatonOfTexts(texts: readonly string[], budget: WorkBudget): 
   }));
 }
 
+/** Returns the automaton of the lengths from `min` to `max` characters: a state for each, the last one for all beyond. */
 export function automatonOfLength(min: number, max: number | undefined): readonly AutomatonState[] {
   const last = max ?? min;
   return Array.from({ length: last + 1 }, (_, length) => ({

@@ -23,10 +23,12 @@ import {
   unite,
 } from "./regular-expression.ts";
 
+/** Steps of work for the automaton of one part of a pattern. */
 const MAX_PATTERN_WORK = 40_000;
 
 export type LengthBounds = { readonly minLength: number; readonly maxLength: number | undefined };
 
+/** The most ranges of a set that is written by the characters that it lacks, `[^…]`, where that is shorter. */
 const MOST_GAPS = 16;
 /** The most repetitions of a character that xgrammar is given as states. */
 const MOST_STATES = 4;
@@ -53,6 +55,7 @@ export function patternExpression(pattern: string): Expression | undefined {
   return ifSupported(() => ({ kind: "choice", options: branches(parseExpression(pattern)).map(unanchored) }));
 }
 
+/** A branch without an anchor at an end takes any text there: `a` is read as `^.*a.*$`, with line breaks. */
 function unanchored(branch: readonly Expression[]): Expression {
   const any: Expression = { kind: "repeat", part: { kind: "set", ranges: ALL_CODES }, min: 0, max: undefined };
   const parts = [...branch];
@@ -63,6 +66,7 @@ function unanchored(branch: readonly Expression[]): Expression {
   return { kind: "sequence", parts: [...(isStart ? [] : [any]), ...parts, ...(isEnd ? [] : [any])] };
 }
 
+/** Returns the branches of the outermost choice, which each have anchors of their own: `^a|b$`. */
 function branches(expression: Expression): readonly (readonly Expression[])[] {
   if (expression.kind === "choice") return expression.options.flatMap(branches);
   if (expression.kind !== "sequence") return [[expression]];
@@ -77,10 +81,15 @@ function branches(expression: Expression): readonly (readonly Expression[])[] {
  * Matches the inside of a JSON string with one reading per text: llama.cpp follows all readings, and those of `(a*)*`
  * double with every character. A part is written directly where the next character decides whether it continues; the
  * rest is an automaton.
+ *
+ *     ^a*b$           [a]* [b]                            after a's, only b ends the repetition
+ *     ^a*ab$          an automaton of a*a, then [b]       an a may be of the repetition, or the one behind it
+ *     ^[a-z]+[a-f]$   an automaton of both
  */
 export function expressionGrammar(rules: GrammarRules, expression: Expression): Gbnf {
   const parts = sequenceParts(expression);
   const behind = beginnings(parts);
+  // Parts are collected in `group` until what may continue it (`goingOn`) and what may follow have no common character.
   const mayMeet = isCounted(rules, expression);
   const written: Gbnf[] = [];
   let group: Expression[] = [];
@@ -114,6 +123,7 @@ function partsOf(expression: Expression): readonly Expression[] {
   return expression.kind === "choice" ? expression.options : [];
 }
 
+/** Returns, for each part, the characters with which the parts behind it may begin. */
 function beginnings(parts: readonly Expression[]): readonly (readonly CodeRange[])[] {
   const found: (readonly CodeRange[])[] = [];
   let behind: readonly CodeRange[] = [];
@@ -124,6 +134,7 @@ function beginnings(parts: readonly Expression[]): readonly (readonly CodeRange[
   return found.toReversed();
 }
 
+/** Writes a part directly, or as an automaton if it has several readings within itself. */
 function partGrammar(rules: GrammarRules, part: Expression): Gbnf {
   switch (part.kind) {
     case "set":
@@ -159,6 +170,7 @@ function statesGrammar(rules: GrammarRules, expression: Expression): Gbnf {
   return automatonGrammar(rules, states, () => EMPTY);
 }
 
+/** Returns the parts of an expression, those of groups without a choice or a count among them. */
 export function sequenceParts(expression: Expression): readonly Expression[] {
   if (expression.kind === "sequence") return expression.parts.flatMap(sequenceParts);
   const [only] = expression.kind === "choice" ? expression.options : [];
@@ -166,6 +178,7 @@ export function sequenceParts(expression: Expression): readonly Expression[] {
   return isGroup ? sequenceParts(only) : [expression];
 }
 
+/** Returns whether an expression matches the empty text. */
 function isEmptiable(expression: Expression): boolean {
   switch (expression.kind) {
     case "set":
@@ -181,6 +194,7 @@ function isEmptiable(expression: Expression): boolean {
   }
 }
 
+/** Returns the characters with which a match may begin. */
 function beginning(expression: Expression): readonly CodeRange[] {
   switch (expression.kind) {
     case "set":
@@ -226,6 +240,7 @@ function continuing(expression: Expression): readonly CodeRange[] {
   }
 }
 
+/** Returns all characters in an expression: for a choice, a cheap superset of those that may continue one option. */
 function everyCharacter(expression: Expression): readonly CodeRange[] {
   if (expression.kind === "set") return expression.ranges;
   if (expression.kind === "repeat") return everyCharacter(expression.part);
@@ -263,7 +278,11 @@ export function automatonGrammar<State extends AutomatonState>(
   return start;
 }
 
-/** Matches one character of a set as JSON writes it: plain if allowed, else its short escape. */
+/**
+ * Matches one character of a set as JSON writes it: plain if allowed, else its short escape. One spelling for each, so that
+ * an automaton of characters is one of JSON texts; a control character without a short escape is written only where the set
+ * has nothing else.
+ */
 function jsonChar(ranges: readonly CodeRange[]): Gbnf {
   const letters = ESCAPES.filter(([code]) => includes(ranges, code)).map(([, letter]) => letter + letter);
   const escapes = letters.length > 0 ? [sequence(literal("\\"), charsOf(...letters))] : [];
@@ -273,6 +292,7 @@ function jsonChar(ranges: readonly CodeRange[]): Gbnf {
   return choice(...controls.map((code) => literal(`\\u${code.toString(16).padStart(4, "0")}`)));
 }
 
+/** A set that lacks few characters is written `[^…]`: its ranges would be written out by every reader. */
 function plainChar(ranges: readonly CodeRange[]): readonly Gbnf[] {
   const last = ranges.at(-1);
   if (last?.[1] === ALL_CODES.at(-1)?.[1] && ranges.length <= MOST_GAPS) {
@@ -283,6 +303,7 @@ function plainChar(ranges: readonly CodeRange[]): readonly Gbnf[] {
   return plain.length > 0 ? [chars(...plain)] : [];
 }
 
+/** Returns the least and greatest length of matches, in characters; anchors have none. */
 export function lengthBounds(expression: Expression): LengthBounds {
   switch (expression.kind) {
     case "set":

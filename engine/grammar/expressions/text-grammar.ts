@@ -17,9 +17,13 @@ type Repeat = Extract<Expression, { kind: "repeat" }>;
 /** An expression whose texts have lengths within bounds; `isWhole` if it matches all such texts of the original. */
 type FittedExpression = { readonly expression: Expression; readonly isWhole: boolean };
 
+/** Matches no text: a branch that has no length within the bounds. */
 const NOTHING: Expression = { kind: "choice", options: [] };
 
-/** Narrows counts until every match has a length within the bounds; undefined if that is impossible. */
+/**
+ * Narrows counts until every match has a length within the bounds; undefined if that is impossible. `^a+$` of 1 to 3
+ * characters becomes `a{1,3}`: one repetition for the text, where an automaton needs a state for each length.
+ */
 function withinLength(expression: Expression, bounds: LengthBounds): FittedExpression | undefined {
   const parts = sequenceParts(expression);
   const [only] = parts;
@@ -33,6 +37,11 @@ function withinLength(expression: Expression, bounds: LengthBounds): FittedExpre
   return fittedSequence(parts, bounds);
 }
 
+/**
+ * The counts of `stretched` parts absorb the bounds: the endless repetitions, or else the longest one. The first of them
+ * takes the least length; of the greatest, each takes an equal share of what the other parts leave. With several, texts
+ * that use more than one share are lost, so the result is not `isWhole`.
+ */
 function fittedSequence(
   parts: readonly Expression[],
   { minLength, maxLength }: LengthBounds,
@@ -73,6 +82,7 @@ function fittedSequence(
   };
 }
 
+/** A repetition of a part of one length: its count is a length. */
 function isElastic(part: Expression): part is Repeat {
   if (part.kind !== "repeat") return false;
   const { minLength, maxLength } = lengthBounds(part.part);
@@ -82,15 +92,22 @@ function isElastic(part: Expression): part is Repeat {
 /** The greatest length that is counted by states, in characters; each state is a rule. */
 const MAX_COUNTED = 512;
 const MAX_STATES = 1_024;
+/** Steps of work for the automata of one string's constraints and their product. */
 const MAX_TEXT_WORK = 40_000;
 
+/** All patterns of `wanted` apply, none of `unwanted`, and no text of `except` is allowed. */
 export type TextFacets = LengthBounds & {
   readonly wanted: readonly Expression[];
   readonly unwanted: readonly Expression[];
   readonly except: readonly string[];
 };
 
-/** Narrows counts where counting characters takes too many rules. Throws `UnsupportedPattern`. */
+/**
+ * Matches the inside of a string, in the cheapest form that holds all constraints: a repetition of characters for lengths
+ * alone, the expression for one pattern whose matches have no other length, the expression with narrowed counts, and a
+ * product of automata. Where that has too many states, narrowed counts stand, which refuse some texts. Throws
+ * `UnsupportedPattern`.
+ */
 export function textGrammar(rules: GrammarRules, facets: TextFacets): Gbnf {
   const { wanted, unwanted, except, minLength, maxLength } = facets;
   const [only] = wanted;
@@ -106,6 +123,7 @@ export function textGrammar(rules: GrammarRules, facets: TextFacets): Gbnf {
   return ifSupported(() => productGrammar(rules, facets, false)) ?? expressionGrammar(rules, fitted.expression);
 }
 
+/** Returns whether all matches have a length within the bounds, so that nothing must count characters. */
 function keepsTo(expression: Expression, { minLength, maxLength }: LengthBounds): boolean {
   const own = lengthBounds(expression);
   const most = maxLength ?? Number.POSITIVE_INFINITY;
@@ -148,7 +166,14 @@ export type TextEnd = {
 
 /**
  * Any text up to the first mark, and the grammar after it: one rule per prefix of a mark (Aho and Corasick), so that a
- * text has one reading.
+ * text has one reading. With the mark `<t>`:
+ *
+ *     r0 (no part of a mark)   "<" r1 | any other r0
+ *     r1 (read "<")            "t" r2 | "<" r1 | any other r0
+ *     r2 (read "<t")           ">" and the grammar behind | "<" r1 | any other r0
+ *
+ * Marks that count at the beginning only (`isFirst`) have states of their own, left at the first character that is neither
+ * white space nor the next of such a mark.
  */
 export function textUntil(rules: GrammarRules, ends: readonly TextEnd[], mayEnd: boolean): Gbnf {
   const beginnings = new Beginnings(ends.flatMap(({ mark, onlyFirst }) => (onlyFirst ? [] : [mark])));
@@ -220,6 +245,7 @@ function endOf(ends: readonly TextEnd[], text: string, isFirst: boolean): TextEn
     .reduce<TextEnd | undefined>((a, b) => (a === undefined || b.mark.length > a.mark.length ? b : a), undefined);
 }
 
+/** The beginnings of marks, each with the characters that continue it. */
 class Beginnings {
   readonly #next = new Map<string, Set<string>>([["", new Set()]]);
 
@@ -234,12 +260,14 @@ class Beginnings {
     }
   }
 
+  /** Returns the longest end of a text with which a mark begins: of "a<<t" and the mark "<t>" it is "<t". */
   longestIn(text: string): string {
     let from = 0;
     while (!this.#next.has(text.slice(from))) from += 1;
     return text.slice(from);
   }
 
+  /** Returns the characters that make a beginning longer, or a shorter end of it: behind "<" those are "t" and "<". */
   charsBehind(text: string): ReadonlySet<string> {
     const found = new Set(this.#next.get(text));
     if (text === "") return found;

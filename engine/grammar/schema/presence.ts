@@ -15,12 +15,14 @@ type Formula = (
   text: string | undefined;
 };
 
+/** A keyword that only asks for presence. `allowsOthers`: values that are no objects satisfy it. */
 export type PresenceKeyword = {
   readonly keyword: string;
   readonly presence: Presence;
   readonly allowsOthers: boolean;
 };
 
+/** The condition of a schema on objects, and whether it allows values that are none. */
 type Asked = { readonly presence: Presence; readonly allowsOthers: boolean };
 
 const MAX_ALTERNATIVES = 32;
@@ -32,7 +34,15 @@ const NONE: readonly PresenceKeyword[] = [];
 
 const KNOWN = new WeakMap<SchemaObject, readonly PresenceKeyword[]>();
 
-/** Keywords that only constrain presence, which the order of members enforces without further readings. */
+/**
+ * Keywords that only constrain presence, which the order of members enforces without further readings. As alternatives
+ * they would begin alike, and a text of such an object would be read in all of them at once.
+ *
+ *     { anyOf: [{ required: ["a"] }, { required: ["b"] }] }   a or b
+ *     { oneOf: [{ required: ["a"] }, { required: ["b"] }] }   (a and not b) or (not a and b)
+ *     { dependentRequired: { a: ["b"] } }                     not a, or b
+ *     { anyOf: [{ required: ["a"] }, { minProperties: 2 }] }  none: it asks for more than names
+ */
 export function presenceKeywords(schema: SchemaObject, budget: WorkBudget): readonly PresenceKeyword[] {
   if (!KEYWORDS.some((name) => schema[name] !== undefined)) return NONE;
   const known = KNOWN.get(schema);
@@ -81,15 +91,16 @@ export function allOf(parts: readonly Presence[]): Presence {
   return joined("and", parts);
 }
 
+/** Joins conditions: `true` decides an "or", `false` an "and"; the opposite adds nothing. Equal parts count once. */
 function joined(kind: "and" | "or", parts: readonly Presence[]): Presence {
-  const decides = kind === "or";
+  const deciding = kind === "or";
   const texts = new Map<string, Presence>();
   for (const part of parts) {
-    if (part === decides) return decides;
+    if (part === deciding) return deciding;
     if (typeof part === "object") texts.set(textOf(part), part);
   }
   const [only] = texts.values();
-  if (only === undefined) return !decides;
+  if (only === undefined) return !deciding;
   return texts.size === 1 ? only : { kind, of: [...texts.values()], text: undefined };
 }
 
@@ -105,6 +116,7 @@ function freshTextOf(presence: Formula): string {
   return `${presence.kind}(${presence.of.map(textOf).join()})`;
 }
 
+/** Numbers formulas, equal ones alike: the open condition is a part of the key of a grammar's rule. */
 export class PresenceNumbers {
   readonly #numbers = new Map<string, number>();
 
@@ -132,6 +144,7 @@ function negated(asked: Asked | undefined): Asked | undefined {
   return asked && { presence: not(asked.presence), allowsOthers: !asked.allowsOthers };
 }
 
+/** Returns the condition of a whole schema; undefined if any of its keywords asks for more than presence. */
 function askedOf(schema: JsonValue, budget: WorkBudget, depth: number): Asked | undefined {
   if (typeof schema === "boolean") return { presence: schema, allowsOthers: schema };
   if (!isObject(schema) || depth > MAX_DEPTH) return undefined;
@@ -206,6 +219,7 @@ function ofList(name: string, list: readonly JsonValue[], budget: WorkBudget, de
   const allowing = parts.filter((part) => part.allowsOthers).length;
   if (name === "allOf") return { presence: allOf(presences), allowsOthers: allowing === parts.length };
   if (name === "anyOf") return { presence: joined("or", presences), allowsOthers: allowing > 0 };
+  // Of a `oneOf`, each part with the opposite of all others: the formula grows by the square.
   if (parts.length > MAX_ALTERNATIVES) return undefined;
   budget.pay(parts.length * parts.length);
   const only = (at: number) => allOf(presences.map((presence, other) => (other === at ? presence : not(presence))));
@@ -218,6 +232,7 @@ function ofList(name: string, list: readonly JsonValue[], budget: WorkBudget, de
   };
 }
 
+/** Returns (not if, or then) and (if, or else). */
 function ofBranches(schema: SchemaObject, budget: WorkBudget, depth: number): Asked | undefined {
   const condition = askedOf(schema.if ?? true, budget, depth + 1);
   const behind = askedOf(schema.then ?? true, budget, depth + 1);
@@ -232,6 +247,7 @@ function ofBranches(schema: SchemaObject, budget: WorkBudget, depth: number): As
   };
 }
 
+/** Returns, for each member, (not the member, or the condition behind it). */
 function ofDependencies(map: SchemaObject, budget: WorkBudget, depth: number): Asked | undefined {
   const parts: Presence[] = [];
   for (const [name, inner] of Object.entries(map)) {

@@ -15,6 +15,7 @@ import {
 import { keyword, type SchemaType, TYPES } from "./schema-keywords.ts";
 import { isIntegerExclusion, isTextExclusion, type SchemaNegation } from "./schema-negation.ts";
 
+/** Values by their canonical text: `{"a":1,"b":2}` and `{"b":2,"a":1}` are one value. */
 type Listed = ReadonlyMap<string, JsonValue>;
 
 const KNOWN = new WeakMap<SchemaObject, Listed | undefined>();
@@ -44,6 +45,7 @@ export function fixedValues(
   );
 }
 
+/** The keywords that the lists of values themselves or `types` apply already. */
 const OF_LISTED: ReadonlySet<string> = new Set(["enum", "const", "type"]);
 
 /** Whether the `not` of a schema excludes only values that the schema lists, which `listedValues` applies. */
@@ -57,6 +59,7 @@ function listsValues(schema: SchemaObject): boolean {
   return isList(schema.enum) || Object.hasOwn(schema, "const");
 }
 
+/** Returns the values that a schema lists, in `enum`, in `const`, or in both; undefined if it lists none. */
 export function listedValues(schema: SchemaObject, budget: WorkBudget): Listed | undefined {
   if (!listsValues(schema)) return undefined;
   if (KNOWN.has(schema)) return KNOWN.get(schema);
@@ -93,12 +96,16 @@ function canonical(value: JsonValue): string {
   return `{${entries.map(([key, entry]) => `${JSON.stringify(key)}:${canonical(entry)}`).join()}}`;
 }
 
+/** The most ways to satisfy nodes: each needs a grammar of its own. */
 const MAX_ALTERNATIVES = 256;
+/** The steps of work to find where a schema leads. */
 const LEADING_WORK = 6;
 
+/** The nodes that are still to be satisfied, a linked list: alternatives share its end. */
 type Todo =
   | { readonly node: SchemaNode; readonly from: Path | undefined; readonly others: Todo | undefined }
   | undefined;
+/** The nodes that led to one, by their ids: a schema that leads to itself ends there. */
 type Path = { readonly id: number; readonly before: Path | undefined };
 
 type Reading = {
@@ -117,6 +124,18 @@ type Option = readonly SchemaNode[];
 /**
  * Returns the ways to satisfy nodes: in each, the own keywords of all plain nodes apply. Resolves references,
  * combinations and conditions. Throws `EngineError` INVALID_SCHEMA for too many, and `WorkSpent`.
+ *
+ * It is the disjunctive normal form of the schemas: a group (`anyOf`, `oneOf`, `if`, each dependency) offers options, and
+ * each way takes one option of every group that it meets.
+ *
+ *     { anyOf: [A, B], oneOf: [C, D] }       A + C, A + D, B + C, B + D, each with the schema itself
+ *     { if: A, then: B, else: C }            A + B, (not A) + C
+ *     { dependentSchemas: { a: A } }         (without a), (with a) + A
+ *     oneOf where C and D overlap            C + (not D), D + (not C)
+ *
+ * `follow` takes the next node of a list, `expand` puts the targets of that node in front of the list, once for each
+ * choice of options, and `holds` has the nodes of the way so far: a node that is in it needs no second visit, and one
+ * that leads to itself without a value between (`{ $ref: "#" }`) can never be satisfied.
  */
 export function alternatives(nodes: readonly SchemaNode[], reading: Reading): readonly (readonly PlainNode[])[] {
   const { budget, document } = reading;
@@ -174,6 +193,7 @@ function leadingFrom(node: PlainNode, reading: Reading): Leading {
   return { groups: choicesOf(node, reading), together: togetherOf(node, reading) };
 }
 
+/** Returns the nodes that apply whatever is chosen: references, all of an `allOf`, and the opposite of a `not`. */
 function togetherOf(node: PlainNode, reading: Reading): readonly SchemaNode[] {
   const { document, negation, budget } = reading;
   const found: SchemaNode[] = [];
@@ -199,6 +219,7 @@ function referenceOf({ schema }: PlainNode): string | undefined {
   return REFERENCES.find((keyword) => schema[keyword] !== undefined);
 }
 
+/** Returns the groups of options. An `anyOf` on members alone is none: the order of members enforces it. */
 function choicesOf(node: PlainNode, reading: Reading): readonly (readonly Option[])[] {
   const { budget } = reading;
   const groups: (readonly Option[])[] = [];
@@ -215,7 +236,10 @@ function isOfPresence({ schema }: PlainNode, keyword: string, budget: WorkBudget
   return presenceKeywords(schema, budget).some((each) => each.keyword === keyword);
 }
 
-/** Returns the options of a `oneOf`, each without the values of overlapping options. */
+/**
+ * Returns the options of a `oneOf`, each without the values of overlapping options. Negation multiplies alternatives, so
+ * options that are surely apart, as by a `const` of one member, stay as they are.
+ */
 function oneOf(node: PlainNode, reading: Reading): readonly Option[] {
   const { document, negation, budget } = reading;
   const options = listed(node, "oneOf", reading);
@@ -283,6 +307,7 @@ const LEADING = [
   "dependencies",
 ];
 
+/** Returns whether a schema has a keyword that leads to other schemas for the same value. */
 function leadsOn(schema: SchemaObject): boolean {
   return LEADING.some((keyword) => schema[keyword] !== undefined);
 }
@@ -291,6 +316,7 @@ function isPlain(node: SchemaNode): node is PlainNode {
   return typeof node.schema === "object";
 }
 
+/** A path is short, and a set for each would have to be copied with every choice. */
 function leadsToItself({ node, from }: NonNullable<Todo>, budget: WorkBudget): boolean {
   for (let path = from; path !== undefined; path = path.before) {
     budget.pay(1 / 4);

@@ -5,7 +5,9 @@ import { keyword, TYPES } from "./schema-keywords.ts";
 
 type Resolve = (schema: SchemaObject) => JsonValue | undefined;
 
+/** The most schemas inside one another that are negated. */
 const MAX_DEPTH = 24;
+/** The most excluded numbers: each parts the number line once more, and each part is an alternative. */
 const MAX_NUMBERS = 16;
 
 const EXCLUSIONS = ["pattern", "enum", "const"];
@@ -24,6 +26,7 @@ export function isIntegerExclusion({ type, not }: SchemaObject): boolean {
   return type === "number" && isObject(not) && not.type === "integer" && Object.keys(not).length === 1;
 }
 
+/** Schemas on one member: it is there, it is not there, and, with others, all of them are. */
 type MemberSchemas = {
   readonly is: SchemaObject;
   readonly not: SchemaObject;
@@ -32,7 +35,10 @@ type MemberSchemas = {
 
 const INTEGER = { type: "integer" };
 
-/** The opposite of a bound on a size: its keyword, the type that it constrains, and its distance. */
+/**
+ * The opposite of a bound on a size: its keyword, the type that it constrains, and its distance. Not `minLength` 3 is a
+ * string with `maxLength` 2: a value of another type satisfies `minLength`, so it does not satisfy the opposite.
+ */
 const NEXT: Readonly<Record<string, readonly [key: string, type: string, by: number]>> = {
   minLength: ["maxLength", "string", -1],
   maxLength: ["minLength", "string", 1],
@@ -50,6 +56,20 @@ const OPPOSITE: Readonly<Record<string, { exclusive?: string; bound: string; out
   exclusiveMaximum: { bound: "minimum", outside: "" },
 };
 
+/**
+ * Turns a schema into one whose values are all that do not satisfy it, by De Morgan's rules: a schema is the conjunction
+ * of its keywords, so its opposite is a choice between the opposites of each. A grammar has no negation of its own.
+ *
+ *     { type: "string", minLength: 3 }   anyOf: any type but string, or { type: "string", maxLength: 2 }
+ *     { required: ["a", "b"] }           anyOf: an object without a, or an object without b
+ *     { properties: { a: S } }           an object with an a that is not S
+ *     { items: S }                       an array that `contains` a value that is not S
+ *     { anyOf: [A, B] }                  allOf: not A, not B
+ *     { minItems: 0 }                    false: nothing violates it
+ *
+ * Two opposites keep a `not`, of a pattern and of integers: the grammars of strings and numbers apply those themselves.
+ * Schemas are known by their objects, so every negated one is made once.
+ */
 export class SchemaNegation {
   readonly #resolve: Resolve;
   readonly #budgetOf: () => WorkBudget;
@@ -64,6 +84,7 @@ export class SchemaNegation {
     this.#budgetOf = budgetOf;
   }
 
+  /** Returns whether a schema was made here: `{ properties: { a: false } }` forbids a, and declares nothing. */
   isMade(schema: SchemaObject): boolean {
     return this.#made.has(schema);
   }
@@ -73,6 +94,7 @@ export class SchemaNegation {
     return schema;
   }
 
+  /** Returns the schemas on the member `name` of a `dependentSchemas`, the same objects at each call. */
   dependent(map: SchemaObject, name: string): MemberSchemas {
     const known = this.#dependent.get(map) ?? new Map<string, MemberSchemas>();
     this.#dependent.set(map, known);
@@ -97,6 +119,7 @@ export class SchemaNegation {
     return turned;
   }
 
+  /** Joins the opposites of the keywords. One that is `false` is of a keyword that nothing violates, and adds nothing. */
   #turned(schema: SchemaObject, depth: number): JsonValue | undefined {
     const names = Object.keys(schema).filter((name) => keyword(name) !== undefined);
     this.#budgetOf().pay(4 + names.length);
@@ -118,6 +141,7 @@ export class SchemaNegation {
       case "type":
         return this.#otherTypes(isList(value) ? value : [value], schema.nullable === true);
       case "nullable":
+        // A part of `type`, which is negated with it.
         return false;
       case "enum":
       case "const":
@@ -141,10 +165,12 @@ export class SchemaNegation {
           (isList(value) ? value : []).map((key) => this.#object({ properties: { [String(key)]: false } })),
         );
       case "items": {
+        // Behind `prefixItems` the value would have to be among the later ones, which no keyword says.
         const other = isList(value) || schema.prefixItems !== undefined ? undefined : this.of(value, depth);
         return other === undefined ? undefined : this.made({ type: "array", contains: other });
       }
       case "contains": {
+        // Counted ones would need a choice for each count.
         const other = (schema.minContains ?? schema.maxContains) ? undefined : this.of(value, depth);
         return other === undefined ? undefined : this.made({ type: "array", items: other });
       }
@@ -153,6 +179,7 @@ export class SchemaNegation {
     }
   }
 
+  /** Undefined for a keyword without an opposite in JSON Schema, such as `uniqueItems` or `multipleOf`. */
   #ofBound(schema: SchemaObject, name: string, value: JsonValue): JsonValue | undefined {
     const next = NEXT[name];
     if (next !== undefined) {
@@ -169,6 +196,7 @@ export class SchemaNegation {
     return typeof value === "number" ? this.made({ type: "number", [bound]: value }) : false;
   }
 
+  /** Every integer is a number: not `number` excludes integers, and not `integer` leaves the numbers with a fraction. */
   #otherTypes(types: readonly JsonValue[], isNullable: boolean): JsonValue {
     const taken = new Set(isNullable ? [...types, "null"] : types);
     const left = TYPES.filter((type) => {
@@ -180,7 +208,12 @@ export class SchemaNegation {
     return this.#anyOf(options);
   }
 
-  /** Returns the schema of all values but the given ones. All lists and objects are excluded if one is among them. */
+  /**
+   * Returns the schema of all values but the given ones. All lists and objects are excluded if one is among them: the
+   * grammar cannot exclude a single one. Numbers are the gaps between the excluded ones:
+   *
+   *     not in ["a", 1, true]: null, objects, arrays; strings but "a"; false; numbers below 1; numbers above 1
+   */
   #otherValues(values: readonly JsonValue[]): JsonValue | undefined {
     this.#budgetOf().pay(values.length);
     const ofType = (type: string) => values.filter((value) => typeof value === type);
@@ -207,6 +240,7 @@ export class SchemaNegation {
     return this.made({ anyOf: options });
   }
 
+  /** Joins the opposites of subschemas: by `anyOf` those of an `allOf`, and the other way round. */
   #ofEach(list: readonly JsonValue[], joint: "allOf" | "anyOf", depth: number): JsonValue | undefined {
     const parts: JsonValue[] = [];
     for (const schema of list) {
@@ -217,6 +251,7 @@ export class SchemaNegation {
     return joint === "anyOf" ? this.#anyOf(parts) : this.made({ allOf: parts });
   }
 
+  /** An `if` fails where the condition holds without `then`, or does not hold and `else` is violated. */
   #ofBranches(schema: SchemaObject, depth: number): JsonValue | undefined {
     const condition = schema.if ?? true;
     const not = this.of(condition, depth);

@@ -7,15 +7,19 @@ import type { Conversion, PlainNode } from "../schema/schema-alternatives.ts";
 import { isIntegerExclusion } from "../schema/schema-negation.ts";
 import { decimalOf, integerInRange, type NumberBound, numberInRange } from "./number-range.ts";
 
+/** Steps of work for any constrained number, and for each digit of a bound, which adds up to three alternatives. */
 const RANGE_WORK = 16;
 const DIGIT_WORK = 10;
+/** The most multiples between two bounds that are written as a list. */
 const MAX_LISTED = 256;
 /** The greatest divisor whose remainders are states, and the maximum digits of a multiple before the point. */
 const MAX_DIVISOR = 64;
 const MAX_MULTIPLE_DIGITS = 12;
 
+/** `isOut`: the value is excluded. */
 type Bound = { readonly value: number; readonly isOut: boolean };
 
+/** The multiples of `divisor` / 10 ^ `places`: a step of 0.25 has the divisor 25 and two places. */
 type Multiples = {
   readonly low: Bound | undefined;
   readonly high: Bound | undefined;
@@ -23,7 +27,14 @@ type Multiples = {
   readonly places: number;
 };
 
-/** Matches numbers: bounds exactly, and `multipleOf` if the steps combine to one with few digits. */
+/**
+ * Matches numbers. Bounds are exact. `multipleOf` is, too, where it has one of four forms; else it is reported:
+ *
+ *     integers, or a step of a power of ten     a count of digits after the point: 0.01 allows two
+ *     both bounds, at most 256 multiples        a list: step 0.5 in 0 to 2 is "0" ".5"? | "1" ".5"? | "2"
+ *     no bound but 0, a divisor up to 64        an automaton of remainders (`multipleStates`)
+ *     the same with zeros at the end            step 300 is the automaton of 3, and "00" behind it
+ */
 export function numberGrammar(conversion: Conversion, nodes: readonly PlainNode[], isInteger: boolean): Gbnf {
   const { rules } = conversion;
   const low = strictest(nodes, "minimum", "exclusiveMinimum", (a, b) => a > b);
@@ -38,6 +49,7 @@ export function numberGrammar(conversion: Conversion, nodes: readonly PlainNode[
   if (step !== undefined && step.divisor !== 1) {
     if (isFractional) for (const node of nodes) if (isIntegerExclusion(node.schema)) conversion.skip(node, "not");
     const key = `multiples ${JSON.stringify([low, high, step])}`;
+    // `once` makes a rule of the refusal as well: the next equal schema finds it at no cost.
     const found = rules.once(key, () => multiples(rules, { low, high, ...step }) ?? TOO_MANY);
     if (rules.all.get(found.kind === "rule" ? found.name : "") !== TOO_MANY) return found;
     for (const node of nodes) if (node.schema.multipleOf !== undefined) conversion.skip(node, "multipleOf");
@@ -68,13 +80,18 @@ function digitsOf(bound: NumberBound | undefined): number {
   return bound === undefined ? 0 : String(bound.value.whole).length + bound.value.fraction.length;
 }
 
+/** Digits of bounds beyond 2 ^ 53 are those of the double, not of the schema's text. */
 const exact = (value: number | undefined) => (value === undefined ? undefined : BigInt(value));
 const boundOf = (bound: Bound | undefined): NumberBound | undefined =>
   bound && { value: decimalOf(bound.value), isOut: bound.isOut };
 
+/** Marks multiples that no form writes, by its identity: NEVER would be a number that cannot be. */
 const TOO_MANY: Gbnf = { kind: "choice", options: [] };
 
-/** The least common step in units of a power of ten; a step that cannot be combined is not enforced. */
+/**
+ * The least common step of all nodes, an integer counting as the step 1; undefined without `multipleOf`. A step that
+ * cannot be combined is not enforced, and reported.
+ */
 function stepOf(conversion: Conversion, nodes: readonly PlainNode[], isInteger: boolean) {
   let step: { readonly divisor: number; readonly places: number } | undefined = isInteger
     ? { divisor: 1, places: 0 }
@@ -93,6 +110,7 @@ function stepOf(conversion: Conversion, nodes: readonly PlainNode[], isInteger: 
   return isAsked ? step : undefined;
 }
 
+/** Returns the least common multiple of two steps: 0.4 and 0.6 give 1.2, 0.5 and 1 give 1, with no places. */
 function jointStep(some: { divisor: number; places: number }, other: { divisor: number; places: number }) {
   const places = Math.max(some.places, other.places);
   const a = BigInt(some.divisor) * 10n ** BigInt(places - some.places);
@@ -109,6 +127,7 @@ function greatestDivisor(a: bigint, b: bigint): bigint {
   return b === 0n ? a : greatestDivisor(b, a % b);
 }
 
+/** Undefined if no form writes these multiples. */
 function multiples(rules: GrammarRules, asked: Multiples): Gbnf | undefined {
   const listed = listedMultiples(rules, asked);
   if (listed !== undefined) return listed;
@@ -138,11 +157,13 @@ function trailingZeros(value: number): number {
   return count;
 }
 
+/** Undefined for more multiples than are listed, and for ones that JavaScript writes with an exponent. */
 function listedMultiples(rules: GrammarRules, { low, high, divisor, places }: Multiples): Gbnf | undefined {
   if (low === undefined || high === undefined) return undefined;
   const unit = 10 ** places;
   const count = ((high.value - low.value) * unit) / divisor;
   if (!(count <= MAX_LISTED)) return undefined;
+  // The quotient of a bound that is a multiple may be off by rounding; the comparison below settles such an end.
   const first = Math.ceil((low.value * unit) / divisor - 1e-9);
   const last = Math.floor((high.value * unit) / divisor + 1e-9);
   const texts: string[] = [];
@@ -155,7 +176,17 @@ function listedMultiples(rules: GrammarRules, { low, high, divisor, places }: Mu
   return texts.some((text) => text.includes("e")) ? undefined : anyOfTexts(texts);
 }
 
-/** Creates the automaton of the positive multiples; its states are remainders. */
+/**
+ * Creates the automaton of the positive multiples. A number read from the left has, with one more digit d, the remainder
+ * (10 r + d) mod `divisor`, so a state is the remainder so far, with how many digits may still come:
+ *
+ *     remainder   of the digits before and behind the point
+ *     digits      before the point, to bound them; -1 behind a leading 0, and 0 behind the point
+ *     fraction    digits behind the point; -1 before the point
+ *
+ * Multiples of 0.5 (divisor 5, one place): "1" leads to remainder 1, "." keeps it, "5" leads to 15 mod 5 = 0, which is
+ * accepted. So is "1" alone, as its remainder counts with the places that are missing: 1 * 10 mod 5 = 0.
+ */
 function multipleStates(divisor: number, places: number): readonly AutomatonState[] {
   const states: { accepts: boolean; steps: AutomatonState["steps"] }[] = [];
   const known = new Map<string, number>();

@@ -2,6 +2,7 @@ import { charsOf, choice, EMPTY, type Gbnf, literal, NEVER, optional, sequence }
 import type { GrammarRules } from "../../gbnf/grammar-rules.ts";
 import { MAX_DIGITS } from "../../gbnf/json-value.ts";
 
+/** A number by its digits: a grammar compares texts, and a double has no decimal digits. */
 type Decimal = {
   readonly isNegative: boolean;
   readonly whole: bigint;
@@ -9,6 +10,7 @@ type Decimal = {
   readonly fraction: string;
 };
 
+/** Reads the shortest text of a double: 1.5e-7 has the whole part 0 and the fraction 00000015. */
 export function decimalOf(value: number): Decimal {
   const [digits = "0", exponent = "0"] = Math.abs(value).toString().split("e");
   const [before = "0", behind = ""] = digits.split(".");
@@ -22,12 +24,15 @@ export function decimalOf(value: number): Decimal {
 
 type IntegerRange = { readonly min: bigint | undefined; readonly max: bigint | undefined };
 
+/** `isOut`: the value is excluded. */
 export type NumberBound = { readonly value: Decimal; readonly isOut: boolean };
 
 type NumberRange = {
   readonly min: NumberBound | undefined;
   readonly max: NumberBound | undefined;
+  /** The most digits after the point; 0 for integers. */
   readonly maxFraction: number;
+  /** Whether integers are excluded, `1.0` among them. */
   readonly isFractional: boolean;
 };
 
@@ -45,6 +50,12 @@ const SPANS: readonly Gbnf[] = Array.from({ length: 100 }, (_, at) => {
 const span = (low: number, high: number): Gbnf => SPANS[10 * low + high] ?? NEVER;
 const digits = (rules: GrammarRules, count: number) => rules.times(DIGIT, count, count);
 
+/**
+ * Matches the integers between two inclusive bounds, of up to 19 digits, without leading zeros.
+ *
+ *     -5 to 12     "-" [1-5] | [0-9] | "1" [0-2]
+ *     27 to 5000   "2" [7-9] | [3-9] [0-9] | [1-9] [0-9]{2} | [1-4] [0-9]{3} | "5000"
+ */
 export function integerInRange(rules: GrammarRules, { min = -LARGEST, max = LARGEST }: IntegerRange): Gbnf {
   const low = min < -LARGEST ? -LARGEST : min;
   const high = max > LARGEST ? LARGEST : max;
@@ -55,7 +66,13 @@ export function integerInRange(rules: GrammarRules, { min = -LARGEST, max = LARG
   return choice(...options);
 }
 
-/** Matches the numbers between two bounds, with or without a fraction, never with an exponent. */
+/**
+ * Matches the numbers between two bounds, with or without a fraction, never with an exponent.
+ *
+ *     0.5 to 2.25, two places   "0." ("5" [0-9]? | [6-9] [0-9]?) | "1" ("." [0-9]{1,2})? | "2" …
+ *
+ * Below zero the same is written of absolute values, with the bounds exchanged. `-0` and `-0.0` are zero.
+ */
 export function numberInRange(rules: GrammarRules, { min, max, ...form }: NumberRange): Gbnf {
   const isAbove = min !== undefined && !min.value.isNegative;
   const isBelow = max !== undefined && (max.value.isNegative || isZero(max.value));
@@ -73,7 +90,12 @@ function isZero({ whole, fraction }: Decimal): boolean {
 
 type FractionForm = Pick<NumberRange, "maxFraction" | "isFractional">;
 
-/** Writes the numbers of at least zero; bounds are absolute values. */
+/**
+ * Writes the numbers of at least zero; bounds are absolute values. Only whole parts that equal a bound's need its
+ * fraction; all between take any:
+ *
+ *     whole part of `min`, and its fraction   |   whole parts between, any fraction   |   whole part of `max`, …
+ */
 function positives(
   rules: GrammarRules,
   form: FractionForm,
@@ -98,17 +120,22 @@ function positives(
   return choice(...options);
 }
 
-/** Returns the form of fractions after a whole part near an exclusive bound: more digits could round to the bound. */
+/**
+ * Returns the form of fractions after a whole part near an exclusive bound: more digits could round to the bound. Below 2
+ * the text 1.99999999999999999 is another decimal, and the same double as 2.
+ */
 function fractionsNear({ maxFraction, isFractional }: FractionForm, near: bigint | undefined): FractionForm {
   const exact = near === undefined ? maxFraction : EXACT_DIGITS - String(near).length;
   return { maxFraction: Math.max(0, Math.min(maxFraction, exact)), isFractional };
 }
 
+/** Matches the fractions with point where nothing bounds them: optional, unless integers are excluded. */
 function anyFraction(rules: GrammarRules, { maxFraction, isFractional }: FractionForm): Gbnf {
   if (isFractional) return maxFraction === 0 ? NEVER : sequence(literal("."), notAllZeros(rules, maxFraction));
   return maxFraction === 0 ? EMPTY : optional(sequence(literal("."), rules.times(DIGIT, 1, maxFraction)));
 }
 
+/** Matches 1 to `most` digits, not all zeros, of which at most five lead: `[1-9] [0-9]? | "0" [1-9]` for two. */
 function notAllZeros(rules: GrammarRules, most: number): Gbnf {
   if (most === 0) return NEVER;
   const zeros = (count: number) => literal("0".repeat(count));
@@ -118,6 +145,7 @@ function notAllZeros(rules: GrammarRules, most: number): Gbnf {
   return rules.once(`not all zeros ${most}`, () => choice(...options));
 }
 
+/** Matches the fractions with point, or none, after a whole part that equals that of `min`, of `max`, or of both. */
 function fractions(
   rules: GrammarRules,
   form: FractionForm,
@@ -135,6 +163,15 @@ function fractions(
   return choice(sequence(literal("."), inside), ...(isNothingIn ? [EMPTY] : []));
 }
 
+/**
+ * Matches the digits behind the point between two bounds, of which each call writes one, up to `left`. A bound counts as
+ * long as all digits so far are its own; a digit strictly between the two leaves the rest free. A bound without further
+ * digits is followed by zeros:
+ *
+ *     over 5, below 8, three digits   "5" ("0" [1-9] | [1-9] [0-9]?) | [6-7] [0-9]{0,2}
+ *
+ * The number may end where its digits equal the lower bound's (or exceed them) and do not reach the upper one's.
+ */
 function fractionDigits(
   rules: GrammarRules,
   low: Digits | undefined,
@@ -173,15 +210,19 @@ function fractionDigits(
   return choice(...options, ...end);
 }
 
+/** Returns a bound behind its next digit. */
 const rest = ({ digits: of, isOut }: Digits): Digits => ({ digits: of.slice(1), isOut });
 
 /** `isZero`: all digits so far are zero where that is forbidden. */
 type Before = { readonly isFirst: boolean; readonly isZero: boolean };
 
+/** The alternatives of `notAllZeros`: none to five leading zeros, each count of them is one. */
 const MAX_LEADING_ZEROS = 6;
 
+/** The digits of a bound that are still to be compared. */
 type Digits = { readonly digits: string; readonly isOut: boolean };
 
+/** Matches whole numbers from `low` to `high`, both of at least zero: one alternative for each number of digits. */
 function naturals(rules: GrammarRules, low: bigint, high: bigint): Gbnf {
   const from = String(low);
   const to = String(high);
@@ -193,6 +234,13 @@ function naturals(rules: GrammarRules, low: bigint, high: bigint): Gbnf {
   return choice(...options);
 }
 
+/**
+ * Matches the texts from `from` to `to`, which have one length. After a first digit that is a bound's, the rest is bounded
+ * by that bound; after one between, it is free. A bound whose rest is all zeros, or all nines, bounds nothing:
+ *
+ *     128 to 342   "1" ("2" [8-9] | [3-9] [0-9]) | "2" [0-9]{2} | "3" ([0-3] [0-9] | "4" [0-2])
+ *     100 to 399   [1-3] [0-9]{2}
+ */
 function sameLength(rules: GrammarRules, from: string, to: string): Gbnf {
   if (from === "") return EMPTY;
   const low = Number(from.charAt(0));

@@ -10,10 +10,17 @@ import { isList, isObject } from "../schema/schema-document.ts";
 import { isFormat, writtenFormat } from "../schema/schema-keywords.ts";
 import { isTextExclusion } from "../schema/schema-negation.ts";
 
+/** Steps of work for the automata of one `propertyNames`; beyond them that keyword is not enforced. */
 const MAX_PARTS_WORK = 32_000;
 
+/** A keyword that a grammar enforces or gives up. Given up, it is reported by `conversion.skip`. */
 type Asked = { readonly node: PlainNode; readonly keyword: string };
 
+/**
+ * Matches the JSON strings that satisfy all nodes; NEVER if none does.
+ *
+ *     { "pattern": "^a+$", "minLength": 1, "maxLength": 3 }  becomes  "\"" [a]{1,3} "\""
+ */
 export function stringGrammar(conversion: Conversion, nodes: readonly PlainNode[]): Gbnf {
   const isAny = !nodes.some((node) => asksOfText(node) || node.schema.minLength || node.schema.maxLength !== undefined);
   if (isAny) return anyString(conversion.rules);
@@ -21,6 +28,7 @@ export function stringGrammar(conversion: Conversion, nodes: readonly PlainNode[
   return inside === NEVER ? NEVER : sequence(literal('"'), inside, literal('"'));
 }
 
+/** Matches the text of a format without quotes, for forms of calls that write strings bare. NEVER for unknown ones. */
 export function formatGrammar(rules: GrammarRules, format: string): Gbnf {
   const expression = writtenFormat(format);
   if (expression === undefined) return NEVER;
@@ -28,7 +36,18 @@ export function formatGrammar(rules: GrammarRules, format: string): Gbnf {
   return rules.once(`format ${format}`, () => textGrammar(rules, facets));
 }
 
-/** Constraints beyond the limits are dropped: first the length, then exclusions, then all but one pattern. */
+/**
+ * Matches the inside of the string. An automaton of all constraints may have too many states or cost too much; then
+ * weaker sets of them are tried, each reported. The first one that can be built is taken:
+ *
+ *  1. all constraints;
+ *  2. without bounds of length, which multiply the states by every length;
+ *  3. and without exclusions (`not`);
+ *  4. one pattern or format alone, the first that can be built;
+ *  5. the bounds of length alone, which need no automaton.
+ *
+ * A weaker set accepts more texts; the check of the whole answer finds those that it should not.
+ */
 function textInside(conversion: Conversion, nodes: readonly PlainNode[]): Gbnf {
   const bounds = { minLength: atLeast(nodes, "minLength"), maxLength: atMost(nodes, "maxLength") };
   if (bounds.maxLength !== undefined && bounds.minLength > bounds.maxLength) return NEVER;
@@ -61,6 +80,7 @@ function asksOfText({ schema }: PlainNode): boolean {
   return schema.pattern !== undefined || schema.format !== undefined || schema.not !== undefined;
 }
 
+/** Undefined where the automaton exceeds its limits. Equal constraints (`key`) in a grammar are one rule. */
 function textOrNone(rules: GrammarRules, facets: TextFacets, key: string): Gbnf | undefined {
   const { wanted, unwanted, except, minLength, maxLength } = facets;
   const make = () => textGrammar(rules, facets);
@@ -68,6 +88,10 @@ function textOrNone(rules: GrammarRules, facets: TextFacets, key: string): Gbnf 
   return ifSupported(isPlain ? make : () => rules.once(`text ${minLength} ${maxLength} ${key}`, make));
 }
 
+/**
+ * Returns the same constraints as automata, whose product with others the caller builds: a key of an object must satisfy
+ * `propertyNames` and match certain patterns of `patternProperties` and not others. Undefined beyond the limits.
+ */
 export function textParts(conversion: Conversion, nodes: readonly PlainNode[]): readonly ProductPart[] | undefined {
   const bounds = { minLength: atLeast(nodes, "minLength"), maxLength: atMost(nodes, "maxLength") };
   const { budget } = conversion.rules;
@@ -81,6 +105,10 @@ export function textParts(conversion: Conversion, nodes: readonly PlainNode[]): 
   });
 }
 
+/**
+ * Collects the constraints of all nodes, equal ones once. `key` identifies the language: it has the source of each
+ * constraint, as expressions have none. A pattern outside of the supported subset is reported here and left out.
+ */
 function askedOf(conversion: Conversion, nodes: readonly PlainNode[], bounds: LengthBounds) {
   const wanted: Expression[] = [];
   const unwanted: Expression[] = [];
@@ -117,6 +145,7 @@ function askedOf(conversion: Conversion, nodes: readonly PlainNode[], bounds: Le
   return { facets: { ...bounds, wanted, unwanted, except }, positive, negative, key: [...keys].join(" ") };
 }
 
+/** A `minLength` of 0 asks nothing, so giving it up is not reported. */
 function lengthsOf(nodes: readonly PlainNode[]): readonly Asked[] {
   return nodes.flatMap((node) =>
     ["minLength", "maxLength"].flatMap((keyword) =>
@@ -125,9 +154,18 @@ function lengthsOf(nodes: readonly PlainNode[]): readonly Asked[] {
   );
 }
 
+/**
+ * How much more a listed value costs than reading its text: its tree of common beginnings for a scalar, an expression
+ * for each part for a list or an object.
+ */
 const SCALAR_COST = 16;
 const PARTS_COST = 48;
 
+/**
+ * Matches the values of `enum` and `const` that are left. The caller has filtered them by the other keywords, but cannot
+ * by a pattern outside of the subset, which is reported. Scalars share their beginnings: `"Paris"` and `"Pisa"` become
+ * `"\"P" ("aris\"" | "isa\"")`.
+ */
 export function fixedValuesGrammar(
   conversion: Conversion,
   nodes: readonly PlainNode[],

@@ -32,13 +32,13 @@ export type KeptMessage = {
 export function keptMessages(input: unknown): readonly KeptMessage[] {
   const items: readonly unknown[] = Array.isArray(input) ? input : [{ role: "user", content: input }];
   const kept: KeptMessage[] = [];
-  let room = MAX_KEPT_BYTES;
+  let bytesLeft = MAX_KEPT_BYTES;
   for (const item of items.toReversed()) {
     if (!isJsonObject(item) || item.role !== "user") continue;
     const { content } = item;
     const parts = Array.isArray(content) ? content.filter(isJsonObject) : [{ type: "input_text", text: content }];
-    room -= parts.reduce((bytes, part) => bytes + Buffer.byteLength(textIn(part)), 0);
-    if (room < 0) break;
+    bytesLeft -= parts.reduce((bytes, part) => bytes + Buffer.byteLength(textIn(part)), 0);
+    if (bytesLeft < 0) break;
     kept.push({ id: typeof item.id === "string" ? item.id : undefined, content: parts.map(keptPart) });
   }
   return kept.reverse();

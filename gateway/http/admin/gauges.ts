@@ -7,7 +7,7 @@ import { OPENINGS, type Sealing } from "../../sealing/sealing.ts";
 import type { GatewayMetrics } from "../../stats/metrics.ts";
 import type { ClusterManager } from "../../upstream/cluster/cluster-manager.ts";
 import type { ClusterTraffic } from "../../upstream/cluster/cluster-traffic.ts";
-import type { ContinuationRoom } from "../../upstream/continuation/continuation-room.ts";
+import type { ContinuationBudget } from "../../upstream/continuation/continuation-budget.ts";
 
 /* Metrics that are read from their owners at each scrape, under Envoy's names where Envoy has the thing. */
 
@@ -75,7 +75,7 @@ export type TrafficView = {
 export function registerTrafficGauges(
   metrics: Readable,
   traffic: readonly TrafficView[],
-  room: Pick<ContinuationRoom, "answers" | "bytes" | "maxBytes">,
+  budget: Pick<ContinuationBudget, "answers" | "bytes" | "maxBytes">,
 ): void {
   const each = (value: (view: TrafficView) => number) => () =>
     traffic.map((view): Series<"cluster"> => [{ cluster: view.cluster.model }, value(view)]);
@@ -107,9 +107,9 @@ export function registerTrafficGauges(
       rq: remainingRequests,
       rq_pending: remainingPending,
     })),
-    svc_answers_kept: () => room.answers,
-    svc_answers_kept_bytes: () => room.bytes,
-    svc_answers_kept_limit_bytes: () => room.maxBytes,
+    svc_answers_kept: () => budget.answers,
+    svc_answers_kept_bytes: () => budget.bytes,
+    svc_answers_kept_limit_bytes: () => budget.maxBytes,
   });
 }
 

@@ -48,14 +48,14 @@ export function keyRoutes(
         ...(refused.length > 0 && { refused: refused.length, refused_keys: refused.slice(0, MOST_NAMED) }),
       });
     }),
-    reads("/limits/:keyId", "what the key may use yet, and the places it holds here", async ({ params }) => {
+    reads("/limits/:keyId", "what the key may use yet, and the permits it holds here", async ({ params }) => {
       const principal = keys.byId(params.keyId ?? "");
       if (!principal) return NO_KEY;
-      const { counted, places } = await limiter.look(principal);
+      const { counted, permits } = await limiter.look(principal);
       return jsonReply({
         key_id: principal.keyId,
         limits: counted.map(level),
-        places: places.map(({ of, model, limit, taken }) => {
+        places: permits.map(({ of, model, limit, taken }) => {
           return { of, ...(model !== undefined && { model }), limit, taken };
         }),
       });

@@ -90,7 +90,7 @@ export class SseStream {
   }
 
   /**
-   * Writes the collected frames, once an event loop turn: one read from an engine's connection often brings several
+   * Writes the collected frames, once a tick of the event loop: one read from an engine's connection often brings several
    * deltas of a stream.
    */
   readonly #flush = (): void => {

@@ -3,7 +3,7 @@ import { bodyTooLarge } from "../access/request-head.ts";
 import { bodyBrokeOff } from "../record/request-context.ts";
 
 /** Least size in bytes to which the buffer of a body without an announced size grows. */
-const LEAST_ROOM_BYTES = 4 * 1024;
+const LEAST_BUFFER_BYTES = 4 * 1024;
 
 /**
  * Resolves to the whole body of a request, of which `announced` bytes are known (0 if unknown); `onChunk` receives its
@@ -24,7 +24,7 @@ export function receiveBody(
     if (request.destroyed) return reject(bodyBrokeOff());
     // Parts are copied as they arrive: joining them would take twice the body at the end, and each costs some hundred
     // bytes of overhead, so that a body of one-byte parts would take many times its allowed size.
-    let room = Buffer.allocUnsafe(announced);
+    let buffer = Buffer.allocUnsafe(announced);
     let bytes = 0;
     const listenNoMore = () => {
       request.off("data", onData).off("end", onEnd).off("error", onError);
@@ -34,12 +34,12 @@ export function receiveBody(
         const needed = bytes + chunk.length;
         if (needed > maxBytes) throw bodyTooLarge(maxBytes);
         onChunk(chunk);
-        if (needed > room.length) {
-          const grown = Buffer.allocUnsafe(Math.max(needed, LEAST_ROOM_BYTES, Math.min(maxBytes, 2 * room.length)));
-          room.copy(grown, 0, 0, bytes);
-          room = grown;
+        if (needed > buffer.length) {
+          const grown = Buffer.allocUnsafe(Math.max(needed, LEAST_BUFFER_BYTES, Math.min(maxBytes, 2 * buffer.length)));
+          buffer.copy(grown, 0, 0, bytes);
+          buffer = grown;
         }
-        chunk.copy(room, bytes);
+        chunk.copy(buffer, bytes);
         bytes = needed;
       } catch (error) {
         onError(error);
@@ -47,7 +47,7 @@ export function receiveBody(
     };
     const onEnd = () => {
       listenNoMore();
-      resolve(room.subarray(0, bytes));
+      resolve(buffer.subarray(0, bytes));
     };
     const onError = (error: unknown) => {
       listenNoMore();

@@ -5,7 +5,7 @@ import { ApiError } from "../../errors.ts";
 import { priorityOfHeaders } from "../../formats/agent-hints.ts";
 import type { Principal } from "../../keys/principal.ts";
 import type { Detail } from "../../outcome.ts";
-import type { InflightBody, NoRoom } from "../../overload/body-budget.ts";
+import type { InflightBody, NoCapacity } from "../../overload/body-budget.ts";
 import type { LackingResource, OverloadManager } from "../../overload/overload-manager.ts";
 import type { ConversationBefore } from "../../translation/translate.ts";
 import type { ReceivedBody, Translation, Translator } from "../../translation/translator.ts";
@@ -21,7 +21,7 @@ const LACKING = {
   inflight_body_bytes: "overload_inflight_body_bytes",
   fixed_heap: "overload_fixed_heap",
   process_memory: "overload_process_memory",
-} as const satisfies Readonly<Record<LackingResource | Exclude<NoRoom, "key_body_bytes">, Detail>>;
+} as const satisfies Readonly<Record<LackingResource | Exclude<NoCapacity, "key_body_bytes">, Detail>>;
 
 export type BodyLimits = {
   /** Bytes of the largest body; the record of a key may have a lower limit. */
@@ -38,7 +38,7 @@ declare module "fastify" {
   }
 }
 
-/** Refuses a body by its announced size, if too large or beyond the memory; one without room beside others waits. */
+/** Refuses a body by its announced size, if too large or beyond the memory; one without capacity beside others waits. */
 export async function reserveBody(request: FastifyRequest, reply: FastifyReply, limits: BodyLimits): Promise<void> {
   const announced = Number(request.raw.headers["content-length"] ?? 0);
   const maxBytes = maxBytesOf(request.record, limits);
@@ -46,7 +46,7 @@ export async function reserveBody(request: FastifyRequest, reply: FastifyReply, 
   request.inflightBody = beginBody(announced, principalOf(request), reply.raw, limits);
   if (reply.raw.destroyed) return;
   const lack = await request.inflightBody.reserve(announced);
-  if (lack) throw noRoom(lack, limits.random);
+  if (lack) throw noCapacity(lack, limits.random);
 }
 
 /**
@@ -92,7 +92,7 @@ export function parseBodies(app: FastifyInstance, limits: BodyLimits): void {
     const singleKeys = routeOf(request)?.singleKeys ?? [];
     const take = (chunk: Buffer) => {
       const lack = inflight.add(chunk.length);
-      if (lack) throw noRoom(lack, random);
+      if (lack) throw noCapacity(lack, random);
     };
     waiting.get(request.raw)?.writeContinue();
     const maxBytes = maxBytesOf(request.record, limits);
@@ -173,7 +173,7 @@ export async function translateReceived(
   }
 }
 
-export function noRoom(lack: NoRoom, random: () => number): ApiError {
+export function noCapacity(lack: NoCapacity, random: () => number): ApiError {
   if (lack !== "key_body_bytes") return inTrouble(LACKING[lack], random);
   const { retryAfterMs = 0 } = inTrouble("key_body_bytes_exceeded", random);
   const text = "The requests of this key that are on their way are too large together. Please try again shortly.";

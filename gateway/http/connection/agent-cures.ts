@@ -17,7 +17,7 @@ type AgentRow = {
 
 /**
  * The settings of agents, as sentences. Agents that send the `user-agent` of their library are not known. The rows are of
- * the versions of deploy/local/agents.ts; `test/agents/run` shows what becomes of each refusal.
+ * the versions of deploy/local/launch/agents.ts; `test/agents/run` shows what becomes of each refusal.
  */
 export const AGENT_CURES: readonly AgentRow[] = [
   {

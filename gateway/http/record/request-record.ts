@@ -16,7 +16,7 @@ import {
 import type { RouteSpec } from "../../routes.ts";
 import type { Tracing } from "../../tracing/tracing.ts";
 import type { AttemptEnd, CallRecord } from "../../upstream/call/call-record.ts";
-import type { NotKept } from "../../upstream/continuation/continuation-room.ts";
+import type { NotKept } from "../../upstream/continuation/continuation-budget.ts";
 import type { CacheNote } from "../../upstream/load-balancing/cache-reasons.ts";
 import type { CallHeaders } from "../../upstream/wire/generate-wire.ts";
 import { randomId, type TraceContext, traceContextOf, traceHeaders, underSpan } from "./trace-context.ts";

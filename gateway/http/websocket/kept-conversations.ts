@@ -61,7 +61,7 @@ export class KeptConversations extends ByteBudget implements Evictable {
     const entry = new Entry(tenant, conversation, (dropped) => this.#remove(dropped));
     this.#entries.add(entry);
     this.take(tenant, entry.bytes);
-    // A tenant makes room among its own entries first: others' conversations are not its to drop.
+    // A tenant drops its own entries first: others' conversations are not its to drop.
     for (const old of this.#entries) {
       if (this.lacks(tenant, 0) !== "tenant") break;
       if (old.tenant === tenant) this.#remove(old);

@@ -7,7 +7,7 @@ import { type Frame, readFrame } from "../../formats/responses/frames.ts";
 import type { Principal } from "../../keys/principal.ts";
 import type { InflightBody } from "../../overload/body-budget.ts";
 import { SOCKET } from "../../routes.ts";
-import { noRoom } from "../body/request-body.ts";
+import { noCapacity } from "../body/request-body.ts";
 import { cured } from "../connection/agent-cures.ts";
 import { type RecordSinks, writeDown } from "../record/access-log.ts";
 import { RequestRecord, type RouteLabels } from "../record/request-record.ts";
@@ -98,7 +98,7 @@ export type SocketCaller = Caller & {
 
 /**
  * One WebSocket. Frames of a lane are answered in order, lanes at the same time. The last conversation of each lane is
- * kept while the socket is open, if there is room, so that a frame can continue it by new items only.
+ * kept while the socket is open, if there is capacity, so that a frame can continue it by new items only.
  */
 export class ResponseSocket {
   readonly #ws: WebSocket;
@@ -186,7 +186,7 @@ export class ResponseSocket {
     // The rest of the message is not read: the socket cannot go on.
     this.#ws.pause();
     const turn = this.#turnOf(undefined, this.#arriving);
-    this.#refuse(turn, noRoom(lack, this.#deps.bodies.random));
+    this.#refuse(turn, noCapacity(lack, this.#deps.bodies.random));
     this.#close("no_room", CLOSE.tryLater);
   }
 

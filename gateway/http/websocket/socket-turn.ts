@@ -18,7 +18,7 @@ import { admitRequest, type LimitedRequest, reserveTokens } from "../access/rate
 import { bodyTooLarge } from "../access/request-head.ts";
 import { dispatchAnswer, type PaidRequest } from "../answer/dispatch-answer.ts";
 import { type GenerateRouteDeps, headOf, openStream } from "../answer/generate-route.ts";
-import { type BodyLimits, maxBytesOf, noRoom, refuseInTrouble, translateReceived } from "../body/request-body.ts";
+import { type BodyLimits, maxBytesOf, noCapacity, refuseInTrouble, translateReceived } from "../body/request-body.ts";
 import { routingHints } from "../record/request-context.ts";
 import type { RequestRecord } from "../record/request-record.ts";
 import type { FrameReply } from "./frame-reply.ts";
@@ -63,7 +63,7 @@ export type Answered = {
 export type Lease = { readonly model: string; readonly address: string; readonly digest: string };
 
 /**
- * Passes a frame through the gates of an HTTP request, in the same order, and answers it. `asked` is called behind the
+ * Passes a frame through the checks of an HTTP request, in the same order, and answers it. `asked` is called behind the
  * limits of the key, and throws `ApiError` for a frame that its socket refuses. Resolves to undefined for an answer that
  * no conversation continues. Throws `ApiError`; the reply has ended if its
  * caller knows of it already.
@@ -107,7 +107,7 @@ function bodyAsked({ record, body }: Turn, { frame, kept, keep }: Asked, bodies:
   const earlierBytes = kept ? keptBytes(kept) : 0;
   if (bytes.length + earlierBytes > maxBytes) throw bodyTooLarge(maxBytes);
   const lack = kept && body.add(earlierBytes);
-  if (lack) throw noRoom(lack, bodies.random);
+  if (lack) throw noCapacity(lack, bodies.random);
   return { bytes, generates: frame.generates, before: kept, keep };
 }
 

@@ -1,6 +1,6 @@
 import { sleep } from "../../../deploy/runtime/time/abort.ts";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
-import { WorkTurns } from "../../../deploy/runtime/time/work-turns.ts";
+import { WorkSlices } from "../../../deploy/runtime/time/work-slices.ts";
 import type { RedisState } from "../../state/redis-state.ts";
 import { keyChanges, PUT_BACK } from "../audit-log.ts";
 import type { Pepper } from "../key-digest.ts";
@@ -182,10 +182,10 @@ export class RedisKeyStore extends KeyStore {
   }
 
   async #take({ records, removed, ...known }: Reading): Promise<void> {
-    const turns = new WorkTurns();
+    const slices = new WorkSlices();
     for (const id of removed) this.table.remove(id);
     for (const record of records.values()) {
-      if (turns.isOver) await turns.next();
+      if (slices.isOver) await slices.next();
       this.table.put(record);
     }
     this.#known = known;

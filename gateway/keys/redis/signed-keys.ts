@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import * as z from "zod";
 import { systemClock } from "../../../deploy/runtime/time/clock.ts";
-import { WorkTurns } from "../../../deploy/runtime/time/work-turns.ts";
+import { WorkSlices } from "../../../deploy/runtime/time/work-slices.ts";
 import type { RedisState } from "../../state/redis-state.ts";
 import { auditLines, type KeyChange } from "../audit-log.ts";
 import { type Pepper, signedText, signText } from "../key-digest.ts";
@@ -114,9 +114,9 @@ export class SignedKeys {
     digests: Digests,
     ids: readonly string[] = [...digests.keys()],
   ): Promise<void> {
-    const turns = new WorkTurns();
+    const slices = new WorkSlices();
     for await (const [id, text] of this.stored.texts(ids.filter((one) => digests.has(one)))) {
-      if (turns.isOver) await turns.next();
+      if (slices.isOver) await slices.next();
       const digest = digests.get(id);
       const isGenuine = text !== undefined && digestOf(text) === digest;
       if (isGenuine && !changed.has(id) && !refused.has(id)) continue;
@@ -247,10 +247,10 @@ function entriesOf(part = ""): (readonly [id: string, digest: string])[] {
 /** Resolves to the digests of records that differ between two indexes. */
 async function differing(before: Parts = new Map(), parts: Parts): Promise<Digests> {
   const digests = new Map<string, string | undefined>();
-  const turns = new WorkTurns();
+  const slices = new WorkSlices();
   for (const name of new Set([...before.keys(), ...parts.keys()])) {
     if (before.get(name) === parts.get(name)) continue;
-    if (turns.isOver) await turns.next();
+    if (slices.isOver) await slices.next();
     const old = new Map(entriesOf(before.get(name)));
     for (const [id, digest] of entriesOf(parts.get(name))) {
       if (old.get(id) !== digest) digests.set(id, digest);

@@ -5,7 +5,7 @@ import { RedisScript } from "../../state/redis-state.ts";
  *
  *   b|<name>              a bucket: level, time of the level, units per minute, capacity
  *   d|<name>              a total of a day: the day since the epoch, the used units
- *   p|<gateway>|<name>    the places that a gateway holds: their number, time of the last change
+ *   p|<gateway>|<name>    the permits that a gateway holds: their number, time of the last change
  *   s|<gateway>           number of the newest question before which a gateway knows all outcomes, time of the last
  *   q|<gateway>|<number>  outcome of a later question, its time
  *
@@ -13,7 +13,7 @@ import { RedisScript } from "../../state/redis-state.ts";
  *
  * A gateway numbers its questions for each key from 1; the number makes a question idempotent. A charge whose answer was
  * lost is settled afterwards under its number: the due amount less the taken one is taken then, and
- * a late arrival has no effect. Outcomes: `1` taken, `0` refused, `f` no free place, `x` settled or long known.
+ * a late arrival has no effect. Outcomes: `1` taken, `0` refused, `f` no free permit, `x` settled or long known.
  *
  * Times are the store's own, in milliseconds since the epoch. Numbers of a reply are texts, because numbers of a script
  * lose their fractions.
@@ -35,8 +35,8 @@ local function text(number) return string.format('%.17g', number) end
 /**
  * The script for all operations on the counts of one key. Its argument is JSON: a charge (`items`) or a settlement
  * (`questions`). It returns the outcome of a charge and three numbers for each item: the remaining units, the
- * milliseconds until the whole limit is available, and those until the item passes; then, if places refused, the index
- * of the place, from 1.
+ * milliseconds until the whole limit is available, and those until the item passes; then, if permits refused, the index
+ * of the permit, from 1.
  */
 export const KEY_SCRIPT = new RedisScript(`${COMMON}
 local KEEP, DAY, MOST, ROUNDING = ${KEEP_MS}, 86400000, 31622400000, 1e-6
@@ -125,9 +125,9 @@ local function waitFor(count, cost)
   return math.ceil(missing * 60000 / count.rule.perMinute - ROUNDING)
 end
 
--- Places, of which those of gateways that no longer live are free. One that came in the same millisecond as the beat that
+-- Permits, of which those of gateways that no longer live are free. One that came in the same millisecond as the beat that
 -- knew who lives may have come after it, of a gateway that lives.
-local function placesTaken(name)
+local function permitsTaken(name)
   local live, sum = {}, 0
   for _, gateway in ipairs(request.live) do live[gateway] = true end
   for field, value in pairs(fields) do
@@ -144,7 +144,7 @@ local function placesTaken(name)
   return sum
 end
 
-local function addPlaces(name, number)
+local function addPermits(name, number)
   local field = 'p|' .. request.gateway .. '|' .. name
   local count = tonumber(string.match(fields[field] or '0', '^%S+')) + number
   if count > 0 then set(field, text(count) .. ' ' .. text(now)) else drop(field) end
@@ -152,8 +152,8 @@ end
 
 local function charge()
   local full
-  for at, place in ipairs(request.places) do
-    if not full and placesTaken(place.name) >= place.limit then full = at end
+  for at, permit in ipairs(request.permits) do
+    if not full and permitsTaken(permit.name) >= permit.limit then full = at end
   end
   local passed, counts, waits = not full, {}, {}
   for i, item in ipairs(request.items) do
@@ -162,7 +162,7 @@ local function charge()
     passed = passed and waits[i] == 0
   end
   if passed then
-    for _, place in ipairs(request.places) do addPlaces(place.name, 1) end
+    for _, permit in ipairs(request.permits) do addPermits(permit.name, 1) end
   end
   local reply = { passed and '1' or full and 'f' or '0' }
   for i, item in ipairs(request.items) do
@@ -195,7 +195,7 @@ local function settle()
       if string.sub(field, 1, 3 + #request.gateway) == 'p|' .. request.gateway .. '|' then drop(field) end
     end
   end
-  for _, part in ipairs(request.places) do addPlaces(part.name, part.number) end
+  for _, part in ipairs(request.permits) do addPermits(part.name, part.number) end
 end
 
 -- Leaves what carries something, and only for as long as it does.

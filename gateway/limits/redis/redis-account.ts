@@ -1,4 +1,4 @@
-import type { ChargeItem, LimitRule, PlaceItem, Postponed } from "../limit-store.ts";
+import type { ChargeItem, LimitRule, PermitItem, Postponed } from "../limit-store.ts";
 
 export type Amounts = ReadonlyMap<string, number>;
 
@@ -30,10 +30,10 @@ export class RedisAccount {
   comingIntoStep: Promise<boolean> | undefined;
   /** Amounts owed to the store, by name of the count. */
   #amounts = new Map<string, number>();
-  /** Changes of places owed to the store, by name. */
-  #places = new Map<string, number>();
+  /** Changes of permits owed to the store, by name. */
+  #permits = new Map<string, number>();
   readonly #postponedCosts = new Map<string, number>();
-  readonly #postponedPlaces = new Map<string, number>();
+  readonly #postponedPermits = new Map<string, number>();
   #last = 0;
 
   constructor(keyId: string) {
@@ -41,7 +41,7 @@ export class RedisAccount {
   }
 
   get owes(): boolean {
-    return this.#amounts.size > 0 || this.#places.size > 0;
+    return this.#amounts.size > 0 || this.#permits.size > 0;
   }
 
   /** Whether the store has no uncertain counts of this gateway, and is owed no update. */
@@ -76,15 +76,15 @@ export class RedisAccount {
   /** Undefined if what seems to remain of each item, less the other postponed charges, makes a refusal likely. */
   postpone(
     items: readonly ChargeItem[],
-    places: readonly PlaceItem[],
+    permits: readonly PermitItem[],
     remaining: readonly number[],
   ): Postponed | undefined {
-    const taken = (name: string) => (this.held.get(name) ?? 0) + (this.#postponedPlaces.get(name) ?? 0);
-    if (places.some(({ name, limit }) => taken(name) >= limit)) return undefined;
+    const taken = (name: string) => (this.held.get(name) ?? 0) + (this.#postponedPermits.get(name) ?? 0);
+    if (permits.some(({ name, limit }) => taken(name) >= limit)) return undefined;
     if (!items.every((item, at) => this.#isLikely(item, remaining[at] ?? 0))) return undefined;
     const note = (sign: 1 | -1) => {
       for (const { name, cost = 0 } of items) add(this.#postponedCosts, name, sign * cost);
-      for (const { name } of places) add(this.#postponedPlaces, name, sign);
+      for (const { name } of permits) add(this.#postponedPermits, name, sign);
     };
     note(1);
     let open = true;
@@ -107,26 +107,26 @@ export class RedisAccount {
     if (this.rules.has(name)) add(this.#amounts, name, amount);
   }
 
-  /** Records that requests hold these places; `owed` if the store does not have them. */
-  hold(places: readonly PlaceItem[], owed: boolean): void {
-    for (const { name } of places) {
+  /** Records that requests hold these permits; `owed` if the store does not have them. */
+  hold(permits: readonly PermitItem[], owed: boolean): void {
+    for (const { name } of permits) {
       add(this.held, name, 1);
-      if (owed) add(this.#places, name, 1);
+      if (owed) add(this.#permits, name, 1);
     }
   }
 
   free(names: readonly string[]): void {
     for (const name of names) {
       add(this.held, name, -1);
-      add(this.#places, name, -1);
+      add(this.#permits, name, -1);
     }
   }
 
-  /** Removes the changes of places owed to the store; returns them, or with `anew` all held places. */
-  takePlaces(anew: boolean): { readonly name: string; readonly number: number }[] {
-    const places = [...(anew ? this.held : this.#places)].map(([name, number]) => ({ name, number }));
-    this.#places = new Map();
-    return places;
+  /** Removes the changes of permits owed to the store; returns them, or with `anew` all held permits. */
+  takePermits(anew: boolean): { readonly name: string; readonly number: number }[] {
+    const permits = [...(anew ? this.held : this.#permits)].map(([name, number]) => ({ name, number }));
+    this.#permits = new Map();
+    return permits;
   }
 }
 

@@ -2,13 +2,13 @@ import { randomBytes } from "node:crypto";
 import { atMostEvery } from "../../../deploy/runtime/log/process-log.ts";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import { faultOf, type RedisState } from "../../state/redis-state.ts";
-import type { Charged, ChargeItem, LimitStore, PlaceItem, Postponed, Reading } from "../limit-store.ts";
+import type { Charged, ChargeItem, LimitStore, PermitItem, Postponed, Reading } from "../limit-store.ts";
 import { MemoryLimitStore } from "../memory-limit-store.ts";
 import { BEAT_SCRIPT, KEY_SCRIPT } from "./limit-scripts.ts";
 import { type OpenQuestion, RedisAccount } from "./redis-account.ts";
 
 const BEAT_MS = 1_000;
-/** Milliseconds after its last heartbeat until a gateway is dead, and its places are free. */
+/** Milliseconds after its last heartbeat until a gateway is dead, and its permits are free. */
 const LEASE_MS = 5_000;
 /** Milliseconds without a heartbeat of any gateway after which the store is considered to have been unreachable. */
 const SILENCE_MS = 3_000;
@@ -47,7 +47,7 @@ export class RedisLimitStore implements LimitStore {
   /** Each stops an awaited charge from waiting for the store. */
   readonly #awaited = new Set<() => void>();
   readonly #unsent = new Set<RedisAccount>();
-  /** Whether a flush is scheduled for the end of this event loop turn. */
+  /** Whether a flush is scheduled for the end of this tick of the event loop. */
   #sendsSoon = false;
   #away = true;
   /** How often this gateway's counts in the store have become uncertain. */
@@ -81,23 +81,23 @@ export class RedisLimitStore implements LimitStore {
     return { shared: !this.#away, gateways: this.#gateways };
   }
 
-  async charge(keyId: string, items: readonly ChargeItem[], ...places: readonly PlaceItem[]): Promise<Charged> {
+  async charge(keyId: string, items: readonly ChargeItem[], ...permits: readonly PermitItem[]): Promise<Charged> {
     const account = this.#account(keyId);
     const bounded = items.slice(0, MAX_ITEMS);
     for (const { name, rule } of bounded) account.rules.set(name, rule);
     if (this.#away || this.#awaited.size >= MAX_OPEN || !(this.#isInStep(account) || (await this.#inStep(account))))
-      return this.#chargeAlone(account, bounded, places);
+      return this.#chargeAlone(account, bounded, permits);
     // Refunds sent before are available to this request.
     void this.#send(account);
-    return await this.#askToCharge(account, bounded, places);
+    return await this.#askToCharge(account, bounded, permits);
   }
 
   /** While the store is unreachable no charge is postponed: a local decision is free. */
-  postpone(keyId: string, items: readonly ChargeItem[], ...places: readonly PlaceItem[]): Postponed | undefined {
+  postpone(keyId: string, items: readonly ChargeItem[], ...permits: readonly PermitItem[]): Postponed | undefined {
     const account = this.#account(keyId);
     if (this.#away || !this.#isInStep(account)) return undefined;
     const remaining = this.#shareLeft(keyId, items).map((left) => left * this.#gateways);
-    return account.postpone(items, places, remaining);
+    return account.postpone(items, permits, remaining);
   }
 
   settle(keyId: string, name: string, amount: number): void {
@@ -143,7 +143,7 @@ export class RedisLimitStore implements LimitStore {
   async #askToCharge(
     account: RedisAccount,
     items: readonly ChargeItem[],
-    places: readonly PlaceItem[],
+    permits: readonly PermitItem[],
   ): Promise<Charged> {
     const charged = new Map(items.flatMap(({ name, cost }) => (cost ? [[name, cost] as const] : [])));
     const open: OpenQuestion = { charged, due: undefined };
@@ -154,7 +154,7 @@ export class RedisLimitStore implements LimitStore {
     });
     // The decision of this gateway alone; settled under the number of the question later.
     const alone = () => {
-      const own = this.#decideAlone(account, items, places);
+      const own = this.#decideAlone(account, items, permits);
       open.due = own.ok ? charged : new Map();
       return own;
     };
@@ -164,7 +164,7 @@ export class RedisLimitStore implements LimitStore {
       giveUp();
     };
     this.#awaited.add(stop);
-    const request = { question, items, places, live: this.#live, seen: this.#seenMs };
+    const request = { question, items, permits, live: this.#live, seen: this.#seenMs };
     const asked = this.#askKey(account, request).catch((error: unknown) => void (own || this.#lost(error)));
     const answer = await Promise.race([asked, given]);
     this.#awaited.delete(stop);
@@ -172,36 +172,36 @@ export class RedisLimitStore implements LimitStore {
     account.open.delete(question);
     const [outcome, ...numbers] = answer;
     const ok = outcome === "1";
-    if (ok) account.hold(places, false);
+    if (ok) account.hold(permits, false);
     const readings = items.map((_, at) => readingOf(numbers, at));
     this.#follow(account, items, readings);
     if (outcome !== "f") return { ok, readings };
-    return { ok, readings, refusedBy: "place", full: places[Number(numbers[3 * items.length] ?? 1) - 1]?.name };
+    return { ok, readings, refusedBy: "permit", full: permits[Number(numbers[3 * items.length] ?? 1) - 1]?.name };
   }
 
   /** Decides as `decideAlone` does, and owes the store the charge. */
-  #chargeAlone(account: RedisAccount, items: readonly ChargeItem[], places: readonly PlaceItem[]): Charged {
-    const decided = this.#decideAlone(account, items, places);
+  #chargeAlone(account: RedisAccount, items: readonly ChargeItem[], permits: readonly PermitItem[]): Charged {
+    const decided = this.#decideAlone(account, items, permits);
     if (decided.ok) for (const { name, cost = 0 } of items) account.owe(name, cost);
     this.#sendSoon(account);
     return decided;
   }
 
   /** Decides with this gateway's share, or refuses, as configured. */
-  #decideAlone(account: RedisAccount, items: readonly ChargeItem[], places: readonly PlaceItem[]): Charged {
-    const wants = places.length > 0 || items.some(({ cost }) => cost !== undefined);
+  #decideAlone(account: RedisAccount, items: readonly ChargeItem[], permits: readonly PermitItem[]): Charged {
+    const wants = permits.length > 0 || items.some(({ cost }) => cost !== undefined);
     if (this.#options.state.settings.whenAway === "refuse")
       return wants ? { ok: false, refusedBy: "store", readings: [] } : { ok: true, readings: [] };
     if (this.#away) this.#logAway();
     const gateways = this.#gateways;
-    // Places taken before the store became unreachable count, too. A share has whole places, and at least 1.
-    const isFull = ({ name, limit }: PlaceItem) =>
+    // Permits taken before the store became unreachable count, too. A share has whole permits, and at least 1.
+    const isFull = ({ name, limit }: PermitItem) =>
       (account.held.get(name) ?? 0) >= Math.max(1, Math.floor(limit / gateways));
-    const full = places.find(isFull)?.name;
+    const full = permits.find(isFull)?.name;
     const shares = items.map((item) => shareOf(full === undefined ? item : { ...item, cost: undefined }, gateways));
     const { ok, readings } = this.#alone.chargeNow(account.keyId, shares);
-    if (full !== undefined) return { ok: false, refusedBy: "place", full, readings };
-    if (ok) account.hold(places, true);
+    if (full !== undefined) return { ok: false, refusedBy: "permit", full, readings };
+    if (ok) account.hold(permits, true);
     return { ok, readings };
   }
 
@@ -218,7 +218,7 @@ export class RedisLimitStore implements LimitStore {
       this.#alone.settle(keyId, name, (own[at] ?? 0) - (readings[at]?.remaining ?? 0) / this.#gateways);
   }
 
-  /** Sends the owed updates of a key at the end of this event loop turn. */
+  /** Sends the owed updates of a key at the end of this tick of the event loop. */
   #sendSoon(account: RedisAccount): void {
     this.#unsent.add(account);
     if (this.#sendsSoon || this.#away) return;
@@ -241,8 +241,8 @@ export class RedisLimitStore implements LimitStore {
   }
 
   /**
-   * Sends the owed amounts of a key and its changes of places; with `anew` also the amounts due of all questions without
-   * an answer, and all places that this gateway holds. Resolves to whether the store has them; otherwise it is
+   * Sends the owed amounts of a key and its changes of permits; with `anew` also the amounts due of all questions without
+   * an answer, and all permits that this gateway holds. Resolves to whether the store has them; otherwise it is
    * unreachable, and they are sent again under the same numbers.
    */
   async #settle(account: RedisAccount, anew: boolean): Promise<boolean> {
@@ -250,7 +250,7 @@ export class RedisLimitStore implements LimitStore {
     const settled = [...account.open].filter(([number, { due }]) => due && (anew || number === question));
     const questions = settled.map(([number, one]) => ({ number, parts: account.partsOf(one) }));
     try {
-      await this.#askKey(account, { question, questions, places: account.takePlaces(anew), anew });
+      await this.#askKey(account, { question, questions, permits: account.takePermits(anew), anew });
     } catch (error) {
       this.#lost(error);
       return false;
@@ -293,7 +293,7 @@ export class RedisLimitStore implements LimitStore {
       this.#seenMs = Number(now);
       this.#live = live;
       const wasAway = this.#away;
-      // Other gateways considered this one dead and reused its places; it still holds them.
+      // Other gateways considered this one dead and reused its permits; it still holds them.
       if (!wasAway && known === "0") this.#outages += 1;
       this.#away = false;
       if (this.#said) this.#options.onBack();

@@ -7,7 +7,7 @@ import { type Candidates, EndpointList, type EndpointSet, type NoPick } from "..
 import type { EndpointView } from "../load-balancing/endpoint-view.ts";
 import type { Policy, PolicyPick } from "../load-balancing/policy.ts";
 import { PendingQueue } from "./pending-queue.ts";
-import { type GatePass, type GateWait, PrefillGate } from "./prefill-gate.ts";
+import { PrefillThrottle, type ThrottlePass, type ThrottleWait } from "./prefill-throttle.ts";
 import {
   type Admitted,
   type CircuitBreakerState,
@@ -70,14 +70,14 @@ export class AdmissionController<Member> {
   readonly #policy: Policy;
   readonly #clock: Clock;
   readonly #endpoints: EndpointSet;
-  readonly #gate: PrefillGate;
+  readonly #throttle: PrefillThrottle;
   readonly #queue = new PendingQueue<Waiting<Member>>();
   readonly #tenants = new TenantCaps();
   #pendingOverflows = 0;
   /** The monotonic milliseconds at which the last usable endpoint was lost; undefined while one is usable. */
   #outageSinceMs: number | undefined;
-  /** Whether there may be room that no waiting request can take. */
-  #hasSpareRoom = false;
+  /** Whether there may be capacity that no waiting request can take. */
+  #hasSpareCapacity = false;
   #timer: { readonly dueMs: number; readonly cancel: () => void } | undefined;
 
   /** `random` returns numbers uniform over [0, 1). */
@@ -86,9 +86,9 @@ export class AdmissionController<Member> {
     this.#policy = policy;
     this.#clock = clock;
     this.#endpoints = cluster.endpointSet;
-    this.#gate = new PrefillGate({ endpoints: cluster.endpointSet, clock, random });
+    this.#throttle = new PrefillThrottle({ endpoints: cluster.endpointSet, clock, random });
     cluster.endpointSet.onLeave((address) => policy.forget?.(address));
-    cluster.endpointSet.onRoom(() => {
+    cluster.endpointSet.onCapacity(() => {
       if (this.#queue.size > 0) this.#passIn(0);
     });
     cluster.onMembersChange(() => this.#pass());
@@ -164,7 +164,7 @@ export class AdmissionController<Member> {
   }
 
   /**
-   * Takes a slot for a request now, on the policy's pick among the endpoints with room that `fits`, where it `pays`. It
+   * Takes a slot for a request now, on the policy's pick among the endpoints with capacity that `fits`, where it `pays`. It
    * passes the queue, and none waits.
    */
   takeAtOnce(
@@ -172,7 +172,7 @@ export class AdmissionController<Member> {
     { fits, pays }: { fits(endpoint: EndpointView): boolean; pays(pick: PolicyPick): boolean },
   ): Admitted<Member> | undefined {
     const nowMs = this.#clock.nowMs();
-    const fitting = this.#endpoints.withRoom.all.filter(fits);
+    const fitting = this.#endpoints.withCapacity.all.filter(fits);
     const pick = fitting.length > 0 ? this.#policy.pick(new EndpointList(fitting), route, nowMs) : undefined;
     if (!pick || !pays(pick)) return undefined;
     const tenant = this.#tenants.enter(name, nowMs);
@@ -223,29 +223,29 @@ export class AdmissionController<Member> {
   }
 
   /** Finds a slot for a request that arrives now; it passes waiting ones only where those cannot go. */
-  #tryAtOnce(item: Waiting<Member>, nowMs: number): Result<Member> | GateWait | undefined {
+  #tryAtOnce(item: Waiting<Member>, nowMs: number): Result<Member> | ThrottleWait | undefined {
     const endpoints = this.#endpoints;
     const { tenant, underWay } = item;
     const isOut = endpoints.available.all.length === 0;
     const isAtCap = !isOut && !underWay && this.#tenants.isAtCap(tenant, endpoints.capacity, nowMs);
-    const mayPass = underWay || this.#queue.size === 0 || this.#hasSpareRoom;
+    const mayPass = underWay || this.#queue.size === 0 || this.#hasSpareCapacity;
     const found = mayPass && !isAtCap ? this.#find(item, nowMs, true) : endpoints.noPick(item.request.tried);
-    if (isAtCap || (typeof found === "object" && "kind" in found)) this.#hasSpareRoom = true;
+    if (isAtCap || (typeof found === "object" && "kind" in found)) this.#hasSpareCapacity = true;
     return found === "all_full" ? undefined : found;
   }
 
   /** Takes a slot for a request where one suits it; otherwise returns why not. It never waits. */
-  #find(item: Waiting<Member>, nowMs: number, isNew = false): Admitted<Member> | NoPick | GateWait {
+  #find(item: Waiting<Member>, nowMs: number, isNew = false): Admitted<Member> | NoPick | ThrottleWait {
     const endpoints = this.#endpoints;
     const { request, promptTokens: tokens } = item;
-    const pick = this.#pick(endpoints.withRoom, request, nowMs);
+    const pick = this.#pick(endpoints.withCapacity, request, nowMs);
     if (!pick) return endpoints.noPick(request.tried);
     const overdue = nowMs >= item.overdueMs;
     const reader = request.readers?.take(pick, request);
     const wait =
       !reader &&
       !request.underWay &&
-      this.#gate.waitFor(pick, {
+      this.#throttle.waitFor(pick, {
         tokens,
         isLast: () => isNew && this.#queue.items().some(({ waitingFor }) => waitingFor.kind === "prefill"),
         overdue,
@@ -264,7 +264,7 @@ export class AdmissionController<Member> {
 
   #take(
     { tenant }: Pick<Waiting<Member>, "tenant">,
-    { endpoint, placement }: PolicyPick,
+    { endpoint, observer }: PolicyPick,
     overdue: boolean,
   ): Admitted<Member> | "all_full" {
     const member = this.#cluster.member(endpoint.address);
@@ -274,17 +274,17 @@ export class AdmissionController<Member> {
     tenant.waiting -= 1;
     tenant.running += 1;
     // Synchronously: requests admitted after this one in the same tick must see its work.
-    placement?.begin();
+    observer?.begin();
     let held = true;
     const release = () => {
       if (!held) return;
       held = false;
-      placement?.end();
+      observer?.end();
       tenant.running -= 1;
       this.#endpoints.count(endpoint.address, -1);
       this.#pass();
     };
-    return { member, placement, overdue, release };
+    return { member, observer, overdue, release };
   }
 
   /** Queues a request, or holds it in an outage. `resolve` is called once with the result. */
@@ -323,8 +323,8 @@ export class AdmissionController<Member> {
     item.settle(why);
   }
 
-  /** Sets the state of a waiting request; the first wait behind the gate extends its deadline. */
-  #waitFor(item: Waiting<Member>, wait: GateWait, nowMs: number): void {
+  /** Sets the state of a waiting request; the first wait at the throttle extends its deadline. */
+  #waitFor(item: Waiting<Member>, wait: ThrottleWait, nowMs: number): void {
     const { waitingFor: before, request, queuedMs } = item;
     item.waitingFor = wait;
     if ("address" in before && before.kind === wait.kind) return;
@@ -346,7 +346,7 @@ export class AdmissionController<Member> {
     if (isOutage === (this.#outageSinceMs !== undefined)) return;
     this.#outageSinceMs = isOutage ? nowMs : undefined;
     for (const item of this.#queue.order()) {
-      // A request without room, or that may not be held, keeps its deadline.
+      // A request without capacity, or that may not be held, keeps its deadline.
       if (isOutage) this.#hold(item, nowMs);
       else if (isHeld(item)) {
         item.waitingFor = ANY_SLOT;
@@ -356,7 +356,7 @@ export class AdmissionController<Member> {
     }
   }
 
-  /** Holds a request during the outage. Returns false where it may not be held, or there is no room. */
+  /** Holds a request during the outage. Returns false where it may not be held, or there is no capacity. */
   #hold(item: Waiting<Member>, nowMs: number): boolean {
     const holdUntilMs = item.holdUntilMs ?? nowMs + item.request.holdMs;
     if (!this.#cluster.mayHaveEndpoints || holdUntilMs <= nowMs) return false;
@@ -415,45 +415,46 @@ export class AdmissionController<Member> {
     }
   }
 
-  /** Serves requests in the queue's order, as long as an endpoint has room. */
+  /** Serves requests in the queue's order, as long as an endpoint has capacity. */
   #serveInOrder(nowMs: number): void {
     const endpoints = this.#endpoints;
     const aside = new Set<string>();
-    const gate = this.#gate.pass();
-    const waits: (readonly [Waiting<Member>, GateWait])[] = [];
+    const pass = this.#throttle.pass();
+    const waits: (readonly [Waiting<Member>, ThrottleWait])[] = [];
     let triedAll = 0;
     for (const item of this.#queue.order(aside)) {
-      const { withRoom, available } = endpoints;
-      if (withRoom.all.length === 0 || triedAll >= available.all.length || waits.length >= MAX_GATED_PER_PASS) break;
+      const { withCapacity, available } = endpoints;
+      if (withCapacity.all.length === 0 || triedAll >= available.all.length || waits.length >= MAX_GATED_PER_PASS)
+        break;
       if (!item.underWay && this.#tenants.isAtCap(item.tenant, endpoints.capacity, nowMs)) {
         aside.add(item.key);
         continue;
       }
-      const found = this.#gated(item, gate, nowMs) ?? this.#find(item, nowMs);
+      const found = this.#throttled(item, pass, nowMs) ?? this.#find(item, nowMs);
       if (found === "all_full") {
-        // This request was tried on every endpoint with room; another may fit.
+        // This request was tried on every endpoint with capacity; another may fit.
         triedAll += 1;
       } else if (typeof found === "string") {
         this.#leave(item, found);
       } else if ("kind" in found) {
         waits.push([item, found]);
         // All later requests of its tenant wait for prefill, too.
-        if (found.kind === "prefill" && !gate.anyIdle()) aside.add(item.key);
+        if (found.kind === "prefill" && !pass.anyIdle()) aside.add(item.key);
       } else {
         this.#queue.take(item, nowMs);
         item.settle(found);
       }
     }
     for (const [item, wait] of waits) this.#waitFor(item, wait, nowMs);
-    this.#hasSpareRoom = endpoints.withRoom.all.length > 0;
+    this.#hasSpareCapacity = endpoints.withCapacity.all.length > 0;
   }
 
-  /** Returns the wait of a request behind the gate; undefined where it has none, or it may be over. */
-  #gated(item: Waiting<Member>, gate: GatePass, nowMs: number): GateWait | undefined {
+  /** Returns the wait of a request at the throttle; undefined where it has none, or it may be over. */
+  #throttled(item: Waiting<Member>, pass: ThrottlePass, nowMs: number): ThrottleWait | undefined {
     const { waitingFor, request } = item;
     if (!("address" in waitingFor) || request.readers?.mayRead) return undefined;
     const wait = nowMs >= item.overdueMs ? { ...waitingFor, address: undefined } : waitingFor;
-    return gate.isOver(wait) ? undefined : wait;
+    return pass.isOver(wait) ? undefined : wait;
   }
 }
 
@@ -470,7 +471,7 @@ function readBy<Member>(reader: Admitted<Member>, taken: Admitted<Member> | "all
     reader.release();
     return taken;
   }
-  taken.placement?.readElsewhere?.(true);
+  taken.observer?.readElsewhere?.(true);
   const release = () => {
     reader.release();
     taken.release();

@@ -1,8 +1,8 @@
 import type { NoPick } from "../load-balancing/endpoint-set.ts";
-import type { Placement, PolicyPick } from "../load-balancing/policy.ts";
+import type { PickObserver, PolicyPick } from "../load-balancing/policy.ts";
 import type { Route, RoutingHints } from "../load-balancing/route.ts";
 import type { Queued } from "./pending-queue.ts";
-import type { GateWait } from "./prefill-gate.ts";
+import type { ThrottleWait } from "./prefill-throttle.ts";
 import type { Tenant } from "./tenant-caps.ts";
 
 export const PENDING_PER_SLOT = 4;
@@ -49,7 +49,7 @@ export type PromptReaders<Member> = {
 export type Admitted<Member> = {
   readonly member: Member;
   /** Follows the attempt for the load-balancing policy; undefined when the policy learns nothing from attempts. */
-  readonly placement: Pick<Placement, "see" | "heldUpTo" | "readElsewhere"> | undefined;
+  readonly observer: Pick<PickObserver, "see" | "heldUpTo" | "readElsewhere"> | undefined;
   /** A slot on the endpoint that is to read the prompt for this one, which `release` frees as well. Default: none. */
   readonly reader?: Admitted<Member>;
   /** Whether the request's wait for prefill had reached its limit. */
@@ -72,7 +72,7 @@ export type CircuitBreakerState = {
 };
 
 /** What a request waits for: any endpoint in an outage, a slot (of one endpoint or of any), or an idle endpoint. */
-export type WaitingFor = { readonly kind: "endpoint" } | { readonly kind: "slot" } | GateWait;
+export type WaitingFor = { readonly kind: "endpoint" } | { readonly kind: "slot" } | ThrottleWait;
 
 export type Result<Member> = Admitted<Member> | NotAdmitted;
 

@@ -1,5 +1,5 @@
 import type { Detail } from "../../outcome.ts";
-import type { NotKept } from "../continuation/continuation-room.ts";
+import type { NotKept } from "../continuation/continuation-budget.ts";
 import type { NoteSink } from "../load-balancing/policy.ts";
 import type { CallHeaders } from "../wire/generate-wire.ts";
 import type { UpstreamFailure } from "./grpc-error.ts";

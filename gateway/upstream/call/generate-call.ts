@@ -3,7 +3,7 @@ import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import { GenerateResponse } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { ResumableAnswer } from "../continuation/resumable-answer.ts";
 import type { Endpoint } from "../endpoint/endpoint.ts";
-import type { NoteSink, Placement } from "../load-balancing/policy.ts";
+import type { NoteSink, PickObserver } from "../load-balancing/policy.ts";
 import type { CallTerms, PromptBase, Resumption } from "../request/encoded-request.ts";
 import type { RequestBuffer } from "../request/request-buffer.ts";
 import type { CallHeaders, WireCall, WireEnd, WireListener } from "../wire/generate-wire.ts";
@@ -41,12 +41,12 @@ export type GenerateCallOptions = {
   /** The approximate length of the prompt in tokens, with which the limit on the first delta grows. */
   readonly inputTokens: number;
   /** Learns from the first events for the load-balancing policy. */
-  readonly placement: Pick<Placement, "see"> | undefined;
+  readonly observer: Pick<PickObserver, "see"> | undefined;
   /** Receives the note on cached tokens. Default: none is made. */
   readonly notes?: NoteSink | undefined;
   /** Keeps the answer, and passes on what its caller does not have yet. */
   readonly answer: Pick<ResumableAnswer, "take" | "takeDeltas">;
-  readonly gate: Pick<RetryBoundary, "takesDeltas" | "pass" | "passDeltas">;
+  readonly boundary: Pick<RetryBoundary, "takesDeltas" | "pass" | "passDeltas">;
 };
 
 /**
@@ -127,21 +127,21 @@ class GenerateCall implements WireListener {
 
   /**
    * Takes a message. Nearly every one consists of deltas of the open block: those are passed on from the received bytes,
-   * as an async iterator in between costs as much again. The placement has learned from the first one.
+   * as an async iterator in between costs as much again. The observer has learned from the first one.
    */
   message(bytes: Buffer, from: number, to: number): void {
     if (this.#broken) return;
-    const { answer, gate } = this.#options;
+    const { answer, boundary } = this.#options;
     const block = this.#order.deltaBlock;
     const reader = this.#reader;
     try {
       if (
         block >= 0 &&
-        gate.takesDeltas &&
+        boundary.takesDeltas &&
         reader.read(bytes, from, to, block) &&
         answer.takeDeltas(reader.texts, reader.tokens)
       ) {
-        gate.passDeltas(reader, this.#flow);
+        boundary.passDeltas(reader, this.#flow);
         this.#watch.deltas();
       } else this.#take(bytes.subarray(from, to));
     } catch (error) {
@@ -163,11 +163,11 @@ class GenerateCall implements WireListener {
       this.#breakOff(protocolViolation());
       return;
     }
-    const { placement, notes, answer, gate } = this.#options;
-    placement?.see(events, notes);
+    const { observer, notes, answer, boundary } = this.#options;
+    observer?.see(events, notes);
     const passed = answer.take(events, tokens);
     if (!passed) this.#breakOff(otherAnswer());
-    else if (passed.length > 0) gate.pass(passed, this.#flow);
+    else if (passed.length > 0) boundary.pass(passed, this.#flow);
   }
 
   #breakOff(found: UpstreamFailure, why?: "silent"): void {

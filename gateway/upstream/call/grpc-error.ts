@@ -258,7 +258,7 @@ function errorInfo(cause: ServiceError): ErrorInfo | undefined {
   return info?.domain === DOMAIN ? info : undefined;
 }
 
-/** Returns when the node expects to have room again, in milliseconds from now; undefined if not reported. */
+/** Returns when the node expects to have capacity again, in milliseconds from now; undefined if not reported. */
 function retryAfterMs(cause: ServiceError): number | undefined {
   const delay = packed(cause, "RetryInfo", RetryInfo.decode)?.retryDelay;
   return delay && durationMs(delay);

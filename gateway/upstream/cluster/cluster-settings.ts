@@ -4,7 +4,7 @@ import { discoveryShapes } from "../discovery/discovery.ts";
 import { healthCheckSchema } from "../endpoint/health-checker.ts";
 import { outlierSchema } from "../endpoint/outlier-detector.ts";
 import { tlsSchema } from "../endpoint/upstream-tls.ts";
-import { balancerShape } from "../load-balancing/policies.ts";
+import { balancerShape } from "../load-balancing/policies/policies.ts";
 
 /** The limits on running and waiting requests, Envoy's `circuit_breakers.thresholds`. */
 const circuitBreakersSchema = z

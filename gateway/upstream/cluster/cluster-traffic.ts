@@ -2,7 +2,7 @@ import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import { AdmissionController } from "../admission/admission-controller.ts";
 import type { UpstreamFailure } from "../call/grpc-error.ts";
 import { type Ejection, outlierOutcome } from "../endpoint/outlier-detector.ts";
-import { createPolicy } from "../load-balancing/policies.ts";
+import { createPolicy } from "../load-balancing/policies/policies.ts";
 import type { WorkLedger } from "../load-balancing/work-ledger.ts";
 import { RetryBudget } from "../retry/retry-budget.ts";
 import { LOSS_KNOWN_MS } from "../retry/retry-policy.ts";
@@ -39,7 +39,7 @@ export class ClusterTraffic {
     const fullForMs = failure?.error.retryAfterMs;
     const { admission } = this;
     if (ending.kind === "status" && ending.notReady && fullForMs !== undefined) admission.holdBack(address, fullForMs);
-    // Otherwise waiting requests would get the places freed there, and each would lose an attempt.
+    // Otherwise waiting requests would get the slots freed there, and each would lose an attempt.
     if (ending.kind === "reset" || ending.kind === "connect_failure") admission.holdBack(address, LOSS_KNOWN_MS);
   }
 }

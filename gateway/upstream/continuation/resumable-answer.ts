@@ -1,14 +1,14 @@
 import type { Event, Finished } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Resumption } from "../request/encoded-request.ts";
 import { AnswerLedger } from "./answer-ledger.ts";
-import type { ContinuationRoom, KeptAnswer, NotKept } from "./continuation-room.ts";
+import type { ContinuationBudget, KeptAnswer, NotKept } from "./continuation-budget.ts";
 import { Replay } from "./replay.ts";
 
 /** The bytes of an answer beside its request and its tokens: the properties of its blocks, and its own. */
 const ANSWER_BYTES = 2_048;
 
 export type ResumableAnswerOptions = {
-  readonly room: ContinuationRoom;
+  readonly budget: ContinuationBudget;
   readonly tenant: string;
   /** The size of the encoded request in bytes, which is kept along with the answer. */
   readonly requestBytes: number;
@@ -133,7 +133,7 @@ export class ResumableAnswer {
     this.#isBetween = true;
   }
 
-  /** Discards the answer and releases its room: no engine can continue it any more. Idempotent. */
+  /** Discards the answer and releases its bytes: no engine can continue it any more. Idempotent. */
   forget(): void {
     this.#ledger = undefined;
     this.#kept?.release();
@@ -164,8 +164,8 @@ export class ResumableAnswer {
   }
 
   #keep(): boolean {
-    const { room, tenant, requestBytes, onNotKept } = this.#options;
-    const kept = room.keep(tenant, requestBytes + ANSWER_BYTES, () => this.#releaseKept());
+    const { budget, tenant, requestBytes, onNotKept } = this.#options;
+    const kept = budget.keep(tenant, requestBytes + ANSWER_BYTES, () => this.#releaseKept());
     if (typeof kept === "string") onNotKept(kept);
     else this.#kept = kept;
     return typeof kept !== "string";
@@ -179,7 +179,7 @@ export class ResumableAnswer {
     return true;
   }
 
-  /** Takes room for received tokens; an answer without room is no longer kept. */
+  /** Takes capacity for received tokens; an answer without capacity is no longer kept. */
   #grow(ledger: AnswerLedger): void {
     const { bytes } = ledger.tokens;
     if (bytes === this.#tokenBytes) return;

@@ -192,7 +192,7 @@ export class CacheReasons {
     const evicted = (endpoints.get(usedOn)?.keptConversations ?? 0) > 0 ? "slot_taken" : "evicted";
     // The part behind that held by the other endpoint was evicted there as well.
     if (elsewhere) return [elsewhere, { ...loss, reason: evicted, fromTokens: elsewhere.upToTokens ?? 0 }];
-    // Where endpoints do not announce, the other gateway's placement of the conversation is unknown.
+    // Where endpoints do not announce, the pick of another gateway for the conversation is unknown.
     if (isPassed && !announced.fillOf(address)) return [];
     const isGone = prompt.usedAtMs < (endpoints.get(usedOn)?.evictedBeforeMs ?? -Infinity);
     if (usedOn === address || announced.fillOf(usedOn) || isGone) return [{ ...loss, reason: evicted }];

@@ -53,7 +53,7 @@ export type EndpointSetOptions = {
 };
 
 /**
- * The endpoints of one cluster as picks see them, and the requests that run on each. An available endpoint has room for
+ * The endpoints of one cluster as picks see them, and the requests that run on each. An available endpoint has capacity for
  * one more request below its limit, while its node is within its caps and has not announced to refuse requests for a
  * while. Every change costs the same however many endpoints there are, so that no pick reads all of them.
  */
@@ -61,11 +61,11 @@ export class EndpointSet {
   readonly #options: EndpointSetOptions;
   readonly #all = new Map<string, { readonly view: EndpointView; readonly cap: number }>();
   readonly #available = new EndpointList();
-  readonly #withRoom = new EndpointList();
-  /** The endpoints that may receive requests, with or without room. */
+  readonly #withCapacity = new EndpointList();
+  /** The endpoints that may receive requests, with or without capacity. */
   readonly available: Candidates = this.#available;
-  /** The available endpoints with room for one more request. */
-  readonly withRoom: Candidates = this.#withRoom;
+  /** The available endpoints with capacity for one more request. */
+  readonly withCapacity: Candidates = this.#withCapacity;
   /** The number of requests that the available endpoints take concurrently. Changed by this class only. */
   capacity = 0;
   /** The number of running requests. Changed by this class only. */
@@ -93,8 +93,8 @@ export class EndpointSet {
     for (const { view } of this.#all.values()) yield view;
   }
 
-  /** Calls the listener when an endpoint without room gains some. */
-  onRoom(listener: () => void): void {
+  /** Calls the listener when an endpoint without capacity gains some. */
+  onCapacity(listener: () => void): void {
     this.#roomListeners.add(listener);
   }
 
@@ -123,12 +123,12 @@ export class EndpointSet {
     if (this.#available.get(address)) this.capacity -= before.cap;
     this.#all.delete(address);
     this.#available.delete(address);
-    this.#withRoom.delete(address);
+    this.#withCapacity.delete(address);
     this.#endHoldBack(address);
     for (const listener of this.#leaveListeners) listener(address);
   }
 
-  hasRoom(view: EndpointView): boolean {
+  hasCapacity(view: EndpointView): boolean {
     const { address } = view;
     const cap = this.#options.maxRequestsPerEndpoint ?? view.slots;
     return !this.#heldBack.has(address) && (this.#runningOn.get(address) ?? 0) < cap && isWithinCaps(view);
@@ -151,7 +151,7 @@ export class EndpointSet {
     this.#reconsider(address);
   }
 
-  /** Returns why there is no pick, given that no endpoint with room outside `tried` suits the policy. */
+  /** Returns why there is no pick, given that no endpoint with capacity outside `tried` suits the policy. */
   noPick(tried: ReadonlySet<string>): NoPick {
     if (this.#all.size === 0) return "no_endpoints";
     if (this.available.all.length === 0) return "none_available";
@@ -170,10 +170,10 @@ export class EndpointSet {
 
   #reconsider(address: string): void {
     const view = this.#available.get(address);
-    const had = this.#withRoom.get(address) !== undefined;
-    if (view && this.hasRoom(view)) {
-      this.#withRoom.add(view);
+    const had = this.#withCapacity.get(address) !== undefined;
+    if (view && this.hasCapacity(view)) {
+      this.#withCapacity.add(view);
       if (!had) for (const listener of this.#roomListeners) listener();
-    } else if (had) this.#withRoom.delete(address);
+    } else if (had) this.#withCapacity.delete(address);
   }
 }

@@ -63,7 +63,7 @@ const MIN_WAITING = 5;
 /** The KV cache use at which a node receives no more requests: the engine would soon preempt running ones. */
 const MAX_KV_USE = 0.95;
 
-/** Returns whether the node's queue and cache have room. Where none has, the request waits in the gateway. */
+/** Returns whether the node's queue and cache have capacity. Where none has, the request waits in the gateway. */
 export function isWithinCaps({ waiting, kvUse, slots }: EndpointView): boolean {
   return waiting < Math.max(MIN_WAITING, slots) && kvUse < MAX_KV_USE;
 }

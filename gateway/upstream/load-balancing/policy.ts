@@ -17,7 +17,7 @@ export type PolicyParts = {
 
 /**
  * The load-balancing policy of one cluster. The policy owns all of its state between picks, and learns from an attempt
- * through the `Placement` that its pick returns.
+ * through the `PickObserver` that its pick returns.
  */
 export type Policy = {
   /**
@@ -36,7 +36,7 @@ export type PolicyPick = {
   /** The prompt tokens that the endpoint is expected to prefill; absent where the policy has no expectation. */
   readonly uncachedTokens?: number;
   /** Follows the attempt for the policy; absent when the policy learns nothing from attempts. */
-  readonly placement?: Placement;
+  readonly observer?: PickObserver;
 };
 
 export type NoteSink = { cached(note: CacheNote): void };
@@ -45,7 +45,7 @@ export type NoteSink = { cached(note: CacheNote): void };
  * Follows one attempt of a request for the policy that picked its endpoint. `begin` is not called for a pick that is
  * not used.
  */
-export type Placement = {
+export type PickObserver = {
   /** The index of the last boundary up to which the endpoint is known or believed to hold the prompt; absent for none. */
   readonly heldUpTo?: number | undefined;
   begin(): void;

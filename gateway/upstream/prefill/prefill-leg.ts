@@ -25,7 +25,7 @@ export type PrefillLegOptions = Pick<GenerateCallOptions, "request" | "headers" 
   readonly traffic: ClusterTraffic;
   readonly inputTokens: number;
   /** Receives the signs of life. */
-  readonly gate: Pick<RetryBoundary, "pass">;
+  readonly boundary: Pick<RetryBoundary, "pass">;
   /** Called at the end of the call, which may come behind its hand-over. */
   readonly onEnd: (outcome: PrefillOutcome) => void;
 };
@@ -35,8 +35,8 @@ export type PrefillLegOptions = Pick<GenerateCallOptions, "request" | "headers" 
  * undefined where there is none: then the answering node reads the prompt. Never rejects.
  */
 export function readElsewhere(options: PrefillLegOptions, signal: AbortSignal): Promise<PromptHandOver | undefined> {
-  const { slot, traffic, clock, gate, onEnd, ...call } = options;
-  const { member, placement } = slot;
+  const { slot, traffic, clock, boundary, onEnd, ...call } = options;
+  const { member, observer } = slot;
   const link = linkAbort(signal);
   let isLate = false;
   // The outstanding tokens include those of this prompt.
@@ -56,11 +56,11 @@ export function readElsewhere(options: PrefillLegOptions, signal: AbortSignal): 
       }
       return events.filter(({ kind }) => kind?.$case === "progress");
     };
-    const quiet = { takesDeltas: false, passDeltas() {}, pass: gate.pass.bind(gate) };
+    const quiet = { takesDeltas: false, passDeltas() {}, pass: boundary.pass.bind(boundary) };
     const reading = callGenerate(
       {
-        ...{ ...call, clock, endpoint: member.endpoint, resumption: "none", promptHandOver: "make", placement },
-        ...{ answer: { take, takeDeltas: () => false }, gate: quiet },
+        ...{ ...call, clock, endpoint: member.endpoint, resumption: "none", promptHandOver: "make", observer },
+        ...{ answer: { take, takeDeltas: () => false }, boundary: quiet },
       },
       link.signal,
     );

@@ -38,7 +38,7 @@ export class PrefillPool<Member> implements PromptReaders<Member> {
   }
 
   get mayRead(): boolean {
-    return this.#nodes.cluster.endpointSet.withRoom.all.some(isFree);
+    return this.#nodes.cluster.endpointSet.withCapacity.all.some(isFree);
   }
 
   take({ endpoint, uncachedTokens = 0 }: PolicyPick, request: RoutedRequest): Admitted<Member> | undefined {

@@ -114,7 +114,7 @@ export class Http2Wire implements GenerateWire {
   #usable(): Http2Connection | undefined {
     const current = this.#link?.connection;
     if (current?.usable) {
-      if (current.hasRoom) return current;
+      if (current.hasCapacity) return current;
       current.retire();
     }
     if (this.#closed || performance.now() - this.#failedMs < RECONNECT_MS) return undefined;
@@ -170,13 +170,13 @@ export class Http2Wire implements GenerateWire {
     if (waiting.length > 0) this.#put(waiting, on());
   }
 
-  /** Begins calls where there is room; they wait for an unestablished connection, and fail without one. */
+  /** Begins calls where there is capacity; they wait for an unestablished connection, and fail without one. */
   #put(calls: readonly Http2Call[], connection: Http2Connection | undefined): void {
     let on = connection;
     for (const call of calls) {
       const { request } = call;
       if (!request) continue;
-      if (on && !on.hasRoom) on = this.#usable();
+      if (on && !on.hasCapacity) on = this.#usable();
       const waiting = on && this.#waiting.get(on);
       if (waiting) waiting.push(call);
       else if (on?.usable) call.begin(on, this.#headers(request));
@@ -257,7 +257,7 @@ export class Http2Wire implements GenerateWire {
   }
 }
 
-/** Returns a call that fails in the next turn of the event loop for lack of a connection. */
+/** Returns a call that fails in the next tick of the event loop for lack of a connection. */
 function failing(listener: WireListener): WireCall {
   let over = false;
   const end = (code: status, details: string) => {

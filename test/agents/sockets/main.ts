@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:f
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { stripVTControlCharacters } from "node:util";
-import { AGENTS, type Agent } from "../../../deploy/local/agents.ts";
+import { AGENTS, type Agent } from "../../../deploy/local/launch/agents.ts";
 import { Installed } from "../installed.ts";
 import { contentOf, fileOf, TASK } from "../task.ts";
 import { type ClientPlace, FAULTS, runAt, SCRIPT, type SocketFault } from "./faults.ts";

@@ -78,7 +78,7 @@ async function play(
   const closed = new Promise((resolve) => response.once("close", resolve));
   response.writeHead(200, { "content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache" });
   for (let sent = 0; sent < events && !response.destroyed; sent += eventsPerWrite) {
-    // Without a turn of the event loop a cancellation is never detected.
+    // Without a tick of the event loop a cancellation is never detected.
     if (sent > 0) await (pace ? pace.tick() : turn());
     const frame = before + stamp(nowUs()) + after;
     const kept = response.write(frame.repeat(Math.min(eventsPerWrite, events - sent)));

@@ -5,7 +5,7 @@ import { clustersSchema } from "../../../gateway/upstream/cluster/cluster-settin
 import { type Evictions, evictionsWith } from "../../../gateway/upstream/endpoint/load-reports.ts";
 import { EndpointSet } from "../../../gateway/upstream/load-balancing/endpoint-set.ts";
 import type { EndpointView } from "../../../gateway/upstream/load-balancing/endpoint-view.ts";
-import { createPolicy, type LbPolicy } from "../../../gateway/upstream/load-balancing/policies.ts";
+import { createPolicy, type LbPolicy } from "../../../gateway/upstream/load-balancing/policies/policies.ts";
 import type { NoteSink } from "../../../gateway/upstream/load-balancing/policy.ts";
 import {
   type AnnouncedPrefix,
@@ -135,7 +135,7 @@ export class Gateway implements Router {
     });
   }
 
-  #follower(prompt: Prompt, { member, placement, release }: Admitted<string>): Follower {
+  #follower(prompt: Prompt, { member, observer, release }: Admitted<string>): Follower {
     const { tokens: inputTokens, outputTokens } = prompt;
     const node = this.#addresses.indexOf(member);
     this.#active[node] = (this.#active[node] ?? 0) + 1;
@@ -147,12 +147,12 @@ export class Gateway implements Router {
       started: (cachedTokens) => {
         cachedInputTokens = cachedTokens ?? 0;
         queueMs = this.#parts.clock.nowMs() - sentMs;
-        placement?.see([started({ inputTokens, ...(cachedTokens !== undefined && { cachedInputTokens }) })], notes);
+        observer?.see([started({ inputTokens, ...(cachedTokens !== undefined && { cachedInputTokens }) })], notes);
       },
-      progress: (prefilledTokens) => placement?.see([progress(prefilledTokens)]),
+      progress: (prefilledTokens) => observer?.see([progress(prefilledTokens)]),
       firstToken: () => {
         this.#parts.judge.prefilled(prompt);
-        placement?.see([delta(0, "a")]);
+        observer?.see([delta(0, "a")]);
       },
       finished: (prefillMs, reported) => {
         if (reported) {
@@ -161,7 +161,7 @@ export class Gateway implements Router {
         }
         const queue = queueMs === undefined ? undefined : duration(queueMs);
         const timings = { queue, prefill: duration(prefillMs), decode: undefined };
-        placement?.see([finished(undefined, { inputTokens, cachedInputTokens, outputTokens }, { timings })], notes);
+        observer?.see([finished(undefined, { inputTokens, cachedInputTokens, outputTokens }, { timings })], notes);
         this.#active[node] = (this.#active[node] ?? 1) - 1;
         release();
       },

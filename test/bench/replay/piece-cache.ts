@@ -207,7 +207,7 @@ export class PieceCaches {
   }
 
   /** Returns whether a further request can run: with slots, whether one of them is empty or only cached. */
-  hasRoom(cache: number): boolean {
+  hasCapacity(cache: number): boolean {
     const { slots = Number.POSITIVE_INFINITY } = this.#limits;
     const entries = this.#entries[cache] ?? new Set();
     return entries.size < slots || [...entries].some(({ isRunning }) => !isRunning);

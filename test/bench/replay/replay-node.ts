@@ -120,7 +120,7 @@ export class ReplayNode {
 
   #prefillNext(): void {
     const { time, tiers, cache, prefillsAtOnce } = this.#parts;
-    if (this.#prefills.length >= prefillsAtOnce || !tiers.caches.hasRoom(cache)) return;
+    if (this.#prefills.length >= prefillsAtOnce || !tiers.caches.hasCapacity(cache)) return;
     const next = this.#queue.shift();
     if (!next) return;
     const { job } = next;

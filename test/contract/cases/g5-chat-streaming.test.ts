@@ -10,7 +10,6 @@ import { lostMidway } from "../../support/engine/lost-midway.ts";
 import { modelWrites } from "../../support/engine/model-writes.ts";
 import { startEngine } from "../../support/engine/start-engine.ts";
 import { blockEnd, delta, finished, started, textAnswer, textStart } from "../../support/events/events.ts";
-import { gate } from "../../support/gate.ts";
 import { ERROR_FRAMES, serviceOfFile, startScriptedService } from "../../support/gateway/scripted-service.ts";
 import { startGateway } from "../../support/gateway/start-gateway.ts";
 import { chatChunks, chatDeltas, joinedDeltas } from "../../support/http/chat-chunks.ts";
@@ -18,6 +17,7 @@ import { expectErrorA } from "../../support/http/error-reply.ts";
 import { readBody } from "../../support/http/read-until.ts";
 import { parseSse } from "../../support/http/sse-reader.ts";
 import { valueAt } from "../../support/http/value-at.ts";
+import { latch } from "../../support/latch.ts";
 import { MINIMAL } from "../../support/requests/minimal-bodies.ts";
 
 const CHAT = "/v1/chat/completions";
@@ -88,7 +88,7 @@ test("cases 65, 67 and 68: one chunk has a finish reason, and none has usage or 
 });
 
 test("case 69: comments bridge a silent engine", async () => {
-  const go = gate();
+  const go = latch();
   service.play(async function* () {
     yield [started()];
     await go.passed;
@@ -153,7 +153,7 @@ describe("an engine that is lost", () => {
 });
 
 test("case 72: a client that closes its socket cancels the generation", async () => {
-  const left = gate();
+  const left = latch();
   service.play(async function* (_, signal) {
     signal.addEventListener("abort", left.open);
     yield [started(), textStart(0), delta(0, "first")];

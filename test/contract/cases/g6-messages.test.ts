@@ -70,7 +70,7 @@ describe("case 75: the version header", () => {
     ["case 75b: may be the vendor's newest", { "anthropic-version": "2026-10-21" }],
     ["case 75c: may have the neutral name", { "vendor-version": "2023-06-01" }],
     ["case 75d: is read by its neutral name first", { "vendor-version": "2023-06-01", "anthropic-version": "x" }],
-  ])("%s", async (_, headers) => {
+  ])("of the version header, %s", async (_, headers) => {
     const response = await service.post(MESSAGES, {}, headers);
     expect([response.status, await response.text()]).toEqual([200, expect.any(String)]);
   });
@@ -78,7 +78,7 @@ describe("case 75: the version header", () => {
   test.each([
     ["case 75e: is 400 when it is no date", { "vendor-version": "x" }],
     ["case 75f: is 400 under its other name too", { "anthropic-version": "2026-10" }],
-  ])("%s", async (_, headers) => {
+  ])("of a wrong version header, %s", async (_, headers) => {
     await expectRefused({}, new RegExp(`^${Object.keys(headers)[0]}: `), headers);
     const count = await service.post("/v1/messages/count_tokens", {}, headers);
     await expectErrorB(count, 400, INVALID);

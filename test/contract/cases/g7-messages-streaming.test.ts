@@ -13,11 +13,11 @@ import {
   textStart,
   toolCallStart,
 } from "../../support/events/events.ts";
-import { gate } from "../../support/gate.ts";
 import { ERROR_FRAMES, serviceOfFile } from "../../support/gateway/scripted-service.ts";
 import { readBody } from "../../support/http/read-until.ts";
 import { parseSse } from "../../support/http/sse-reader.ts";
 import { valueAt } from "../../support/http/value-at.ts";
+import { latch } from "../../support/latch.ts";
 
 const MESSAGES = "/v1/messages";
 
@@ -77,7 +77,7 @@ test("case 100: a tool call without arguments has an empty input in the SDK", as
 });
 
 test("case 101: pings bridge a silent engine", async () => {
-  const go = gate();
+  const go = latch();
   service.play(async function* () {
     yield [started()];
     await go.passed;

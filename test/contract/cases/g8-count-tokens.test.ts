@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
 import type { CountTokensRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { finished, started } from "../../support/events/events.ts";
-import { gate } from "../../support/gate.ts";
 import { serviceOfFile } from "../../support/gateway/scripted-service.ts";
 import { expectErrorA, expectErrorB } from "../../support/http/error-reply.ts";
 import { valueAt } from "../../support/http/value-at.ts";
+import { latch } from "../../support/latch.ts";
 
 const COUNT = "/v1/messages/count_tokens";
 const MESSAGES = "/v1/messages";
@@ -65,8 +65,8 @@ test("case 108a: bodies that messages refuses are refused", async () => {
 });
 
 test("case 108b: counting works while all slots are busy", async () => {
-  const go = gate();
-  const begun = gate();
+  const go = latch();
+  const begun = latch();
   service.play(async function* () {
     yield [started()];
     begun.open();

@@ -12,10 +12,10 @@ import {
   textStart,
   toolCallStart,
 } from "../../support/events/events.ts";
-import { gate } from "../../support/gate.ts";
 import { serviceOfFile } from "../../support/gateway/scripted-service.ts";
 import { readBody } from "../../support/http/read-until.ts";
 import { valueAt } from "../../support/http/value-at.ts";
+import { latch } from "../../support/latch.ts";
 
 const RESPONSES = "/v1/responses";
 
@@ -80,7 +80,7 @@ test("case 128: a lost engine ends in response.failed, without an error event", 
 });
 
 test("case 129: keepalive events bridge a silent engine, numbered like all others", async () => {
-  const go = gate();
+  const go = latch();
   service.play(async function* () {
     await go.passed;
     yield [started(), textStart(0), delta(0, "late"), blockEnd(0), finished()];

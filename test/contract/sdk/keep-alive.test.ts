@@ -3,9 +3,9 @@ import { type LanguageModel, streamText } from "ai";
 import type OpenAI from "openai";
 import { expect, test } from "vitest";
 import { blockEnd, delta, finished, started, textStart } from "../../support/events/events.ts";
-import { gate } from "../../support/gate.ts";
 import { serviceOfFile } from "../../support/gateway/scripted-service.ts";
 import { watchedFetch } from "../../support/http/watched-fetch.ts";
+import { latch } from "../../support/latch.ts";
 import { AI_MODELS, ANTHROPIC, type ClientOptions, OPENAI, optionsOf } from "./clients.ts";
 
 const service = serviceOfFile({ gateway: { timeouts: { keepAliveIntervalMs: 20 } } });
@@ -62,8 +62,8 @@ const READERS: readonly (readonly [string, Read])[] = [
 const SIGN_OF_LIFE = /: keep-alive|event: ping|event: keepalive/;
 
 test.each(READERS)("%s continues after keep-alives, before the first event and amid the text", async (_, read) => {
-  const queued = gate();
-  const amid = gate();
+  const queued = latch();
+  const amid = latch();
   service.play(async function* () {
     await queued.passed;
     yield [started(), textStart(0), delta(0, "half and ")];

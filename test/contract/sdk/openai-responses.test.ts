@@ -58,7 +58,7 @@ describe.each(OPENAI)("%s", (name, Sdk) => {
     ]);
   });
 
-  test("it counts input tokens", async () => {
+  test("the Responses SDK counts the input tokens of a request", async () => {
     const { model, input } = request;
     // The older major version has no method for it.
     const count = () => client().post("/responses/input_tokens", { body: { model, input } });

@@ -4,9 +4,9 @@ import type { Capability, Modality } from "../../../proto/gen/svc/inference/v1/n
 import { framed } from "../../support/engine/raw-generate.ts";
 import { type WireCall, WireNode } from "../../support/engine/wire-node.ts";
 import { blockEnd, delta, finished, started, textAnswer, textStart } from "../../support/events/events.ts";
-import { gate } from "../../support/gate.ts";
 import { ANSWER_PATHS, bodyFor, endOf, textOf } from "../../support/http/answer-check.ts";
 import { readBody } from "../../support/http/read-until.ts";
+import { latch } from "../../support/latch.ts";
 import { outcomeOf } from "../../support/processes/fault-front.ts";
 import { healthy } from "../../support/processes/fleet.ts";
 import { GatewayProcess } from "../../support/processes/gateway-process.ts";
@@ -109,7 +109,7 @@ describe.each(ANSWER_PATHS)("%s", (path) => {
   });
 
   test("H4 and E8 a slow engine is bridged by signs of life between any two deltas", async () => {
-    const next = [gate(), gate(), gate()];
+    const next = [latch(), latch(), latch()];
     playing(async (call) => {
       call.send(started(), textStart(0));
       for (const [index, { passed }] of next.entries()) {

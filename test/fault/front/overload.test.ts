@@ -2,8 +2,8 @@ import { expect, test } from "vitest";
 import { becomes } from "../../support/becomes.ts";
 import type { Script } from "../../support/engine/scripted-backend.ts";
 import { blockEnd, delta, finished, started, textStart } from "../../support/events/events.ts";
-import { gate } from "../../support/gate.ts";
 import { engineOf } from "../../support/gateway/own-services.ts";
+import { latch } from "../../support/latch.ts";
 import { Fleet, healthy } from "../../support/processes/fleet.ts";
 import { sizeOf } from "../../support/size.ts";
 import { until } from "../../support/until.ts";
@@ -24,7 +24,7 @@ const REFUSALS = 40;
 const fleet = new Fleet();
 
 test("a gateway with a full heap refuses new requests before it dies, finishes the others and recovers", async () => {
-  const { passed, open } = gate();
+  const { passed, open } = latch();
   const through = ["env", `NODE_OPTIONS=--max-old-space-size=${HEAP_MIB}`];
   const timeouts = { perTryIdleTimeoutMs: 600_000, keepAliveIntervalMs: 600_000 };
   const script: Script = async function* () {

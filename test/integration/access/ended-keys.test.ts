@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { becomes } from "../../support/becomes.ts";
 import { blockEnd, delta, finished, started, textStart } from "../../support/events/events.ts";
-import { gate } from "../../support/gate.ts";
 import { type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
 import { ANSWER_PATHS, endOf } from "../../support/http/answer-check.ts";
 import { readBody } from "../../support/http/read-until.ts";
+import { latch } from "../../support/latch.ts";
 import { keyCommand } from "../../support/processes/key-command.ts";
 
 /* Answers whose key is ended while they run. */
@@ -39,7 +39,7 @@ async function answersOf(passed: Promise<void>) {
 
 describe.each(["revoke", "disable"])("%s", (command) => {
   test("with --kill ends running answers, each in its format, and frees the engine", async () => {
-    const { passed, open } = gate();
+    const { passed, open } = latch();
     const { id, auth, bodies, whole } = await answersOf(passed);
     await keyCommand(service.gateway.keyFile, command, id, "--kill");
     for (const [index, path] of ANSWER_PATHS.entries()) {
@@ -58,7 +58,7 @@ describe.each(["revoke", "disable"])("%s", (command) => {
   });
 
   test("without it lets running answers complete, and a later --kill ends them", async () => {
-    const { passed, open } = gate();
+    const { passed, open } = latch();
     const { id, auth, bodies } = await answersOf(passed);
     await keyCommand(service.gateway.keyFile, command, id);
     // A generation before the gateway has loaded the change would wait for the end of the others.

@@ -1,10 +1,10 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { becomes } from "../../support/becomes.ts";
 import { blockEnd, delta, finished, started, textStart } from "../../support/events/events.ts";
-import { gate } from "../../support/gate.ts";
 import { HELLO, type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
 import { expectErrorA, expectErrorB } from "../../support/http/error-reply.ts";
 import { head, RawConnection } from "../../support/http/raw-http.ts";
+import { latch } from "../../support/latch.ts";
 import type { PostPath } from "../../support/requests/minimal-bodies.ts";
 import { MINIMAL, POST_PATHS } from "../../support/requests/minimal-bodies.ts";
 
@@ -75,7 +75,7 @@ describe("the longest answer of a key", () => {
     expect(room()).toBe(50);
   });
 
-  test("leaves part of the answer besides the reasoning", async () => {
+  test("the longest answer of a key leaves part of the answer besides the reasoning", async () => {
     const auth = await keyWith("--max-output-tokens", "50");
     const thinking = { type: "enabled", budget_tokens: 10_000 };
     expect((await service.post("/v1/messages", { max_tokens: 20_000, thinking }, auth)).status).toBe(200);
@@ -85,34 +85,37 @@ describe("the longest answer of a key", () => {
 
 describe("the waiting requests of a key", () => {
   /** All three generate on the engine's only slot. */
-  test.each([CHAT, "/v1/messages", "/v1/responses"] as const)("are bounded on %s, key by key", async (path) => {
-    const { passed, open } = gate();
-    service.play(async function* () {
-      yield [started(), textStart(0), delta(0, "held ")];
-      await passed;
-      yield [blockEnd(0), finished()];
-    });
-    const auth = await keyWith("--queued", "1");
-    const untilWaiting = (count: number) =>
-      becomes(async () => {
-        const metrics = await service.gateway.stats.registry.metrics();
-        return metrics.includes(`svc_queue_depth{model="svc-qwen",class="default"} ${count}\n`);
-      }, `${count} wait`);
-    const runs = await service.post(path, { stream: true }, auth);
-    const waits = service.post(path, {}, auth);
-    await untilWaiting(1);
-    const refused = await service.post(path, {}, auth);
-    const message = isB(path)
-      ? await expectErrorB(refused, 429, "rate_limit_error")
-      : await expectErrorA(refused, 429, "rate_limit_exceeded", null);
-    expect(message).toContain("requests of this key are waiting");
-    expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(0);
-    const others = service.post(path);
-    await untilWaiting(2);
-    open();
-    for (const response of [runs, await waits, await others]) {
-      expect(response.status).toBe(200);
-      await response.text();
-    }
-  });
+  test.each([CHAT, "/v1/messages", "/v1/responses"] as const)(
+    "the waiting requests of a key are bounded on %s, key by key",
+    async (path) => {
+      const { passed, open } = latch();
+      service.play(async function* () {
+        yield [started(), textStart(0), delta(0, "held ")];
+        await passed;
+        yield [blockEnd(0), finished()];
+      });
+      const auth = await keyWith("--queued", "1");
+      const untilWaiting = (count: number) =>
+        becomes(async () => {
+          const metrics = await service.gateway.stats.registry.metrics();
+          return metrics.includes(`svc_queue_depth{model="svc-qwen",class="default"} ${count}\n`);
+        }, `${count} wait`);
+      const runs = await service.post(path, { stream: true }, auth);
+      const waits = service.post(path, {}, auth);
+      await untilWaiting(1);
+      const refused = await service.post(path, {}, auth);
+      const message = isB(path)
+        ? await expectErrorB(refused, 429, "rate_limit_error")
+        : await expectErrorA(refused, 429, "rate_limit_exceeded", null);
+      expect(message).toContain("requests of this key are waiting");
+      expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(0);
+      const others = service.post(path);
+      await untilWaiting(2);
+      open();
+      for (const response of [runs, await waits, await others]) {
+        expect(response.status).toBe(200);
+        await response.text();
+      }
+    },
+  );
 });

@@ -107,7 +107,7 @@ function commonLength(a: string, b: string): number {
 describe.each(builtInProfiles())("a template like that of $name", ({ name, profile }) => {
   const template = templateOf(FAMILY_TEMPLATES[name] ?? "", profile);
 
-  test.each(RECORDED)("renders $name", ({ request }) => {
+  test.each(RECORDED)("a template like that of $name renders the conversation of an agent", ({ request }) => {
     const prompt = promptOf(template, request);
     for (const { parts } of request.messages)
       for (const { kind } of parts) if (kind?.$case === "text") expect(prompt).toContain(kind.value.text.trim());

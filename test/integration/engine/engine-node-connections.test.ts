@@ -7,7 +7,7 @@ import { HealthService } from "../../../proto/gen/grpc/health/v1/health.ts";
 import { clientOf, nodeOf, scripted } from "../../support/engine/node-rig.ts";
 import { framed } from "../../support/engine/raw-generate.ts";
 import { finished, started, textAnswer } from "../../support/events/events.ts";
-import { gate } from "../../support/gate.ts";
+import { latch } from "../../support/latch.ts";
 import { generateRequest } from "../../support/requests/generate-request.ts";
 import { until } from "../../support/until.ts";
 
@@ -17,7 +17,7 @@ import { until } from "../../support/until.ts";
 
 /** A node whose answer to "stay" does not end before it is released; all others end. */
 async function nodeWith(limits: Partial<ConnectionLimits>) {
-  const { passed, open: letGo } = gate();
+  const { passed, open: letGo } = latch();
   const backend = scripted(async function* (request, signal) {
     if (!JSON.stringify(request.messages).includes("stay")) return yield textAnswer("Hello.");
     yield [started()];

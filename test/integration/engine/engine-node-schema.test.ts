@@ -3,7 +3,7 @@ import type { EngineServerOptions } from "../../../engine/server.ts";
 import { nodeOf, scripted } from "../../support/engine/node-rig.ts";
 import { workHere } from "../../support/engine/work-here.ts";
 import { blockEnd, delta, finished, started, textStart, toolCallStart } from "../../support/events/events.ts";
-import { gate } from "../../support/gate.ts";
+import { latch } from "../../support/latch.ts";
 import { generateRequest, toolOf } from "../../support/requests/generate-request.ts";
 
 const SCHEMA = { type: "object", properties: { n: { type: "integer" } }, required: ["n"] };
@@ -42,7 +42,7 @@ test.each([
 });
 
 test("an answer that waits for its check sends heartbeats", async () => {
-  const turn = gate();
+  const turn = latch();
   const work: EngineServerOptions["work"] = {
     moves: 7,
     run: async (kind, input, order) => {

@@ -3,7 +3,7 @@ import { ModelState } from "../../../proto/gen/svc/inference/v1/node_service.ts"
 import { ask, atEnd, backendOf, FOREVER, rigOf, says, textChunk } from "../../support/dialects/dialect-rig.ts";
 import { type Asked, obedient, startDialectServer } from "../../support/dialects/dialect-server.ts";
 import { answerOf } from "../../support/events/answer-of.ts";
-import { gate } from "../../support/gate.ts";
+import { latch } from "../../support/latch.ts";
 import { generateRequest, toolOf } from "../../support/requests/generate-request.ts";
 import { VirtualClock } from "../../support/virtual-clock.ts";
 
@@ -229,7 +229,7 @@ test("leaving before the engine's reply closes the connection", async () => {
 });
 
 test("a request gets heartbeats while the engine renders its prompt", async () => {
-  const rendered = gate();
+  const rendered = latch();
   let held = false;
   let steps = 0;
   const beforeRender = () => (held ? rendered.passed : Promise.resolve());

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { ChatTemplate } from "../../../engine/conversation/chat-template.ts";
-import { modelHistory } from "../../../engine/conversation/model-history.ts";
+import { modelHistory } from "../../../engine/conversation/history/model-history.ts";
 import { ControlTokens } from "../../../engine/conversation/prompt-pieces.ts";
 import { builtInProfiles, type ModelProfile } from "../../../engine/profiles/profile.ts";
 import { assistant, call, toolResult, user } from "../../support/engine/canonical.ts";
@@ -217,9 +217,12 @@ describe.skipIf(noJinja !== "")("templates and Python's Jinja with transformers'
     }
   });
 
-  test.each(DIFFERENCE_CASES)("differ for $what", ({ template, ours, python: theirs }) => {
-    const conversation = withArguments('{"real": 10E-1}');
-    expect(textOf(template, conversation)).toBe(ours);
-    expect(python(wanted(template, conversation, ANY))).toContain(theirs);
-  });
+  test.each(DIFFERENCE_CASES)(
+    "a template renders unlike Python's Jinja for $what",
+    ({ template, ours, python: theirs }) => {
+      const conversation = withArguments('{"real": 10E-1}');
+      expect(textOf(template, conversation)).toBe(ours);
+      expect(python(wanted(template, conversation, ANY))).toContain(theirs);
+    },
+  );
 });

@@ -20,8 +20,8 @@ import {
   textStart,
   toolCallStart,
 } from "../../support/events/events.ts";
-import { gate } from "../../support/gate.ts";
 import { serviceOfFile } from "../../support/gateway/scripted-service.ts";
+import { latch } from "../../support/latch.ts";
 import { keyCommand } from "../../support/processes/key-command.ts";
 import { generateRequest, textMessage, toolOf } from "../../support/requests/generate-request.ts";
 
@@ -43,7 +43,7 @@ function callerWith(headers: Readonly<Record<string, string>>): NodeClient {
 }
 
 function holdAnswer(): () => void {
-  const { passed, open } = gate();
+  const { passed, open } = latch();
   service.play(async function* () {
     yield [started(), textStart(0), delta(0, "held ")];
     await passed;

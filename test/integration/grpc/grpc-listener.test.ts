@@ -11,9 +11,9 @@ import { becomes } from "../../support/becomes.ts";
 import { Certificates, HAS_OPENSSL, NO_OPENSSL } from "../../support/certificates.ts";
 import { NodeClient } from "../../support/engine/node-client.ts";
 import { blockEnd, delta, finished, started, textStart } from "../../support/events/events.ts";
-import { gate } from "../../support/gate.ts";
 import { gatewayOf } from "../../support/gateway/own-services.ts";
 import { type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
+import { latch } from "../../support/latch.ts";
 import { generateRequest } from "../../support/requests/generate-request.ts";
 
 /* The listener: connections, drain, and callers that do not read. */
@@ -82,7 +82,7 @@ test("G5 a call without a key that sends too much is ended, and so is one reflec
 
 test("G10 a drain is announced by health, ends with GOAWAY, and lets running answers come to their end", async () => {
   const service = await start();
-  const { passed, open } = gate();
+  const { passed, open } = latch();
   service.play(async function* () {
     yield [started(), textStart(0), delta(0, "held ")];
     await passed;

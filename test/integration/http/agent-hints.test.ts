@@ -29,7 +29,7 @@ describe("the priority that an engine gets", () => {
     ["Codex's metadata in the body", "/v1/responses", { input: "hi", client_metadata: TURN }, {}, -5],
     ["both, the lower one", "/v1/responses", { input: "hi", client_metadata: TURN }, BACKGROUND, -50],
     ["a field `priority` of the body, which is none", "/v1/chat/completions", { messages: HI, priority: 9 }, {}, 0],
-  ])("is that of %s", async (_, path, body, headers, priority) => {
+  ])("an engine gets the priority of %s", async (_, path, body, headers, priority) => {
     expect(await priorityOf(path, body, headers)).toBe(priority);
   });
 });

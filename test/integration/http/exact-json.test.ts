@@ -120,7 +120,7 @@ describe("the arguments of an earlier call on /v1/messages", () => {
       '{"1":"\ufffd","b":1.0}',
     ],
     ["are those that were checked where a key comes twice", '{"b":[1.0],"1":2,"b":{"c":3.0}}', '{"1":2,"b":{"c":3.0}}'],
-  ])("%s", async (_what, input, seen) => {
+  ])("the arguments of an earlier call on /v1/messages %s", async (_what, input, seen) => {
     expect(await argumentsOf(input)).toEqual([seen]);
   });
 

@@ -8,11 +8,11 @@ import { framesOf } from "../../support/checkers/stream-text.ts";
 import { fixedSentence } from "../../support/engine/scripted-backend.ts";
 import { startEngine } from "../../support/engine/start-engine.ts";
 import { blockEnd, delta, finished, started, textStart } from "../../support/events/events.ts";
-import { gate } from "../../support/gate.ts";
 import { CHAT, expectRefusal, HOST, JSON_TYPE, RawCaller } from "../../support/gateway/raw-caller.ts";
 import { startGateway } from "../../support/gateway/start-gateway.ts";
 import { head } from "../../support/http/raw-http.ts";
 import { readBody } from "../../support/http/read-until.ts";
+import { latch } from "../../support/latch.ts";
 import { until } from "../../support/until.ts";
 
 /*
@@ -20,11 +20,11 @@ import { until } from "../../support/until.ts";
  * answers.
  */
 
-let release = gate();
+let release = latch();
 
 afterEach(() => {
   release.open();
-  release = gate();
+  release = latch();
 });
 
 const lines = (log: readonly string[]) => log.filter((line) => line.includes('"response_flags":"DC"'));
@@ -150,7 +150,7 @@ describe("E: running answers", () => {
   });
 
   test.each(CHECKED_FORMATS)("E12 a failure behind a sign of life ends $format.name in its error", async (checked) => {
-    const fail = gate();
+    const fail = latch();
     const engine = await startEngine(async function* () {
       yield [started()];
       await fail.passed;

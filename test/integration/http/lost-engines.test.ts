@@ -130,33 +130,36 @@ function withoutNew(text: string): string {
 }
 
 describe("an answer continues unchanged when its engine is lost", () => {
-  test.each(GOES_ON)("$where", async ({ behind, all = false }) => {
-    let calls = 0;
-    const stopAfter = () => behind[calls++];
-    const nodes = await Promise.all([1, 2, 3].map(() => node({ stopAfter })));
-    const gateway = await inFrontOf(nodes);
-    const calm = await inFrontOf([await node({})]);
-    await healthy(calm, 1);
-    for (const { path, stream } of MODES) {
-      await healthy(gateway, 2);
-      calls = 0;
-      const before = nodes.map(({ standing }) => standing);
-      const asked = ask(gateway, path, stream, `${path} ${stream}`);
-      for (const _ of behind) {
-        await until(() => nodes.some(({ standing }, at) => standing > (before[at] ?? 0)), "an engine is to be lost");
-        for (const [at, { standing, node }] of nodes.entries()) {
-          if (all || standing > (before[at] ?? 0)) node.crash();
-          before[at] = standing;
+  test.each(GOES_ON)(
+    "an answer continues unchanged when its engine is lost: $where",
+    async ({ behind, all = false }) => {
+      let calls = 0;
+      const stopAfter = () => behind[calls++];
+      const nodes = await Promise.all([1, 2, 3].map(() => node({ stopAfter })));
+      const gateway = await inFrontOf(nodes);
+      const calm = await inFrontOf([await node({})]);
+      await healthy(calm, 1);
+      for (const { path, stream } of MODES) {
+        await healthy(gateway, 2);
+        calls = 0;
+        const before = nodes.map(({ standing }) => standing);
+        const asked = ask(gateway, path, stream, `${path} ${stream}`);
+        for (const _ of behind) {
+          await until(() => nodes.some(({ standing }, at) => standing > (before[at] ?? 0)), "an engine is to be lost");
+          for (const [at, { standing, node }] of nodes.entries()) {
+            if (all || standing > (before[at] ?? 0)) node.crash();
+            before[at] = standing;
+          }
         }
+        expect(await asked, `${path}, ${stream ? "streamed" : "folded"}`).toEqual(
+          await ask(calm, path, stream, `${path} ${stream}`),
+        );
       }
-      expect(await asked, `${path}, ${stream ? "streamed" : "folded"}`).toEqual(
-        await ask(calm, path, stream, `${path} ${stream}`),
-      );
-    }
-    const lost = behind.some((steps) => steps > 0 && steps < ANSWER.length);
-    const continued = nodes.flatMap(({ calls }) => calls).filter(({ request }) => request.continuation).length;
-    expect(continued).toBe(lost ? MODES.length * behind.length : 0);
-  });
+      const lost = behind.some((steps) => steps > 0 && steps < ANSWER.length);
+      const continued = nodes.flatMap(({ calls }) => calls).filter(({ request }) => request.continuation).length;
+      expect(continued).toBe(lost ? MODES.length * behind.length : 0);
+    },
+  );
 });
 
 describe("an answer whose engine is lost while the other one", () => {

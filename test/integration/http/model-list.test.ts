@@ -46,7 +46,7 @@ describe("the figures of a model", () => {
     expect(await model()).toMatchObject(figures(32_768));
   });
 
-  test("are the catalog's until a node reports, without capabilities", async () => {
+  test("the figures of a model are the catalog's until a node reports, without capabilities", async () => {
     const gateway = await gatewayOf([], { clusters: [{ model: MODEL, endpoints: [{ address: "127.0.0.1:1" }] }] });
     expect(await json(gateway, `/v1/models/${MODEL}`)).toMatchObject({ ...figures(1_048_576), capabilities: null });
   });
@@ -138,7 +138,7 @@ describe("a catalog of one's own", () => {
     return { node, gateway: await gatewayOf([node], { catalog, clusters }) };
   }
 
-  test("lists its models and their further names", async () => {
+  test("a catalog of one's own lists its models and their further names", async () => {
     const { gateway } = await started();
     expect(idsOf(await json(gateway, "/v1/models"))).toEqual([MODEL, "own-model.v2", "claude-sonnet-5"]);
     expect(await json(gateway, "/v1/models/claude-sonnet-5")).toMatchObject({
@@ -163,7 +163,7 @@ describe("a catalog of one's own", () => {
     expect(metrics).not.toContain("claude-sonnet-5");
   });
 
-  test("refuses other names with those of the key", async () => {
+  test("a catalog of one's own refuses other names with those of the key", async () => {
     const { gateway } = await started();
     const response = await gateway.post("/v1/responses", { model: "svc-qwen", input: "hi" });
     expect(response.status).toBe(400);

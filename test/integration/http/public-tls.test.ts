@@ -9,10 +9,10 @@ import { type ClientOptions, WebSocket } from "ws";
 import { becomes } from "../../support/becomes.ts";
 import { Certificates, HAS_OPENSSL, NO_OPENSSL } from "../../support/certificates.ts";
 import { textAnswer } from "../../support/events/events.ts";
-import { gate } from "../../support/gate.ts";
 import { type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
 import { ANSWER_PATHS, endOf } from "../../support/http/answer-check.ts";
 import { FrameClient } from "../../support/http/frame-client.ts";
+import { latch } from "../../support/latch.ts";
 import { MINIMAL } from "../../support/requests/minimal-bodies.ts";
 import { until } from "../../support/until.ts";
 
@@ -64,14 +64,14 @@ async function spokenTo({ gateway }: ScriptedService, bytes: string): Promise<st
 }
 
 describe.skipIf(!HAS_OPENSSL)(`a public listener with TLS (${NO_OPENSSL})`, () => {
-  test.each(ANSWER_PATHS)("streams %s", async (path) => {
+  test.each(ANSWER_PATHS)("a public listener with TLS streams %s", async (path) => {
     const { reply, agent } = await begin(service, path);
     expect(reply.statusCode).toBe(200);
     expect(endOf(path, await text(reply), false).end).toBe("complete");
     agent.destroy();
   });
 
-  test("accepts WebSockets", async () => {
+  test("a public listener with TLS accepts WebSockets", async () => {
     const options: ClientOptions = {
       headers: { authorization: `Bearer ${service.gateway.key}` },
       ...certificates.client(),
@@ -84,7 +84,7 @@ describe.skipIf(!HAS_OPENSSL)(`a public listener with TLS (${NO_OPENSSL})`, () =
     await becomes(async () => service.gateway.webSockets.open === 0, "the socket has ended");
   });
 
-  test("refuses plain text", async () => {
+  test("a public listener with TLS refuses plain text", async () => {
     expect(await spokenTo(service, "GET /v1/models HTTP/1.1\r\nhost: x\r\n\r\n")).not.toContain("HTTP");
   });
 
@@ -135,7 +135,7 @@ describe.skipIf(!HAS_OPENSSL)(`a public listener with TLS (${NO_OPENSSL})`, () =
 });
 
 function halfAnswered() {
-  const goOn = gate();
+  const goOn = latch();
   service.play(async function* () {
     const [first, ...rest] = textAnswer("Half ", "an answer.");
     yield first ? [first] : [];

@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
 import { blockEnd, delta, finished, started, textStart } from "../../support/events/events.ts";
-import { gate } from "../../support/gate.ts";
 import { serviceOfFile } from "../../support/gateway/scripted-service.ts";
 import { jsonPost, RawConnection } from "../../support/http/raw-http.ts";
 import { parseSse } from "../../support/http/sse-reader.ts";
+import { latch } from "../../support/latch.ts";
 import { MINIMAL } from "../../support/requests/minimal-bodies.ts";
 
 const PATH = "/v1/chat/completions";
@@ -15,7 +15,7 @@ const service = serviceOfFile({}, inPieces);
 async function* inPieces() {
   yield [started(), textStart(0)];
   for (const piece of PIECES) {
-    // An event loop turn each, so that each is written separately.
+    // One tick of the event loop each, so that each is written separately.
     await new Promise((resolve) => setImmediate(resolve));
     yield [delta(0, piece)];
   }
@@ -30,7 +30,7 @@ function textOf(stream: string): string {
 
 test("of two streams requested at once on a connection, each chunk has its length, and the second is whole behind the first", async () => {
   const connection = await RawConnection.open(service.gateway.port);
-  const [secondRan, first] = [gate(), "first "];
+  const [secondRan, first] = [latch(), "first "];
   let calls = 0;
   service.play(async function* () {
     calls += 1;

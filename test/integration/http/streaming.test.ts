@@ -3,12 +3,12 @@ import { describe, expect, test } from "vitest";
 import { EngineError } from "../../../engine/errors.ts";
 import { lostMidway } from "../../support/engine/lost-midway.ts";
 import { blockEnd, delta, finished, started, textAnswer, textStart } from "../../support/events/events.ts";
-import { gate } from "../../support/gate.ts";
 import { engineOf, gatewayOf } from "../../support/gateway/own-services.ts";
 import { endOf, textOf } from "../../support/http/answer-check.ts";
 import { jsonPost } from "../../support/http/raw-http.ts";
 import { readBody } from "../../support/http/read-until.ts";
 import { parseSse } from "../../support/http/sse-reader.ts";
+import { latch } from "../../support/latch.ts";
 import { preferred } from "../../support/preferred.ts";
 import { until } from "../../support/until.ts";
 
@@ -35,7 +35,7 @@ describe.each(FORMATS)("$path", ({ path, body }) => {
   });
 
   test("a delta reaches the client before the next one exists", async () => {
-    const second = gate();
+    const second = latch();
     const gateway = await gatewayOf([
       await engineOf(async function* () {
         yield [started(), textStart(0), delta(0, "first")];
@@ -52,7 +52,7 @@ describe.each(FORMATS)("$path", ({ path, body }) => {
   });
 
   test.each([true, false])("a client that leaves frees the engine's slot (stream %s)", async (stream) => {
-    const begun = gate();
+    const begun = latch();
     const engine = await engineOf(async function* () {
       yield stream ? [started(), textStart(0), delta(0, "first")] : [started()];
       begun.open();
@@ -110,7 +110,7 @@ describe.each(FORMATS)("$path", ({ path, body }) => {
 
   test("the status line does not wait for a silent engine; behind it a lost one is still replaced", async () => {
     for (const others of [1, 0]) {
-      const lost = gate();
+      const lost = latch();
       const silent = await engineOf(async function* () {
         yield [started()];
         await lost.passed;

@@ -14,9 +14,9 @@ import {
   textStart,
   toolCallStart,
 } from "../../support/events/events.ts";
-import { gate } from "../../support/gate.ts";
 import { serviceOfFile, startScriptedService } from "../../support/gateway/scripted-service.ts";
 import { type Answer, FrameClient, upgradeReply } from "../../support/http/frame-client.ts";
+import { latch } from "../../support/latch.ts";
 import { keyCommand } from "../../support/processes/key-command.ts";
 
 /* Responses over WebSocket, with the rules of the public API. */
@@ -58,7 +58,7 @@ function callThenText(): void {
 }
 
 function hold(): () => void {
-  const { passed, open: release } = gate();
+  const { passed, open: release } = latch();
   service.play(async function* () {
     yield [started(), textStart(0), delta(0, "held ")];
     await passed;
@@ -163,7 +163,7 @@ describe("the cases of Open Responses", () => {
 describe("the upgrade", () => {
   const target = () => ({ port: service.gateway.port, key: service.gateway.key });
 
-  test("has a request id, and names no model", async () => {
+  test("the upgrade has a request id, and names no model", async () => {
     const { status, headers } = await upgradeReply(target());
     expect(status).toBe(101);
     expect(headers["x-request-id"]).toMatch(/^req_/);
@@ -352,7 +352,7 @@ describe("frames", () => {
     expect(service.lastRequest().messages).toHaveLength(2);
   });
 
-  test("may come in pieces with pings between them", async () => {
+  test("frames may come in pieces with pings between them", async () => {
     const client = await open();
     const frame = Buffer.from(JSON.stringify({ type: "response.create", ...say("日本語 ".repeat(200)) }));
     for (let at = 0; at < frame.length; ) {
@@ -496,7 +496,7 @@ describe("with a service of its own", () => {
 
   test("a drain closes idle sockets with 1001, and busy ones behind their answer", async () => {
     const { own, connect } = await serviceWith({});
-    const { passed, open: release } = gate();
+    const { passed, open: release } = latch();
     own.play(async function* () {
       yield [started(), textStart(0), delta(0, "held ")];
       await passed;
@@ -521,7 +521,7 @@ describe("with a service of its own", () => {
 
   test("signs of life come while an answer waits", async () => {
     const { own, connect } = await serviceWith({ timeouts: { keepAliveIntervalMs: 20 } });
-    const { passed, open: release } = gate();
+    const { passed, open: release } = latch();
     own.play(async function* () {
       yield [started()];
       await passed;

@@ -59,7 +59,7 @@ describe("the line of a request", () => {
     expect(JSON.stringify(line)).not.toContain("nothing-like-this");
   });
 
-  test("has the flag of a model without an endpoint", async () => {
+  test("the line of a request has the flag of a model without an endpoint", async () => {
     const alone = await gatewayOf([]);
     const line = await lineOf(await alone.post(CHAT, MINIMAL[CHAT]), alone);
     expect(line).toMatchObject({ code: 503, detail: "no_healthy_upstream", response_flags: "UH" });
@@ -89,7 +89,7 @@ describe("the trace of a request", () => {
     },
   );
 
-  test("begins here where the caller's cannot be read", async () => {
+  test("the trace of a request begins here where the caller's cannot be read", async () => {
     const line = await lineOf(await gateway.post(CHAT, MINIMAL[CHAT], { traceparent: `00-${TRACE}-${PARENT}` }));
     expect(line.trace_id).toMatch(/^[0-9a-f]{32}$/);
     expect(line.trace_id).not.toBe(TRACE);

@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
 import { becomes } from "../../support/becomes.ts";
 import { blockEnd, delta, finished, started, textStart } from "../../support/events/events.ts";
-import { gate } from "../../support/gate.ts";
 import { administeredService } from "../../support/gateway/administered-service.ts";
 import { readBody } from "../../support/http/read-until.ts";
+import { latch } from "../../support/latch.ts";
 
 const MODEL = "svc-qwen";
 const CHAT = "/v1/chat/completions";
@@ -20,12 +20,12 @@ test("/keys/status counts the keys, with their load time", async () => {
   expect(Date.parse(String(loaded))).toBeLessThanOrEqual(Date.now());
 });
 
-test("/limits reports the state of a key's limits, and its held places", async () => {
+test("/limits reports the state of a key's limits, and its held permits", async () => {
   const limits = ["--rpm", "60", "--otpm", "5000", "--concurrency", "3", "--tokens-per-day", "900000"];
   const perModel = ["--per-model", `${MODEL}:rpm=30,concurrency=2`];
   const key = await rig.service.createKey("--name", "limited", "--models", "all", ...limits, ...perModel);
   const id = key.split("_")[2] ?? "";
-  const { passed, open } = gate();
+  const { passed, open } = latch();
   rig.service.play(async function* () {
     yield [started(), textStart(0), delta(0, "held ")];
     await passed;
@@ -54,7 +54,7 @@ test("/limits reports the state of a key's limits, and its held places", async (
   open();
   await response.text();
   const taken = async () => ((await rig.admin.json(`/limits/${id}`)) as { places: { taken: number }[] }).places;
-  await becomes(async () => (await taken()).every(({ taken }) => taken === 0), "the places are given back");
+  await becomes(async () => (await taken()).every(({ taken }) => taken === 0), "the permits are given back");
   expect((await rig.admin.get("/limits/unknown")).status).toBe(404);
   expect(await rig.admin.text(`/limits/${CANARY}`)).not.toContain(CANARY);
 });
@@ -94,7 +94,7 @@ test("/keys/{id}/usage counts the cost of an answer whose caller left", async ()
   const key = await rig.service.createKey("--name", "leaver", "--models", "all");
   const headers = { authorization: `Bearer ${key}` };
   const total = async () => (await rig.admin.json(`/keys/${key.split("_")[2]}/usage`)).total as Record<string, number>;
-  const { passed, open } = gate();
+  const { passed, open } = latch();
   rig.service.play(async function* () {
     yield [started(), textStart(0), delta(0, "one "), delta(0, "two ")];
     await passed;

@@ -185,7 +185,7 @@ describe("reading", () => {
     for (const path of ["/healthcheck/ok", `/endpoint/${address}/undrain`]) expect(await status(path)).toBe(200);
   });
 
-  test("/server_info and /listeners", async () => {
+  test("/server_info and /listeners report the running gateway", async () => {
     const { keyIds: key_ids } = rig.service.gateway.sealing;
     const sealing = { key_ids, ends_with_process: false };
     expect(await rig.admin.json("/server_info")).toMatchObject({ version: "1.2.3", state: "LIVE", sealing });

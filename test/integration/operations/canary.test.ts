@@ -17,12 +17,12 @@ import {
   textStart,
   toolCallStart,
 } from "../../support/events/events.ts";
-import { gate } from "../../support/gate.ts";
 import { OtlpCollector } from "../../support/gateway/otlp-collector.ts";
 import { type RunningGateway, startGateway } from "../../support/gateway/start-gateway.ts";
 import { FrameClient } from "../../support/http/frame-client.ts";
 import { RawConnection } from "../../support/http/raw-http.ts";
 import { readBody } from "../../support/http/read-until.ts";
+import { latch } from "../../support/latch.ts";
 import { formsOf, leaks, newCanary } from "../../support/requests/canary.ts";
 import { PLANTS, type Planted } from "../../support/requests/canary-requests.ts";
 import { until } from "../../support/until.ts";
@@ -117,7 +117,7 @@ async function run(leaky: (text: string, log: pino.Logger) => void) {
   const places = [...Object.keys(PLANTS), ...ENGINE_PLACES, ...STREAM_PLACES];
   const canaries = new Map(places.map((place) => [place, newCanary()]));
   const word = (place: string) => canaries.get(place) ?? "";
-  const left = gate();
+  const left = latch();
   const engine = await startLoggedEngine(talkative(canaries, left.open), leaky);
   const collector = await OtlpCollector.start();
   stops.push(() => collector.stop());

@@ -82,7 +82,7 @@ describe("the measurements", () => {
     }
   });
 
-  test("have the configured number of endpoints of a cluster", async () => {
+  test("the measurements have the configured number of endpoints of a cluster", async () => {
     const registry = new Registry();
     const clusters = clustersSchema.parse([
       { model: "svc-qwen", endpoints: [], expectedEndpoints: 3 },

@@ -3,12 +3,12 @@ import type { OverloadAction, OverloadManager } from "../../../gateway/overload/
 import { becomes } from "../../support/becomes.ts";
 import { ResumableNode, stepsOf } from "../../support/engine/resumable-node.ts";
 import { blockEnd, delta, finished, started, textStart } from "../../support/events/events.ts";
-import { gate } from "../../support/gate.ts";
 import { gatewayOf } from "../../support/gateway/own-services.ts";
 import { type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
 import { type RunningAdmin, startAdmin } from "../../support/gateway/start-admin.ts";
 import { expectErrorA, expectErrorB } from "../../support/http/error-reply.ts";
 import { head, RawConnection } from "../../support/http/raw-http.ts";
+import { latch } from "../../support/latch.ts";
 import { MINIMAL, POST_PATHS, type PostPath } from "../../support/requests/minimal-bodies.ts";
 import { until } from "../../support/until.ts";
 
@@ -79,7 +79,7 @@ describe("answers that are kept for another engine", () => {
 
 describe("a process in trouble", () => {
   test("refuses new requests in every envelope, finishes running ones, and its admin port answers", async () => {
-    const { passed, open } = gate();
+    const { passed, open } = latch();
     const service = await serviceUnder();
     service.play(async function* () {
       yield [started(), textStart(0), delta(0, "held ")];
@@ -204,8 +204,8 @@ describe("bodies on their way", () => {
   });
 
   test("count until no engine needs them: a stream's until its first delta, a folded answer's until its end", async () => {
-    const { passed: mayBegin, open: begin } = gate();
-    const { passed: mayEnd, open: end } = gate();
+    const { passed: mayBegin, open: begin } = latch();
+    const { passed: mayEnd, open: end } = latch();
     const service = await serviceWaiting(30_000);
     service.play(async function* () {
       yield [started()];

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import { blockEnd, delta, finished, started, textStart } from "../../support/events/events.ts";
-import { gate } from "../../support/gate.ts";
 import { administeredService } from "../../support/gateway/administered-service.ts";
 import { readBody } from "../../support/http/read-until.ts";
+import { latch } from "../../support/latch.ts";
 import { MINIMAL } from "../../support/requests/minimal-bodies.ts";
 import { until } from "../../support/until.ts";
 
@@ -12,7 +12,7 @@ const CHAT = "/v1/chat/completions";
 const rig = administeredService();
 
 test("the gap between two writes is counted, and the longest one logged", async () => {
-  const { passed, open } = gate();
+  const { passed, open } = latch();
   rig.service.play(async function* () {
     yield [started(), textStart(0), delta(0, "first ")];
     await passed;
@@ -33,7 +33,7 @@ test("the gap between two writes is counted, and the longest one logged", async 
 });
 
 test("a disconnected client is counted with the time until its engine was freed", async () => {
-  const { passed, open } = gate();
+  const { passed, open } = latch();
   rig.service.play(async function* () {
     yield [started(), textStart(0), delta(0, "first ")];
     await passed;

@@ -212,7 +212,7 @@ describe("a trace", () => {
     expect(spans.find(({ spanId }) => spanId === outer?.parentSpanId)?.events).toEqual(["accepted", "first_delta"]);
   });
 
-  test("is followed for callers with a valid key only", async () => {
+  test("a trace is followed for callers with a valid key only", async () => {
     const service = await serve(1, HELLO);
     const wrong = { ...SAMPLED, authorization: "Bearer svc-wrong", "x-api-key": "" };
     const { response, trace } = await ask(service, {}, wrong);

@@ -214,7 +214,7 @@ describe.skipIf(!HAS_REDIS)(`keys in Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`,
     expect(JSON.parse((await keys("export")).out).keys).toMatchObject([{ ...later, limits: { rpm: 7 } }]);
   });
 
-  test("unusable records are named", async () => {
+  test("unusable records in Redis are named, with their ids", async () => {
     await expect(open()).rejects.toThrow("pepper is missing");
     expect(await keys("list")).toMatchObject({ code: 4, said: "error: there are no keys in the store\n" });
     await create();

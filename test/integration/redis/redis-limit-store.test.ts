@@ -5,7 +5,7 @@ import { Limiter } from "../../../gateway/limits/limiter.ts";
 import { becomes } from "../../support/becomes.ts";
 import { limitStoreConformance } from "../../support/gateway/limit-store-conformance.ts";
 import { principalWith } from "../../support/gateway/principal-with.ts";
-import { takePlace } from "../../support/gateway/upstream/take-place.ts";
+import { takePermit } from "../../support/gateway/upstream/take-permit.ts";
 import { type OpenLimits, openLimits } from "../../support/redis/open-limits.ts";
 import { HAS_REDIS, NO_REDIS, RedisProcess } from "../../support/redis/redis-process.ts";
 import { VirtualClock } from "../../support/virtual-clock.ts";
@@ -86,7 +86,7 @@ describe.skipIf(!HAS_REDIS)(`a limit store in Redis${HAS_REDIS ? "" : ` (${NO_RE
   test.each([
     ["as time goes", {}],
     ["also in the millisecond in which they start", { nowMs: () => 1_000_000 }],
-  ])("a limit and its places hold for all gateways together, to the unit, %s", async (_, own) => {
+  ])("a limit and its permits hold for all gateways together, to the unit, %s", async (_, own) => {
     const all = await open(4, {}, own);
     const asked = Array.from({ length: 64 }, (_, at) =>
       all[at % 4]?.store.charge("k", [still(1)], { name: "c", limit: 10 }),
@@ -147,7 +147,7 @@ describe.skipIf(!HAS_REDIS)(`a limit store in Redis${HAS_REDIS ? "" : ` (${NO_RE
     expect(third.refusal).toMatchObject({ detail: "key_rpm_exceeded" });
   });
 
-  test("a postponed charge and its place count until it ends, which it does once", async () => {
+  test("a postponed charge and its permit count until it ends, which it does once", async () => {
     const [one] = await open();
     const postpone = (cost: number, most: number) =>
       one?.store.postpone("k", [still(cost)], { name: "c", limit: most });
@@ -163,10 +163,10 @@ describe.skipIf(!HAS_REDIS)(`a limit store in Redis${HAS_REDIS ? "" : ` (${NO_RE
     expect(postpone(0, 2)).toBeUndefined();
   });
 
-  test("however many places it holds, a gateway renews them by one command a second", async () => {
+  test("however many permits it holds, a gateway renews them by one command a second", async () => {
     const [one] = await open();
     if (!one) throw new Error("there is one");
-    for (let at = 0; at < 500; at += 1) await takePlace(one.store, `k${at % 50}`, "c", 100);
+    for (let at = 0; at < 500; at += 1) await takePermit(one.store, `k${at % 50}`, "c", 100);
     const before = await commands("evalsha");
     for (let beats = 1; beats <= 3; beats += 1) {
       await clock.advance(1_000);
@@ -237,22 +237,25 @@ describe.skipIf(!HAS_REDIS)(`a limit store in Redis${HAS_REDIS ? "" : ` (${NO_RE
     await becomes(async () => (await remainingIn(one)) === 0, "all is counted once");
   });
 
-  test("places are held through an outage, and locally granted ones are reported afterwards", async () => {
+  test("permits are held through an outage, and locally granted ones are reported afterwards", async () => {
     const [one, two] = await open(2);
     if (!one || !two) throw new Error("there are two");
     await comesWithBeats(() => one.store.state.gateways === 2, "both are known");
-    const first = await takePlace(one.store, "k", "c", 6);
-    const alone = [await whileSilent(() => takePlace(one.store, "k", "c", 6)), await takePlace(one.store, "k", "c", 6)];
-    expect(alone.every((place) => place !== undefined)).toBe(true);
+    const first = await takePermit(one.store, "k", "c", 6);
+    const alone = [
+      await whileSilent(() => takePermit(one.store, "k", "c", 6)),
+      await takePermit(one.store, "k", "c", 6),
+    ];
+    expect(alone.every((permit) => permit !== undefined)).toBe(true);
     // Its share is three, of which it had one before.
-    expect(await takePlace(one.store, "k", "c", 6)).toBeUndefined();
+    expect(await takePermit(one.store, "k", "c", 6)).toBeUndefined();
     first?.release();
     redis.signal("SIGCONT");
     await comesWithBeats(() => one.store.state.shared && two.store.state.shared, "the store is back");
-    await becomes(async () => (await takePlace(two.store, "k", "c", 3)) !== undefined, "the first is free");
-    expect(await takePlace(two.store, "k", "c", 3)).toBeUndefined();
-    for (const place of alone) place?.release();
-    await becomes(async () => (await takePlace(two.store, "k", "c", 2)) !== undefined, "all of the first are free");
+    await becomes(async () => (await takePermit(two.store, "k", "c", 3)) !== undefined, "the first is free");
+    expect(await takePermit(two.store, "k", "c", 3)).toBeUndefined();
+    for (const permit of alone) permit?.release();
+    await becomes(async () => (await takePermit(two.store, "k", "c", 2)) !== undefined, "all of the first are free");
   });
 
   test("without the store requests with limits are refused, if configured", async () => {

@@ -49,7 +49,7 @@ describe.skipIf(!HAS_REDIS)(`answers of a store that are late${HAS_REDIS ? "" : 
   test.each([
     ["two consecutive late ones mean that the store is unreachable", false, "StoreTimeout"],
     ["with one in time between them they do not", true, "PONG"],
-  ])("%s", async (_what, isOneInTime, reply) => {
+  ])("where answers of a store are late, %s", async (_what, isOneInTime, reply) => {
     const first = ask();
     await clock.advance(LATE_MS);
     redis.signal("SIGCONT");

@@ -83,7 +83,7 @@ describe("an answer whose engine is lost", () => {
     const continuation = { modelRevision: "r1", tokens: [1_000, 1_001, 1_002], callIds: [] };
     expect(second?.calls[0]?.request).toMatchObject({ resumable: true, continuation });
     expect(sent.calls).toMatchObject({ attempts: 2, continuedFrom: [3], failedAttempts: ["upstream_reset"] });
-    expect(rig.room).toMatchObject({ answers: 0, bytes: 0 });
+    expect(rig.continuationBudget).toMatchObject({ answers: 0, bytes: 0 });
     expect(metricSum(await rig.registry.metrics(), "svc_continuations_total", 'outcome="went_on"')).toBe(1);
     await rig.atRest();
   });
@@ -150,7 +150,7 @@ describe("an answer whose engine is lost", () => {
     await rig.atRest();
   });
 
-  test("keeps its calls and their ids, and its reasoning", async () => {
+  test("an answer whose engine is lost keeps its calls and their ids, and its reasoning", async () => {
     const steps = [
       ...stepsOf(reasoningStart(0), "Let me", " see.").slice(0, -1),
       { token: 7, events: [{ kind: { $case: "blockEnded", value: { index: 0, complete: true } } }] satisfies Event[] },
@@ -202,7 +202,7 @@ describe("an answer whose engine is lost", () => {
   test("is not dropped under memory pressure while another engine continues it", async () => {
     const { rig, sent } = await lostAfter(3, [{ inOnePiece: false }]);
     await until(() => sent.calls.failedAttempts.length > 0, "its end is known");
-    await settleUntil(rig, () => rig.room.releaseShare(1) > 0 || textOf(sent.events) === TEXT);
+    await settleUntil(rig, () => rig.continuationBudget.releaseShare(1) > 0 || textOf(sent.events) === TEXT);
     expect(await settle(rig, sent.outcome)).toBe("ok");
     expect(textOf(sent.events)).toBe(TEXT);
   });
@@ -274,8 +274,8 @@ describe("an answer whose engine is lost fails with it", () => {
     const rig = await inFrontOf([first, second] as ResumableNode[]);
     const sent = rig.send();
     await standing(first);
-    expect(rig.room.releaseShare(1)).toBe(1);
-    expect(rig.room).toMatchObject({ answers: 0, bytes: 0 });
+    expect(rig.continuationBudget.releaseShare(1)).toBe(1);
+    expect(rig.continuationBudget).toMatchObject({ answers: 0, bytes: 0 });
     first?.node.stop();
     expect(await settle(rig, sent.outcome)).toBe("upstream_reset");
     expect(sent.calls).toMatchObject({ attempts: 1, notKeptFor: ["released"] });

@@ -126,7 +126,7 @@ describe("health", () => {
     expect(failed).toEqual([]);
   });
 
-  test("is lost at once by a call's trailer", async () => {
+  test("health is lost at once by a call's trailer", async () => {
     const other = keep(await HealthNode.start({ models: [MODEL] }));
     const endpoints = [{ address: other.address }];
     const gateway = keep(

@@ -342,7 +342,7 @@ describe("an invalid frame ends the connection", () => {
     ["RST_STREAM that is cut", FRAME_SIZE_ERROR, [frame(RST_STREAM, 0, 1, Buffer.alloc(3))]],
     ["RST_STREAM of an idle stream", PROTOCOL_ERROR, [frame(RST_STREAM, 0, 5, uint32(0))]],
     ["PUSH_PROMISE", PROTOCOL_ERROR, [frame(PUSH_PROMISE, LAST, 1, uint32(2))]],
-  ])("%s", async (_what, code, frames) => {
+  ])("an invalid frame ends the HTTP/2 connection: %s", async (_what, code, frames) => {
     const { peer, connection, said } = await standing();
     const { got } = opened(connection);
     await peer.came(DATA, 1);
@@ -353,7 +353,7 @@ describe("an invalid frame ends the connection", () => {
     expect((await peer.came(GOAWAY)).payload.readUInt32BE(4)).toBe(code);
   });
 
-  test("anything before SETTINGS", async () => {
+  test("any frame before SETTINGS ends the HTTP/2 connection", async () => {
     const peer = await RawHttp2Peer.start();
     onTestFinished(() => peer.close());
     const { said } = await connected(peer.port);
@@ -378,7 +378,7 @@ describe("an invalid frame of a stream ends that stream", () => {
     ],
     ["a window made wider by nothing", PROTOCOL_ERROR, [frame(WINDOW_UPDATE, 0, 1, uint32(0))]],
     ["a window wider than it can be", FLOW_CONTROL_ERROR, [frame(WINDOW_UPDATE, 0, 1, uint32(0x7fff_ffff))]],
-  ])("%s", async (_what, code, frames) => {
+  ])("an invalid frame of a stream ends that stream only: %s", async (_what, code, frames) => {
     const { peer, connection } = await standing();
     const [bad, good] = [opened(connection), opened(connection)];
     await peer.came(DATA, 3);

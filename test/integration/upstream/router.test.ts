@@ -72,7 +72,7 @@ describe("a failed attempt", () => {
     expect(sent.events).toEqual(textAnswer("Hello."));
   });
 
-  test("does not reuse the slot of a lost endpoint", async () => {
+  test("a failed attempt does not reuse the slot of a lost endpoint", async () => {
     const wires = await wired(staysAt([started()]), staysAt([started()]));
     const { rig } = await inFrontOf(wires, { cluster: { circuitBreakers: { maxRequestsPerEndpoint: 1 } } });
     const running = ["one", "two"].map((text) => rig.send(generateRequest({}, text)));
@@ -160,7 +160,7 @@ describe("a caller that disconnects", () => {
     ["before it was accepted", staysAt()],
     ["in its prefill", staysAt([started()])],
     ["in the middle of the answer", staysAt([started(), textStart(0), delta(0, "a")])],
-  ])("%s frees everything", async (_when, script) => {
+  ])("a caller that disconnects %s frees everything of its request", async (_when, script) => {
     const { rig, engines } = await routed([script]);
     const sent = rig.send();
     await until(() => engines[0]?.backend.load().busySlots === 1, "the engine works");

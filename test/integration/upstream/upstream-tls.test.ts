@@ -107,15 +107,18 @@ describe("an endpoint stays unhealthy, and operators see the reason", () => {
       why: /refuses the certificate in tls.certFile|while it is set up: see tls/,
     },
     { what: "the gateway speaks plain text", tls: () => undefined, why: /while it is set up: see tls/ },
-  ])("$what", async ({ node: name = "node", tls, why, ...rest }, { skip }) => {
-    skip(!HAS_OPENSSL, NO_OPENSSL);
-    const rig = inFrontOf(await node(name), tls());
-    const [member] = rig.cluster.members;
-    await until(() => member?.healthFailure !== undefined, `a reason, as ${rest.what}`);
-    expect(member?.healthFailure).toMatch(why);
-    expect(member?.healthText(rig.clock.nowMs())).toBe("/failed_active_hc");
-    expect(await rig.send().outcome).toBe("no_healthy_upstream");
-  });
+  ])(
+    "an endpoint stays unhealthy, and operators see the reason: $what",
+    async ({ node: name = "node", tls, why, ...rest }, { skip }) => {
+      skip(!HAS_OPENSSL, NO_OPENSSL);
+      const rig = inFrontOf(await node(name), tls());
+      const [member] = rig.cluster.members;
+      await until(() => member?.healthFailure !== undefined, `a reason, as ${rest.what}`);
+      expect(member?.healthFailure).toMatch(why);
+      expect(member?.healthText(rig.clock.nowMs())).toBe("/failed_active_hc");
+      expect(await rig.send().outcome).toBe("no_healthy_upstream");
+    },
+  );
 });
 
 describe("certificates that change", () => {
@@ -124,7 +127,7 @@ describe("certificates that change", () => {
     for (const kind of ["pem", "key"]) copyFileSync(file(`${name}.${kind}`), file(`in-use.${kind}`));
   };
 
-  test("apply to new connections", async ({ skip }) => {
+  test("certificates that change apply to new connections", async ({ skip }) => {
     skip(!HAS_OPENSSL, NO_OPENSSL);
     use("intruder");
     const rig = inFrontOf(await node(), { ...trusting("authority"), ...inUse() });

@@ -81,9 +81,9 @@ function caller(wire: "grpc" | "fast", address: string) {
           clock: systemClock,
           timeouts: { ...DEFAULT_TIMEOUTS, connectMs: 20_000 },
           inputTokens: 1,
-          placement: undefined,
+          observer: undefined,
           answer: { take: (events) => events, takeDeltas: () => true },
-          gate: {
+          boundary: {
             takesDeltas: true,
             pass(events, itsFlow) {
               flow = itsFlow;
@@ -161,7 +161,7 @@ const ROWS: readonly (readonly [string, Answer, string])[] = [
 ];
 
 describe.each(["grpc", "fast"] as const)("over %s", (wire) => {
-  test.each(ROWS)("%s", async (_what, answer, expected) => {
+  test.each(ROWS)("over a wire, %s has the outcome that it should have", async (_what, answer, expected) => {
     const { address } = await peer(answer);
     const { send } = caller(wire, address);
     const { outcome, texts } = send();

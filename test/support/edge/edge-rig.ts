@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Certificates } from "../certificates.ts";
 import { freePort } from "../free-port.ts";
-import { type EnginePlace, EngineProcess } from "../processes/engine-process.ts";
+import { EngineProcess, type EngineSetup } from "../processes/engine-process.ts";
 import { FleetProcess } from "../processes/fleet-process.ts";
 import { createKey } from "../processes/key-command.ts";
 import type { Edge } from "./edge-caller.ts";
@@ -40,7 +40,7 @@ export function edgeCertificates(): Certificates {
 }
 
 export type EdgeOptions = {
-  readonly engine?: EnginePlace;
+  readonly engine?: EngineSetup;
   /** Settings of the gateways, and of their cluster, besides those of the rig. */
   readonly gateway?: object;
   readonly cluster?: object;

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { projectFolder } from "../../../deploy/runtime/files/project-folder.ts";
 import { type Clock, systemClock } from "../../../deploy/runtime/time/clock.ts";
 import { LlamaBackend } from "../../../engine/backends/llama/llama-backend.ts";
-import { type LlamaOptions, llamaSchema } from "../../../engine/backends/llama/llama-options.ts";
+import { type LlamaOptions, llamaSchema } from "../../../engine/backends/llama/runtime/llama-options.ts";
 import { loadLibrary } from "../../../engine/backends/llama/runtime/llama-runtime.ts";
 import { type Event, type Finished, GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Message, Tool } from "../../../proto/gen/svc/inference/v1/messages.ts";

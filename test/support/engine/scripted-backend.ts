@@ -3,7 +3,7 @@ import { linkAbort, sharedAbort, untilAborted } from "../../../deploy/runtime/ti
 import type { Backend, BackendDescription, BackendLoad } from "../../../engine/backend.ts";
 import { continuedAnswer } from "../../../engine/backends/request-plan.ts";
 import { stepOf } from "../../../engine/backends/stream-events.ts";
-import { shownTools } from "../../../engine/conversation/declared-tools.ts";
+import { shownTools } from "../../../engine/conversation/history/declared-tools.ts";
 import { callerLeft, EngineError, notOfThisAnswer } from "../../../engine/errors.ts";
 import {
   type Continuation,

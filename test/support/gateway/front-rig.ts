@@ -9,7 +9,7 @@ import type { EventSink, Flow } from "../../../gateway/upstream/call/retry-bound
 import type { Timeouts } from "../../../gateway/upstream/call/timeouts.ts";
 import type { Cluster } from "../../../gateway/upstream/cluster/cluster.ts";
 import { ClusterManager } from "../../../gateway/upstream/cluster/cluster-manager.ts";
-import { ContinuationRoom, type NotKept } from "../../../gateway/upstream/continuation/continuation-room.ts";
+import { ContinuationBudget, type NotKept } from "../../../gateway/upstream/continuation/continuation-budget.ts";
 import type { CacheNote } from "../../../gateway/upstream/load-balancing/cache-reasons.ts";
 import type { RoutingHints } from "../../../gateway/upstream/load-balancing/route.ts";
 import { encodeRequest, type PromptFacts } from "../../../gateway/upstream/request/encoded-request.ts";
@@ -125,7 +125,7 @@ export class FrontRig {
   readonly manager: ClusterManager;
   readonly router: Router;
   readonly registry = new Registry();
-  readonly room: ContinuationRoom;
+  readonly continuationBudget: ContinuationBudget;
   readonly #healthy: number;
 
   constructor(endpoints: readonly (string | object)[], options: FrontRigOptions = {}) {
@@ -138,12 +138,12 @@ export class FrontRig {
       ...{ random: () => 0.5, wire },
     });
     const maxBytes = options.continuation?.maxBytes ?? 0;
-    this.room = new ContinuationRoom({ maxBytes });
+    this.continuationBudget = new ContinuationBudget({ maxBytes });
     this.router = new Router({
       clusters: this.manager,
       clock: this.clock,
       timeouts: { ...DEFAULT_TIMEOUTS, ...options.timeouts },
-      room: this.room,
+      continuationBudget: this.continuationBudget,
       random: () => 0,
       stats: new UpstreamStats(this.registry),
       ...options.router,

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { ChargeItem, LimitStore } from "../../../gateway/limits/limit-store.ts";
 import { VirtualClock } from "../virtual-clock.ts";
-import { takePlace } from "./upstream/take-place.ts";
+import { takePermit } from "./upstream/take-permit.ts";
 
 function bucket(name: string, perMinute: number, cost: number | undefined, capacity = perMinute): ChargeItem {
   return { name, rule: { kind: "bucket", perMinute, capacity }, cost };
@@ -42,7 +42,7 @@ export function limitStoreConformance(open: (clock: VirtualClock) => LimitStore 
       expect(all.filter(({ ok }) => ok)).toHaveLength(100);
     });
 
-    test("counts keys separately", async () => {
+    test("a limit store counts keys separately", async () => {
       const { store } = await setUp();
       expect((await store.charge("a", [bucket("rpm", 1, 1)])).ok).toBe(true);
       expect((await store.charge("a", [bucket("rpm", 1, 1)])).ok).toBe(false);
@@ -121,49 +121,49 @@ export function limitStoreConformance(open: (clock: VirtualClock) => LimitStore 
     });
   });
 
-  describe("place", () => {
-    test("gives out as many places as there are", async () => {
+  describe("permit", () => {
+    test("gives out as many permits as there are", async () => {
       const { store } = await setUp();
-      const places = await Promise.all(Array.from({ length: 64 }, () => takePlace(store, "k", "concurrency", 10)));
-      const held = places.filter((place) => place !== undefined);
+      const permits = await Promise.all(Array.from({ length: 64 }, () => takePermit(store, "k", "concurrency", 10)));
+      const held = permits.filter((permit) => permit !== undefined);
       expect(held).toHaveLength(10);
       expect(store.held("k", "concurrency")).toBe(10);
       held[0]?.release();
-      expect(await takePlace(store, "k", "concurrency", 10)).toBeDefined();
-      expect(await takePlace(store, "k", "concurrency", 10)).toBeUndefined();
-      expect(await takePlace(store, "other", "concurrency", 10)).toBeDefined();
-      expect(await takePlace(store, "k", "concurrency:svc-qwen", 10)).toBeDefined();
+      expect(await takePermit(store, "k", "concurrency", 10)).toBeDefined();
+      expect(await takePermit(store, "k", "concurrency", 10)).toBeUndefined();
+      expect(await takePermit(store, "other", "concurrency", 10)).toBeDefined();
+      expect(await takePermit(store, "k", "concurrency:svc-qwen", 10)).toBeDefined();
     });
 
-    test("applies the newest limit", async () => {
+    test("a limit store applies the newest limit of permits", async () => {
       const { store } = await setUp();
-      const [first, second] = [await takePlace(store, "k", "c", 2), await takePlace(store, "k", "c", 2)];
-      expect(await takePlace(store, "k", "c", 3)).toBeDefined();
+      const [first, second] = [await takePermit(store, "k", "c", 2), await takePermit(store, "k", "c", 2)];
+      expect(await takePermit(store, "k", "c", 3)).toBeDefined();
       first?.release();
       second?.release();
-      expect(await takePlace(store, "k", "c", 1)).toBeUndefined();
+      expect(await takePermit(store, "k", "c", 1)).toBeUndefined();
     });
   });
 
-  describe("charge and place", () => {
+  describe("charge and permit", () => {
     test("are one decision: of a refused one nothing is taken", async () => {
       const { store, remaining } = await setUp();
-      const place = { name: "concurrency", limit: 1 };
-      const first = await store.charge("k", [bucket("rpm", 10, 1)], place);
+      const permit = { name: "concurrency", limit: 1 };
+      const first = await store.charge("k", [bucket("rpm", 10, 1)], permit);
       expect(first).toMatchObject({ ok: true, readings: [{ remaining: 9 }] });
-      const full = await store.charge("k", [bucket("rpm", 10, 1)], place);
-      expect(full).toMatchObject({ ok: false, refusedBy: "place", readings: [{ remaining: 9, waitMs: 0 }] });
-      expect(store.held("k", place.name)).toBe(1);
-      store.release("k", [place.name]);
-      const dear = await store.charge("k", [bucket("rpm", 10, 10)], place);
+      const full = await store.charge("k", [bucket("rpm", 10, 1)], permit);
+      expect(full).toMatchObject({ ok: false, refusedBy: "permit", readings: [{ remaining: 9, waitMs: 0 }] });
+      expect(store.held("k", permit.name)).toBe(1);
+      store.release("k", [permit.name]);
+      const dear = await store.charge("k", [bucket("rpm", 10, 10)], permit);
       expect(dear.ok).toBe(false);
       expect(dear.refusedBy).toBeUndefined();
-      expect(store.held("k", place.name)).toBe(0);
+      expect(store.held("k", permit.name)).toBe(0);
       expect(await remaining(bucket("rpm", 10, 0))).toBe(9);
-      expect((await store.charge("k", [bucket("rpm", 10, 1)], place)).ok).toBe(true);
+      expect((await store.charge("k", [bucket("rpm", 10, 1)], permit)).ok).toBe(true);
     });
 
-    test("may be of several places, of which all are taken or none", async () => {
+    test("may be of several permits, of which all are taken or none", async () => {
       const { store } = await setUp();
       const [all, one] = [
         { name: "concurrency", limit: 2 },
@@ -172,13 +172,13 @@ export function limitStoreConformance(open: (clock: VirtualClock) => LimitStore 
       const both = await store.charge("k", [bucket("rpm", 10, 1)], all, one);
       expect(both.ok).toBe(true);
       const refused = await store.charge("k", [bucket("rpm", 10, 1)], all, one);
-      expect(refused).toMatchObject({ ok: false, refusedBy: "place", full: "concurrency:m" });
-      expect(await takePlace(store, "k", "concurrency", 2)).toBeDefined();
-      expect(await store.charge("k", [], all, one)).toMatchObject({ refusedBy: "place", full: "concurrency" });
+      expect(refused).toMatchObject({ ok: false, refusedBy: "permit", full: "concurrency:m" });
+      expect(await takePermit(store, "k", "concurrency", 2)).toBeDefined();
+      expect(await store.charge("k", [], all, one)).toMatchObject({ refusedBy: "permit", full: "concurrency" });
       store.release("k", [all.name, one.name]);
-      expect(await takePlace(store, "k", "concurrency:m", 1)).toBeDefined();
-      expect(await takePlace(store, "k", "concurrency", 2)).toBeDefined();
-      expect(await takePlace(store, "k", "concurrency", 2)).toBeUndefined();
+      expect(await takePermit(store, "k", "concurrency:m", 1)).toBeDefined();
+      expect(await takePermit(store, "k", "concurrency", 2)).toBeDefined();
+      expect(await takePermit(store, "k", "concurrency", 2)).toBeUndefined();
     });
   });
 

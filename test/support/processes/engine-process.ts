@@ -7,7 +7,7 @@ import { FleetProcess } from "./fleet-process.ts";
 type Ready = { readonly address: string; readonly metricsPort: number };
 
 /** Where a node runs. Default: this host, on a free port. */
-export type EnginePlace = {
+export type EngineSetup = {
   readonly host?: string;
   readonly port?: number;
   readonly tls?: object;
@@ -32,11 +32,11 @@ const FAST = {
 
 export class EngineProcess {
   readonly #config: object;
-  readonly #place: EnginePlace;
+  readonly #place: EngineSetup;
   #process: FleetProcess;
   #ready: Ready;
 
-  private constructor(config: object, place: EnginePlace, process: FleetProcess, ready: Ready) {
+  private constructor(config: object, place: EngineSetup, process: FleetProcess, ready: Ready) {
     this.#config = config;
     this.#place = place;
     this.#process = process;
@@ -48,7 +48,7 @@ export class EngineProcess {
     nodeId: string,
     backend: object = {},
     models: readonly string[] = ["svc-qwen"],
-    place: EnginePlace = {},
+    place: EngineSetup = {},
   ): Promise<EngineProcess> {
     const settings = "kind" in backend ? backend : { ...FAST, ...backend };
     const metrics = { host: place.metricsHost ?? LOOPBACK, port: 0 };
@@ -112,7 +112,7 @@ export class EngineProcess {
 
 const LOOPBACK = "127.0.0.1";
 
-async function startOn(config: object, { host = LOOPBACK, port, through = [], program: own, release }: EnginePlace) {
+async function startOn(config: object, { host = LOOPBACK, port, through = [], program: own, release }: EngineSetup) {
   const listen = { host, port: port ?? (await freePort()) };
   // The product of an earlier release holds the simulator.
   const program = release ? join(release.dist, "engine/main.js") : (own ?? "test/support/engine/main.js");

@@ -1,6 +1,6 @@
 import { execFileSync } from "node:child_process";
 import { existsSync } from "node:fs";
-import type { EnginePlace } from "./engine-process.ts";
+import type { EngineSetup } from "./engine-process.ts";
 
 /*
  * Hosts with their own addresses on one machine, as Linux network namespaces. A node in one is reached over a link that
@@ -72,7 +72,7 @@ export class NetworkNamespace {
   }
 
   /** The place of a node in the namespace: its gRPC is on the link that can be cut, its metrics on the other one. */
-  get place(): EnginePlace {
+  get place(): EngineSetup {
     return {
       host: this.#data.innerAddress,
       metricsHost: this.#management.innerAddress,

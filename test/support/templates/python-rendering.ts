@@ -1,6 +1,6 @@
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
-import { type HistoryMessage, reasoningOf, textOf } from "../../../engine/conversation/model-history.ts";
+import { type HistoryMessage, reasoningOf, textOf } from "../../../engine/conversation/history/model-history.ts";
 import { Role, type Tool } from "../../../proto/gen/svc/inference/v1/messages.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");

@@ -26,7 +26,7 @@ type Service = {
 describe("the images", () => {
   const text = readFileSync(join(ROOT, "deploy/images/Containerfile"), "utf8");
 
-  test("copy existing files", () => {
+  test("the images copy files that exist", () => {
     const sources = [...text.matchAll(/^COPY (?!--from)(.+)$/gm)].flatMap(([, list = ""]) =>
       list.split(" ").slice(0, -1),
     );
@@ -52,7 +52,7 @@ describe("the compose file", () => {
     readonly services: Readonly<Record<string, Service>>;
   };
 
-  test("mounts and builds existing files", () => {
+  test("the compose file mounts and builds existing files", () => {
     for (const { volumes = [], build } of Object.values(services)) {
       const hosts = volumes.map((mount) => mount.split(":")[0] ?? "").filter((path) => path.startsWith("."));
       expect(hosts.filter((path) => !MADE.includes(path) && !existsSync(join(COMPOSE, path)))).toEqual([]);
@@ -62,7 +62,7 @@ describe("the compose file", () => {
     }
   });
 
-  test("leaves no core file of any of its containers", () => {
+  test("the compose file leaves no core file of any of its containers", () => {
     for (const [name, { ulimits }] of Object.entries(services)) expect([name, ulimits?.core]).toEqual([name, 0]);
   });
 

@@ -28,7 +28,7 @@ describe("state", () => {
     expect(lifecycle.state(true)).toBe("LIVE");
   });
 
-  test("stays DRAINING once listeners drain", () => {
+  test("state stays DRAINING once listeners drain", () => {
     const { lifecycle } = started();
     lifecycle.drainListeners(true);
     lifecycle.failHealth(false);

@@ -116,7 +116,7 @@ describe("the overload manager", () => {
     expect(full.active()).toEqual([]);
   });
 
-  test("acts on a full heap in the second check", async () => {
+  test("the overload manager acts on a full heap in the second check", async () => {
     const { checks, active } = managerWith({ fixedHeap: { maxHeapSizeBytes: 1 } });
     await checks(1);
     expect(active()).toEqual([]);
@@ -142,7 +142,7 @@ describe("the overload manager", () => {
     ["ends after four good checks in a row", [960, 960, 840, 840, 840, 840], [false, true, true, true, true, false]],
     ["continues just below its trigger", [960, 960, 900, 900, 900, 900, 900], [false, ...Array(6).fill(true)]],
     ["counts good checks anew after a bad one", [960, 960, 1, 1, 1, 900, 1, 1, 1], [false, ...Array(8).fill(true)]],
-  ])("an action %s", async (_, readings, expected) => {
+  ])("an overload action %s", async (_, readings, expected) => {
     const memory = memoryOf(0);
     const { manager, checks } = managerWith({}, 1_000);
     const states: boolean[] = [];

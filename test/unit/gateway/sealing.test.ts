@@ -20,7 +20,7 @@ const SCOPE: SealScope = { tenant: "t", model: "svc-qwen", format: "responses" }
 const TEXT = "Because the sky is blue.";
 
 describe("a sealed text", () => {
-  test("opens in its scope, and hides its content", () => {
+  test("a sealed text opens in its scope, and hides its content", () => {
     const sealing = new Sealing();
     const sealed = sealing.for(SCOPE).seal(TEXT);
     expect(Buffer.from(sealed, "base64").toString("latin1")).not.toContain("sky");

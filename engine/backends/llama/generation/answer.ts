@@ -4,13 +4,13 @@ import { notOfThisAnswer } from "../../../errors.ts";
 import type { OutputLimit } from "../../request-plan.ts";
 import type { TokenAnswer } from "../../token-answer.ts";
 import type { Utf8Holder } from "../tokens/vocabulary.ts";
-import type { GrammarGate } from "./grammar-gate.ts";
+import type { AnswerGrammar } from "./answer-grammar.ts";
 
 type AnswerOptions = OutputLimit & {
   readonly answer: TokenAnswer;
   readonly characters: Utf8Holder<Token>;
   readonly reasoningEnd: readonly Token[];
-  readonly gate: GrammarGate;
+  readonly grammar: AnswerGrammar;
   readonly generated: Token[];
   readonly given: readonly Token[];
 };
@@ -53,7 +53,7 @@ export class Answer {
     return this.#options.given[this.outputTokens];
   }
 
-  get room(): number {
+  get tokensLeft(): number {
     return Math.max(0, this.#options.maxOutputTokens - this.outputTokens);
   }
 
@@ -66,16 +66,16 @@ export class Answer {
       tokens.push(...written);
       events.push(...written.flatMap((one) => this.#push(one)));
     }
-    if (this.room === 0) this.cut = this.#options.limitReason;
+    if (this.tokensLeft === 0) this.cut = this.#options.limitReason;
     return { events, tokens };
   }
 
   /** Takes the next given token. Throws `EngineError` INVALID_REQUEST if this answer could not have it there. */
   takeGiven(logprob?: TokenLogprob): AnswerStep {
-    const { gate, given } = this.#options;
+    const { grammar, given } = this.#options;
     const from = this.outputTokens;
     const token = given[from];
-    if (token === undefined || this.over || !gate.take(token)) throw notOfThisAnswer();
+    if (token === undefined || this.over || !grammar.take(token)) throw notOfThisAnswer();
     const step = this.take(token, logprob);
     const differs = step.tokens.some((one, at) => from + at < given.length && given[from + at] !== one);
     if (differs || (this.over && this.given !== undefined)) throw notOfThisAnswer();
@@ -92,9 +92,9 @@ export class Answer {
   }
 
   #endReasoning(): readonly Token[] {
-    const { gate, reasoningEnd } = this.#options;
-    gate.reasoningEnded();
-    return reasoningEnd.slice(0, this.room);
+    const { grammar, reasoningEnd } = this.#options;
+    grammar.reasoningEnded();
+    return reasoningEnd.slice(0, this.tokensLeft);
   }
 
   #push(token: Token, logprob?: TokenLogprob): readonly Event[] {

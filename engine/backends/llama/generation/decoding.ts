@@ -93,7 +93,7 @@ export class Decoding {
     const { token } = sample;
     const { given } = answer;
     // Only the prompt was to be read.
-    if (answer.room === 0) return OVER;
+    if (answer.tokensLeft === 0) return OVER;
     if (given === undefined && this.#parts.runtime.model.isEogToken(token)) return OVER;
     const logprob = this.#logprob(given ?? token, sample);
     const { events, tokens } = given === undefined ? answer.take(token, logprob) : answer.takeGiven(logprob);

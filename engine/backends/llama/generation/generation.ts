@@ -115,7 +115,7 @@ async function* admit(
   const { demand, keepMs, answer } = prepared;
   const free = parts.queue.length === 0 ? parts.slots.take(demand) : undefined;
   if (free) return { slot: free, announced: false };
-  const cost = demand.prompt.length + Math.min(answer.room, OUTPUT_RESERVE_TOKENS);
+  const cost = demand.prompt.length + Math.min(answer.tokensLeft, OUTPUT_RESERVE_TOKENS);
   const waiting = { demand, uncachedTokens: parts.slots.uncachedTokens(demand) };
   const ticket = parts.queue.join(waiting, { tenant, priority, cost }, signal);
   let taken: Slot | undefined;

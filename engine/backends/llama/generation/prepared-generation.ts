@@ -33,7 +33,7 @@ import type { Steps } from "../slots/steps.ts";
 import type { Prompt, PromptEncoder } from "../tokens/prompt-encoder.ts";
 import { type TokenTexts, Utf8Holder, type Vocabulary } from "../tokens/vocabulary.ts";
 import { Answer, type AnswerStep } from "./answer.ts";
-import { type CompiledGrammar, GrammarGate, type GrammarStates } from "./grammar-gate.ts";
+import { AnswerGrammar, type CompiledGrammar, type GrammarStates } from "./answer-grammar.ts";
 import {
   isDrawn,
   type SamplingDefaults,
@@ -78,14 +78,14 @@ const SLICE_TOKENS = 128;
 /** The length of a delta, in UTF-16 units, at which no further one is joined to it. */
 const LONG_DELTA_UNITS = 4096;
 
-/** Takes `count` given tokens, joins their deltas, and awaits `turn` before each slice. Throws as `takeGiven` does. */
-async function takeGivenTokens(answer: Answer, count: number, turn: () => Promise<void>): Promise<AnswerStep> {
+/** Takes `count` given tokens, joins their deltas, and awaits `nextSlice` before each slice. Throws as `takeGiven` does. */
+async function takeGivenTokens(answer: Answer, count: number, nextSlice: () => Promise<void>): Promise<AnswerStep> {
   const events: Event[] = [];
   const tokens: Token[] = [];
   let sliceEnd = 0;
   while (tokens.length < count) {
     if (tokens.length >= sliceEnd) {
-      await turn();
+      await nextSlice();
       sliceEnd = tokens.length + SLICE_TOKENS;
     }
     const step = answer.takeGiven();
@@ -96,14 +96,18 @@ async function takeGivenTokens(answer: Answer, count: number, turn: () => Promis
 }
 
 /** Resolves to the number of given tokens whose text was already sent; the others are sent with log probabilities. */
-async function tokensBehindHeldText(trial: () => Answer, count: number, turn: () => Promise<void>): Promise<number> {
+async function tokensBehindHeldText(
+  trial: () => Answer,
+  count: number,
+  nextSlice: () => Promise<void>,
+): Promise<number> {
   if (count === 0) return 0;
   const answer = trial();
   const ends = new Map<TokenLogprob, number>();
   let known = 0;
   let inCall = false;
   for (let steps = 0; answer.outputTokens < count; steps += 1) {
-    if (steps % SLICE_TOKENS === 0) await turn();
+    if (steps % SLICE_TOKENS === 0) await nextSlice();
     const mark: TokenLogprob = { token: "", tokenBytes: Buffer.alloc(0), logprob: 0, alternatives: [] };
     const before = answer.outputTokens;
     const { events } = answer.takeGiven(mark);
@@ -166,14 +170,14 @@ export async function prepareGeneration(
   const promptDigest = answeredPrompt(request, parts.basis, prompt.tokens);
   const limit = limitOutput(request, prompt.tokens.length, runtime.contextWindow);
   const given = givenTokens(parts, continued, limit);
-  const gate = await newGate(parts, plan, prompt, { ...order, isolation });
+  const grammar = await newAnswerGrammar(parts, plan, prompt, { ...order, isolation });
   const basis = { prompt, limit, given, callIds: continued?.callIds ?? [] };
-  const answer = newAnswer(parts, plan, basis, gate, generated);
-  const turn = () => parts.prompts.turn(order);
+  const answer = newAnswer(parts, plan, basis, grammar, generated);
+  const nextSlice = () => parts.prompts.nextSlice(order);
   const trial = () =>
-    newAnswer(parts, planAnswer(request, profile), basis, new GrammarGate(undefined, parts.grammarStates), []);
-  const ready = topLogprobs === undefined ? given.length : await tokensBehindHeldText(trial, given.length, turn);
-  const replayed = await takeGivenTokens(answer, ready, turn);
+    newAnswer(parts, planAnswer(request, profile), basis, new AnswerGrammar(undefined, parts.grammarStates), []);
+  const ready = topLogprobs === undefined ? given.length : await tokensBehindHeldText(trial, given.length, nextSlice);
+  const replayed = await takeGivenTokens(answer, ready, nextSlice);
   return {
     demand: {
       prompt: generated.length === 0 ? prompt.tokens : [...prompt.tokens, ...generated],
@@ -191,7 +195,7 @@ export async function prepareGeneration(
     evaluateOptions: {
       ...sampling,
       // A token that is sampled at a given token's position is discarded, and must not advance the grammar.
-      grammarEvaluationState: () => (answer.given === undefined ? gate.state() : gate.copy()),
+      grammarEvaluationState: () => (answer.given === undefined ? grammar.state() : grammar.copy()),
     },
     seed: request.sampling?.seed !== undefined && isDrawn(sampling) ? sampling.seed : undefined,
     topLogprobs,
@@ -253,7 +257,7 @@ function newAnswer(
   parts: EngineParts,
   plan: AnswerPlan,
   { prompt, limit, given, callIds }: AnswerBasis,
-  gate: GrammarGate,
+  grammar: AnswerGrammar,
   generated: Token[],
 ): Answer {
   const { markers, texts, work } = parts;
@@ -261,19 +265,19 @@ function newAnswer(
   const onFault = (thrown: unknown) => work.parseFailed(thrown);
   const answer = new TokenAnswer({ plan, markers, startsInReasoning, callIds, onFault });
   const characters = new Utf8Holder<Token>((ids, before) => texts.of(ids, before), prompt.tokens);
-  return new Answer({ ...limit, answer, characters, reasoningEnd: reasoningEnd(parts), gate, generated, given });
+  return new Answer({ ...limit, answer, characters, reasoningEnd: reasoningEnd(parts), grammar, generated, given });
 }
 
-async function newGate(
+async function newAnswerGrammar(
   { markers, grammars, grammarStates, undeclared }: EngineParts,
   { conversation, fixed, mustCall, json }: AnswerPlan,
   prompt: Prompt,
   order: GrammarOrder,
-): Promise<GrammarGate> {
+): Promise<AnswerGrammar> {
   const reasoning = prompt.startsInReasoning ? "opened" : conversation.reasoning ? "may-open" : "none";
   const grammar = await grammars.get({ ...fixed, markers, reasoning, undeclared }, order);
   if ((mustCall || json !== undefined) && prompt.continuesText) {
     throw new EngineError("UNSUPPORTED_FEATURE", "messages: an answer of a fixed form cannot be begun by the caller.");
   }
-  return new GrammarGate(grammar, grammarStates);
+  return new AnswerGrammar(grammar, grammarStates);
 }

@@ -231,16 +231,16 @@ export class BatchDecoder {
 
   #nextBatch(): readonly Part[] {
     const parts: Part[] = [];
-    let room = this.batchTokens;
+    let free = this.batchTokens;
     const ends = this.#waiting.filter(({ choose, tokens }) => choose !== undefined && tokens.length > 1);
     for (const evaluation of ends.length > 0 ? ends : this.#waiting) {
       const { sequence, tokens, evaluated } = evaluation;
       const left = tokens.length - evaluated;
-      const isLast = left <= room;
-      const part = isLast && evaluated === 0 ? tokens : tokens.slice(evaluated, evaluated + room);
+      const isLast = left <= free;
+      const part = isLast && evaluated === 0 ? tokens : tokens.slice(evaluated, evaluated + free);
       parts.push({ sequence, tokens: part, evaluation, isLast });
-      room -= part.length;
-      if (room === 0) break;
+      free -= part.length;
+      if (free === 0) break;
     }
     const last = new Set(parts.filter(({ isLast }) => isLast).map(({ evaluation }) => evaluation));
     this.#waiting = this.#waiting.length === last.size ? [] : this.#waiting.filter((waiting) => !last.has(waiting));

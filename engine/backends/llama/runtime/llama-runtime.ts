@@ -5,9 +5,9 @@ import { join } from "node:path";
 import type { Llama, LlamaContext, LlamaContextSequence, LlamaModel } from "node-llama-cpp";
 import { projectFolder } from "../../../../deploy/runtime/files/project-folder.ts";
 import { EngineError } from "../../../errors.ts";
-import type { LlamaOptions } from "../llama-options.ts";
 import { KEPT_COPIES } from "../slots/slots.ts";
 import { BatchDecoder } from "./batch-decoder.ts";
+import type { LlamaOptions } from "./llama-options.ts";
 import { ThreadFit } from "./thread-fit.ts";
 
 /** In milliseconds. A trial takes three seconds, but a driver may compile its kernels first. */
@@ -106,7 +106,7 @@ export async function loadRuntime(
       modelPath,
       loadSignal: signal,
       onLoadProgress: onLoad,
-      // By default the library fills the accelerator with layers, and leaves no room for the context of all slots.
+      // By default the library fills the accelerator with layers, and leaves no memory for the context of all slots.
       gpuLayers: gpuLayers === "auto" ? { fitContext: { contextSize: contextTokens * sequences } } : gpuLayers,
     });
     const contextWindow = Math.min(contextTokens, model.trainContextSize);
@@ -189,7 +189,7 @@ type ContextShape = {
   readonly swaFullCache: boolean;
 };
 
-/** Returns which settings the memory has room for beside all layers, by the library's estimates. */
+/** Returns which settings the memory suffices for beside all layers, by the library's estimates. */
 export async function fitting(
   model: LlamaModel,
   shape: ContextShape,

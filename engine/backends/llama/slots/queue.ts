@@ -129,7 +129,7 @@ export class Queue<Want, Grant> {
   /** A full queue evicts a request of the largest other tenant. Throws `EngineError` QUEUE_FULL if there is none. */
   join(want: Want, claim: Claim, signal: AbortSignal): QueueTicket<Want, Grant> {
     throwIfLeft(signal);
-    this.#makeRoom(claim.tenant);
+    this.#evictBeside(claim.tenant);
     const { clock, maxWaitMs } = this.#options;
     const ticket = new QueueTicket<Want, Grant>(want, { claim, signal, clock, maxWaitMs, queue: this });
     this.#waiting.push(ticket);
@@ -157,7 +157,7 @@ export class Queue<Want, Grant> {
     for (const ticket of this.#waiting.items()) ticket.fail(error);
   }
 
-  #makeRoom(tenant: string): void {
+  #evictBeside(tenant: string): void {
     if (this.#waiting.size < this.#options.maxLength) return;
     const victim = this.#waiting.crowdBeside(tenant).at(-1);
     const full = new EngineError("QUEUE_FULL", "All slots are taken and the queue is full.");

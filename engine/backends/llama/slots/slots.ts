@@ -297,7 +297,7 @@ export class Slots {
     const isFit = slot.fits(demand) && !this.#sourceFor(slot, demand);
     const length = await (isFit ? slot.adapt(demand) : this.#steps.change(() => this.#adapt(slot, demand)));
     this.announce(slot);
-    this.#makeRoom(this.#clock.nowMs());
+    this.#evictIdle(this.#clock.nowMs());
     return length;
   }
 
@@ -369,7 +369,7 @@ export class Slots {
     for (const slot of this.#slots) this.#stopTimer(slot);
   }
 
-  #makeRoom(nowMs: number): void {
+  #evictIdle(nowMs: number): void {
     if (this.#slots.some((slot) => slot.clearing || (slot.free && slot.empty))) return;
     const first = firstToGo(leastWorthFirst(this.#slots), nowMs);
     if (!first) return;

@@ -1,6 +1,6 @@
 import { type Message, type Part, Role } from "../../../../proto/gen/svc/inference/v1/messages.ts";
 import type { Conversation } from "../../../conversation/chat-template.ts";
-import { textPart } from "../../../conversation/model-history.ts";
+import { textPart } from "../../../conversation/history/model-history.ts";
 import type { PromptRenderer, RenderedPrompt } from "../../../conversation/prompt-renderer.ts";
 import { EngineError } from "../../../errors.ts";
 

@@ -6,7 +6,7 @@ import { type PromptFormat, PromptRenderer, type RenderedPrompt } from "../../..
 import type { SegmentCache } from "../../../conversation/segment-cache.ts";
 import { EngineError } from "../../../errors.ts";
 import { ConversationRendering } from "../../conversation-rendering.ts";
-import { LoopTurns } from "../../loop-turns.ts";
+import { LoopSlices } from "../../loop-slices.ts";
 import { windowExceeded } from "../../request-plan.ts";
 import { commonLength } from "../slots/slots.ts";
 import { PromptBounds } from "./prompt-bounds.ts";
@@ -39,7 +39,7 @@ export type PromptEncoderOptions = {
   readonly segments: SegmentCache;
 };
 
-/** A tenant's turn to have a prompt encoded. */
+/** A tenant's work on a prompt. */
 export type EncodeOrder = WorkOrder & {
   /** The isolation salt under which the tenant's earlier prompts are known. Default: none. */
   readonly salt?: string;
@@ -62,13 +62,13 @@ export class PromptEncoder {
   readonly #renderer: PromptRenderer;
   readonly #rendering: ConversationRendering;
   readonly #bounds: PromptBounds;
-  readonly #turns = new LoopTurns();
+  readonly #slices = new LoopSlices();
 
   constructor(options: PromptEncoderOptions) {
     const { format, vocabulary, model, work } = options;
     this.#options = options;
     this.#renderer = new PromptRenderer(format);
-    this.#rendering = new ConversationRendering(this.#renderer, format, work, this.#turns);
+    this.#rendering = new ConversationRendering(this.#renderer, format, work, this.#slices);
     this.#bounds = new PromptBounds({
       renderer: this.#renderer,
       tokensOf: ({ text }) => model.tokenize(text, true).length,
@@ -116,8 +116,8 @@ export class PromptEncoder {
   }
 
   /** Waits for a slice of a few milliseconds for the tenant. Throws why the caller left. */
-  turn({ tenant, signal }: WorkOrder): Promise<void> {
-    return this.#turns.nextUnlessLeft(tenant, signal);
+  nextSlice({ tenant, signal }: WorkOrder): Promise<void> {
+    return this.#slices.nextUnlessLeft(tenant, signal);
   }
 
   async #tokenize(rendered: RenderedPrompt, order: EncodeOrder): Promise<Tokenized> {
@@ -144,7 +144,7 @@ export class PromptEncoder {
       for (const [index, place] of rendered.places.entries()) if (place === end) places[index] = tokens.length;
       if (units < PORTION_UNITS) continue;
       units = 0;
-      await this.turn(order);
+      await this.nextSlice(order);
     }
     let markedTokens = 0;
     if (marked) {

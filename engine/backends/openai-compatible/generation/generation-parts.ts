@@ -3,7 +3,7 @@ import { EngineError } from "../../../errors.ts";
 import type { GrammarReader } from "../../../gbnf/gbnf.ts";
 import type { OutputMarkers } from "../../../output-parser/markers.ts";
 import type { GrammarCache } from "../../grammar-cache.ts";
-import type { LoopTurns } from "../../loop-turns.ts";
+import type { LoopSlices } from "../../loop-slices.ts";
 import type { Ask, ReadPage } from "../engines/engine-dialect.ts";
 import type { HandOvers } from "../hand-over/hand-overs.ts";
 import type { EngineHttp } from "../http/engine-http.ts";
@@ -39,7 +39,7 @@ export type GenerationParts = {
   /** The texts of the ends of prompts, by their tokens. */
   readonly tails: LRUCache<string, string>;
   /** Schedules the writing of large requests on the event loop. */
-  readonly turns: LoopTurns;
+  readonly slices: LoopSlices;
   readonly silenceMs: number;
   /** The longest time for rendering a prompt, in milliseconds. */
   readonly countTimeoutMs: number;
@@ -112,15 +112,15 @@ function markTokens({ reasoning, toolCall, text }: OutputMarkers): readonly stri
   return [...new Set(texts.flatMap((mark) => mark.match(/<[^<>]+>|\[[^[\]]+\]/g) ?? []))];
 }
 
-/** Returns a function that posts JSON for one request; large bodies are written in slices, each awaiting `turn`. */
+/** Returns a function that posts JSON for one request; large bodies are written in slices, each awaiting `nextSlice`. */
 export function asking(
   http: EngineHttp,
   timeoutMs: number,
   signal: AbortSignal,
-  turn: () => Promise<void> = async () => {},
+  nextSlice: () => Promise<void> = async () => {},
 ): Ask {
   const reply = async (path: string, body: JsonValue) => {
-    const found = await http.fetch({ path, body: await toJsonBytes(body, turn), timeoutMs }, signal);
+    const found = await http.fetch({ path, body: await toJsonBytes(body, nextSlice), timeoutMs }, signal);
     if (found.status !== 200) throw toEngineFault(faultOfReply(found.status, found.text));
     return found;
   };
@@ -130,6 +130,6 @@ export function asking(
     return fields;
   };
   const tokens = async (path: string, body: JsonValue, name: string) =>
-    readTokens((await reply(path, body)).bytes, name, turn);
+    readTokens((await reply(path, body)).bytes, name, nextSlice);
   return Object.assign(ask, { tokens });
 }

@@ -166,12 +166,12 @@ class Generation {
       return;
     }
     while (!answer.isComplete) {
-      const room = limit.maxOutputTokens - answer.outputTokens;
-      if (room <= 0) {
+      const budget = limit.maxOutputTokens - answer.outputTokens;
+      if (budget <= 0) {
         cut = limit.limitReason;
         break;
       }
-      const end = answer.reasonedEnough ? REASONED : yield* this.#leg(room);
+      const end = answer.reasonedEnough ? REASONED : yield* this.#leg(budget);
       if (end.by === "reasoning") yield await this.#closeReasoning();
       else {
         if (end.cut) cut = limit.limitReason;
@@ -188,10 +188,10 @@ class Generation {
 
   /** Writes the tokens that close the reasoning, up to the answer's limit. */
   async #closeReasoning(): Promise<GenerateResponse> {
-    const room = Math.max(0, this.#prepared.limit.maxOutputTokens - this.#prepared.answer.outputTokens);
+    const budget = Math.max(0, this.#prepared.limit.maxOutputTokens - this.#prepared.answer.outputTokens);
     const { markup, settings } = this.#parts;
     const { beforeClose = "", close = "", afterClose = "" } = settings.profile.reasoning ?? {};
-    const written = markup.reasoningEnd.slice(0, room);
+    const written = markup.reasoningEnd.slice(0, budget);
     this.#tokens.push(...written);
     const events = this.#prepared.answer.push(written.length, beforeClose + close + afterClose);
     this.#grammar = await this.#prepared.behindReasoning();
@@ -215,10 +215,10 @@ class Generation {
     this.#made = handOvers.made(promptOf(this.#prepared), said);
   }
 
-  /** Has the engine generate up to `room` tokens behind those so far. */
-  async *#leg(room: number): AsyncGenerator<GenerateResponse, LegEnd, void> {
+  /** Has the engine generate up to `budget` tokens behind those so far. */
+  async *#leg(budget: number): AsyncGenerator<GenerateResponse, LegEnd, void> {
     const { watch, settings } = this.#parts;
-    const stream = yield* this.#life.during(watch.owed(this.#open(room)));
+    const stream = yield* this.#life.during(watch.owed(this.#open(budget)));
     const read = this.#provenBy(settings.dialect.chunkReader());
     let end: LegEnd | undefined;
     try {
@@ -232,8 +232,8 @@ class Generation {
           const whole = readEvent(datum, read);
           this.#cachedInputTokens ??= whole.cachedInputTokens;
           if (end) continue;
-          const room = this.#prepared.answer.reasoningRoom;
-          const chunk = !this.#readsOnly && whole.tokens.length > room ? await this.#shortened(whole, room) : whole;
+          const budget = this.#prepared.answer.reasoningTokensLeft;
+          const chunk = !this.#readsOnly && whole.tokens.length > budget ? await this.#shortened(whole, budget) : whole;
           if (chunk.prefilledTokens !== undefined && this.#firstMs === undefined) {
             this.#prepared.reading.reported(chunk.prefilledTokens);
             events.push(progress(0, chunk.prefilledTokens, watch.moves));
@@ -273,13 +273,13 @@ class Generation {
     };
   }
 
-  /** Drops the tokens beyond the `room` of the reasoning budget: engines join several tokens in one event. */
-  async #shortened(chunk: TokenChunk, room: number): Promise<TokenChunk> {
+  /** Drops the tokens beyond the `budget` of the reasoning budget: engines join several tokens in one event. */
+  async #shortened(chunk: TokenChunk, budget: number): Promise<TokenChunk> {
     const { http, countTimeoutMs, settings } = this.#parts;
     const ask = asking(http, countTimeoutMs, this.#signal);
     const textOf = (tokens: readonly number[]) => settings.dialect.detokenize(ask, settings.servedModel, tokens);
     const before = this.#tokens.slice(-CHARACTER_TOKENS);
-    const tokens = chunk.tokens.slice(0, room);
+    const tokens = chunk.tokens.slice(0, budget);
     const shown = before.length === 0 ? "" : await textOf(before);
     const text = (await textOf([...before, ...tokens])).slice(shown.length);
     return { ...chunk, tokens, text, finish: undefined };
@@ -313,10 +313,10 @@ class Generation {
     return owes || answer.reasonedEnough ? REASONED : undefined;
   }
 
-  async #open(room: number): Promise<EventStream> {
+  async #open(budget: number): Promise<EventStream> {
     const { http, settings, silenceMs } = this.#parts;
     const { dialect } = settings;
-    const request = this.#body(room);
+    const request = this.#body(budget);
     const body = await this.#written(request, dialect.generateBody(request));
     const call = { path: dialect.paths.generate, timeoutMs: silenceMs, ...body };
     const { status, stream } = await http.open(call, this.#signal);
@@ -329,10 +329,10 @@ class Generation {
 
   /** Resolves to a call with the body of a request, which is written in turns. */
   async #written(request: TokenRequest, body: JsonValue): Promise<Omit<EngineCall, "path" | "timeoutMs">> {
-    const { settings, turns } = this.#parts;
-    const turn = () => turns.nextUnlessLeft(this.#request.tenant, this.#signal);
+    const { settings, slices } = this.#parts;
+    const nextSlice = () => slices.nextUnlessLeft(this.#request.tenant, this.#signal);
     return {
-      body: await toJsonBytes(body, turn),
+      body: await toJsonBytes(body, nextSlice),
       headers: settings.dialect.generateHeaders?.(request),
       onSent: () => this.#life.moved(),
     };

@@ -52,8 +52,8 @@ export async function prepareGeneration(
   const hindrance = hindranceOf(sampling);
   if (continued && hindrance)
     throw new EngineError("UNSUPPORTED_FEATURE", `continuation: not of an answer with a ${hindrance}.`);
-  const turn = () => parts.turns.nextUnlessLeft(request.tenant, order.signal);
-  const ask = asking(http, countTimeoutMs, order.signal, turn);
+  const nextSlice = () => parts.slices.nextUnlessLeft(request.tenant, order.signal);
+  const ask = asking(http, countTimeoutMs, order.signal, nextSlice);
   // Their names are checked, and their schemas, by whatever the prompt is rendered.
   toChatTools(request.tools, settings.marks);
   const own = await parts.own?.render(request, request.cache?.isolationSalt ?? "", ask, order);

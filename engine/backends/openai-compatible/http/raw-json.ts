@@ -64,10 +64,10 @@ export function toJsonText(value: JsonValue): string {
 }
 
 /**
- * Writes a value as `toJsonText` does, in UTF-8. Awaits `turn` after each portion of some milliseconds, which may throw
+ * Writes a value as `toJsonText` does, in UTF-8. Awaits `nextSlice` after each portion of some milliseconds, which may throw
  * to cancel: a request may hold tens of megabytes of text and images.
  */
-export async function toJsonBytes(value: JsonValue, turn: () => Promise<void>): Promise<readonly Buffer[]> {
+export async function toJsonBytes(value: JsonValue, nextSlice: () => Promise<void>): Promise<readonly Buffer[]> {
   const bytes: Buffer[] = [];
   let portion: string[] = [];
   let units = 0;
@@ -82,7 +82,7 @@ export async function toJsonBytes(value: JsonValue, turn: () => Promise<void>): 
     bytes.push(Buffer.from(portion.join("")));
     portion = [];
     units = 0;
-    await turn();
+    await nextSlice();
   }
   bytes.push(Buffer.from(portion.join("")));
   return bytes;

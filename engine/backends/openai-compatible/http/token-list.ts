@@ -65,10 +65,10 @@ function digitsOf(token: number): number {
 export type TokenReply = { readonly tokens: Uint32Array; readonly fields: JsonFields };
 
 /**
- * Reads the list of tokens under `name` from the JSON text of a reply, in portions that each await `turn`, which may
+ * Reads the list of tokens under `name` from the JSON text of a reply, in portions that each await `nextSlice`, which may
  * throw to cancel. Throws `EngineError` PROTOCOL_VIOLATION if there is none, or it is empty or has other values.
  */
-export async function readTokens(reply: Buffer, name: string, turn: () => Promise<void>): Promise<TokenReply> {
+export async function readTokens(reply: Buffer, name: string, nextSlice: () => Promise<void>): Promise<TokenReply> {
   const open = listAt(reply, name);
   let tokens = new Uint32Array(Math.ceil((reply.length - open) / USUAL_BYTES));
   let count = 0;
@@ -88,7 +88,7 @@ export async function readTokens(reply: Buffer, name: string, turn: () => Promis
       if (isWhole) break;
       if (at < portion) continue;
       portion = at + READ_BYTES;
-      await turn();
+      await nextSlice();
     } else if (byte === undefined || !isSpace(byte)) break;
   }
   // Without its tokens, the reply is short.

@@ -3,7 +3,7 @@ import { sleep } from "../../../../deploy/runtime/time/abort.ts";
 import type { Clock } from "../../../../deploy/runtime/time/clock.ts";
 import { GenerateRequest } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type Message, Role } from "../../../../proto/gen/svc/inference/v1/messages.ts";
-import { says, textPart } from "../../../conversation/model-history.ts";
+import { says, textPart } from "../../../conversation/history/model-history.ts";
 import { throwIfLeft } from "../../../errors.ts";
 import { HeldPrefixes, type KvTokens } from "../../../prefixes/held-prefixes.ts";
 import type { PrefixMark } from "../../../prefixes/prefix-marks.ts";

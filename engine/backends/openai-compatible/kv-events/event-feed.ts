@@ -1,5 +1,5 @@
 import type { Subscriber } from "zeromq";
-import { WorkTurns } from "../../../../deploy/runtime/time/work-turns.ts";
+import { WorkSlices } from "../../../../deploy/runtime/time/work-slices.ts";
 import { EngineError } from "../../../errors.ts";
 import { type KvEvent, readKvEvents } from "./kv-event.ts";
 
@@ -105,7 +105,7 @@ export class EventFeed {
     this.#next = number + 1n;
     const begun = this.#begun;
     try {
-      for await (const event of readKvEvents(payload, new WorkTurns(TURN_MS))) {
+      for await (const event of readKvEvents(payload, new WorkSlices(TURN_MS))) {
         if (this.#closed || begun !== this.#begun) return;
         this.#sink.take([event]);
       }

@@ -1,5 +1,5 @@
 import { decodeAsync } from "@msgpack/msgpack";
-import type { WorkTurns } from "../../../../deploy/runtime/time/work-turns.ts";
+import type { WorkSlices } from "../../../../deploy/runtime/time/work-slices.ts";
 import { EngineError } from "../../../errors.ts";
 import { asCount, asFields, asList, asText, type JsonFields } from "../http/json-fields.ts";
 
@@ -71,13 +71,13 @@ const LISTED: Readonly<Record<string, readonly string[]>> = {
  * Decodes the events of a batch, in the formats of vLLM (vllm/distributed/kv_events.py) and SGLang
  * (srt/disaggregation/kv_events.py): msgpack of a list of time, events and rank. An event is a list that begins with
  * its name, or a map with the name as `type`. Unknown events, and those of memory that other engines share, are
- * skipped. An event of many blocks is returned as several equivalent ones. The work is sliced by `turns`. Throws
+ * skipped. An event of many blocks is returned as several equivalent ones. The work is sliced by `slices`. Throws
  * `EngineError` PROTOCOL_VIOLATION for an invalid batch.
  */
-export async function* readKvEvents(payload: Uint8Array, turns: WorkTurns): AsyncGenerator<KvEvent, void> {
+export async function* readKvEvents(payload: Uint8Array, slices: WorkSlices): AsyncGenerator<KvEvent, void> {
   let batch: unknown;
   try {
-    batch = await decodeAsync(pieces(payload, turns), { useBigInt64: true });
+    batch = await decodeAsync(pieces(payload, slices), { useBigInt64: true });
   } catch (cause) {
     throw new EngineError("PROTOCOL_VIOLATION", "A batch of KV events is no msgpack.", {}, cause);
   }
@@ -86,13 +86,13 @@ export async function* readKvEvents(payload: Uint8Array, turns: WorkTurns): Asyn
   for (const event of events)
     for (const read of readEvent(event)) {
       yield read;
-      if (turns.isOver) await turns.next();
+      if (slices.isOver) await slices.next();
     }
 }
 
-async function* pieces(payload: Uint8Array, turns: WorkTurns): AsyncGenerator<Uint8Array, void> {
+async function* pieces(payload: Uint8Array, slices: WorkSlices): AsyncGenerator<Uint8Array, void> {
   for (let at = 0; at < payload.length; at += PIECE_BYTES) {
-    if (turns.isOver) await turns.next();
+    if (slices.isOver) await slices.next();
     yield payload.subarray(at, at + PIECE_BYTES);
   }
 }

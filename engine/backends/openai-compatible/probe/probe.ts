@@ -14,8 +14,8 @@ import {
   type Tool,
 } from "../../../../proto/gen/svc/inference/v1/messages.ts";
 import { Capability } from "../../../../proto/gen/svc/inference/v1/node_service.ts";
-import { ANY_ORDER, says, type TurnRules, textPart } from "../../../conversation/model-history.ts";
-import { type PromptCount, TRIAL_TOOL, TRIALS, turnRulesOfCounts } from "../../../conversation/turn-rules.ts";
+import { ANY_ORDER, says, type TurnRules, textPart } from "../../../conversation/history/model-history.ts";
+import { type PromptCount, TRIAL_TOOL, TRIALS, turnRulesOfCounts } from "../../../conversation/history/turn-rules.ts";
 import { EngineError, type ErrorReason } from "../../../errors.ts";
 import { formOf } from "../../../tool-calls/forms.ts";
 import type { Ask, RenderedPrompt, TokenSampling } from "../engines/engine-dialect.ts";

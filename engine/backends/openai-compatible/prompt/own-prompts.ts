@@ -9,7 +9,7 @@ import { EngineError } from "../../../errors.ts";
 import type { OutputMarkers } from "../../../output-parser/markers.ts";
 import { planConversation } from "../../answer-plan.ts";
 import { ConversationRendering, familyFormat } from "../../conversation-rendering.ts";
-import type { LoopTurns } from "../../loop-turns.ts";
+import type { LoopSlices } from "../../loop-slices.ts";
 import type { Ask } from "../engines/engine-dialect.ts";
 import type { RequestSettings } from "../request/request.ts";
 import type { ModelFiles } from "./model-files.ts";
@@ -31,7 +31,7 @@ export type OwnPromptsOptions = {
   readonly settings: RequestSettings;
   readonly markers: OutputMarkers;
   readonly work: Pick<CallerWork, "run">;
-  readonly turns: LoopTurns;
+  readonly slices: LoopSlices;
   readonly clock: Clock;
   readonly cacheMegabytes: number;
 };
@@ -47,7 +47,7 @@ export class OwnPrompts {
   readonly #settings: RequestSettings;
   readonly #rendering: ConversationRendering;
   readonly #segments: SegmentCache;
-  readonly #turns: LoopTurns;
+  readonly #slices: LoopSlices;
   /** The control tokens that begin segments, by their texts, longest first. */
   readonly #ids: ReadonlyMap<string, number>;
   readonly #cutIds: ReadonlySet<number>;
@@ -56,7 +56,7 @@ export class OwnPrompts {
   isOn = true;
 
   /** `files` hold a template, or the family has a renderer. Throws if the template cannot be run. */
-  constructor({ files, settings, markers, work, turns, clock, cacheMegabytes }: OwnPromptsOptions) {
+  constructor({ files, settings, markers, work, slices, clock, cacheMegabytes }: OwnPromptsOptions) {
     const { profile, dialect } = settings;
     const renderer = dialect.rendersByCode ? profile.renderer : undefined;
     const format: PromptFormat = {
@@ -68,8 +68,8 @@ export class OwnPrompts {
       cutsAtWords: false,
     };
     this.#settings = settings;
-    this.#turns = turns;
-    this.#rendering = new ConversationRendering(new PromptRenderer(format), format, work, turns);
+    this.#slices = slices;
+    this.#rendering = new ConversationRendering(new PromptRenderer(format), format, work, slices);
     this.#segments = new SegmentCache(clock, cacheMegabytes);
     const cuts = files.tokens.filter((token) => token.cuts);
     this.#ids = new Map(cuts.map(({ text, id }) => [text, id]));
@@ -134,7 +134,7 @@ export class OwnPrompts {
       from = end;
       if (portion < PORTION_UNITS) continue;
       portion = 0;
-      await this.#turns.nextUnlessLeft(tenant, signal);
+      await this.#slices.nextUnlessLeft(tenant, signal);
     }
     for (const run of this.#runs(segments))
       if (!(await this.#tokenize(run, cache, ask).catch(unlessOfPrompt))) return undefined;

@@ -5,8 +5,8 @@ import {
   ReasoningMode,
 } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { Role } from "../../../../proto/gen/svc/inference/v1/messages.ts";
-import { says, textPart } from "../../../conversation/model-history.ts";
-import { TRIAL_TOOL, TRIALS } from "../../../conversation/turn-rules.ts";
+import { says, textPart } from "../../../conversation/history/model-history.ts";
+import { TRIAL_TOOL, TRIALS } from "../../../conversation/history/turn-rules.ts";
 import { EngineError } from "../../../errors.ts";
 import { VOCABULARY_TEXT } from "../../model-revision.ts";
 import type { Ask } from "../engines/engine-dialect.ts";

@@ -11,8 +11,8 @@ import {
   modelHistory,
   PART_SEPARATOR,
   reasoningOf,
-} from "../../../conversation/model-history.ts";
-import { ROLE } from "../../../conversation/template-messages.ts";
+} from "../../../conversation/history/model-history.ts";
+import { ROLE } from "../../../conversation/history/template-messages.ts";
 import { EngineError } from "../../../errors.ts";
 import { DataUrl, type JsonValue, rawObject } from "../http/raw-json.ts";
 import type { SpelledMarks } from "../marks/spelled-marks.ts";

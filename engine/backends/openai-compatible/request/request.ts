@@ -5,9 +5,9 @@ import type {
   Sampling,
 } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { Role } from "../../../../proto/gen/svc/inference/v1/messages.ts";
-import { withCallsAsText } from "../../../conversation/calls-as-text.ts";
-import { withDeclaredTools } from "../../../conversation/declared-tools.ts";
-import type { TurnRules } from "../../../conversation/model-history.ts";
+import { withCallsAsText } from "../../../conversation/history/calls-as-text.ts";
+import { withDeclaredTools } from "../../../conversation/history/declared-tools.ts";
+import type { TurnRules } from "../../../conversation/history/model-history.ts";
 import { type ModelProfile, textCallsOf } from "../../../profiles/profile.ts";
 import { planReasoning } from "../../request-plan.ts";
 import type { ChatPrompt, EngineDialect, TokenSampling } from "../engines/engine-dialect.ts";

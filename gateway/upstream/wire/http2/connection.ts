@@ -48,7 +48,7 @@ type OpenBlock = { readonly streamId: number; readonly isLast: boolean; readonly
 
 /**
  * The client's side of an HTTP/2 connection (RFC 9113), limited to the needs of gRPC calls: no streams begun by the
- * peer, no priorities, and no object for a frame. The bytes of one turn of the event loop are read at once. An error on
+ * peer, no priorities, and no object for a frame. The bytes of one tick of the event loop are read at once. An error on
  * a stream ends that stream, and an error in the framing the connection, as nothing behind it can be trusted.
  */
 export class Http2Connection {
@@ -99,7 +99,7 @@ export class Http2Connection {
   }
 
   /** Whether, with one more stream, the peer would accept the resets of all at once. */
-  get hasRoom(): boolean {
+  get hasCapacity(): boolean {
     const nowMs = performance.now();
     const more = ((nowMs - this.#resetsAtMs) * RESETS_PER_SECOND) / 1_000;
     this.#resets = Math.min(RESET_BURST, this.#resets + more);

@@ -106,14 +106,14 @@ export class Outbox {
 
   /** Makes frames of messages, one of each in turns, until the socket's buffer or the peer's windows are full. */
   #takeFrames(): void {
-    let room = HIGH_WATER_BYTES - this.#socket.writableLength - sizeOf(this.#pieces);
+    let free = HIGH_WATER_BYTES - this.#socket.writableLength - sizeOf(this.#pieces);
     let made = true;
     while (made) {
       made = false;
       for (const body of this.#bodies.values()) {
-        const bytes = room > 0 ? this.#takeFrame(body) : undefined;
+        const bytes = free > 0 ? this.#takeFrame(body) : undefined;
         if (bytes === undefined) continue;
-        room -= bytes;
+        free -= bytes;
         made = true;
       }
     }

@@ -2,11 +2,11 @@ import { describe, expect, test } from "vitest";
 import { EngineError, type ErrorReason } from "../../../../engine/errors.ts";
 import { fixedSentence } from "../../../support/engine/scripted-backend.ts";
 import { started } from "../../../support/events/events.ts";
-import { gate } from "../../../support/gate.ts";
 import { keyWith } from "../../../support/gateway/limited-key.ts";
 import { ownService } from "../../../support/gateway/own-services.ts";
 import { readBody } from "../../../support/http/read-until.ts";
 import { statusOf } from "../../../support/http/status-of.ts";
+import { latch } from "../../../support/latch.ts";
 import { MINIMAL } from "../../../support/requests/minimal-bodies.ts";
 
 /* Charges for requests that the service failed. */
@@ -32,12 +32,15 @@ describe("D10 the cost of requests that the service failed", () => {
     },
   );
 
-  test.each(["QUEUE_FULL", "DRAINING", "MODEL_LOADING"] as const)("%s costs nothing", async (reason) => {
-    const { gateway } = await ownService(failing(reason));
-    const auth = await keyWith(gateway, { rpm: 1 });
-    for (const stream of [true, false, true])
-      expect(await statusOf(gateway.post(path, { ...MINIMAL[path], stream }, auth))).toBe(503);
-  });
+  test.each(["QUEUE_FULL", "DRAINING", "MODEL_LOADING"] as const)(
+    "D10 a request that the service failed costs nothing: %s",
+    async (reason) => {
+      const { gateway } = await ownService(failing(reason));
+      const auth = await keyWith(gateway, { rpm: 1 });
+      for (const stream of [true, false, true])
+        expect(await statusOf(gateway.post(path, { ...MINIMAL[path], stream }, auth))).toBe(503);
+    },
+  );
 
   test("a node that falls silent leaves its counted tokens charged, also to the daily quota", async () => {
     const { gateway } = await ownService(
@@ -60,7 +63,7 @@ describe("D10 the cost of requests that the service failed", () => {
   });
 
   test("a failure behind a sign of life is charged as one before it", async () => {
-    const fail = gate();
+    const fail = latch();
     const { gateway } = await ownService(
       async function* () {
         yield [started()];

@@ -1,11 +1,11 @@
 import { expect, test } from "vitest";
 import { fixedSentence } from "../../../support/engine/scripted-backend.ts";
 import { blockEnd, delta, finished, started, textStart } from "../../../support/events/events.ts";
-import { gate } from "../../../support/gate.ts";
 import { keyWith, limitHeaders, setLimits } from "../../../support/gateway/limited-key.ts";
 import { ownService } from "../../../support/gateway/own-services.ts";
 import { readBody } from "../../../support/http/read-until.ts";
 import { statusOf } from "../../../support/http/status-of.ts";
+import { latch } from "../../../support/latch.ts";
 import { MINIMAL } from "../../../support/requests/minimal-bodies.ts";
 import { until } from "../../../support/until.ts";
 
@@ -38,7 +38,7 @@ test("new rates of a key hold for its next request", async () => {
 
 test("a stream that goes over the limit is not cut; the next request waits", async () => {
   const pieces = Array.from({ length: 3_000 }, (_, i) => delta(0, `${i} `));
-  const half = gate();
+  const half = latch();
   const { gateway } = await ownService(async function* () {
     yield [started(), textStart(0), ...pieces.slice(0, 2_000)];
     await half.passed;

@@ -1,11 +1,11 @@
 import { createHash } from "node:crypto";
-import { withDeclaredTools } from "../../../../engine/conversation/declared-tools.ts";
+import { withDeclaredTools } from "../../../../engine/conversation/history/declared-tools.ts";
 import {
   ANY_ORDER,
   type HistoryRules,
   modelHistory,
   writtenBy,
-} from "../../../../engine/conversation/model-history.ts";
+} from "../../../../engine/conversation/history/model-history.ts";
 import {
   type ImagePart,
   type Message,

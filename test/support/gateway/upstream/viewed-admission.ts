@@ -3,7 +3,7 @@ import { AdmissionController } from "../../../../gateway/upstream/admission/admi
 import { clustersSchema } from "../../../../gateway/upstream/cluster/cluster-settings.ts";
 import { EndpointSet } from "../../../../gateway/upstream/load-balancing/endpoint-set.ts";
 import type { EndpointView } from "../../../../gateway/upstream/load-balancing/endpoint-view.ts";
-import { createPolicy } from "../../../../gateway/upstream/load-balancing/policies.ts";
+import { createPolicy } from "../../../../gateway/upstream/load-balancing/policies/policies.ts";
 import { PrefixIndex } from "../../../../gateway/upstream/load-balancing/prefix-index.ts";
 import { WorkLedger } from "../../../../gateway/upstream/load-balancing/work-ledger.ts";
 import { VirtualClock } from "../../virtual-clock.ts";

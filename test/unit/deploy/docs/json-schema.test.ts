@@ -43,7 +43,7 @@ describe("the schema of the gateway's configuration", () => {
       what: "a cluster with keys of another type",
       config: { keys: { file: "k" }, clusters: [{ model: "svc-qwen", type: "file", address: "a:1" }] },
     },
-  ])("refuses $what, as the gateway does", ({ config }) => {
+  ])("the schema of the gateway's configuration refuses $what, as the gateway does", ({ config }) => {
     expect([isValid(config), gatewayConfigSchema.safeParse(config).success]).toEqual([false, false]);
   });
 });

@@ -45,7 +45,7 @@ describe("a deferred tool", () => {
   const tools = TOOLS.map((tool) => ({ ...tool, deferred: tool.name === "search" }));
   const loaded = { role: Role.USER, parts: [declaration("gone", "search")] };
 
-  test("may be called once a message declares it", () => {
+  test("a deferred tool may be called once a message declares it", () => {
     expect(planOf(undefined, tools)).toEqual([["run"], false, ANY]);
     expect(planOf(undefined, tools, [loaded])).toEqual([["run", "search"], false, ANY]);
     const named = { mode: ToolChoiceMode.NAMED, name: "search" };
@@ -98,9 +98,12 @@ describe("the reasoning that a request asks for", () => {
     ["qwen3", { mode: ReasoningMode.UNSPECIFIED, effort: ReasoningEffort.LOW }, true, 1024],
     ["qwen3", { mode: ReasoningMode.DISABLED, effort: 0 }, false],
   ];
-  test.each(cases)("%s: %j", (profile, asked, wanted, budgetTokens) => {
-    expect(planReasoning(asked, loadProfile(profile).thinking)).toMatchObject({ wanted, budgetTokens });
-  });
+  test.each(cases)(
+    "the reasoning of a request to %s follows its fields: %j",
+    (profile, asked, wanted, budgetTokens) => {
+      expect(planReasoning(asked, loadProfile(profile).thinking)).toMatchObject({ wanted, budgetTokens });
+    },
+  );
 
   test("an unknown family reasons if the request enables it", () => {
     expect(planReasoning(undefined, undefined).wanted).toBe(false);

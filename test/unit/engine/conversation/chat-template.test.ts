@@ -56,7 +56,7 @@ describe("a final assistant text is continued", () => {
       "</tool_call><|im_end|>\n<|im_start|>assistant\n",
     ],
   ];
-  test.each(cases)("%s", (_name, messages, end) => {
+  test.each(cases)("an assistant text at the end is continued: %s", (_name, messages, end) => {
     expect(joined(render({ messages })).endsWith(end)).toBe(true);
   });
 });
@@ -69,7 +69,7 @@ describe("a template that cannot run is refused at the start, with the reason", 
     ["an undefined function", "{{ no_such(messages) }}", "not a function"],
     ["an undefined variable", "{{ 'a' + no_such }}", "the operator + takes no str and undefined"],
   ];
-  test.each(cases)("%s", (_what, source, reason) => {
+  test.each(cases)("a template with %s is refused at the start, with the reason", (_what, source, reason) => {
     expect(() => template(source)).toThrow(reason);
   });
 

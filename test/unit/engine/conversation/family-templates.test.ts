@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { ChatTemplate, type Conversation } from "../../../../engine/conversation/chat-template.ts";
-import { SYSTEM_PLACES } from "../../../../engine/conversation/model-history.ts";
+import { SYSTEM_PLACES } from "../../../../engine/conversation/history/model-history.ts";
 import { ControlTokens } from "../../../../engine/conversation/prompt-pieces.ts";
 import { builtInProfiles, type ModelProfile, textCallsOf } from "../../../../engine/profiles/profile.ts";
 import { type Message, Role } from "../../../../proto/gen/svc/inference/v1/messages.ts";

@@ -18,7 +18,7 @@ describe("a control token's spelling is cut if a caller wrote part of it", () =>
     ["two callers together", [theirs("<e"), theirs("nd>")], ["<", "end>"]],
     ["one character gets a piece of its own", [ours("§a"), theirs("b§c")], ["§ab", "§", "c"]],
   ];
-  test.each(cases)("%s", (_name, spans, pieces) => {
+  test.each(cases)("of spellings of a control token, %s", (_name, spans, pieces) => {
     expect(texts(spans)).toEqual(pieces);
   });
 });
@@ -50,7 +50,7 @@ describe("long texts are cut where the tokens stay the same", () => {
     ],
     ["not at all when there is no need", "abcdefghij", short, ["abcdefghij"]],
   ];
-  test.each(cases)("%s", (_name, text, options, pieces) => {
+  test.each(cases)("a text is cut where its tokens stay the same: %s", (_name, text, options, pieces) => {
     expect(texts([ours(text)], options)).toEqual(pieces);
   });
 });
@@ -108,7 +108,7 @@ describe("of nested spellings the outer one is the token", () => {
     expect(found).toEqual(["〈|EOS|〉", "〈|EOS", "〈|", "|〉", "〈|", "|〉"]);
   });
 
-  test("and is not cut", () => {
+  test("the outer one of nested spellings is not cut", () => {
     const pieces = toPromptPieces([ours(text)], nested, LONG).map((piece) => piece.text);
     expect(pieces.join("")).toBe(text);
     for (const piece of pieces.slice(1)) expect(piece).toMatch(/^(?:〈\||\|〉)/);

@@ -65,7 +65,7 @@ describe("a conversation packed for a thread gives the same prompt", () => {
     ["with a mark among its texts", talk([{ role: Role.USER, parts: [text("a"), marked, text("b")] }])],
     ["with tools", talk([system("s"), user("a")], { tools: [tool("f", "does"), tool("g", "does not")] })],
   ];
-  test.each(cases)("%s", async (_what, conversation) => {
+  test.each(cases)("a conversation %s, packed for a thread, gives the same prompt", async (_what, conversation) => {
     expect(await onThread(conversation)).toEqual(new PromptRenderer(format()).render(conversation));
   });
 
@@ -82,7 +82,7 @@ describe("a conversation packed for a thread gives the same prompt", () => {
     }
   });
 
-  test("cancellation stops the packing", async () => {
+  test("cancellation stops the packing of a conversation", async () => {
     const packing = packConversation(cases[0]?.[1] ?? talk([]), () =>
       Promise.reject(new EngineError("CANCELLED", "gone")),
     );
@@ -111,13 +111,16 @@ describe("a conversation that cannot be rendered is the caller's error, with its
     ["a template that damages a placeholder", shouting, damaged, "INVALID_REQUEST", "messages[1]"],
     ["a deeply nested schema of a tool", SOURCE, deep, "INVALID_SCHEMA", "tools[0].parameters_json_schema"],
   ];
-  test.each(faults)("%s", async (_what, source, conversation, reason, path) => {
-    const failure: unknown = await onThread(conversation, source).catch((error: unknown) => error);
-    if (!(failure instanceof EngineError)) throw failure;
-    expect(failure.reason).toBe(reason);
-    expect(failure.message).toMatch(new RegExp(`^${path.replace(/[[\].]/g, "\\$&")}: `));
-    expect(failure.message).not.toMatch(/secret|no[^t]|im_end|fine/);
-  });
+  test.each(faults)(
+    "%s is the caller's error, with its position",
+    async (_what, source, conversation, reason, path) => {
+      const failure: unknown = await onThread(conversation, source).catch((error: unknown) => error);
+      if (!(failure instanceof EngineError)) throw failure;
+      expect(failure.reason).toBe(reason);
+      expect(failure.message).toMatch(new RegExp(`^${path.replace(/[[\].]/g, "\\$&")}: `));
+      expect(failure.message).not.toMatch(/secret|no[^t]|im_end|fine/);
+    },
+  );
 
   const asked = (messages: readonly Message[]) =>
     "{% if not (messages | selectattr('role', 'equalto', 'user') | list) %}{{ raise_exception('No user asks.') }}{% endif %}" +
@@ -157,7 +160,7 @@ describe("a conversation that cannot be rendered is the caller's error, with its
       talk([user("\u0001a:0\u0001 \\u0001"), assistant(call("f", '{"\\u0001":"\u0001"}'))]),
     ],
   ];
-  test.each(harmless)("%s can be rendered", async (_what, conversation) => {
+  test.each(harmless)("a conversation of %s can be rendered", async (_what, conversation) => {
     expect((await onThread(conversation)).text).toContain("<|im_start|>user");
   });
 });

@@ -53,7 +53,7 @@ describe.each(ROWS)("the grammar behind a text of %s", (name, rootOf, text, impo
     }
   });
 
-  test.each(impossible)("is undefined behind %j", (head) => {
+  test.each(impossible)("no grammar is left behind %j, which the language does not begin with", (head) => {
     const rules = new GrammarRules(undefined, readerOf(name));
     expect(grammarBehind(rootOf(rules), rules, head)).toBeUndefined();
   });

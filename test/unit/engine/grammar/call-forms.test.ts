@@ -81,7 +81,7 @@ describe.each(WRITTEN)("a mandatory call, as $profile writes it", ({ profile, wr
 
   // A form without marks around a call allows one call.
   if (!ONE_CALL_ONLY.includes(profile))
-    test("may be several calls", () => {
+    test("a mandatory call may be several calls", () => {
       const matches = matcherOf(grammarOf(profile, { maxCalls: 3 }));
       const texts = [1, 2, 3, 4].map((count) => write(Array.from({ length: count }, () => RUN)));
       expect(texts.map(matches)).toEqual([true, true, true, false]);

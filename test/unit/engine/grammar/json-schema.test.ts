@@ -31,7 +31,7 @@ const nestedChoices = (levels: number) =>
 const integers = (count: number) => ({ anyOf: Array.from({ length: count }, (_, i) => ({ const: i })) });
 
 describe("toGrammar", () => {
-  test.each(SCHEMA_CASES)("converts $name", ({ schema, accepts, rejects, unenforced }) => {
+  test.each(SCHEMA_CASES)("toGrammar converts $name", ({ schema, accepts, rejects, unenforced }) => {
     const grammar = compile(schema);
     const matches = matcherOf(grammar.text);
     expect(accepts.filter((text) => !matches(text))).toEqual([]);
@@ -64,7 +64,7 @@ describe("toGrammar", () => {
     ["a reference to nothing", { $ref: "#/$defs/x" }, "#/$ref"],
     ["a reference to an anchor", { $ref: "#x" }, "#/$ref"],
     ["a broken definition that is referred to", { a: { type: 1 }, $ref: "#/a" }, "#/a/type"],
-  ])("refuses %s with its position", (_, schema, where) => {
+  ])("toGrammar refuses %s with its position", (_, schema, where) => {
     expect(() => compile(schema)).toThrowError(
       expect.objectContaining({
         reason: "INVALID_SCHEMA",
@@ -82,7 +82,7 @@ describe("toGrammar", () => {
     ["a reference to itself", { $ref: "#" }],
     ["a cycle of references", { $defs: { a: { $ref: "#/$defs/b" }, b: { $ref: "#/$defs/a" } }, $ref: "#/$defs/a" }],
     ["too few items", { type: "array", prefixItems: [{}], items: false, minItems: 2 }],
-  ])("refuses an unsatisfiable schema: %s", (_, schema) => {
+  ])("toGrammar refuses an unsatisfiable schema: %s", (_, schema) => {
     expect(() => compile(schema)).toThrowError(expect.objectContaining({ reason: "INVALID_SCHEMA" }));
   });
 
@@ -102,7 +102,7 @@ describe("toGrammar", () => {
         additionalProperties: true,
       },
     ],
-  ])("refuses %s", (_, schema) => {
+  ])("toGrammar refuses %s", (_, schema) => {
     expect(() => compile(schema)).toThrowError(expect.objectContaining({ reason: "INVALID_SCHEMA" }));
   });
 
@@ -176,7 +176,7 @@ describe("toGrammar", () => {
     ["values that are listed", { anyOf: [{ enum: ["leaf", 1, null] }, { type: "array", items: { $ref: "#" } }] }],
     ["a few levels of alternatives", nestedChoices(6)],
     ["the values of many strings", { anyOf: Array.from({ length: 200 }, (_, n) => ({ const: `value ${n}` })) }],
-  ])("accepts recursion if alternatives are distinguished by %s", (_, schema) => {
+  ])("toGrammar accepts recursion if alternatives are distinguished by %s", (_, schema) => {
     expect(compile(schema).text).toContain("root ::= ");
   });
 
@@ -187,7 +187,7 @@ describe("toGrammar", () => {
     ["a number of items that no text can have", { items: { maxItems: 1e15 }, maxItems: 1e15 }],
     ["one long name", { properties: { ["n".repeat(6_000)]: {} }, additionalProperties: true }],
     ["values with a long common beginning", { enum: [`${"e".repeat(20_000)}1`, `${"e".repeat(20_000)}2`] }],
-  ])("accepts %s", (_, schema) => {
+  ])("toGrammar accepts %s", (_, schema) => {
     expect(compile(schema).text).toContain("root ::= ");
   });
 

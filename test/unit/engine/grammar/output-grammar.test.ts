@@ -20,7 +20,7 @@ describe("the schema of an answer", () => {
   test.each([
     ["broken JSON", '{"type":'],
     ["a long text", `{"description":"${"x".repeat(300_000)}"}`],
-  ])("refuses %s without quoting it", (_, schema) => {
+  ])("the schema of an answer refuses %s without quoting it", (_, schema) => {
     expect(() => answerText(jsonSchema(schema))).toThrow(
       /^Invalid JSON Schema at [a-z_.]+#: is (not valid JSON|too long)\.$/,
     );
@@ -44,7 +44,7 @@ const CALL = '<tool_call>\n{"name": "run", "arguments": {}}\n</tool_call>';
 const JSON_OBJECT = { kind: { $case: "jsonObject" as const, value: {} } };
 
 describe("the grammar of an output", () => {
-  test("is absent without constraints", () => {
+  test("an output without constraints has no grammar", () => {
     expect(grammarOf({})).toBeUndefined();
     expect(grammarOf({ constraint: { kind: undefined } })).toBeUndefined();
   });
@@ -64,7 +64,7 @@ describe("the grammar of an output", () => {
     expect(matcher({ tools: wrong })(call("walk", "{}"))).toBe(true);
   });
 
-  test("matches only calls if they are mandatory", () => {
+  test("the grammar of an output matches only calls if they are mandatory", () => {
     const matches = matcher({ tools: [tool(false)], constraint: JSON_OBJECT, mustCall: true });
     expect([CALL, `${CALL}\n${CALL}`, "{}", "", "<think>"].map(matches)).toEqual([true, true, false, false, false]);
   });
@@ -84,7 +84,7 @@ describe("the grammar of an output", () => {
         ["", "Hm", CALL, "Hm</think>", `Hm</think>\n\n\n${CALL}`, `Hm</think>x${CALL}`],
       ],
     ];
-    test.each(cases)("that is %s", (reasoning, good, bad) => {
+    test.each(cases)("reasoning that is %s is followed by the output, under its grammar", (reasoning, good, bad) => {
       const matches = matcher({ ...asked, reasoning });
       expect(good.filter((text) => !matches(text))).toEqual([]);
       expect(bad.filter(matches)).toEqual([]);

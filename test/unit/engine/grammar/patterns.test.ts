@@ -18,7 +18,7 @@ describe("grammar and validator agree with JavaScript's own engine about a patte
   test.each([
     ...["", "a", "abc|ab|a", "a*", "(a|b)*c", "((a|b)*(a|b)*)*c", "(a*)*", "(a?b?){2,3}", "[a-c]{2,}1", "[^a]+a?"],
     ...["(?:a|ab)(?:c|bc)", ".*a.{3}", ".*", "a.*", "[\\s\\S]*b.*", "(a|b|)(c|)", "\\w+(?:[-.]\\w+)*", "a{0}b", "[]|a"],
-  ])("%j", (inner) => {
+  ])("grammar, validator and JavaScript agree about the pattern %j", (inner) => {
     const pattern = `^(?:${inner})$`;
     const random = new SeededRandom(7);
     const { text: grammar, unenforced } = grammarOf(pattern);

@@ -63,7 +63,7 @@ describe("keywords follow the specification", () => {
     [{ dependencies: { a: ["b"], c: { maxProperties: 1 } } }, ['{"c":1}'], ['{"a":1}', '{"c":1,"b":1}']],
     [{ unevaluatedProperties: false, $dynamicRef: "#x" }, ['{"a":1}'], []],
   ];
-  test.each(cases)("%j", (schema, good, bad) => {
+  test.each(cases)("the validator follows the specification of keywords: %j", (schema, good, bad) => {
     expect(good.filter((text) => !allows(schema, text))).toEqual([]);
     expect(bad.filter((text) => allows(schema, text))).toEqual([]);
   });
@@ -106,7 +106,7 @@ describe("checks beyond the budget are not made", () => {
       { anyOf: Array.from({ length: 50 }, () => ({ items: { $ref: "#" }, minItems: 1 })) },
       "[[[[[[[[[]]]]]]]]]",
     ],
-  ])("%s", (_name, schema, text) => {
+  ])("a check that costs more than the budget is not made: %s", (_name, schema, text) => {
     const budget = new WorkBudget(20_000);
     expect(new SchemaValidator(schema).check(JSON.parse(text), budget)).toBe("unchecked");
   });
@@ -156,7 +156,7 @@ describe("complete texts are checked against their schema", () => {
     ["an answer that is not an object", anyObject, textStart(0), "[]", { part: "answer", strict: true }],
     ["arguments that violate the schema", tools(true), call, "{}", { part: "arguments", strict: true }],
     ["arguments of a tool that is not strict", tools(false), call, '{"n":1}', { part: "arguments", strict: false }],
-  ])("and rejected: %s", (_name, asked, start, text, mismatch) => {
+  ])("a complete text that its schema forbids is a mismatch: %s", (_name, asked, start, text, mismatch) => {
     expect(see(asked, start, text)).toEqual([mismatch]);
   });
 
@@ -166,7 +166,7 @@ describe("complete texts are checked against their schema", () => {
     ["an unknown tool", tools(true), toolCallStart(0, "get"), "{}"],
     ["a truncated answer", answer(true), textStart(0), '{"n":', false],
     ["an answer with an invalid schema", answer(false, { type: "x" }), textStart(0), "{}"],
-  ])("and accepted: %s", (_name, asked, start, text, complete = true) => {
+  ])("a complete text that its schema allows is no mismatch: %s", (_name, asked, start, text, complete = true) => {
     expect(see(asked, start, text, complete)).toEqual([]);
   });
 });

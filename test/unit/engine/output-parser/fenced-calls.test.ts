@@ -82,7 +82,7 @@ describe("a code fence", () => {
     expect(length).toBe(1);
   });
 
-  test("does not hide a stop string in it", () => {
+  test("a code fence does not hide a stop string in it", () => {
     const { blocks, matchedStop } = parsePieces([`So:\n\`\`\`\n${call}\n\`\`\`\nWell.`], { ...options, stop: ["a b"] });
     expect(blocks.map(({ kind }) => kind)).toEqual(["text"]);
     expect(matchedStop).toBe("a b");

@@ -70,7 +70,7 @@ describe("a request that leaves out messages", () => {
     expect(() => small.take(part)).toThrow("base of the prompt");
   });
 
-  test("keeps no breakpoints of the earlier one", () => {
+  test("a request that leaves out messages keeps no breakpoints of the earlier one", () => {
     const { known } = prompts();
     known.take(sent([FIRST[0] as Message, says(Role.USER, long("one "), true)]).whole);
     const { part, whole } = sent(NEXT, "a", 1);

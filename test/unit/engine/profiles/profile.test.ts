@@ -43,7 +43,7 @@ describe("the profile of a model file", () => {
     expect(choose(template)).toBe(profile);
   });
 
-  test("reports whether any profile fits", () => {
+  test("the profile of a model file reports whether any profile fits", () => {
     const fits = (template: string) => chooseProfile({ architecture: "llama", name: "", template }).fits;
     expect([fits("<tool_call>"), fits("<start_of_turn>user"), fits("<|channel|>analysis")]).toEqual([
       true,
@@ -52,7 +52,7 @@ describe("the profile of a model file", () => {
     ]);
   });
 
-  test("can be found by architecture and name", () => {
+  test("the profile of a model file can be found by architecture and name", () => {
     const base = loadProfile("hermes");
     const named = (name: string, architectures: string[], names: string[]) => ({
       name,
@@ -75,7 +75,7 @@ describe("the markers that a model supports", () => {
     TOKENS.reduce((parts, token) => parts.flatMap((part) => part.split(token)), [mark]).filter((part) => part !== "");
   const usable = (profile: string, template: string) => usableMarkers(loadProfile(profile), template, withoutTokens);
 
-  test("are those of the template and of the vocabulary", () => {
+  test("the markers that a model supports are those of the template and of the vocabulary", () => {
     const { reasoning, toolCall } = loadProfile("hermes-thinking");
     expect(usable("hermes-thinking", "<tool_call> </tool_call>")).toEqual({ reasoning, toolCall });
     expect(usable("hermes-thinking", "<tool_call>")).toEqual({ reasoning });
@@ -84,7 +84,7 @@ describe("the markers that a model supports", () => {
     expect(usable("kimi-k3", "<|open|>response<|sep|>")).toEqual({});
   });
 
-  test("may be composed by the template", () => {
+  test("the markers that a model supports may be composed by the template", () => {
     const { toolCall } = loadProfile("deepseek-v3.2");
     const template = "'<' + dsml + 'function_calls>' '<' + dsml + 'invoke name=\"' 'parameter name=\"'";
     expect(usable("deepseek-v3.2", template).toolCall).toEqual(toolCall);
@@ -103,10 +103,13 @@ describe("the markers that a model supports", () => {
     expect(usable("gpt-oss", template)).toEqual({ toolCall });
   });
 
-  test.each(["glm-4.5", "kimi-k2", "mistral"])("of %s", (profile) => {
-    expect(usable(profile, "").toolCall).toBeUndefined();
-    expect(usable(profile, JSON.stringify(loadProfile(profile)).replaceAll("\\n", " ")).toolCall).toBeDefined();
-  });
+  test.each(["glm-4.5", "kimi-k2", "mistral"])(
+    "a model supports the calls of %s where its template writes the profile's marks",
+    (profile) => {
+      expect(usable(profile, "").toolCall).toBeUndefined();
+      expect(usable(profile, JSON.stringify(loadProfile(profile)).replaceAll("\\n", " ")).toolCall).toBeDefined();
+    },
+  );
 });
 
 const NAMES = builtInProfiles().map(({ name }) => name);

@@ -26,7 +26,7 @@ test.each([
   [{ description: "anything" }, undefined],
   [true, undefined],
   ["no schema", undefined],
-])("%j allows %j", (schema, types) => {
+])("a parameter with the schema %j allows the types %j", (schema, types) => {
   expect(typesOf(schema)).toEqual(types);
 });
 
@@ -95,7 +95,7 @@ test("the search in a recursive schema ends with the path", () => {
 });
 
 describe("JsonScanner", () => {
-  test("ends a top-level number with the character after it", () => {
+  test("JsonScanner ends a top-level number with the character after it", () => {
     const scanner = new JsonScanner({ root: "any" });
     expect(scanner.push("-1.5")).toEqual({ consumed: 4, state: "incomplete" });
     expect(scanner.isWhole).toBe(true);
@@ -104,13 +104,13 @@ describe("JsonScanner", () => {
     expect(scanner.push("7 ")).toEqual({ consumed: 1, state: "complete" });
   });
 
-  test("limits the depth", () => {
+  test("JsonScanner limits the depth of values", () => {
     expect(new JsonScanner({ root: "any", maxDepth: 3 }).push("[[[[")).toEqual({ consumed: 3, state: "invalid" });
     expect(new JsonScanner({ root: "any" }).push("[".repeat(512)).state).toBe("incomplete");
     expect(new JsonScanner({ root: "any" }).push("[".repeat(513)).state).toBe("invalid");
   });
 
-  test("agrees with JSON.parse on damaged texts", () => {
+  test("JsonScanner agrees with JSON.parse on damaged texts", () => {
     const random = seededRandom(7);
     const base = '{"a": [1, -2.5e3, true, null, "x\\u00e9\\n"], "c": {"d": false}}';
     const alphabet = '{}[]",:\\ntrue-0.1eE+ \n';
@@ -143,11 +143,11 @@ describe("Python's printed values become JSON", () => {
     ["['C:\\\\apps\\\\new', '\\d+', 'a\\nb', '\\x41\\u010d']", ["C:\\apps\\new", "\\d+", "a\nb", "Ač"]],
     ["[true, null, 'š', (1, 2)]", [true, null, "š", [1, 2]]],
     [" [1,\n 2] \n", [1, 2]],
-  ])("%s", (text, wanted) => {
+  ])("a value that Python printed becomes JSON: %s", (text, wanted) => {
     expect(JSON.parse(jsonOfPython(text) ?? '"none"')).toEqual(wanted);
   });
 
-  test("digits stay as written", () => {
+  test("digits of a value that Python printed stay as written", () => {
     expect(jsonOfPython("[9007199254740993, 5.0]")).toBe("[9007199254740993, 5.0]");
   });
 });

@@ -108,7 +108,7 @@ describe("a field at fault is refused by its path", () => {
     [{ tools: deferred, toolChoice: choice({ mode: ToolChoiceMode.REQUIRED }) }, "tool_choice"],
     [{ tools, toolChoice: choice({ allowedNames: ["look", "gone"] }) }, "tool_choice.allowed_names[1]"],
     [{ toolChoice: choice({ mode: ToolChoiceMode.REQUIRED }) }, "tool_choice"],
-  ])("case %#", (fields, param) => {
+  ])("a field at fault of the contract is refused by its path, case %#", (fields, param) => {
     expect(faultOf(() => prepare(fields)).split(" ")[1]).toBe(param);
   });
 

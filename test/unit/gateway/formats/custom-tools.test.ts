@@ -56,7 +56,7 @@ describe("towards the engine", () => {
     [{ format: grammar("regex", "x".repeat(256 * 1024)) }, "invalid_function_parameters tools[0].format"],
     [{ name: "a b" }, "invalid_value tools[0].name"],
     [{ description: 1 }, "invalid_type tools[0].description"],
-  ])("%j is refused", (fields, expected) => {
+  ])("a custom tool is refused: %j", (fields, expected) => {
     expect(refusal(responses, { tools: [{ ...exec, ...fields }] })).toBe(expected);
   });
 
@@ -152,7 +152,7 @@ describe("the text of a call", () => {
     }
   });
 
-  test("is streamed as it comes", () => {
+  test("the text of a call is streamed as it comes", () => {
     const pieces = ['{"inp', 'ut": "a', "\\", "n\\ud83d\\u", 'de00b"', "}"];
     expect(streamed(answer(pieces)).deltas).toEqual(["a", "\n", "😀b"]);
   });

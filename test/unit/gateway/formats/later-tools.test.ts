@@ -103,16 +103,16 @@ test("a tool of an item replaces the earlier one of its name, in its place", () 
 describe("a choice", () => {
   const tools = [search, deferred("a")];
 
-  test("may be of a tool that was found", () => {
+  test("a choice may be of a tool that was found", () => {
     const fields = { tools, input: [user, asked, found(deferred("a"))], tool_choice: tool("a") };
     expect(requestOf(responses, fields).toolChoice).toMatchObject({ name: "a" });
   });
 
-  test("is refused of one that was not", () => {
+  test("a choice is refused of one that was not", () => {
     expect(refusal(responses, { tools, tool_choice: tool("a") })).toBe("invalid_value tool_choice");
   });
 
-  test("may be of a tool of an item", () => {
+  test("a choice may be of a tool of an item", () => {
     const fields = {
       input: [further({ type: "custom", name: "a" }), user],
       tool_choice: { type: "custom", name: "a" },

@@ -423,7 +423,7 @@ describe("responses", () => {
 });
 
 describe.each([chat, messages, responses, compaction])("a body of $name", (format) => {
-  test.each([[[]], [null], ["x"], [3], [undefined]])("%j is none", (body) => {
+  test.each([[[]], [null], ["x"], [3], [undefined]])("a body of $name is a JSON object, which %j is not", (body) => {
     const error = thrownBy(() => format.prepare(body, contextOf()));
     expect([error.code, error.path, error.message]).toEqual([
       "invalid_type",
@@ -440,7 +440,7 @@ describe("the model", () => {
     ["", "model_not_found"],
     ["svc/qwen", "model_not_found"],
     ["toString", "model_not_found"],
-  ])("%j is refused", (model, code) => {
+  ])("the model %j is refused", (model, code) => {
     expect(refusal(chat, { model })).toBe(`${code} model`);
   });
 

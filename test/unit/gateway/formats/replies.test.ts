@@ -349,7 +349,7 @@ describe("obfuscation", () => {
     expect(Math.max(...sizes)).toBe(64);
   });
 
-  test("is in deltas only, where requested", () => {
+  test("obfuscation is in deltas only, where requested", () => {
     const events = stream(responses, mixed, padded);
     expect(events.filter(isPadded)).toEqual(events.filter(isDelta));
     expect(stream(responses, mixed).filter(isPadded)).toEqual([]);

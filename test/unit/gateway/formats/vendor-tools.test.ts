@@ -218,7 +218,7 @@ describe("responses", () => {
       { input: [user, { type: "local_shell_call_output", output: "x" }] },
       "missing_required_parameter input[1].call_id",
     ],
-  ])("%j is refused", (fields, expected) => {
+  ])("tools of vendors in responses are refused with the path: %j", (fields, expected) => {
     expect(refusal(responses, fields)).toBe(expected);
   });
 });

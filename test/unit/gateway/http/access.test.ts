@@ -32,7 +32,7 @@ describe("accepts the key", () => {
     ["as x-api-key beside a credential of another form", ["authorization", "Basic dXNlcjpwYXNz", "x-api-key", KEY]],
     ["as a bearer beside what cannot be a key", ["authorization", `Bearer ${KEY}`, "x-api-key", "k".repeat(129)]],
     ["among other headers", ["host", "x-api-key", "accept", "*/*", "x-api-key", KEY, "x", "authorization"]],
-  ])("%s", (_, rawHeaders) => {
+  ])("a key is found in the headers %s", (_, rawHeaders) => {
     expect(presentedKeys(rawHeaders)).toEqual([KEY]);
   });
 
@@ -65,7 +65,7 @@ describe("refuses any wrong key with 401 and the same wording", () => {
     ["a bearer that is too long", ["authorization", `Bearer ${"k".repeat(129)}`], "api_key_malformed"],
     ["a huge key", ["authorization", `Bearer ${"k".repeat(1_000_000)}`], "api_key_malformed"],
     ["two headers of which none holds a key", ["authorization", "Basic x", "x-api-key", "a b"], "api_key_malformed"],
-  ])("%s", (_, rawHeaders, detail) => {
+  ])("a wrong key is refused with 401 and the same wording: %s", (_, rawHeaders, detail) => {
     const error = refusal(rawHeaders);
     expect(error).toMatchObject({ code: "invalid_api_key", detail });
     expect(error.wording).toEqual(invalidApiKey().wording);
@@ -122,7 +122,7 @@ describe("the version header", () => {
     ["is the default", { "vendor-version": "2023-06-01" }],
     ["is another date", { "anthropic-version": "2026-10-21" }],
     ["is read by its first name only", { "vendor-version": "2023-06-01", "anthropic-version": "latest" }],
-  ])("is accepted when it %s", (_, headers) => {
+  ])("the version header is accepted when it %s", (_, headers) => {
     expect(() => checkApiVersion(headers)).not.toThrow();
   });
 
@@ -132,7 +132,7 @@ describe("the version header", () => {
     ["vendor-version", "2023-06-01, 2026-10-21"],
     ["anthropic-version", "2026-10"],
     ["anthropic-version", "2023-06-01\n"],
-  ])("is refused as %s: %j, without being quoted", (name, value) => {
+  ])("the version header is refused as %s: %j, without being quoted", (name, value) => {
     const expected = `${name}: expected a date of the form YYYY-MM-DD.`;
     expect(() => checkApiVersion({ [name]: value })).toThrow(expected);
     expect(() => checkApiVersion({ [name]: value })).toThrow(ApiError);
@@ -188,7 +188,7 @@ describe("the network of an address", () => {
     ["64:ff9b::192.0.2.33", "64:ff9b:0:0::/64"],
     ["1:2:3:4:5:6:192.0.2.33", "1:2:3:4::/64"],
     ["", ""],
-  ])("of %s is %s", (address, network) => {
+  ])("the network of the address %s is %s", (address, network) => {
     expect(networkOf(address)).toBe(network);
   });
 });

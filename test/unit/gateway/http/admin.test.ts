@@ -11,7 +11,7 @@ describe("the origin of a change", () => {
     ["the page by an IPv6 address", "http://[::1]:9901", "[::1]:9901"],
     ["the default port, written in one place only", "http://10.0.0.1", "10.0.0.1:80"],
     ["through a proxy with TLS", "https://10.0.0.1", "10.0.0.1"],
-  ])("%s is accepted", (_, origin, host) => expect(isOwnOrigin(origin, host)).toBe(true));
+  ])("a change from the origin %s is accepted", (_, origin, host) => expect(isOwnOrigin(origin, host)).toBe(true));
 
   test.each([
     ["another site", "https://example.com", "127.0.0.1:9901"],
@@ -23,7 +23,7 @@ describe("the origin of a change", () => {
     ["empty", "", "127.0.0.1:9901"],
     ["no host to compare it with", "http://127.0.0.1:9901", undefined],
     ["an address with something before it", "http://127.0.0.1:9901@evil.example", "127.0.0.1:9901"],
-  ])("%s is refused", (_, origin, host) => expect(isOwnOrigin(origin, host)).toBe(false));
+  ])("a change from the origin %s is refused", (_, origin, host) => expect(isOwnOrigin(origin, host)).toBe(false));
 });
 
 const TOKEN = "a-token-of-the-admin-port";
@@ -51,7 +51,7 @@ describe("a request from another machine", () => {
     ["another scheme is used", proof, { authorization: `Digest ${TOKEN}` }, 401],
     ["the token is shown where none is set", {}, { authorization: `Bearer ${TOKEN}` }, 403],
     ["only certificates count and none is shown", { certificates: true }, {}, 403],
-  ])("where %s", (_, given, headers, status) => {
+  ])("the admin port judges a request from another machine where %s", (_, given, headers, status) => {
     expect(refusal(from("10.0.0.7", headers), given)?.status).toBe(status);
   });
 });
@@ -68,7 +68,7 @@ describe("a request from this machine", () => {
     ["by another site's script", { host: "127.0.0.1:9901", "sec-fetch-site": "cross-site" }, "POST", 403],
     ["by the page itself", { host: "127.0.0.1:9901", "sec-fetch-site": "same-origin" }, "POST", undefined],
     ["from another origin", { host: "127.0.0.1:9901", origin: "https://example.com" }, "POST", 403],
-  ])("%s", (_, headers, method, status) => {
+  ])("the admin port judges a request from this machine %s", (_, headers, method, status) => {
     for (const address of ["127.0.0.1", "::1", "::ffff:127.0.0.1"])
       expect(refusal(from(address, headers, method), {})?.status).toBe(status);
   });

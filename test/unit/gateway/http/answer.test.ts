@@ -94,10 +94,13 @@ describe("a message that the engine refuses is named by the caller's path", () =
     ],
     ["responses of one text", responses, { input: "a" }, [["input"]]],
   ];
-  test.each(cases)("%s", (_name, format, body, paths) => {
-    const prepared = format.prepare({ model: "svc-qwen", ...body }, CONTEXT);
-    const at = (message: number) =>
-      located(new ApiError("invalid_value", "No.", { promptMessage: message }), format.fields, prepared);
-    expect(prepared.request.messages.map((_, index) => at(index).path)).toEqual(paths);
-  });
+  test.each(cases)(
+    "a message that the engine refuses is named by the caller's path: %s",
+    (_name, format, body, paths) => {
+      const prepared = format.prepare({ model: "svc-qwen", ...body }, CONTEXT);
+      const at = (message: number) =>
+        located(new ApiError("invalid_value", "No.", { promptMessage: message }), format.fields, prepared);
+      expect(prepared.request.messages.map((_, index) => at(index).path)).toEqual(paths);
+    },
+  );
 });

@@ -203,7 +203,7 @@ describe("response flags", () => {
     ["drain_timeout", "LR"],
     ["request_of_death", "UO"],
     ["request_of_death_suspected", "UO"],
-  ] as const)("%s is %s", (detail, flag) => expect(failed(detail)).toBe(flag));
+  ] as const)("the response flag of %s is %s", (detail, flag) => expect(failed(detail)).toBe(flag));
 
   test.each([[undefined], ["invalid_value"], ["api_key_missing"], ["auth_failures_exceeded"]] as const)(
     "%s is not an upstream failure",

@@ -5,7 +5,7 @@ import { SseStream } from "../../../../gateway/http/answer/sse-stream.ts";
 import { delta, started, textStart } from "../../../support/events/events.ts";
 import { VirtualClock } from "../../../support/virtual-clock.ts";
 
-/** Resolves when the stream has written what the event loop turn collected. */
+/** Resolves when the stream has written what the tick of the event loop collected. */
 const nextTick = () => new Promise((resolve) => setImmediate(resolve));
 
 /** The socket of a response: accepts all writes, but reports backpressure while `full`. */

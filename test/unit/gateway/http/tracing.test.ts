@@ -74,14 +74,14 @@ describe("sampling", () => {
     ["an unsampled trace, which is sampled from here on", given("00"), true, "01"],
     ["an unsampled trace, which is not", given("00"), false, "00"],
     ["flags of later versions, which stay as they are", given("fe"), true, "ff"],
-  ])("%s", (_, headers, sampled, flags) => {
+  ])("the sampled flag is right for %s", (_, headers, sampled, flags) => {
     const context = contextOf(headers, () => sampled);
     expect(context.flags).toBe(flags);
     expect(isSampled(context)).toBe(flags !== "00");
     expect(traceHeaders(context).traceparent).toMatch(new RegExp(`-${flags}$`));
   });
 
-  test("is decided by the trace id", () => {
+  test("sampling is decided by the trace id", () => {
     const asked: string[] = [];
     const sampler = (traceId: string) => asked.push(traceId) > 0;
     contextOf(given("00"), sampler);
@@ -105,7 +105,7 @@ describe("tracestate", () => {
     ["one member", "vendor=value", "vendor=value"],
     ["several, with space and empty ones between", "a=1 ,, b@sys=2", "a=1,b@sys=2"],
     ["all characters of a value", "a=!#$%&'()*+-./:;<>?@[]^_`{|}~", "a=!#$%&'()*+-./:;<>?@[]^_`{|}~"],
-  ])("%s is passed on", (_, given, passed) => expect(stateOf(given)).toBe(passed));
+  ])("the tracestate %s is passed on", (_, given, passed) => expect(stateOf(given)).toBe(passed));
 
   test.each([
     ["empty", ""],
@@ -115,7 +115,7 @@ describe("tracestate", () => {
     ["a character that no header may hold", "a=\u00e9"],
     ["too long", `a=${"x".repeat(256)},b=${"x".repeat(255)}`],
     ["too many members", Array.from({ length: 33 }, (_, i) => `k${i}=1`).join(",")],
-  ])("%s is dropped", (_, given) => expect(stateOf(given)).toBeUndefined());
+  ])("the tracestate %s is dropped", (_, given) => expect(stateOf(given)).toBeUndefined());
 });
 
 const ROUTE = "/v1/messages";

@@ -22,7 +22,7 @@ describe("refuses as invalid_json", () => {
     ...["", "   ", "\ufeff", "\ufeff\ufeff{}", '{"a":', '{"a":1}x', '{"a":1}{}', "{'a':1}", '{"a":1,}', '{"a":NaN}'],
     ...['{"a":Infinity}', '{"a":1/*c*/}', '{"a":"\n"}', '{"a":01}', '{"a":"\\x"}', "{a:1}", "nul", "}", "]]]]{", '"'],
     ...['"\\', "{]", "\\", '{"a', "-", ","],
-  ])("%j", (text) => {
+  ])("a body that is no JSON is refused as invalid_json: %j", (text) => {
     expect(() => parse(text)).toThrow(fault("invalid_json", "json_syntax"));
   });
 
@@ -33,7 +33,7 @@ describe("refuses as invalid_json", () => {
     ["an encoded surrogate", [0x22, 0xed, 0xa0, 0x80, 0x22]],
     ["a code point too high", [0x22, 0xf4, 0x90, 0x80, 0x80, 0x22]],
     ["UTF-16", [...Buffer.from('\ufeff{"a":1}', "utf16le")]],
-  ])("%s", (_, bytes) => {
+  ])("a body with %s is refused as invalid_json", (_, bytes) => {
     const body = Buffer.concat([Buffer.from('{"a":'), Buffer.from(bytes), Buffer.from("}")]);
     expect(() => parseJsonBody(body)).toThrow(fault("invalid_json", "json_not_utf8"));
   });
@@ -51,7 +51,7 @@ describe("refuses as bad_request", () => {
     ["0".repeat(5000), "json_number_not_finite"],
     [`0.${"1".repeat(1_000)}`, "json_number_not_finite"],
     [String.raw`{"\ud800":1}`, "json_key_not_unicode"],
-  ])("the value %s", (value, detail) => {
+  ])("a body that is the value %s is refused as bad_request", (value, detail) => {
     expect(() => parse(`{"a":${value}}`)).toThrow(fault("bad_request", detail));
   });
 
@@ -135,7 +135,7 @@ describe("keys such as __proto__", () => {
     String.raw`{"\u005f_proto__":{"polluted":1}}`,
     '{"constructor":{"prototype":{"polluted":1}}}',
     String.raw`{"__proto__":{"polluted":"\ud800"}}`,
-  ])("stay plain data: %s", (text) => {
+  ])("a key such as __proto__ stays plain data: %s", (text) => {
     const body = parse(text);
     expect(Object.getPrototypeOf(body)).toBe(Object.prototype);
     expect(JSON.stringify(body)).toBe(JSON.stringify(JSON.parse(text)).replaceAll("\\ud800", "\ufffd"));
@@ -167,7 +167,7 @@ describe("the text of a value of the body", () => {
     ['{"é":"ü1.0","😀":1E3}', '{"é":"ü1.0","😀":1E3}'],
     [String.raw`{"b":1.0,"a":["\ud800",{"2":"x\udc00"}]}`, '{"b":1.0,"a":["\ufffd",{"2":"x\ufffd"}]}'],
     ['{"b":0,"__proto__":{"1":{"x":1.0}},"constructor":{"0":-0}}', ""],
-  ])("of %s is %s", (text, expected) => {
+  ])("the text of the value %s of a body is %s", (text, expected) => {
     expect(textOf(text)).toBe(expected || text);
   });
 

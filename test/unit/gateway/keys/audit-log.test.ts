@@ -78,7 +78,7 @@ describe("the audit log", () => {
     ["put in", (lines) => [...lines.slice(0, 2), lines[0] ?? "", ...lines.slice(2)], 3],
     ["made to nonsense", (lines) => lines.map((line, at) => (at === 3 ? "{}" : line)), 4],
     ["cut", (lines) => [...lines.slice(0, 3), lines[3]?.slice(0, 20) ?? ""], 4],
-  ])("shows where a line was %s", async (_what, alter, brokenAt) => {
+  ])("the audit log shows where a line was %s", async (_what, alter, brokenAt) => {
     for (let revision = 1; revision <= 4; revision += 1) await append(revision, { ...CHANGE, action: "revoke" });
     const lines = (await text()).trimEnd().split("\n");
     const broken = readAudit(`${alter(lines).join("\n")}\n`, pepper);
@@ -103,7 +103,7 @@ describe("the audit log", () => {
     expect((await read()).brokenAt).toBe(2);
   });
 
-  test("reports a failed write, and follows no link", async () => {
+  test("the audit log reports a failed write, and follows no link", async () => {
     await writeFile(join(folder, "other"), "");
     await symlink(join(folder, "other"), file);
     await expect(append(1, CHANGE)).rejects.toMatchObject({ fault: "unwritable" });

@@ -37,7 +37,7 @@ describe("a change of a key file", () => {
     expect((await readKeyFile(path))?.set).toMatchObject({ revision: 1, keys: [{ id: record.id }] });
   });
 
-  test("keeps concurrent changes, and the pepper", async () => {
+  test("a change of a key file keeps concurrent changes, and the pepper", async () => {
     await addKey();
     const pepper = await readFile(pepperFileOf(path));
     await Promise.all(Array.from({ length: 6 }, addKey));
@@ -45,7 +45,7 @@ describe("a change of a key file", () => {
     expect(await readFile(pepperFileOf(path))).toEqual(pepper);
   });
 
-  test("writes nothing where nothing changed", async () => {
+  test("a change of a key file writes nothing where nothing changed", async () => {
     const { record } = await addKey();
     const before = await stat(path);
     await new FileKeyVault(path, patient).update(false, [], (set) => ({ set, value: record }));
@@ -69,7 +69,7 @@ describe("readKeyFile", () => {
     ["a limit that is no number", (text: string) => text.replace('"limits":{}', '"limits":{"rpm":"6"}'), "not_valid"],
     ["a star among models", (text: string) => text.replace('"*"', '"*", "svc-qwen"'), "not_valid"],
     ["another version", (text: string) => text.replace('"v":1', '"v":2'), "not_valid"],
-  ])("refuses %s", async (_, change, fault) => {
+  ])("readKeyFile refuses %s", async (_, change, fault) => {
     await addKey();
     await overwrite(change(await readFile(path, "utf8")));
     await expect(readKeyFile(path)).rejects.toMatchObject({ fault });

@@ -110,7 +110,7 @@ describe("principals", () => {
     ["another model", ["svc-qwen"], "svc-glm53", false],
     ["every model", ["*"], "svc-glm53", true],
     ["the star of the record, which is no model", ["svc-qwen"], "*", false],
-  ])("may use %s: %s, %s, %s", (_, models, model, expected) => {
+  ])("principals may use %s: %s, %s, %s", (_, models, model, expected) => {
     expect(mayUse(makePrincipal(one({ models }).record, pepper), model)).toBe(expected);
   });
 });

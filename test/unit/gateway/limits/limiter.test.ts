@@ -196,7 +196,7 @@ describe("tokens per day", () => {
   });
 });
 
-test("the generation beyond the places is refused until one is released, and takes nothing", async () => {
+test("the generation beyond the permits is refused until one is released, and takes nothing", async () => {
   const { admit, left } = setUp({ concurrency: 2, rpm: 60 });
   const [first] = [await admit(), await admit()];
   const { refusal } = await admit();
@@ -227,13 +227,13 @@ describe("limits for one model", () => {
     });
     for (let i = 0; i < 3; i += 1) await run({ ...SHORT, model: "svc-glm53" });
     expect(await left()).toEqual({ rpm: 56 });
-    // Each refused request returned one place; three are taken.
+    // Each refused request returned one permit; three are taken.
     expect((await admit()).refusal).toBeUndefined();
     expect((await admit()).refusal).toBeUndefined();
     expect((await admit()).refusal).toMatchObject({ detail: "key_concurrency_exceeded" });
   });
 
-  test("are settled with the answer", async () => {
+  test("limits for one model are settled with the answer", async () => {
     const { clock, run } = setUp(limits);
     const grant = await run();
     grant.settle(usage(1, 250));
@@ -252,10 +252,10 @@ test("every limit is read without a charge", async () => {
   const perModel = { "svc-qwen": { otpm: 3_000, concurrency: 2 } };
   const { limiter, principal, run } = setUp({ rpm: 60, itpm: 600, concurrency: 3, perModel }, { tokensPerDay: 9 });
   const look = async () => {
-    const { counted, places } = await limiter.look(principal);
+    const { counted, permits } = await limiter.look(principal);
     return [
       counted.map(({ dimension, reading }) => `${dimension.name} ${reading.remaining}`).join(),
-      places.map(({ name, taken }) => `${name} ${taken}`).join(),
+      permits.map(({ name, taken }) => `${name} ${taken}`).join(),
     ];
   };
   const rested = [

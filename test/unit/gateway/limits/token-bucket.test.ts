@@ -43,7 +43,7 @@ describe("buckets by name", () => {
     expect(buckets.level("192.0.2.1")).toBe(-1);
   });
 
-  test("are bounded, and those in use are kept", () => {
+  test("buckets by name are bounded, and those in use are kept", () => {
     const { buckets } = bucketsOf(1, 100);
     for (let at = 0; at < 300; at += 1) {
       buckets.tryTake(`network ${at}`);

@@ -264,7 +264,7 @@ describe("a frame", () => {
     ['{"type":"x","stream_id":}', "invalid_json", undefined],
     ["{", "invalid_json", undefined],
     ["{}", "missing_required_parameter", ["type"]],
-  ])("%s is refused", (text, code, path) => {
+  ])("the frame %s of a socket is refused", (text, code, path) => {
     let thrown: unknown;
     try {
       reads(text);

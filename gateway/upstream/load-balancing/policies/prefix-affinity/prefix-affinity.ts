@@ -4,7 +4,7 @@ import type { Event, Finished } from "../../../../../proto/gen/svc/inference/v1/
 import { promptBytes } from "../../boundary-hashes.ts";
 import { CacheReasons } from "../../cache-reasons.ts";
 import type { Candidates } from "../../endpoint-set.ts";
-import type { NoteSink, Placement, Policy, PolicyParts, PolicyPick, PolicyRow } from "../../policy.ts";
+import type { NoteSink, PickObserver, Policy, PolicyParts, PolicyPick, PolicyRow } from "../../policy.ts";
 import type { PrefixIndex, SentPrompt } from "../../prefix-index.ts";
 import type { Route } from "../../route.ts";
 import type { WorkLedger } from "../../work-ledger.ts";
@@ -19,7 +19,11 @@ export const prefixAffinity: PolicyRow = {
 
 /** The milliseconds for which an engine is believed to keep a prefix after its last use; a request may set others. */
 const BELIEVED_MS = 3_600_000;
-/** The share of the expected cached tokens below which the measured ones refute the belief behind the expectation. */
+/**
+ * The share of the expected cached tokens below which the measured ones refute the belief behind the expectation. Engines
+ * cache whole blocks and templates add tokens, so a true belief is seldom met to the token; behind a false one little more
+ * than a shared head is cached.
+ */
 const REFUTING_SHARE = 0.5;
 
 class PrefixAffinity implements Policy {
@@ -39,8 +43,8 @@ class PrefixAffinity implements Policy {
     if (!found) return undefined;
     const { endpoint, prediction } = found;
     const parts = { index, learning, reasons: this.#reasons, work, clock };
-    const placement = new PrefixPlacement(route, endpoint.address, prediction, parts);
-    return { endpoint, uncachedTokens: prediction.uncachedTokens, placement };
+    const observer = new PrefixObserver(route, endpoint.address, prediction, parts);
+    return { endpoint, uncachedTokens: prediction.uncachedTokens, observer };
   }
 
   expectedTokens({ shape }: Route): number {
@@ -53,7 +57,7 @@ class PrefixAffinity implements Policy {
   }
 }
 
-type PlacementParts = {
+type ObserverParts = {
   readonly index: PrefixIndex;
   readonly learning: PrefixLearning;
   readonly reasons: CacheReasons;
@@ -62,11 +66,11 @@ type PlacementParts = {
 };
 
 /** Follows a prompt to an endpoint: the expectation of the pick, corrected by the engine's events. */
-class PrefixPlacement implements Placement {
+class PrefixObserver implements PickObserver {
   readonly #route: Route;
   readonly #address: string;
   readonly #prediction: Prediction;
-  readonly #parts: PlacementParts;
+  readonly #parts: ObserverParts;
   readonly #ttlMs: number;
   /** The tokens that are still to be prefilled, as counted in the ledger. */
   #outstanding = 0;
@@ -76,7 +80,7 @@ class PrefixPlacement implements Placement {
   #prefilled = false;
   #isElsewhere = false;
 
-  constructor(route: Route, address: string, prediction: Prediction, parts: PlacementParts) {
+  constructor(route: Route, address: string, prediction: Prediction, parts: ObserverParts) {
     this.#route = route;
     this.#address = address;
     this.#prediction = prediction;
@@ -94,11 +98,12 @@ class PrefixPlacement implements Placement {
     const { shape, affinityKey } = this.#route;
     const { tokensPerByte } = learning;
     const nowMs = clock.nowMs();
-    learning.placed(conversationOf(shape, affinityKey), this.#address, nowMs);
+    learning.picked(conversationOf(shape, affinityKey), this.#address, nowMs);
     this.#sent = index.sent(shape, this.#address, { tokensPerByte, ttlMs: this.#ttlMs, nowMs });
     this.#remain(this.#prediction.uncachedTokens);
   }
 
+  /** A prompt that another node reads is no work of this endpoint's: its ledger has 0 for it meanwhile. */
   readElsewhere(is: boolean): void {
     this.#isElsewhere = is;
     this.#remain(this.#prediction.uncachedTokens);

@@ -2,17 +2,21 @@ import { LRUCache } from "lru-cache";
 
 /** The tokens per byte before a model has been measured: typical of English text and code. */
 const INITIAL_TOKENS_PER_BYTE = 0.25;
+/** The tokens of an answer before any was measured. */
 const INITIAL_ANSWER_TOKENS = 400;
+/** The share of each new measurement: the mean follows some 20 answers. */
 const LEARNING_RATE = 0.05;
+/** The most conversations that are counted as recent; the oldest are no longer counted beyond. */
 const MAX_CONVERSATIONS = 50_000;
 
 /** Milliseconds for which a conversation without a new turn is recent: nine of ten turns of agents come sooner. */
 export const RECENT_MS = 300_000;
 
-/** What a policy learns from the requests that it has placed. */
+/** What a policy learns from the requests that it has sent. */
 export class PrefixLearning {
   tokensPerByte = INITIAL_TOKENS_PER_BYTE;
   answerTokens = INITIAL_ANSWER_TOKENS;
+  /** The number of recent conversations on each endpoint, kept with `#recent`: a pick must not count them anew. */
   readonly #counts = new Map<string, number>();
   /** The last turn of each recent conversation, the newest last turn first. */
   readonly #recent = new LRUCache<string, { readonly address: string; readonly atMs: number }>({
@@ -28,7 +32,7 @@ export class PrefixLearning {
   }
 
   /** Records that a turn of a conversation went to the endpoint at `address`. */
-  placed(conversation: string, address: string, nowMs: number): void {
+  picked(conversation: string, address: string, nowMs: number): void {
     this.#recent.set(conversation, { address, atMs: nowMs });
     this.#count(address, 1);
   }

@@ -6,6 +6,11 @@ import type { Route } from "../../route.ts";
 import { type PrefixLearning, RECENT_MS } from "./prefix-learning.ts";
 import { ownerOf } from "./rendezvous.ts";
 
+/*
+ * The constants were chosen by replays of recorded sessions (`npm run bench -- replay`), with several seeds. A change of
+ * one is judged there, by hits and by the time to the first token, and by `idle-fleet.test.ts`.
+ */
+
 /**
  * The price of a token that evicts one used a moment ago, in tokens to prefill. Far above 1: a copy of a conversation
  * evicts another one, whose next turn then makes the next copy.
@@ -18,15 +23,16 @@ const REQUEST_SECONDS = 0.5;
  * ones: the prefill of a usual head. Agents wait for tools most of the time, when they are no load.
  */
 const SPREAD_SECONDS = 2;
-/** The ratio up to which measured speeds of decoding are those of equal machines, which differ with their load. */
+/** The ratio up to which measured speeds of decoding are those of equal machines: measured on few answers, they differ. */
 const EQUAL_SPEEDS = 2;
 /** The time for loading a token from below the accelerator's memory, as a share of that for prefilling it. */
 const LOAD_SHARE = 0.1;
 
-/** Less than any cost: of equal endpoints, gateways that share nothing would all take the first. */
+/** Less than any other cost, in seconds: of equal endpoints, gateways that share nothing would all take the first. */
 const TIE_SECONDS = 1e-6;
 /** The number of endpoints up to which all are scored; of more, the best holders, the owner and random ones. */
 const MOST_SCORED = 8;
+/** The best holders among them: the second one counts where the first is busy. */
 const HOLDERS_SCORED = 2;
 
 export type PrefixContext = {
@@ -51,8 +57,16 @@ export type PrefixPick = { readonly endpoint: EndpointView; readonly prediction:
 
 /**
  * Picks the candidate of the least cost: the seconds until the prompt is prefilled and answered there, and the price of
- * what it evicts. A conversation stays where most of it is cached; a new one goes where there is room and few others.
+ * what it evicts. A conversation stays where most of it is cached; a new one goes where there is capacity and few others.
  * Returns undefined only for an empty list.
+ *
+ *     seconds = (tokens ahead + tokens to read + tokens that another endpoint has) / prefill speed
+ *             + 30 * evicted tokens / mean prefill speed + 0.5 * requests there
+ *             + for a new conversation: up to 2 s for others there, and a slower answer
+ *
+ * A turn of 42,000 tokens, of which A has announced 40,000, at 1,000 tokens a second: A costs 2 s, an idle B with capacity
+ * 42 + 40 = 82 s, the second term for the copy. So the turn goes to B only when A has more than 80 s of work ahead.
+ *
  * Where endpoints do not announce what they hold, gateways without shared state agree on the owner of a conversation.
  */
 export function pickPrefixAffinity(
@@ -63,7 +77,7 @@ export function pickPrefixAffinity(
   const { byAddress, upToDate } = index.held(shape, nowMs, learned.tokensPerByte);
   const conversation = conversationOf(shape, affinityKey);
   const owner = upToDate ? undefined : ownerOf(conversation, endpoints.all);
-  // With several gateways, the place of an unknown conversation is likely its owner.
+  // With several gateways, another one has likely sent the earlier turns of an unknown conversation to its owner.
   const mayOwn = owner && owner.gateways !== 1 && !index.announced.fillOf(owner.address);
   const scored = candidatesOf(endpoints, byAddress, owner, random).map((endpoint) => {
     const isOwner = mayOwn === true && endpoint === owner;
@@ -80,8 +94,8 @@ export function pickPrefixAffinity(
     const { uncachedTokens } = prediction;
     // Other gateways would look for a new conversation at its owner, and prefill it there again.
     const prefill = isOwner && shape.lastTurn === undefined ? 0 : uncachedTokens;
-    // The part that another endpoint holds also delays later requests, and takes room for a second time. Of a new
-    // conversation all needs room.
+    // The part that another endpoint holds also delays later requests, and takes space a second time. Of a new
+    // conversation all needs space.
     const copied = upToDate ? uncachedTokens - least : 0;
     const taken = upToDate ? copied : uncachedTokens;
     // Where a conversation takes a place of its own, it evicts another one whatever they share.
@@ -102,7 +116,7 @@ export function pickPrefixAffinity(
   return best && { endpoint: best.endpoint, prediction: best.prediction };
 }
 
-/** Returns the seconds a token that an endpoint decodes more slowly than one of its kind as busy as the fastest might. */
+/** Returns the seconds per token that an endpoint decodes more slowly than one of its kind as busy as the fastest might. */
 function slowness(speed = 0, fastest: number): number {
   return speed > 0 ? Math.max(0, 1 / speed - EQUAL_SPEEDS / fastest) : 0;
 }
@@ -125,11 +139,13 @@ function evictedTokens(
   const { usedTokens = 0, totalTokens = 0 } = announced.fillOf(address) ?? {};
   // A cache of unknown size that has evicted something is full.
   const unknown = retentionMs === undefined ? Number.POSITIVE_INFINITY : 0;
-  const room = totalTokens > 0 ? totalTokens - usedTokens : unknown;
-  const evicted = Math.min(tokens, Math.max(0, added - room));
+  const freeTokens = totalTokens > 0 ? totalTokens - usedTokens : unknown;
+  const evicted = Math.min(tokens, Math.max(0, added - freeTokens));
+  // A prefix that the next turn will want is younger than `RECENT_MS`; a cache that keeps them for long evicts others.
   return (evicted * RECENT_MS) / (RECENT_MS + (retentionMs ?? 0));
 }
 
+/** Returns the endpoints to score, a bounded number of any fleet: the best holders, the owner, and random others. */
 function candidatesOf(
   endpoints: Candidates,
   held: ReadonlyMap<string, HeldPart>,
@@ -150,6 +166,10 @@ function candidatesOf(
   return [...candidates];
 }
 
+/**
+ * Returns the expectation of one endpoint: it reads the prompt behind the held part, less the answer that is cached there,
+ * and loads the tokens below the accelerator's memory. To the owner, another gateway has likely sent the last turn.
+ */
 function predict(
   { evictedBeforeMs = Number.NEGATIVE_INFINITY }: EndpointView,
   held: HeldPart | undefined,

@@ -4,6 +4,9 @@ import type { EndpointView } from "../../endpoint-view.ts";
  * Returns the owner of a key by weighted rendezvous hashing. All gateways with the same endpoints agree; an endpoint
  * that joins or leaves moves only its own keys. The key must not be a caller's text: the hash is not collision resistant.
  * Returns undefined only for an empty list.
+ *
+ * Each endpoint draws a number u uniform over (0, 1) from key and address, and the greatest -weight / ln(u) owns the key:
+ * the share of keys of an endpoint is its share of the weights.
  */
 export function ownerOf(key: string, endpoints: readonly EndpointView[]): EndpointView | undefined {
   const seed = fnv1a(key);

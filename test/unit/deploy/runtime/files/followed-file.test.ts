@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { FollowedFile } from "../../../../../deploy/runtime/files/followed-file.ts";
 import { systemClock } from "../../../../../deploy/runtime/time/clock.ts";
-import { gate } from "../../../../support/gate.ts";
+import { latch } from "../../../../support/latch.ts";
 import { until } from "../../../../support/until.ts";
 import { VirtualClock } from "../../../../support/virtual-clock.ts";
 
@@ -59,7 +59,7 @@ describe("a followed file", () => {
     await until(() => take.calls === 3, "its end is seen by itself");
   });
 
-  test("is found by looking where its folder comes later", async () => {
+  test("a followed file is found by looking where its folder comes later", async () => {
     const clock = new VirtualClock();
     const later = join(folder, "later");
     const take = counted();
@@ -76,7 +76,7 @@ describe("a followed file", () => {
 
   test("is never read twice at a time, and changes meanwhile are read afterwards", async () => {
     await writeFile(file, "one");
-    const { passed, open } = gate();
+    const { passed, open } = latch();
     let running = 0;
     let most = 0;
     let calls = 0;
@@ -104,7 +104,7 @@ describe("a followed file", () => {
 test("a hanging read is abandoned and repeated, and its late result is not used", async () => {
   await writeFile(file, "one");
   const clock = new VirtualClock();
-  const hanging = [gate(), gate()];
+  const hanging = [latch(), latch()];
   const signals: AbortSignal[] = [];
   let hung = 0;
   const followed = new FollowedFile({
@@ -141,7 +141,7 @@ test("a hanging read is abandoned and repeated, and its late result is not used"
 test("a read is not abandoned while its file is parsed", async () => {
   await writeFile(file, "one");
   const clock = new VirtualClock();
-  const [read, parsed] = [gate(), gate()];
+  const [read, parsed] = [latch(), latch()];
   let hung = 0;
   const followed = new FollowedFile({
     files: [file],

@@ -50,7 +50,7 @@ describe("writePrivateFile", () => {
     expect(await modeOf(path)).toBe(0o600);
   });
 
-  test("reports a failed write, and removes its temporary file", async () => {
+  test("writePrivateFile reports a failed write, and removes its temporary file", async () => {
     await mkdir(path);
     await expect(writePrivateFile(path, "one")).rejects.toMatchObject({ fault: "unwritable" });
     expect(await readdir(folder)).toEqual(["file"]);
@@ -98,7 +98,7 @@ describe.each([
     }
   });
 
-  test("reports a failed read", async () => {
+  test("readPrivateFile reports a failed read", async () => {
     await mkdir(path, { mode: 0o700 });
     await expect(readPrivate(path)).rejects.toMatchObject({ fault: "unreadable" });
   });

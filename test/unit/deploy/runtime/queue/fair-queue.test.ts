@@ -48,7 +48,7 @@ describe("the order of service", () => {
     ["an urgent class precedes", "a1 La2 Ha3 Ha4", "a3 a4 a1 a2"],
     ["an item that costs 1e13 needs no rounds", "a1:2e13 b1:1e13", "b1 a1"],
     ["mixed costs", "a1:70 a2:10 b1:55 c1:200 b2:31 a3:90", "b1 a1 a2 b2 a3 c1"],
-  ])("%s", (_name, waiting, served) => {
+  ])("in a fair queue %s", (_name, waiting, served) => {
     const queue = queueOf(...named(waiting));
     expect(namesOf(queue.order())).toBe(served);
     expect(namesOf(drain(queue))).toBe(served);

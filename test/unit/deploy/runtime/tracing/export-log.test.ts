@@ -31,7 +31,7 @@ describe("complaints of the SDK in the log", () => {
       "Dropped 7 spans because maxQueueSize reached",
       "Dropped 7 spans because maxQueueSize reached",
     ],
-  ])("are %s", (_what, complaint, reason) => {
+  ])("a complaint of the tracing SDK is logged as %s", (_what, complaint, reason) => {
     expect(logged([0, complaint])).toEqual([{ level: 40, reason, msg: "traces cannot be exported" }]);
   });
 });

@@ -32,11 +32,11 @@ describe("a template that drops something does not bound it", () => {
     ["the text around messages", "{% for m in messages %}{{ m.content }}{% endfor %}"],
     ["everything, as it rejects all conversations", "{{ raise_exception('no') }}"],
   ];
-  test.each(cases)("%s", (_what, source) => {
+  test.each(cases)("a template that drops %s does not bound a prompt", (_what, source) => {
     expect(bounds(source).least({ messages: many })).toBe(0);
   });
 
-  test("texts that are truncated", () => {
+  test("a template that truncates texts does not bound a prompt", () => {
     const source = "{% for m in messages %}<{{ m.role }}>{{ m.content[:100] }}{% endfor %}";
     expect(bounds(source).least({ messages: [user("x".repeat(16_000))] })).toBeLessThan(40);
   });

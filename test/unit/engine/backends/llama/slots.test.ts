@@ -7,7 +7,7 @@ import {
 } from "../../../../../engine/backends/llama/slots/prefill-turns.ts";
 import { Slot } from "../../../../../engine/backends/llama/slots/slots.ts";
 import { Steps } from "../../../../../engine/backends/llama/slots/steps.ts";
-import { type Gate, gate } from "../../../../support/gate.ts";
+import { type Latch, latch } from "../../../../support/latch.ts";
 
 const BATCH = 256;
 
@@ -138,10 +138,10 @@ const turns = async (count = 3) => {
 function heldSteps() {
   const steps = new Steps();
   const begun: string[] = [];
-  const held = new Map<string, Gate>();
+  const held = new Map<string, Latch>();
   /** Requests a step at the place that its name begins with. */
   const ask = (name: string) => {
-    const end = gate();
+    const end = latch();
     held.set(name, end);
     return steps.run(Number(name[0]), () => {
       begun.push(name);

@@ -60,7 +60,7 @@ describe("parameters that would sample garbage are refused with the name of the 
     ["presence_penalty", { presencePenalty: Number.POSITIVE_INFINITY }],
     ["repetition_penalty", { repetitionPenalty: 0 }],
   ];
-  test.each(cases)("%s: %j", (field, value) => {
+  test.each(cases)("a sampling parameter out of range is refused by its name: %s: %j", (field, value) => {
     const convert = () => toSamplingOptions(input(value));
     expect(convert).toThrow(expect.objectContaining({ reason: "INVALID_REQUEST" }));
     expect(convert).toThrow(`sampling.${field}`);
@@ -83,7 +83,7 @@ describe("defaults come from the model file where present", () => {
     [{ sampling: { temp: "hot", top_k: Number.NaN, top_p: 7, min_p: -1 } }, { ...llamaCpp, topP: 1 }],
     [{ sampling: null }, llamaCpp],
   ];
-  test.each(cases)("%j", (general, expected) => {
+  test.each(cases)("sampling defaults come from the model file where present: %j", (general, expected) => {
     expect(samplingDefaults(general)).toEqual(expected);
   });
 });
@@ -96,7 +96,7 @@ describe("the bytes of a token", () => {
     ["are unknown without a spelling of bytes", "\uFFFD", "漢", []],
     ["are empty without a spelling", "\uFFFD", undefined, []],
   ];
-  test.each(cases)("%s", (_name, text, spelling, bytes) => {
+  test.each(cases)("the bytes of a token %s", (_name, text, spelling, bytes) => {
     expect([...tokenBytes(text, spelling)]).toEqual(bytes);
   });
 });

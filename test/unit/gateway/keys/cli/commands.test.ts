@@ -42,7 +42,7 @@ const created = (options = "--models svc-qwen") => json(`create --name ci ${opti
 const onDisk = async () => JSON.parse(await readFile(file, "utf8"));
 
 describe("create", () => {
-  test("prints the key once and stores it nowhere", async () => {
+  test("create prints the key once and stores it nowhere", async () => {
     const { code, out, err } = await keys("create --name ci --models svc-qwen --rpm 60");
     expect(code).toBe(0);
     const key = out.match(KEY_PATTERN)?.[0] ?? "";
@@ -55,7 +55,7 @@ describe("create", () => {
     expect((await readdir(folder)).sort()).toEqual(["keys.json", "keys.json.audit.jsonl", "pepper"]);
   });
 
-  test("prints only the key with --quiet, as rotate does", async () => {
+  test("create prints only the key with --quiet, as rotate does", async () => {
     const key = await done("create --name ci --models svc-qwen --quiet");
     expect(key).toBe(`${key.match(KEY_PATTERN)?.[0]}\n`);
     const rotated = await done(`rotate ${key.split("_")[2]} --quiet`);
@@ -64,7 +64,7 @@ describe("create", () => {
     expect((await keys("verify", { stdin: rotated })).code).toBe(0);
   });
 
-  test("makes keys for load tests on demand alone", async () => {
+  test("create makes keys for load tests on demand alone", async () => {
     expect(await created("--models svc-qwen --load-tests")).toMatchObject({ loadTests: true });
     expect(await created()).not.toHaveProperty("loadTests");
   });
@@ -257,7 +257,7 @@ describe("fields of a newer release", () => {
   /** Fields of a newer release, in the set, in a record and in a secret. */
   const ADDED = { laterField: { keys: ["a", 1.5, null], nested: { deep: true } }, laterName: "\u{1f511}" };
 
-  test("are kept by every change, and shown by none", async () => {
+  test("fields of a newer release are kept by every change, and shown by none", async () => {
     const { id } = await created("--models all --rpm 5");
     const { keys: records, ...rest } = await onDisk();
     const [{ secrets, ...record }] = records;
@@ -317,7 +317,7 @@ describe("fields of a newer release", () => {
 });
 
 describe("the audit log of the commands", () => {
-  test("has every change in its order, and no secret", async () => {
+  test("the audit log of the commands has every change in its order, and no secret", async () => {
     const { id, key } = await created();
     const commands = ["set-limits ID --rpm 1", "set-models ID all", "disable ID", "enable ID", "rotate ID --quiet"];
     for (const command of [...commands, "revoke ID"]) await done(command.replace("ID", id));
@@ -352,7 +352,7 @@ describe("the audit log of the commands", () => {
     expect(none).toMatchObject({ code: 4, err: expect.stringContaining("there is no file") });
   });
 
-  test("blocks a change that it cannot record", async () => {
+  test("the audit log of the commands blocks a change that it cannot record", async () => {
     const { id } = await created();
     const before = await readFile(file, "utf8");
     await rm(auditFileOf(file));

@@ -69,7 +69,7 @@ describe("the doctor", () => {
       () => writeFile(auditFileOf(file), ""),
       /^error: .*ends at revision 0, and not as .* revision 1/,
     ],
-  ])("finds %s", async (_what, spoil, complaint) => {
+  ])("the doctor of keys finds %s", async (_what, spoil, complaint) => {
     await createKey(file);
     await spoil();
     expect(await complaints()).toEqual([expect.stringMatching(complaint)]);

@@ -87,9 +87,9 @@ function admitting({ slots = [1], circuitBreakers = {}, lbPolicy = "prefix_affin
         return slot().overdue;
       },
       /** The prompt is prefilled, and the answer begins. */
-      prefilled: () => slot().placement?.see([started({ inputTokens: promptBytes / 4 }), delta(0, "a")]),
+      prefilled: () => slot().observer?.see([started({ inputTokens: promptBytes / 4 }), delta(0, "a")]),
       /** The answer is complete; the engine has counted tokens of the prompt. */
-      answered: () => slot().placement?.see([finished()]),
+      answered: () => slot().observer?.see([finished()]),
       end: () => slot().release(),
       leave: () => controller.abort(),
     };
@@ -199,7 +199,7 @@ describe("the queue", () => {
     expect(order).toEqual(["x", "small", "flood", "flood", "flood"]);
   });
 
-  test("passes that find no room change no order", async () => {
+  test("passes that find no capacity change no order", async () => {
     const { ask, fill, order, clock } = admitting();
     const [running] = await fill("x", 1);
     const waiting = ["a", "b", "c"].map((name) => ask(name));
@@ -212,7 +212,7 @@ describe("the queue", () => {
     expect(order).toEqual(["x", "a", "b", "c"]);
   });
 
-  test("serves answers under way first, also behind full limits", async () => {
+  test("the queue serves answers under way first, also behind full limits", async () => {
     const { ask, fill, order, clock } = admitting({ circuitBreakers: { maxPendingRequests: 1 } });
     const [running] = await fill("x", 1);
     ask("a", { hints: { priorityClass: "high" } });
@@ -231,7 +231,7 @@ describe("the queue", () => {
       ["a", "a", "b"],
       ["a: pending_overflow"],
     ],
-  ])("is bounded for %s", async (_name, circuitBreakers, names, refused, ofKey?: number) => {
+  ])("the queue of a cluster is bounded for %s", async (_name, circuitBreakers, names, refused, ofKey?: number) => {
     const { ask, fill, order, admission, clock } = admitting({ circuitBreakers });
     await fill("x", 1);
     for (const name of names) ask(name, { hints: { maxPendingRequests: ofKey } });
@@ -370,7 +370,7 @@ describe("an outage", () => {
   test.each([
     [60_000, 60_000],
     [0, 0],
-  ])("holds for the time of the request: %i", async (holdMs, heldMs) => {
+  ])("an outage holds for the time of the request: %i", async (holdMs, heldMs) => {
     const { hold, lose, clock, admission } = withOutage({}, holdMs);
     await lose();
     const held = hold("a");
@@ -396,7 +396,7 @@ describe("an outage", () => {
     expect(order.at(-1)).toBe("held: pending_timeout");
   });
 
-  test("allows endpoints that were tried before it", async () => {
+  test("an outage allows endpoints that were tried before it", async () => {
     const { hold, lose, comeBack } = withOutage();
     await lose();
     const held = hold("a", { tried: new Set(["e0"]) });
@@ -431,7 +431,7 @@ describe("an outage", () => {
   });
 });
 
-describe("the gate for long prefills", () => {
+describe("the throttle of long prefills", () => {
   const long = { promptBytes: LONG_BYTES, keepsAlive: true };
 
   test("sends each to another endpoint in the same tick, and the next where one is prefilled", async () => {
@@ -507,7 +507,7 @@ describe("the gate for long prefills", () => {
     expect(again.result).toBe(home);
   });
 
-  test("forgets a request whose caller leaves", async () => {
+  test("the throttle of long prefills forgets a request whose caller leaves", async () => {
     const { ask, clock, admission } = admitting({ slots: [8] });
     const first = ask("t", { ...long, session: "a" });
     ask("t", { ...long, session: "b" }).leave();

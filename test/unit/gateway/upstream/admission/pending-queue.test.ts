@@ -35,7 +35,7 @@ describe("the estimated time until one more request is served", () => {
     ["is one interval per waiting request, plus one", [0, 200, 400, 600], 9, 600, 2_000],
     ["grows while a queue does not move", [0, 100, 200], 1, 5_200, 10_000],
     ["does not grow while the queue is empty", [0, 100, 200], 0, 5_200, 100],
-  ])("%s", (_name, moments, waiting, nowMs, expected) => {
+  ])("the estimated time until one more request is served %s", (_name, moments, waiting, nowMs, expected) => {
     const estimate = servedAt(moments, waiting).drainMs(nowMs);
     if (expected === undefined) expect(estimate).toBeUndefined();
     else expect(estimate).toBeCloseTo(expected, 6);

@@ -115,7 +115,7 @@ describe("the limit on", () => {
       {},
       [[started(), first], hold, 90_000, resume, LONG],
     ],
-  ])("%s: %s", async (_what, expected, call, steps) => {
+  ])("of the limits of an attempt, %s: %s", async (_what, expected, call, steps) => {
     expect(await expiry(call, steps)).toBe(expected);
   });
 
@@ -156,7 +156,7 @@ describe("no limit ends", () => {
     ["an answer whose deltas keep coming", [started(), ...repeated(() => [first, 19_000])]],
     ["a call whose client reads slowly", [[started(), first], hold, 600_000]],
     ["a call that has ended", [started(), 6_000, close, LONG]],
-  ])("%s", async (_what, steps) => {
+  ])("no limit of an attempt ends %s", async (_what, steps) => {
     expect(await expiry({}, [taken, ...steps])).toBeUndefined();
   });
 });

@@ -73,7 +73,7 @@ describe("a conversation that a model does not support", () => {
       "The model cannot process this request: it is about the order of roles.",
     ],
     ["for a reason of no known name", { about: "toString" }, undefined, `${template.split(":")[0]}.`],
-  ])("%s", (_what, facts, message, words) => {
+  ])("a conversation that a model does not support is refused %s", (_what, facts, message, words) => {
     const error = refused(facts);
     expect(error).toMatchObject({ code: "invalid_value", detail: "engine_prompt_refused", wording: words });
     expect(error.promptMessage).toBe(message);

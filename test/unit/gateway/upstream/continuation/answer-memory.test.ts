@@ -1,7 +1,7 @@
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { expect, test } from "vitest";
-import { ContinuationRoom } from "../../../../../gateway/upstream/continuation/continuation-room.ts";
+import { ContinuationBudget } from "../../../../../gateway/upstream/continuation/continuation-budget.ts";
 import { ResumableAnswer } from "../../../../../gateway/upstream/continuation/resumable-answer.ts";
 import { blockEnd, delta, started, textStart, toolCallStart } from "../../../../support/events/events.ts";
 
@@ -31,10 +31,10 @@ function feed(answer: ResumableAnswer, tokens: number): void {
 test.each([1, 300, 4_000, 10_000])(
   "a running answer of %d tokens takes at most 16 kB and 4 bytes a token",
   (tokens) => {
-    const room = new ContinuationRoom({ maxBytes: 1e9 });
+    const budget = new ContinuationBudget({ maxBytes: 1e9 });
     const beforeBytes = usedBytes();
     const answers = Array.from({ length: ANSWERS }, (_, index) => {
-      const options = { room, tenant: `${index}`, requestBytes: 0 };
+      const options = { budget, tenant: `${index}`, requestBytes: 0 };
       const answer = new ResumableAnswer({ ...options, onNotKept: () => {}, onGoesOn: () => {} });
       feed(answer, tokens);
       return answer;
@@ -43,6 +43,6 @@ test.each([1, 300, 4_000, 10_000])(
     expect(answers.every(({ tokens: kept }) => kept === tokens + 1)).toBe(true);
     expect(bytes).toBeLessThan(16_000 + 4 * tokens);
     // The counted bytes are about the real ones.
-    expect(room.bytes / ANSWERS).toBeGreaterThan(bytes / 2);
+    expect(budget.bytes / ANSWERS).toBeGreaterThan(bytes / 2);
   },
 );

@@ -91,7 +91,7 @@ describe("a replayed answer", () => {
     expect(rest).toEqual([withLogprobs("def", "ef")]);
   });
 
-  test("lets keep-alives through meanwhile", () => {
+  test("a replayed answer lets keep-alives through meanwhile", () => {
     const progress: Event = { kind: { $case: "progress", value: { queuePosition: 0, prefilledTokens: 5, step: 1 } } };
     const replay = new Replay(ledgerOf(ANSWER.slice(0, 9)));
     expect(replay.newEvents([progress, started(), progress])).toEqual([progress, progress]);

@@ -64,13 +64,13 @@ describe("boundaries", () => {
     },
   );
 
-  test("are not moved by a cache breakpoint that moves", () => {
+  test("boundaries are not moved by a cache breakpoint that moves", () => {
     const marked = { ...text("a"), cacheBreakpoint: MARK };
     expect(hashes([system, user(marked)])).toEqual(hashes([system, user("a")]));
     expect(hashes([user("a")], [{ ...tool, cacheBreakpoint: MARK }])).toEqual(hashes([user("a")], [tool]));
   });
 
-  test("mark a breakpoint", () => {
+  test("boundaries mark a caller's breakpoint", () => {
     const marked = { ...text("a"), cacheBreakpoint: MARK };
     expect(shape([system, user(marked), user("b")]).boundaries.map((boundary) => boundary.marked)).toEqual([
       false,
@@ -127,7 +127,7 @@ describe("two prompts that differ in one field have no common boundary from ther
     ["image", user(image("one")), user(image("two"))],
     ["image's data where it has no digest", user(image("")), user(image("pixel"))],
     ["detail", user(image("one")), user(image("one", ImageDetail.HIGH))],
-  ])("%s", (_, one, other) => {
+  ])("two prompts that differ in one field have no common boundary behind it: %s", (_, one, other) => {
     const [a, b] = [hashes([system, one, user("same")]), hashes([system, other, user("same")])];
     expect(a[0]).toBe(b[0]);
     expect(a[1]).not.toBe(b[1]);
@@ -139,7 +139,7 @@ describe("two prompts that differ in one field have no common boundary from ther
     ["description", { ...tool, description: "x" }],
     ["schema", { ...tool, parametersJsonSchema: "{ }" }],
     ["strictness", { ...tool, strict: true }],
-  ])("%s of a tool", (_, other) => {
+  ])("two prompts that differ in one field of a tool have no common boundary: %s", (_, other) => {
     expect(hashes([user("a")], [tool])[0]).not.toBe(hashes([user("a")], [other])[0]);
   });
 });

@@ -55,10 +55,10 @@ test("random changes lead to the same result as a full scan of the endpoints", (
     const pool = [...set];
     const available = pool.filter(isAvailable);
     const runningOn = (view: EndpointView) => running.filter((one) => one === view.address).length;
-    const withRoom = available.filter((view) => isWithinCaps(view) && runningOn(view) < view.slots);
+    const withCapacity = available.filter((view) => isWithinCaps(view) && runningOn(view) < view.slots);
     expect(addresses(set.available.all)).toEqual(addresses(available));
     for (const view of available) expect(set.available.get(view.address)).toBe(view);
-    expect(addresses(set.withRoom.all)).toEqual(addresses(withRoom));
+    expect(addresses(set.withCapacity.all)).toEqual(addresses(withCapacity));
     expect([set.size, set.running]).toEqual([pool.length, running.length]);
     expect(set.capacity).toBe(available.reduce((sum, { slots }) => sum + slots, 0));
   }
@@ -75,7 +75,7 @@ test("of a thousand endpoints, a change of one costs no read of the others", () 
   set.set(endpointWith({ address: "e3", healthy: false }));
   set.delete("e4");
   for (let slot = 0; slot < 8; slot += 1) set.count("e5", 1);
-  expect([set.available.all.length, set.withRoom.all.length, set.capacity]).toEqual([998, 997, 998 * 8]);
+  expect([set.available.all.length, set.withCapacity.all.length, set.capacity]).toEqual([998, 997, 998 * 8]);
   // One that takes the position of another in the lists is read for its name.
   expect(read.size).toBeLessThan(5);
 });

@@ -41,7 +41,7 @@ describe("a request on endpoints that died", () => {
     ["beside an endpoint that died in between", "a:r +2 c:x +3 b:r", { laterMs: 10_000 }],
     ["beside an endpoint that died soon after", "a:r b:r +9 c:x", { laterMs: 1_000 }],
     ["before an endpoint died long after", "a:r b:r +10 c:x", "denied"],
-  ] as const)("%s", async (_how, text, verdict) => {
+  ] as const)("the counter of deaths judges a request that was lost %s", async (_how, text, verdict) => {
     const { counter } = await new Deaths().story(text);
     expect(counter.judge("r")).toEqual(verdict);
     expect(counter.judge("another")).toBe("allowed");
@@ -70,7 +70,7 @@ describe("others lost together with a request", () => {
     ["on no other one", "a:r", false],
     ["on another endpoint, before", "b:x +119 a:r", true],
     ["on another endpoint, not long before", "b:x +120 a:r", false],
-  ])("%s", async (_where, text, lost) => {
+  ])("the counter of deaths looks for others lost %s", async (_where, text, lost) => {
     const deaths = await new Deaths().story(text);
     const own = await deaths.counter.died("r", "a", 50, false, SIGNAL);
     own.requests -= 1;

@@ -96,9 +96,9 @@ test("the least recently used slot is taken over when none is empty, but none th
   answer("third", third);
   expect([cached(one), cached(other), cached(third)]).toEqual([100, 0, 100]);
   const second = caches.begin(0, replayedPrompt(third, 100, { affinityKey: "third" }));
-  expect(caches.hasRoom(0)).toBe(false);
+  expect(caches.hasCapacity(0)).toBe(false);
   second.done();
-  expect(caches.hasRoom(0)).toBe(true);
+  expect(caches.hasCapacity(0)).toBe(true);
 });
 
 test("a slot holds no more of a prompt than it has room for", () => {

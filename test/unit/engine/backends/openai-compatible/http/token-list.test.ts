@@ -16,7 +16,8 @@ describe("a list of tokens in a body", () => {
     expect(JSON.parse(Buffer.concat(bytes).toString())).toEqual({ before: "é", list: [...tokens, 1, 2], after: 1 });
   });
 
-  test("is empty without tokens", () => expect(toJsonText(new TokenList([], []))).toBe("[]"));
+  test("a list of tokens in a body is empty without tokens", () =>
+    expect(toJsonText(new TokenList([], []))).toBe("[]"));
 
   test("takes turns with other work", async () => {
     let turns = 0;

@@ -1,6 +1,6 @@
 import { encode } from "@msgpack/msgpack";
 import { beforeEach, expect, test } from "vitest";
-import { WorkTurns } from "../../../../../../deploy/runtime/time/work-turns.ts";
+import { WorkSlices } from "../../../../../../deploy/runtime/time/work-slices.ts";
 import { EngineBlocks } from "../../../../../../engine/backends/openai-compatible/kv-events/engine-blocks.ts";
 import {
   type BlockMemory,
@@ -101,7 +101,7 @@ test("blocks of a long prompt with tokens behind them are those of its parts", a
     token_ids: prompt.slice(0, -1),
     lookahead_token_ids: names.map((_, index) => [prompt[(index + 1) * BLOCK]]),
   };
-  for await (const part of readKvEvents(encode([1, [event], 0]), new WorkTurns())) blocks.take(0, [part]);
+  for await (const part of readKvEvents(encode([1, [event], 0]), new WorkSlices())) blocks.take(0, [part]);
   expect(blocks.cached(blocks.hashesOf(prompt, ""))[0]?.tokens).toBe(size * BLOCK);
 });
 

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { encode } from "@msgpack/msgpack";
 import { beforeEach, expect, test } from "vitest";
-import { WorkTurns } from "../../../../../../deploy/runtime/time/work-turns.ts";
+import { WorkSlices } from "../../../../../../deploy/runtime/time/work-slices.ts";
 import { EngineBlocks } from "../../../../../../engine/backends/openai-compatible/kv-events/engine-blocks.ts";
 import { readKvEvents } from "../../../../../../engine/backends/openai-compatible/kv-events/kv-event.ts";
 import { tiesOf } from "../../../../../../engine/backends/openai-compatible/kv-events/prompt-ties.ts";
@@ -75,7 +75,7 @@ beforeEach(() => {
 });
 
 async function publish(...events: readonly unknown[]): Promise<void> {
-  for await (const event of readKvEvents(encode([1, events, 0], { useBigInt64: true }), new WorkTurns()))
+  for await (const event of readKvEvents(encode([1, events, 0], { useBigInt64: true }), new WorkSlices()))
     blocks.take(0, [event]);
 }
 

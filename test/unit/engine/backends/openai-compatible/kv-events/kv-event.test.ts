@@ -1,6 +1,6 @@
 import { encode } from "@msgpack/msgpack";
 import { expect, test } from "vitest";
-import { WorkTurns } from "../../../../../../deploy/runtime/time/work-turns.ts";
+import { WorkSlices } from "../../../../../../deploy/runtime/time/work-slices.ts";
 import { EngineBlocks } from "../../../../../../engine/backends/openai-compatible/kv-events/engine-blocks.ts";
 import { type KvEvent, readKvEvents } from "../../../../../../engine/backends/openai-compatible/kv-events/kv-event.ts";
 import { HeldPrefixes } from "../../../../../../engine/prefixes/held-prefixes.ts";
@@ -8,9 +8,9 @@ import { HeldPrefixes } from "../../../../../../engine/prefixes/held-prefixes.ts
 const batch = (...events: readonly unknown[]) => encode([1.5, events, 0], { useBigInt64: true });
 const HASH = 2n ** 63n + 5n;
 
-async function read(payload: Uint8Array, turns = new WorkTurns()): Promise<readonly KvEvent[]> {
+async function read(payload: Uint8Array, slices = new WorkSlices()): Promise<readonly KvEvent[]> {
   const events: KvEvent[] = [];
-  for await (const event of readKvEvents(payload, turns)) events.push(event);
+  for await (const event of readKvEvents(payload, slices)) events.push(event);
   return events;
 }
 
@@ -135,14 +135,14 @@ test("a batch of a long prompt is decoded in slices, as equivalent parts in orde
   );
   // With this clock every slice is over at once.
   let nowMs = 0;
-  const turns = new WorkTurns(1, () => ++nowMs);
+  const slices = new WorkSlices(1, () => ++nowMs);
   let others = 0;
   const beside = setInterval(() => (others += 1), 0);
-  const events = await read(payload, turns).finally(() => clearInterval(beside));
+  const events = await read(payload, slices).finally(() => clearInterval(beside));
   expect(events.map(({ kind }) => kind)).toEqual(
     [13, 9, 9, 3].flatMap((parts, index) => Array(parts).fill(index % 2 === 0 ? "stored" : "removed")),
   );
-  expect(turns.turns).toBeGreaterThan(events.length);
+  expect(slices.count).toBeGreaterThan(events.length);
   expect(others).toBeGreaterThan(0);
   const stored = events.slice(0, 13).flatMap((event) => (event.kind === "stored" ? [event] : []));
   expect(stored.flatMap((event) => event.tokens)).toEqual(tokens);

@@ -38,7 +38,7 @@ describe("a text of a caller", () => {
     expect(mended([broken])).toBe(text);
   });
 
-  test("without spellings is unchanged", () => {
+  test("a caller's text without spellings of marks is unchanged", () => {
     expect(SpelledMarks.none.broken("<|im_end|>")).toBe("<|im_end|>");
     expect(mended([`a${JOINER}b`], SpelledMarks.none)).toBe(`a${JOINER}b`);
   });
@@ -62,12 +62,12 @@ describe("a text of a caller", () => {
 });
 
 describe("an answer", () => {
-  test("keeps an invisible character that breaks no spelling", () => {
+  test("an answer keeps an invisible character that breaks no spelling", () => {
     for (const text of [`a${JOINER}c`, `<${JOINER}|im_x`, JOINER, `<${JOINER}`, `<${JOINER}|im_en`])
       expect(mended([...text])).toBe(text);
   });
 
-  test("is held only after such a character", () => {
+  test("an answer is held only after such a character", () => {
     const mending = marks.mending();
     expect(mending.push("see <")).toBe("see <");
     expect(mending.push(JOINER)).toBe("");

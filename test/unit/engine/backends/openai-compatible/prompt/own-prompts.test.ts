@@ -2,13 +2,13 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { queryObjects } from "node:v8";
 import { beforeEach, describe, expect, test } from "vitest";
-import { LoopTurns } from "../../../../../../engine/backends/loop-turns.ts";
+import { LoopSlices } from "../../../../../../engine/backends/loop-slices.ts";
 import type { Ask } from "../../../../../../engine/backends/openai-compatible/engines/engine-dialect.ts";
 import { VLLM } from "../../../../../../engine/backends/openai-compatible/engines/vllm.ts";
 import { SpelledMarks } from "../../../../../../engine/backends/openai-compatible/marks/spelled-marks.ts";
 import { OwnPrompts } from "../../../../../../engine/backends/openai-compatible/prompt/own-prompts.ts";
 import { RenderingCheck } from "../../../../../../engine/backends/openai-compatible/prompt/rendering-check.ts";
-import { ANY_ORDER } from "../../../../../../engine/conversation/model-history.ts";
+import { ANY_ORDER } from "../../../../../../engine/conversation/history/model-history.ts";
 import { EngineError } from "../../../../../../engine/errors.ts";
 import { loadProfile, type ModelProfile } from "../../../../../../engine/profiles/profile.ts";
 import {
@@ -85,7 +85,7 @@ function prompts({ profile = PROFILE, marks = CHATML, megabytes = 16 }: Made = {
       ...{ template: TEMPLATE, bosToken: "", eosToken: "<|im_end|>" },
       tokens: marks.map((spelling, id) => ({ id, text: spelling, cuts: true })),
     },
-    ...{ settings, markers: { reasoning, toolCall, text: around }, work: workHere, turns: new LoopTurns() },
+    ...{ settings, markers: { reasoning, toolCall, text: around }, work: workHere, slices: new LoopSlices() },
     ...{ clock: new VirtualClock(), cacheMegabytes: megabytes },
   });
   let last: Uint32Array = new Uint32Array();
@@ -112,7 +112,7 @@ const turns = (count: number, units: number) =>
   ]).flat();
 
 describe("a prompt", () => {
-  test("is tokenized once, then only its new end", async () => {
+  test("a prompt is tokenized once, then only its new end", async () => {
     const { render } = prompts();
     const first = await render(turns(5, 900).slice(0, -1));
     expect(calls).toHaveLength(1);
@@ -136,7 +136,7 @@ describe("a prompt", () => {
     expect(changed).toBeDefined();
   });
 
-  test("is not known to another tenant", async () => {
+  test("a prompt is not known to another tenant", async () => {
     const { own, render } = prompts();
     const one = await render(turns(2, 900), "one");
     const found = own.tokensFound;
@@ -244,7 +244,7 @@ describe("the check of answers", () => {
     };
   };
 
-  test("leaves equal prompts on", async () =>
+  test("the check of answers leaves own prompts on where they are equal", async () =>
     expect(await check(false)).toMatchObject({ own: { isOn: true }, why: undefined }));
 
   test("switches the node's rendering off at a difference, and forgets what it knew", async () => {

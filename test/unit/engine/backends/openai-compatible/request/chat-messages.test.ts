@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { toJsonText } from "../../../../../../engine/backends/openai-compatible/http/raw-json.ts";
 import { SpelledMarks } from "../../../../../../engine/backends/openai-compatible/marks/spelled-marks.ts";
 import { toChatMessages } from "../../../../../../engine/backends/openai-compatible/request/chat-messages.ts";
-import { ANY_ORDER } from "../../../../../../engine/conversation/model-history.ts";
+import { ANY_ORDER } from "../../../../../../engine/conversation/history/model-history.ts";
 import { ImageDetail, type Message, Role } from "../../../../../../proto/gen/svc/inference/v1/messages.ts";
 import { part, result, text } from "../../../../../support/engine/canonical.ts";
 

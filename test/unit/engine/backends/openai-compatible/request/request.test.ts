@@ -12,7 +12,7 @@ import {
   toChatPrompt,
   toSampling,
 } from "../../../../../../engine/backends/openai-compatible/request/request.ts";
-import { ANY_ORDER } from "../../../../../../engine/conversation/model-history.ts";
+import { ANY_ORDER } from "../../../../../../engine/conversation/history/model-history.ts";
 import { loadProfile } from "../../../../../../engine/profiles/profile.ts";
 import { ReasoningEffort, ReasoningMode } from "../../../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { Role } from "../../../../../../proto/gen/svc/inference/v1/messages.ts";

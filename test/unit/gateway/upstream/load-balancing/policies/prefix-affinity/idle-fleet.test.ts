@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { PromptShape } from "../../../../../../../gateway/upstream/load-balancing/boundary-hashes.ts";
 import { EndpointList } from "../../../../../../../gateway/upstream/load-balancing/endpoint-set.ts";
-import { createPolicy } from "../../../../../../../gateway/upstream/load-balancing/policies.ts";
+import { createPolicy } from "../../../../../../../gateway/upstream/load-balancing/policies/policies.ts";
 import {
   type AnnouncedPrefixes,
   PrefixIndex,
@@ -78,13 +78,13 @@ function fleet(given: Given, affinityKeyOf: (name: string) => string) {
     const affinityKey = affinityKeyOf(name);
     const picked = policy.pick(candidates, { shape, affinityKey, ttlMs: undefined }, clock.nowMs());
     const address = picked?.endpoint.address ?? "";
-    picked?.placement?.begin();
+    picked?.observer?.begin();
     const cachedInputTokens = nodes.get(address)?.take(shape) ?? 0;
     const inputTokens = (shape.boundaries.at(-1)?.bytes ?? 0) / BYTES_PER_TOKEN;
     await clock.advance(1_000);
     const usage = { inputTokens, cachedInputTokens, outputTokens: 20 };
-    picked?.placement?.see([started({ inputTokens, cachedInputTokens }), delta(0, "a"), finished(undefined, usage)]);
-    picked?.placement?.end();
+    picked?.observer?.see([started({ inputTokens, cachedInputTokens }), delta(0, "a"), finished(undefined, usage)]);
+    picked?.observer?.end();
     const before = turn === 0 ? 0 : (turnOf(name, turn - 1, given).boundaries.at(-1)?.bytes ?? 0) / BYTES_PER_TOKEN;
     return { address, lost: Math.max(0, before - cachedInputTokens) };
   };

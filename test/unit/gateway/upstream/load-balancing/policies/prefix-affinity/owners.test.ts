@@ -6,18 +6,18 @@ const KEYS = Array.from({ length: 8_000 }, (_, index) => `k${index}`);
 const ownerAt = (key: string, pool = endpoints(8)) => ownerOf(key, pool)?.address;
 
 describe("owners", () => {
-  test("have even shares of the keys", () => {
+  test("owners have even shares of the keys", () => {
     const shares = Object.values(tally(KEYS.map((key) => ownerAt(key))));
     expect(shares).toHaveLength(8);
     for (const share of shares) expect(Math.abs(share - 1_000)).toBeLessThan(120);
   });
 
-  test("have shares by their weights", () => {
+  test("owners have shares by their weights", () => {
     const pool = [endpointWith({ address: "one" }), endpointWith({ address: "three", weight: 3 })];
     expect(Math.abs((tally(KEYS.map((key) => ownerAt(key, pool))).three ?? 0) - 6_000)).toBeLessThan(200);
   });
 
-  test("do not depend on the order of the endpoints", () => {
+  test("owners do not depend on the order of the endpoints", () => {
     for (const key of KEYS.slice(0, 200)) expect(ownerAt(key, endpoints(8).reverse())).toBe(ownerAt(key));
   });
 

@@ -2,12 +2,12 @@ import { describe, expect, test } from "vitest";
 import type { PromptShape } from "../../../../../../../gateway/upstream/load-balancing/boundary-hashes.ts";
 import type { CacheNote } from "../../../../../../../gateway/upstream/load-balancing/cache-reasons.ts";
 import { EndpointList } from "../../../../../../../gateway/upstream/load-balancing/endpoint-set.ts";
+import { createPolicy } from "../../../../../../../gateway/upstream/load-balancing/policies/policies.ts";
 import {
   PrefixLearning,
   RECENT_MS,
 } from "../../../../../../../gateway/upstream/load-balancing/policies/prefix-affinity/prefix-learning.ts";
-import { createPolicy } from "../../../../../../../gateway/upstream/load-balancing/policies.ts";
-import type { Placement } from "../../../../../../../gateway/upstream/load-balancing/policy.ts";
+import type { PickObserver } from "../../../../../../../gateway/upstream/load-balancing/policy.ts";
 import { Announcements, PrefixIndex } from "../../../../../../../gateway/upstream/load-balancing/prefix-index.ts";
 import { WorkLedger } from "../../../../../../../gateway/upstream/load-balancing/work-ledger.ts";
 import type { Event } from "../../../../../../../proto/gen/svc/inference/v1/inference_service.ts";
@@ -37,14 +37,14 @@ function gateway() {
     const notes: CacheNote[] = [];
     const route = { shape: shapeOf(message), affinityKey: "session", ttlMs: undefined };
     const picked = policy.pick(candidates, route, clock.nowMs());
-    const follower = picked?.placement as Placement;
+    const follower = picked?.observer as PickObserver;
     follower.begin();
     const cached = (note: CacheNote) => notes.push(note);
-    const placement = {
+    const observer = {
       see: (events: readonly Event[]) => follower.see(events, { cached }),
       end: () => follower.end(),
     };
-    return { placement, notes, uncachedTokens: picked?.uncachedTokens };
+    return { observer, notes, uncachedTokens: picked?.uncachedTokens };
   };
   const tokensOf = (shape: PromptShape) => policy.expectedTokens?.({ shape, affinityKey: "k", ttlMs: undefined });
   return { send, work, clock, tokensOf };
@@ -53,36 +53,36 @@ function gateway() {
 describe("work that is outstanding on an endpoint", () => {
   test("follows the engine's reports, from the estimate to the first delta", () => {
     const { send, work } = gateway();
-    const { placement } = send("one");
+    const { observer } = send("one");
     expect(work.outstanding(ADDRESS)).toBe(2_000);
     const outstanding = [started({ inputTokens: 900, cachedInputTokens: 100 }), progress(600), delta(0, "a")].map(
       (event) => {
-        placement.see([event]);
+        observer.see([event]);
         return work.outstanding(ADDRESS);
       },
     );
     expect(outstanding).toEqual([800, 300, 0]);
-    placement.end();
+    observer.end();
     expect(work.outstanding(ADDRESS)).toBe(0);
   });
 
   test("follows the progress that a node estimates before the engine says anything, once the prompt is begun", () => {
     const { send, work } = gateway();
-    const { placement } = send("one");
+    const { observer } = send("one");
     const outstanding = [progress(0), progress(1_500), started({ inputTokens: 900 }), progress(600)].map((event) => {
-      placement.see([event]);
+      observer.see([event]);
       return work.outstanding(ADDRESS);
     });
     expect(outstanding).toEqual([2_000, 500, 900, 300]);
-    placement.end();
+    observer.end();
   });
 
   test("is returned once when an attempt ends in the middle of its prefill", () => {
     const { send, work } = gateway();
-    const { placement } = send("one");
-    placement.see([started({ inputTokens: 900 })]);
-    placement.end();
-    placement.end();
+    const { observer } = send("one");
+    observer.see([started({ inputTokens: 900 })]);
+    observer.end();
+    observer.end();
     expect(work.outstanding(ADDRESS)).toBe(0);
   });
 });
@@ -93,13 +93,13 @@ describe("the prefill speed of an endpoint", () => {
   test.each([
     ["is learned from the engine's own times, without cached tokens and queueing", timings, 2_000],
     ["is not learned if the engine's queueing time is unknown", { ...timings, queue: undefined }, undefined],
-  ])("%s", (_, times, speed) => {
+  ])("the prefill speed of an endpoint %s", (_, times, speed) => {
     const { send, work } = gateway();
-    const { placement } = send("one");
-    placement.see([started({ inputTokens: 2_000 }), delta(0, "a")]);
+    const { observer } = send("one");
+    observer.see([started({ inputTokens: 2_000 }), delta(0, "a")]);
     expect(work.speed(ADDRESS)).toBeUndefined();
     const usage = { inputTokens: 2_000, cachedInputTokens: 1_000 };
-    placement.see([delta(0, "b"), finished(undefined, usage, { timings: times })]);
+    observer.see([delta(0, "b"), finished(undefined, usage, { timings: times })]);
     expect(work.speed(ADDRESS)).toBe(speed);
   });
 });
@@ -112,7 +112,7 @@ describe("the expected cache of an endpoint", () => {
     const first = send("one");
     const second = send("one");
     expect(second.uncachedTokens).toBe(0);
-    for (const { placement } of [first, second]) placement.end();
+    for (const { observer } of [first, second]) observer.end();
     expect(send("one").uncachedTokens).toBe(2_000);
   });
 
@@ -120,12 +120,12 @@ describe("the expected cache of an endpoint", () => {
     const { send, tokensOf } = gateway();
     expect(tokensOf(shapeOf("x"))).toBe(2_000);
     for (let turn = 0; turn < 200; turn += 1)
-      send(`turn ${turn}`).placement.see([STARTED, finished(undefined, { inputTokens: 4_000 })]);
+      send(`turn ${turn}`).observer.see([STARTED, finished(undefined, { inputTokens: 4_000 })]);
     expect(tokensOf(shapeOf("x"))).toBeCloseTo(4_000, -1);
     const empty = gateway();
     empty
       .send("one")
-      .placement.see([started({ inputTokens: 0 }), delta(0, "a"), finished(undefined, { inputTokens: 0 })]);
+      .observer.see([started({ inputTokens: 0 }), delta(0, "a"), finished(undefined, { inputTokens: 0 })]);
     expect(empty.tokensOf(shapeOf("x"))).toBe(2_000);
   });
 
@@ -139,12 +139,12 @@ describe("the expected cache of an endpoint", () => {
     async (_, cachedInputTokens, uncached) => {
       const { send, clock } = gateway();
       for (const message of ["older", "turn"]) {
-        send(message).placement.see([started({ inputTokens: 2_000 }), delta(0, "a")]);
+        send(message).observer.see([started({ inputTokens: 2_000 }), delta(0, "a")]);
         await clock.advance(10);
       }
       const again = send("turn");
       await clock.advance(10);
-      again.placement.see([started({ inputTokens: 2_000, cachedInputTokens }), delta(0, "a")]);
+      again.observer.see([started({ inputTokens: 2_000, cachedInputTokens }), delta(0, "a")]);
       await clock.advance(10);
       // The head has been used since.
       expect(send("older").uncachedTokens).toBe(uncached / 2);
@@ -154,12 +154,12 @@ describe("the expected cache of an endpoint", () => {
 
   test("is not refuted by a miss of a prompt that was only on its way", async () => {
     const { send, clock } = gateway();
-    send("older").placement.see([started({ inputTokens: 2_000 }), delta(0, "a")]);
+    send("older").observer.see([started({ inputTokens: 2_000 }), delta(0, "a")]);
     await clock.advance(10);
     send("turn");
     const sibling = send("turn");
     await clock.advance(10);
-    sibling.placement.see([started({ inputTokens: 2_000, cachedInputTokens: 0 }), delta(0, "a")]);
+    sibling.observer.see([started({ inputTokens: 2_000, cachedInputTokens: 0 }), delta(0, "a")]);
     expect(send("older").uncachedTokens).toBe(0);
   });
 });
@@ -168,20 +168,20 @@ describe("the cached tokens of a prompt", () => {
   const STARTED = started({ inputTokens: 2_000, cachedInputTokens: 0 });
   const USAGE = { inputTokens: 2_000, cachedInputTokens: 0, outputTokens: 10 };
 
-  test("are explained once, at the engine's first report", () => {
-    const { placement, notes } = gateway().send("one");
-    placement.see([STARTED]);
+  test("the cached tokens of a prompt are explained once, at the engine's first report", () => {
+    const { observer, notes } = gateway().send("one");
+    observer.see([STARTED]);
     expect(notes).toMatchObject([{ reason: "new", expectedTokens: 0, cachedTokens: 0 }]);
-    placement.see([delta(0, "a")]);
-    placement.see([finished(undefined, USAGE)]);
+    observer.see([delta(0, "a")]);
+    observer.see([finished(undefined, USAGE)]);
     expect(notes).toHaveLength(1);
   });
 
   test("are explained at the end of the answer for an engine that reports them only there", () => {
-    const { placement, notes } = gateway().send("one");
-    placement.see([started({ inputTokens: 2_000 }), delta(0, "a")]);
+    const { observer, notes } = gateway().send("one");
+    observer.see([started({ inputTokens: 2_000 }), delta(0, "a")]);
     expect(notes).toHaveLength(0);
-    placement.see([finished(undefined, USAGE)]);
+    observer.see([finished(undefined, USAGE)]);
     expect(notes).toMatchObject([{ reason: "new", cachedTokens: 0, lostTokens: 0 }]);
   });
 });
@@ -195,10 +195,10 @@ test("the length of answers is learned", () => {
 test("a conversation counts on its last endpoint, for minutes after its last turn", () => {
   const learning = new PrefixLearning();
   const on = (nowMs: number) => ["A", "B"].map((address) => learning.othersOn(address, "new", nowMs));
-  learning.placed("one", "A", 0);
-  learning.placed("two", "A", 10);
+  learning.picked("one", "A", 0);
+  learning.picked("two", "A", 10);
   expect(on(10)).toEqual([2, 0]);
-  learning.placed("one", "B", 20);
+  learning.picked("one", "B", 20);
   expect(on(20)).toEqual([1, 1]);
   expect(learning.othersOn("B", "one", 20)).toBe(0);
   expect(on(RECENT_MS + 10)).toEqual([0, 1]);

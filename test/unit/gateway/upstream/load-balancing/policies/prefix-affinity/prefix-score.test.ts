@@ -114,7 +114,7 @@ describe("a known conversation", () => {
     expect(queued(200_000)).not.toBe("e3");
   });
 
-  test("prefers the endpoint that holds more of it", () => {
+  test("a known conversation prefers the endpoint that holds more of it", () => {
     const given = context();
     place(given, turn("s", 1), "e1");
     place(given, turn("s", 4), "e5");
@@ -122,7 +122,7 @@ describe("a known conversation", () => {
     expect(pick(turn("s", 5), given)?.endpoint.address).toBe("e5");
   });
 
-  test("ignores an expired prefix", () => {
+  test("a known conversation ignores an expired prefix", () => {
     const given = context({ nowMs: 60_000 });
     place(given, turn("s", 2), "e3");
     expect(pick(turn("s", 3), given)?.prediction.part).toBeUndefined();
@@ -139,7 +139,7 @@ describe("an unknown conversation", () => {
     expect(pick(begun, context(), busy)?.endpoint.address).not.toBe(first);
   });
 
-  test("has another owner once its owner has left", () => {
+  test("an unknown conversation has another owner once its owner has left", () => {
     const left = POOL.filter(({ address }) => address !== first);
     expect(pick(begun, context(), left)?.endpoint.address).toBe(second);
   });
@@ -275,7 +275,7 @@ describe("a single gateway", () => {
 
   test("begins conversations where the fewest recent ones are, and goes on with them where they are", () => {
     const learned = new PrefixLearning();
-    for (const { address } of ALONE) if (address !== "e2") learned.placed(`on ${address}`, address, 0);
+    for (const { address } of ALONE) if (address !== "e2") learned.picked(`on ${address}`, address, 0);
     const given = context({ learned });
     expect(pick(turn("s", 0), given, ALONE)?.endpoint.address).toBe("e2");
     place(given, turn("s", 0), "e5");
@@ -294,7 +294,7 @@ test("gateways that share nothing do not all begin on the same one of equal endp
 describe("a new conversation among full caches", () => {
   const full = announced({}, true);
 
-  test("begins where unused prefixes are kept for longest", () => {
+  test("a new conversation among full caches begins where unused prefixes are kept for longest", () => {
     const pool = POOL.map((one) => ({ ...one, retentionMs: one.address === "e2" ? 600_000 : 250_000 }));
     expect(pick(turn("s", 0), context({ prefixes: full }), pool)?.endpoint.address).toBe("e2");
   });

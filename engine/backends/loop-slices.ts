@@ -8,14 +8,14 @@ type Waiting = FairItem & { readonly go: () => void };
  * alternating between tenants. However many prompts are processed concurrently, other work of the loop waits for one
  * slice at most.
  */
-export class LoopTurns {
-  readonly #turns = new FairQueue<Waiting>();
+export class LoopSlices {
+  readonly #slices = new FairQueue<Waiting>();
   #armed = false;
 
   /** Resolves when the tenant may run a slice, which must not take longer than a few milliseconds. */
   next(tenant: string): Promise<void> {
     return new Promise((resolve) => {
-      this.#turns.push({ key: tenant, cost: 1, go: resolve });
+      this.#slices.push({ key: tenant, cost: 1, go: resolve });
       this.#arm();
     });
   }
@@ -31,8 +31,8 @@ export class LoopTurns {
     this.#armed = true;
     setImmediate(() => {
       this.#armed = false;
-      this.#turns.next()?.go();
-      if (this.#turns.size > 0) this.#arm();
+      this.#slices.next()?.go();
+      if (this.#slices.size > 0) this.#arm();
     });
   }
 }

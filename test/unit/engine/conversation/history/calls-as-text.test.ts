@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
-import { withCallsAsText } from "../../../../engine/conversation/calls-as-text.ts";
-import { ANY_ORDER, modelHistory, textOf } from "../../../../engine/conversation/model-history.ts";
-import { loadProfile, textCallsOf, withGenericCalls } from "../../../../engine/profiles/profile.ts";
-import { type Message, Role } from "../../../../proto/gen/svc/inference/v1/messages.ts";
+import { withCallsAsText } from "../../../../../engine/conversation/history/calls-as-text.ts";
+import { ANY_ORDER, modelHistory, textOf } from "../../../../../engine/conversation/history/model-history.ts";
+import { loadProfile, textCallsOf, withGenericCalls } from "../../../../../engine/profiles/profile.ts";
+import { type Message, Role } from "../../../../../proto/gen/svc/inference/v1/messages.ts";
 import {
   assistant,
   call,
@@ -13,7 +13,7 @@ import {
   tool,
   toolResult,
   user,
-} from "../../../support/engine/canonical.ts";
+} from "../../../../support/engine/canonical.ts";
 
 /* A template without tools: they stand in the system message, calls in the model's text, results in the user's. */
 

@@ -1,13 +1,13 @@
 import { describe, expect, test } from "vitest";
-import { ChatTemplate } from "../../../../engine/conversation/chat-template.ts";
-import { shownTools, withDeclaredTools } from "../../../../engine/conversation/declared-tools.ts";
-import { ANY_ORDER, modelHistory, textOf } from "../../../../engine/conversation/model-history.ts";
-import { ControlTokens } from "../../../../engine/conversation/prompt-pieces.ts";
-import { builtInProfiles, textCallsOf } from "../../../../engine/profiles/profile.ts";
-import { type Message, type Part, Role } from "../../../../proto/gen/svc/inference/v1/messages.ts";
-import { assistant, call, declaration, part, system, text, tool, user } from "../../../support/engine/canonical.ts";
-import { FAMILY_TEMPLATES } from "../../../support/engine/family-templates.ts";
-import { PROFILE_SHAPES } from "../../../support/templates/profile-shapes.ts";
+import { ChatTemplate } from "../../../../../engine/conversation/chat-template.ts";
+import { shownTools, withDeclaredTools } from "../../../../../engine/conversation/history/declared-tools.ts";
+import { ANY_ORDER, modelHistory, textOf } from "../../../../../engine/conversation/history/model-history.ts";
+import { ControlTokens } from "../../../../../engine/conversation/prompt-pieces.ts";
+import { builtInProfiles, textCallsOf } from "../../../../../engine/profiles/profile.ts";
+import { type Message, type Part, Role } from "../../../../../proto/gen/svc/inference/v1/messages.ts";
+import { assistant, call, declaration, part, system, text, tool, user } from "../../../../support/engine/canonical.ts";
+import { FAMILY_TEMPLATES } from "../../../../support/engine/family-templates.ts";
+import { PROFILE_SHAPES } from "../../../../support/templates/profile-shapes.ts";
 
 /* A deferred tool stands where a message declares it, and changes nothing in front of that place. */
 

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
-import { type Message, type Part, Role, type ToolResultPart } from "../../proto/gen/svc/inference/v1/messages.ts";
-import { EngineError } from "../errors.ts";
+import { type Message, type Part, Role, type ToolResultPart } from "../../../proto/gen/svc/inference/v1/messages.ts";
+import { EngineError } from "../../errors.ts";
 
 export type CallIdRule = "any" | "functions.name:index" | "nine-characters";
 

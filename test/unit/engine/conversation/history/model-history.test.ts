@@ -1,5 +1,4 @@
 import { describe, expect, test } from "vitest";
-import { JsonNumber } from "../../../../engine/conversation/jinja/values.ts";
 import {
   ANY_ORDER,
   type CallIdRule,
@@ -7,11 +6,12 @@ import {
   modelHistory,
   type TurnRules,
   textOf,
-} from "../../../../engine/conversation/model-history.ts";
-import { toTemplateValue } from "../../../../engine/conversation/template-messages.ts";
-import { type PromptCount, turnRulesOfCounts } from "../../../../engine/conversation/turn-rules.ts";
-import { type Message, Role } from "../../../../proto/gen/svc/inference/v1/messages.ts";
-import { assistant, call, part, result, system, text, toolResult, user } from "../../../support/engine/canonical.ts";
+} from "../../../../../engine/conversation/history/model-history.ts";
+import { toTemplateValue } from "../../../../../engine/conversation/history/template-messages.ts";
+import { type PromptCount, turnRulesOfCounts } from "../../../../../engine/conversation/history/turn-rules.ts";
+import { JsonNumber } from "../../../../../engine/conversation/jinja/values.ts";
+import { type Message, Role } from "../../../../../proto/gen/svc/inference/v1/messages.ts";
+import { assistant, call, part, result, system, text, toolResult, user } from "../../../../support/engine/canonical.ts";
 
 const later = (messages: readonly Message[]) => messages.some(({ role }, at) => role === Role.SYSTEM && at > 0);
 const anywhere = (messages: readonly Message[]) => messages.some(({ role }) => role === Role.SYSTEM);
@@ -53,7 +53,7 @@ describe("the sizes of prompts show the rules of a template", () => {
     ["one that refuses all conversations", refusing(() => true), {}],
     ["an engine that does not count", async () => "unknown", {}],
   ];
-  test.each(cases)("%s", async (_what, count, rules) => {
+  test.each(cases)("the sizes of prompts show the rules of a template: %s", async (_what, count, rules) => {
     expect(await turnRulesOfCounts(count, ANY_ORDER)).toEqual({ ...ANY_ORDER, ...rules });
   });
 });
@@ -118,7 +118,7 @@ test("a tool's failure precedes its output, and stands alone without output", ()
 });
 
 describe("calls that share an id keep their order", () => {
-  test("and in one turn", () => {
+  test("calls that share an id keep their order in one turn", () => {
     const together = [assistant(call("f", "{}", "x"), call("g", "{}", "x")), answers("x"), answers("x")];
     const [first, second] = ["functions.f:0", "functions.g:1"];
     expect(idsOf(history(together, {}, "functions.name:index"))).toEqual([first, second, first, second]);
@@ -155,9 +155,12 @@ describe("an unsupported message is refused with the path in the caller's reques
     ["an image of a tool", { role: Role.TOOL, parts: [shown] }, "messages[3].parts[0].content[1]"],
     ["a message without a role", { role: Role.UNSPECIFIED, parts: [] }, "messages[3].role"],
   ];
-  test.each(cases)("%s", (_what, last, path) => {
-    expect(() => history([system("a"), system("b"), user("c"), last])).toThrow(`${path}: `);
-  });
+  test.each(cases)(
+    "%s that a model does not take is refused with its path in the caller's request",
+    (_what, last, path) => {
+      expect(() => history([system("a"), system("b"), user("c"), last])).toThrow(`${path}: `);
+    },
+  );
 });
 
 const asItIs = (text: string) => text;
@@ -188,7 +191,7 @@ describe("JSON keeps details that JavaScript would lose", () => {
     [' [ { "text" : "12.0 {\\"1\\": [2.0], true} \\\\" } ] ', [new Map([["text", '12.0 {"1": [2.0], true} \\']])]],
     ['"x"', "x"],
   ];
-  test.each(cases)("%s", (json, value) => {
+  test.each(cases)("JSON for a template keeps details that JavaScript would lose: %s", (json, value) => {
     const read = toTemplateValue(json, asItIs);
     expect(read).toEqual(value);
     if (read instanceof Map && value instanceof Map) expect([...read.keys()]).toEqual([...value.keys()]);

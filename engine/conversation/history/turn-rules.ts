@@ -1,12 +1,17 @@
-import { type Message, type Part, Role, type Tool } from "../../proto/gen/svc/inference/v1/messages.ts";
+import { type Message, type Part, Role, type Tool } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { ANY_ORDER, SYSTEM_PLACES, says, type TurnRules, textPart } from "./model-history.ts";
 
+// Words that no template writes, so that they are found in a prompt. The ids have the nine characters that Mistral asks for.
 const CALLS = ["aaaaaaaa1", "aaaaaaaa2"] as const;
-const [NEAR, FAR] = ["hither", "yonder"];
+const [FIRST_ARGUMENT, SECOND_ARGUMENT] = ["hither", "yonder"];
 const call = (callId: string): Part => ({
   kind: {
     $case: "toolCall",
-    value: { callId, name: "look", argumentsJson: JSON.stringify({ at: callId === CALLS[0] ? NEAR : FAR }) },
+    value: {
+      callId,
+      name: "look",
+      argumentsJson: JSON.stringify({ at: callId === CALLS[0] ? FIRST_ARGUMENT : SECOND_ARGUMENT }),
+    },
   },
 });
 const reports = (callId: string): Message =>
@@ -22,6 +27,10 @@ const followUp = says(Role.USER, textPart(FOLLOW_UP));
 const answer = says(Role.ASSISTANT, textPart("reply"));
 const lookUp = [question, says(Role.ASSISTANT, call(CALLS[0])), reports(CALLS[0])] as const;
 
+/**
+ * Conversations of one question each to a template. It takes an order of messages if the prompt has their words in that
+ * order; most templates refuse one that they do not take, some drop or move a message silently.
+ */
 export const TRIALS = {
   plain: [question, answer, followUp],
   systemFirst: [opening, question, answer, followUp],
@@ -42,17 +51,25 @@ export const TRIAL_TOOL: Tool = {
 
 type Trial = keyof typeof TRIALS;
 
-/** Determines the rules from rendered trials. `render` returns undefined for a refused conversation. */
+/**
+ * Determines the rules from rendered trials. `render` returns undefined for a refused conversation. Where even a plain
+ * conversation shows nothing, as with a template that fails for another reason, no rule is assumed.
+ *
+ *     a template that drops a later system message   "afterthought" is missing in systemLater   "first"
+ *     one that moves it to the beginning             it is found before "enquiry"               "first"
+ *     one that refuses two users in a row            usersTogether has no prompt                alternates
+ */
 export function turnRulesOfRendering(render: (messages: readonly Message[]) => string | undefined): TurnRules {
+  /** Whether the prompt of a trial has the words, in this order. */
   const stands = (trial: Trial, ...words: readonly string[]) => {
     const prompt = render(TRIALS[trial]);
-    const places = words.map((word) => prompt?.indexOf(word) ?? -1);
-    return places.every((place, index) => place > (places[index - 1] ?? -1));
+    const positions = words.map((word) => prompt?.indexOf(word) ?? -1);
+    return positions.every((position, index) => position > (positions[index - 1] ?? -1));
   };
   if (!stands("plain", QUESTION, FOLLOW_UP)) return ANY_ORDER;
   const takesTools = stands("toolLast", QUESTION);
   // Some templates write the first call of a turn and silently drop the others.
-  const dropsCalls = stands("toolLast", NEAR) && !stands("twoCalls", NEAR, FAR);
+  const dropsCalls = stands("toolLast", FIRST_ARGUMENT) && !stands("twoCalls", FIRST_ARGUMENT, SECOND_ARGUMENT);
   return {
     systemMessages: stands("systemLater", OPENING, QUESTION, LATER, FOLLOW_UP)
       ? "anywhere"
@@ -68,7 +85,11 @@ export function turnRulesOfRendering(render: (messages: readonly Message[]) => s
 /** The size of a prompt in tokens; `refused` if the template refuses the conversation. */
 export type PromptCount = number | "refused" | "unknown";
 
-/** Determines the rules from prompt sizes; the family's `known` rules apply where sizes show nothing. */
+/**
+ * Determines the rules from prompt sizes, of an engine that counts a prompt's tokens and does not show it; the family's
+ * `known` rules apply where sizes show nothing. A message that is not refused and makes the prompt no longer was dropped.
+ * A moved one shows in no size, so of the measured rule on system messages and the known one the stricter applies.
+ */
 export async function turnRulesOfCounts(
   count: (messages: readonly Message[]) => Promise<PromptCount>,
   known: TurnRules,
@@ -91,6 +112,7 @@ export async function turnRulesOfCounts(
     : (await isRefused("systemLater", "systemFirst"))
       ? "first"
       : "anywhere";
+  // The last of the two in the list is the stricter.
   const [least] = SYSTEM_PLACES.filter((place) => place === found || place === known.systemMessages).slice(-1);
   const alternates =
     known.alternates ||

@@ -4,10 +4,10 @@ import {
   Role,
   type Tool,
   type ToolResultPart,
-} from "../../proto/gen/svc/inference/v1/messages.ts";
-import { EngineError } from "../errors.ts";
-import { IN_LINE, type JsonOptions, pythonJson } from "./jinja/operators.ts";
-import { JsonNumber, toValue } from "./jinja/values.ts";
+} from "../../../proto/gen/svc/inference/v1/messages.ts";
+import { EngineError } from "../../errors.ts";
+import { IN_LINE, type JsonOptions, pythonJson } from "../jinja/operators.ts";
+import { JsonNumber, toValue } from "../jinja/values.ts";
 import { PART_SEPARATOR, reasoningOf, textOf } from "./model-history.ts";
 
 /** Deeper values would exhaust the stack of the template's interpreter. */

@@ -2,12 +2,12 @@ import { setImmediate } from "node:timers/promises";
 
 const TURN_MS = 10;
 
-/** Splits long work into several turns of the event loop, so that other work continues meanwhile. */
-export class WorkTurns {
+/** Splits long work into several ticks of the event loop, so that other work continues meanwhile. */
+export class WorkSlices {
   readonly #turnMs: number;
   readonly #nowMs: () => number;
   #beganMs: number;
-  turns = 1;
+  count = 1;
 
   /** Begins the first turn. A turn is 10 ms long by default; `nowMs` is the machine's monotonic clock by default. */
   constructor(turnMs = TURN_MS, nowMs: () => number = () => performance.now()) {
@@ -24,7 +24,7 @@ export class WorkTurns {
   /** Resolves when the next turn has begun, after all other work of the event loop. */
   async next(): Promise<void> {
     await setImmediate();
-    this.turns += 1;
+    this.count += 1;
     this.#beganMs = this.#nowMs();
   }
 }

@@ -1,11 +1,11 @@
 import { openSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { Child, ChildFailed, startProcess } from "../child.ts";
-import type { LocalOptions } from "../options.ts";
-import { stateFolder } from "../state.ts";
-import { findProgram, runAgent } from "./agent-run.ts";
-import { findAgent } from "./launch.ts";
-import { findPlace } from "./place.ts";
+import { Child, ChildFailed, startProcess } from "./child.ts";
+import { findProgram, runAgent } from "./launch/agent-run.ts";
+import { findAgent } from "./launch/launch.ts";
+import { findModelAccess } from "./launch/model-access.ts";
+import type { LocalOptions } from "./options.ts";
+import { stateFolder } from "./state.ts";
 
 const LOG = "start.log";
 
@@ -34,8 +34,8 @@ export async function startWithAgent(options: LocalOptions, argv: readonly strin
     const { baseUrl, keyFile } = await service.ready;
     for (const signal of signals) process.off(signal, stop);
     const key = readFileSync(String(keyFile), "utf8").trim();
-    const place = await findPlace({ url: String(baseUrl), key, stateDir });
-    return await runAgent(agent, place, program, options.agentArgs);
+    const access = await findModelAccess({ url: String(baseUrl), key, stateDir });
+    return await runAgent(agent, access, program, options.agentArgs);
   } catch (error) {
     if (stopped) return 0;
     if (error instanceof ChildFailed) process.stderr.write(readFileSync(file));

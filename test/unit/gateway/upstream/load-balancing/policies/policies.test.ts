@@ -1,17 +1,17 @@
 import { describe, expect, test } from "vitest";
-import { EndpointList } from "../../../../../gateway/upstream/load-balancing/endpoint-set.ts";
+import { EndpointList } from "../../../../../../gateway/upstream/load-balancing/endpoint-set.ts";
 import {
   createPolicy,
   LB_POLICIES,
   pickLeastRequest,
   RoundRobin,
   slowStartWeights,
-} from "../../../../../gateway/upstream/load-balancing/policies.ts";
-import { PrefixIndex } from "../../../../../gateway/upstream/load-balancing/prefix-index.ts";
-import { WorkLedger } from "../../../../../gateway/upstream/load-balancing/work-ledger.ts";
-import { endpoints, endpointWith, tally } from "../../../../support/gateway/upstream/endpoint-with.ts";
-import { seededRandom } from "../../../../support/seeded-random.ts";
-import { VirtualClock } from "../../../../support/virtual-clock.ts";
+} from "../../../../../../gateway/upstream/load-balancing/policies/policies.ts";
+import { PrefixIndex } from "../../../../../../gateway/upstream/load-balancing/prefix-index.ts";
+import { WorkLedger } from "../../../../../../gateway/upstream/load-balancing/work-ledger.ts";
+import { endpoints, endpointWith, tally } from "../../../../../support/gateway/upstream/endpoint-with.ts";
+import { seededRandom } from "../../../../../support/seeded-random.ts";
+import { VirtualClock } from "../../../../../support/virtual-clock.ts";
 
 const CANDIDATES = new EndpointList(endpoints(3));
 const ROUTE = {
@@ -56,15 +56,15 @@ describe("least request", () => {
     expect([e0 > e1, e1 > e2, e2 > 0, e3]).toEqual([true, true, true, 0]);
   });
 
-  test("spreads evenly over idle endpoints", () => {
+  test("least request spreads evenly over idle endpoints", () => {
     for (const count of Object.values(picksOf(endpoints(4), 4_000))) expect(Math.abs(count - 1_000)).toBeLessThan(150);
   });
 
-  test("picks the only candidate, and none of none", () => {
+  test("least request picks the only candidate, and none of none", () => {
     expect([picksOf(busy(7), 2), picksOf([], 2)]).toEqual([{ e0: 2 }, {}]);
   });
 
-  test("counts requests by weight", () => {
+  test("least request counts requests by weight", () => {
     const big = endpointWith({ address: "big", weight: 4, activeRequests: 6 });
     expect(picksOf([big, ...busy(1)], 9)).toEqual({ big: 9 });
   });
@@ -78,7 +78,7 @@ describe("round robin", () => {
     ["equals take turns", [1, 1, 1], 7, "e0 e1 e2 e0 e1 e2 e0"],
     ["a heavier one gets its share, spread out", [3, 1, 1], 5, "e0 e1 e0 e2 e0"],
     ["an empty list has no pick", [], 1, ""],
-  ])("%s", (_, weights, count, expected) => {
+  ])("in round robin %s", (_, weights, count, expected) => {
     const pool = weights.map((weight, index) => endpointWith({ address: `e${index}`, weight }));
     expect(picks(new RoundRobin(), pool, count)).toBe(expected);
   });

@@ -1,5 +1,5 @@
-import { type Message, type Part, Role, type Tool } from "../../proto/gen/svc/inference/v1/messages.ts";
-import type { ToolCallMarkers } from "../tool-calls/forms.ts";
+import { type Message, type Part, Role, type Tool } from "../../../proto/gen/svc/inference/v1/messages.ts";
+import type { ToolCallMarkers } from "../../tool-calls/forms.ts";
 import { toolText } from "./declared-tools.ts";
 import { FAILED_TOOL, type HistoryMessage, type HistoryPart, says, textPart } from "./model-history.ts";
 

@@ -16,7 +16,7 @@ export const continuationSchema = z
     "How answers continue at another engine when theirs is lost, silent or drains: up to 16 times, unless two engines in a row are lost without a new token.",
   );
 
-/** Why an answer is not kept: no room (for all, or its tenant), overload at its start, or released for memory. */
+/** Why an answer is not kept: no capacity (for all, or its tenant), overload at its start, or released for memory. */
 export type NotKept = "no_room" | "no_room_for_key" | "overload" | "released";
 
 /** The default share of the process' memory for kept answers, and its bound in bytes. */
@@ -28,11 +28,11 @@ export function continuationBytes(memoryBytes: number): number {
   return Math.floor(Math.min(MAX_BYTES, MEMORY_SHARE * memoryBytes));
 }
 
-export type ContinuationRoomOptions = {
+export type ContinuationBudgetOptions = {
   readonly maxBytes: number;
   /** Returns whether the process is overloaded, so that no further answer is kept. Default: never. */
   readonly inTrouble?: () => boolean;
-  /** Called whenever an answer finds no room among those of all tenants. Default: no call. */
+  /** Called whenever an answer finds no capacity among those of all tenants. Default: no call. */
   readonly onFull?: () => void;
 };
 
@@ -44,19 +44,19 @@ type Held = {
 };
 
 export type KeptAnswer = {
-  /** Takes `bytes` more. Returns the reason where there is no room for them; undefined where they are taken. */
+  /** Takes `bytes` more. Returns the reason where there is no capacity for them; undefined where they are taken. */
   grow(bytes: number): NotKept | undefined;
   release(): void;
 };
 
 /** Counts the memory of running answers kept so that another engine can continue them. */
-export class ContinuationRoom extends ByteBudget {
+export class ContinuationBudget extends ByteBudget {
   /** Whether any answer is kept. */
   readonly isOpen: boolean;
-  readonly #options: ContinuationRoomOptions;
+  readonly #options: ContinuationBudgetOptions;
   readonly #held = new Set<Held>();
 
-  constructor(options: ContinuationRoomOptions) {
+  constructor(options: ContinuationBudgetOptions) {
     super(options.maxBytes);
     this.#options = options;
     this.isOpen = options.maxBytes > 0;
@@ -66,7 +66,7 @@ export class ContinuationRoom extends ByteBudget {
     return this.#held.size;
   }
 
-  /** Takes room, or returns why there is none. `releaseUnused` must release it, or return false while in use. */
+  /** Takes capacity, or returns why there is none. `releaseUnused` must release it, or return false while in use. */
   keep(tenant: string, bytes: number, releaseUnused: () => boolean): KeptAnswer | NotKept {
     const lack = this.#options.inTrouble?.() ? "overload" : this.#lacks(tenant, bytes);
     if (lack) return lack;

@@ -13,7 +13,7 @@ import { ApiError, toApiError } from "../errors.ts";
 import { type AuthDeps, authenticate } from "../http/access/auth.ts";
 import { admitRequest, type RateLimitDeps } from "../http/access/rate-limit.ts";
 import { bodyTooLarge } from "../http/access/request-head.ts";
-import { type BodyLimits, beginBody, maxBytesOf, noRoom, refuseInTrouble } from "../http/body/request-body.ts";
+import { type BodyLimits, beginBody, maxBytesOf, noCapacity, refuseInTrouble } from "../http/body/request-body.ts";
 import { type RecordSinks, writeDown } from "../http/record/access-log.ts";
 import { clientAddress } from "../http/record/client-address.ts";
 import { RequestRecord } from "../http/record/request-record.ts";
@@ -23,7 +23,7 @@ import { rateLimitHeaders } from "../limits/rate-limit-headers.ts";
 import { RPCS } from "../routes.ts";
 import { failedRpc, RpcCall, raisedError } from "./rpc-call.ts";
 
-export type RpcGates = {
+export type InterceptorParts = {
   readonly auth: AuthDeps;
   readonly limits: RateLimitDeps;
   /** Refuses calls for which the process has no capacity. */
@@ -52,18 +52,18 @@ const MAX_OPEN_BYTES = 4_096;
 const MAX_REFLECTIONS = 64;
 
 /**
- * Applies the gates of the public API to calls, in the same order, before a byte of their message is read: key, limits,
+ * Applies the checks of the public API to calls, in the same order, before a byte of their message is read: key, limits,
  * overload, body budget. It makes the record of every call, and logs it at the end.
  */
-export class RpcGatekeeper {
-  readonly #gates: RpcGates;
+export class RpcInterceptor {
+  readonly #parts: InterceptorParts;
   readonly #calls = new WeakMap<Metadata, RpcCall>();
   readonly #open = new Set<RpcCall>();
   #whenIdle: (() => void)[] = [];
   #reflections = 0;
 
-  constructor(gates: RpcGates) {
-    this.#gates = gates;
+  constructor(parts: InterceptorParts) {
+    this.#parts = parts;
   }
 
   get interceptor(): ServerInterceptor {
@@ -75,10 +75,10 @@ export class RpcGatekeeper {
     };
   }
 
-  /** Returns the call with this metadata. Throws for a call that did not pass the gates, which is a bug. */
+  /** Returns the call with this metadata. Throws for a call that did not pass the checks, which is a bug. */
   callOf(metadata: Metadata): RpcCall {
     const call = this.#calls.get(metadata);
-    if (!call) throw new Error("a call reached its method past its gates");
+    if (!call) throw new Error("a call reached its method past its checks");
     return call;
   }
 
@@ -113,12 +113,12 @@ export class RpcGatekeeper {
     stream.on("data", count);
   }
 
-  /** Begins the record of a call, and delays its message until the call has passed the gates. */
+  /** Begins the record of a call, and delays its message until the call has passed the checks. */
   #follow(path: string, call: ServerInterceptingCallInterface): void {
     const stream = streamOf(call);
     const send = call.sendStatus.bind(call);
     if (!stream) {
-      // A call without a record must not pass the gates.
+      // A call without a record must not pass the checks.
       send({ code: status.INTERNAL, details: "" });
       return;
     }
@@ -136,7 +136,7 @@ export class RpcGatekeeper {
             () => {
               if (begun.destroyed) return;
               this.#calls.set(metadata, begun);
-              if (begun.body) countMessage(begun, stream, this.#gates.bodies);
+              if (begun.body) countMessage(begun, stream, this.#parts.bodies);
               listener.onReceiveMetadata(metadata);
             },
             (error: unknown) => begun.refuse(toApiError(error)),
@@ -167,7 +167,7 @@ export class RpcGatekeeper {
     stream: CallStream,
     remote: string | undefined,
   ): RpcCall {
-    const { sinks } = this.#gates;
+    const { sinks } = this.#parts;
     const { clock, tracing } = sinks;
     const headers = headersOf(metadata);
     const address = clientAddress(remote, headers["x-forwarded-for"], sinks.trustedHops);
@@ -190,9 +190,9 @@ export class RpcGatekeeper {
     return rpc;
   }
 
-  /** Returns if the call passes the gates, else throws `ApiError`. */
+  /** Returns if the call passes the checks, else throws `ApiError`. */
   async #pass(method: Method | undefined, rpc: RpcCall, metadata: Metadata): Promise<void> {
-    const { auth, limits, bodies } = this.#gates;
+    const { auth, limits, bodies } = this.#parts;
     if (!method) throw raisedError({ code: status.UNIMPLEMENTED, details: "" });
     const { record, address } = rpc;
     const onTooMany = () => rpc.endConnection();
@@ -209,7 +209,7 @@ export class RpcGatekeeper {
     if (announced > maxBytes) throw bodyTooLarge(maxBytes);
     rpc.body = beginBody(announced, principal, rpc, bodies);
     const lack = await rpc.body.reserve(announced);
-    if (lack) throw noRoom(lack, bodies.random);
+    if (lack) throw noCapacity(lack, bodies.random);
   }
 }
 
@@ -223,7 +223,7 @@ function countMessage(rpc: RpcCall, stream: CallStream, bodies: Pick<BodyLimits,
     // Five bytes of gRPC framing precede the message.
     if (!lack && bytes <= maxBytes + 5) return;
     stream.off("data", count);
-    rpc.refuse(lack ? noRoom(lack, bodies.random) : bodyTooLarge(maxBytes));
+    rpc.refuse(lack ? noCapacity(lack, bodies.random) : bodyTooLarge(maxBytes));
   };
   stream.on("data", count);
 }

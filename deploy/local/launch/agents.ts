@@ -4,7 +4,7 @@
  */
 
 /** Where an agent finds the service. */
-export type AgentPlace = {
+export type ModelAccess = {
   /** Base address without `/v1`. */
   readonly baseUrl: string;
   readonly key: string;
@@ -28,24 +28,24 @@ export type Agent = {
   readonly package: string;
   readonly program: string;
   /** Environment variables. */
-  readonly env?: (place: AgentPlace) => Readonly<Record<string, string>>;
+  readonly env?: (access: ModelAccess) => Readonly<Record<string, string>>;
   /** Files by their paths below the home folder. A text that begins with `/` is a path of the service to fetch them from. */
-  readonly files?: (place: AgentPlace) => Readonly<Record<string, string>>;
+  readonly files?: (access: ModelAccess) => Readonly<Record<string, string>>;
   /** The files with which it keeps the instructions of its vendor, where those of the page bring others. */
-  readonly ownInstructions?: (place: AgentPlace) => Readonly<Record<string, string>>;
+  readonly ownInstructions?: (access: ModelAccess) => Readonly<Record<string, string>>;
   /** Variables that move folders of the agent. */
   readonly folders: Readonly<Record<string, MovedFolder>>;
   /** Further files of an agent with folders of its own, by their paths below the home folder. */
-  readonly ownFiles?: (place: AgentPlace) => Readonly<Record<string, string>>;
+  readonly ownFiles?: (access: ModelAccess) => Readonly<Record<string, string>>;
   /** Further variables of such an agent; undefined: one of the user that would lead it to another service. */
   readonly ownEnv?: Readonly<Record<string, string | undefined>>;
   /** Arguments of each start. */
-  readonly always?: (place: AgentPlace) => readonly string[];
+  readonly always?: (access: ModelAccess) => readonly string[];
   /** Further arguments that do `task` without questions. */
-  readonly task: (task: string, place: AgentPlace) => readonly string[];
+  readonly task: (task: string, access: ModelAccess) => readonly string[];
   /** A first try, with base address and key only. Absent: the agent does not start without more. */
   readonly firstTry?: {
-    readonly env: (place: AgentPlace) => Readonly<Record<string, string>>;
+    readonly env: (access: ModelAccess) => Readonly<Record<string, string>>;
     /** Default: `taskArgs`. */
     readonly args?: Agent["task"];
   };
@@ -56,8 +56,8 @@ export type Agent = {
 };
 
 /** Returns all arguments with which an agent does `task` without questions. */
-export function taskArgs(agent: Agent, task: string, place: AgentPlace): readonly string[] {
-  return [...(agent.always?.(place) ?? []), ...agent.task(task, place)];
+export function taskArgs(agent: Agent, task: string, access: ModelAccess): readonly string[] {
+  return [...(agent.always?.(access) ?? []), ...agent.task(task, access)];
 }
 
 /** Claude Code keeps 33,000 tokens of its setting free, so a window below `small` needs `added` more; both in tokens. */
@@ -86,7 +86,7 @@ function answerTokens(contextTokens: number): number {
 const CODEX_CATALOG = 'model_catalog_json = "~/.codex/svc.json"   # the path in full';
 
 /** Returns the configuration of Codex; `model` is the line that describes the model. */
-function codexConfig({ baseUrl, model }: AgentPlace, described: string): string {
+function codexConfig({ baseUrl, model }: ModelAccess, described: string): string {
   return `model = "${model}"
 model_provider = "svc"
 ${described}
@@ -157,16 +157,16 @@ waits for each request, which [routing](routing.md#who-waits) uses.`,
     program: "codex",
     folders: { CODEX_HOME: ".codex" },
     env: ({ key }) => ({ SVC_API_KEY: key }),
-    files: (place) => ({
+    files: (access) => ({
       ".codex/svc.json": "/v1/models?client_version=0.171.0",
-      ".codex/config.toml": codexConfig(place, CODEX_CATALOG),
+      ".codex/config.toml": codexConfig(access, CODEX_CATALOG),
     }),
     // Its daemon would outlive the folder.
-    ownFiles: (place) => ({
-      ".codex/config.toml": `${codexConfig(place, CODEX_CATALOG)}\n[features]\ndaemon_auto_start = false\n`,
+    ownFiles: (access) => ({
+      ".codex/config.toml": `${codexConfig(access, CODEX_CATALOG)}\n[features]\ndaemon_auto_start = false\n`,
     }),
-    ownInstructions: (place) => ({
-      ".codex/config.toml": codexConfig(place, `model_context_window = ${place.contextTokens}`),
+    ownInstructions: (access) => ({
+      ".codex/config.toml": codexConfig(access, `model_context_window = ${access.contextTokens}`),
     }),
     task: (task) => ["exec", "--skip-git-repo-check", "--sandbox", "workspace-write", task],
     firstTry: {
@@ -484,7 +484,7 @@ alias = "svc"
 ];
 
 /** Returns the aliases that serve the names of models that agents send where none is set. */
-export function agentAliases({ model, smallModel }: Pick<AgentPlace, "model" | "smallModel">): Record<string, string> {
+export function agentAliases({ model, smallModel }: Pick<ModelAccess, "model" | "smallModel">): Record<string, string> {
   const served = AGENTS.flatMap(({ defaults }) => [
     ...(defaults?.main ?? []).map((name) => [name, model] as const),
     ...(defaults?.small ?? []).map((name) => [name, smallModel] as const),

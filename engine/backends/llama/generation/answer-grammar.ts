@@ -75,7 +75,7 @@ export function grammarCompiler(llama: Llama): GrammarCompiler<CompiledGrammar> 
   };
 }
 
-export class GrammarGate {
+export class AnswerGrammar {
   readonly #grammar: CompiledGrammar | undefined;
   readonly #states: GrammarStates;
   #state: LlamaGrammarEvaluationState | undefined;

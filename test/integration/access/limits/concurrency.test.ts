@@ -4,12 +4,12 @@ import { MAX_COUNTS } from "../../../../gateway/upstream/token-counter.ts";
 import { becomes } from "../../../support/becomes.ts";
 import { fixedSentence } from "../../../support/engine/scripted-backend.ts";
 import { blockEnd, delta, finished, started, textStart } from "../../../support/events/events.ts";
-import { gate } from "../../../support/gate.ts";
 import { type Auth, keyWith } from "../../../support/gateway/limited-key.ts";
 import { ownService } from "../../../support/gateway/own-services.ts";
 import type { RunningGateway } from "../../../support/gateway/start-gateway.ts";
 import { expectErrorA, expectErrorB } from "../../../support/http/error-reply.ts";
 import { statusOf } from "../../../support/http/status-of.ts";
+import { latch } from "../../../support/latch.ts";
 import { MINIMAL, type PostPath } from "../../../support/requests/minimal-bodies.ts";
 import { until } from "../../../support/until.ts";
 
@@ -17,11 +17,11 @@ import { until } from "../../../support/until.ts";
 
 const isB = (path: PostPath) => path.startsWith("/v1/messages");
 
-/** Resolves to the number of taken places of the key. The node's slot is freed slightly before them. */
+/** Resolves to the number of taken permits of the key. The node's slot is freed slightly before them. */
 async function taken(gateway: RunningGateway, auth: Auth): Promise<number | undefined> {
   const principal = gateway.keys.find(auth.authorization.slice("Bearer ".length));
-  const places = principal && (await gateway.limiter.look(principal)).places;
-  return places?.reduce((sum, place) => sum + place.taken, 0);
+  const permits = principal && (await gateway.limiter.look(principal)).permits;
+  return permits?.reduce((sum, permit) => sum + permit.taken, 0);
 }
 
 describe("generations at one time", () => {
@@ -61,13 +61,13 @@ describe("generations at one time", () => {
         }
         leave.abort();
         await over;
-        await becomes(async () => (await taken(gateway, auth)) === 0, "no place is taken");
+        await becomes(async () => (await taken(gateway, auth)) === 0, "no permit is taken");
         await until(() => engine.backend.load().busySlots === 0, "no slot is taken");
       }
     },
   );
 
-  test("a place is free again after every way for a request to end", async () => {
+  test("a permit is free again after every way for a request to end", async () => {
     const { engine, gateway } = await ownService(async function* ({ sampling }) {
       if (sampling?.seed === 1) throw new EngineError("ENGINE_DOWN", "gone");
       yield [started(), textStart(0), delta(0, "begun")];
@@ -90,8 +90,8 @@ describe("generations at one time", () => {
         await statusOf(gateway.post(path, body, { ...auth, "content-type": "text/plain" })),
       ];
       expect(statuses).toEqual([200, 503, stream ? 200 : 503, 400, 400, 400, 415]);
-      // A caller receives the end of an answer slightly before its place is freed.
-      await becomes(async () => (await post({})) === 200, "a place is free again");
+      // A caller receives the end of an answer slightly before its permit is freed.
+      await becomes(async () => (await post({})) === 200, "a permit is free again");
       const leave = new AbortController();
       const left = fetch(`${gateway.baseUrl}${path}`, {
         method: "POST",
@@ -113,7 +113,7 @@ const COUNTS = ["/v1/messages/count_tokens", "/v1/responses/input_tokens"] as co
 describe.each(COUNTS)("D11 token counts at one time on %s", (count) => {
   /** A service whose counts wait for `go`; `cluster` has settings of its cluster. */
   async function countingService(overrides: object, cluster = {}) {
-    const go = gate();
+    const go = latch();
     const { engine, gateway } = await ownService(fixedSentence, ({ address }) => ({
       clusters: [{ model: "svc-qwen", endpoints: [{ address }], ...cluster }],
       ...overrides,

@@ -1,7 +1,7 @@
 import * as z from "zod";
-import type { ServedNode } from "../../backend.ts";
-import { tokenCacheSetting } from "../../conversation/segment-cache.ts";
-import { weightsSetting } from "../model-revision.ts";
+import type { ServedNode } from "../../../backend.ts";
+import { tokenCacheSetting } from "../../../conversation/segment-cache.ts";
+import { weightsSetting } from "../../model-revision.ts";
 
 export const llamaSchema = z.strictObject({
   kind: z.literal("llama").describe("The backend runs llama.cpp in the node's own process."),

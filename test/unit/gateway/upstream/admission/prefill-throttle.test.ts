@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { PrefillGate } from "../../../../../gateway/upstream/admission/prefill-gate.ts";
+import { PrefillThrottle } from "../../../../../gateway/upstream/admission/prefill-throttle.ts";
 import { EndpointSet } from "../../../../../gateway/upstream/load-balancing/endpoint-set.ts";
 import type { EndpointView } from "../../../../../gateway/upstream/load-balancing/endpoint-view.ts";
 import { endpointWith } from "../../../../support/gateway/upstream/endpoint-with.ts";
@@ -8,13 +8,13 @@ import { VirtualClock } from "../../../../support/virtual-clock.ts";
 /** Endpoints that prefill 10,000 tokens a second. */
 const view = (address: string, outstandingPrefillTokens = 0) => endpointWith({ address, outstandingPrefillTokens });
 
-/** A gate in front of endpoints, of which those in `full` have no room. */
-function gateOf(endpoints: readonly EndpointView[], full: readonly string[] = [], random = 0) {
+/** A throttle in front of endpoints, of which those in `full` have no capacity. */
+function throttleOf(endpoints: readonly EndpointView[], full: readonly string[] = [], random = 0) {
   const clock = new VirtualClock();
   const set = new EndpointSet({ clock });
   for (const endpoint of endpoints) set.set(endpoint);
   for (const address of full) set.holdBack(address, 60_000);
-  return { clock, gate: new PrefillGate({ endpoints: set, clock, random: () => random }) };
+  return { clock, throttle: new PrefillThrottle({ endpoints: set, clock, random: () => random }) };
 }
 
 const prompt = (change = {}) => ({
@@ -33,7 +33,7 @@ test.each([
 ])("%s", (_name, uncachedTokens, ahead, given, expected) => {
   const endpoint = view("a", ahead);
   const pick = uncachedTokens === undefined ? { endpoint } : { endpoint, uncachedTokens };
-  const wait = gateOf([endpoint]).gate.waitFor(pick, prompt(given));
+  const wait = throttleOf([endpoint]).throttle.waitFor(pick, prompt(given));
   expect(wait).toEqual(expected && { kind: "prefill", ...expected });
 });
 
@@ -45,18 +45,18 @@ test.each([
 ])("a full endpoint that lacks %i of 90,000 tokens is awaited, overdue: %s", (uncachedTokens, overdue, expected) => {
   const [home, endpoint] = [view("home"), view("other")];
   const pickAnywhere = () => ({ endpoint: home, uncachedTokens });
-  const { gate } = gateOf([home, endpoint], ["home"]);
-  expect(gate.waitFor({ endpoint, uncachedTokens: 90_000 }, prompt({ overdue, pickAnywhere }))).toEqual(expected);
+  const { throttle } = throttleOf([home, endpoint], ["home"]);
+  expect(throttle.waitFor({ endpoint, uncachedTokens: 90_000 }, prompt({ overdue, pickAnywhere }))).toEqual(expected);
 });
 
 /** An endpoint that several gateways share and that has been busy; `isIdle` checks it after some milliseconds. */
 function shared(gateways: number, random: number) {
   const node = { ...view("a"), gateways, outstandingPrefillTokens: 90_000 };
-  const { clock, gate } = gateOf([node], [], random);
+  const { clock, throttle } = throttleOf([node], [], random);
   const isIdle = async (afterMs: number, tokens: number) => {
     await clock.advance(afterMs);
     node.outstandingPrefillTokens = tokens;
-    return gate.pass().isOver({ kind: "prefill", address: "a", seconds: 9 });
+    return throttle.pass().isOver({ kind: "prefill", address: "a", seconds: 9 });
   };
   return { clock, isIdle };
 }

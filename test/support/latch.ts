@@ -1,6 +1,6 @@
-export type Gate = { readonly passed: Promise<void>; readonly open: () => void };
+export type Latch = { readonly passed: Promise<void>; readonly open: () => void };
 
-export function gate(): Gate {
+export function latch(): Latch {
   let open: () => void = () => {};
   const passed = new Promise<void>((resolve) => {
     open = resolve;

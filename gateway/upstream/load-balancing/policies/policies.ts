@@ -1,7 +1,7 @@
 import * as z from "zod";
-import { type EndpointView, requestsOn, slowStartShare } from "./endpoint-view.ts";
-import { prefixAffinity } from "./policies/prefix-affinity/prefix-affinity.ts";
-import type { Policy, PolicyParts, PolicyRow } from "./policy.ts";
+import { type EndpointView, requestsOn, slowStartShare } from "../endpoint-view.ts";
+import type { Policy, PolicyParts, PolicyRow } from "../policy.ts";
+import { prefixAffinity } from "./prefix-affinity/prefix-affinity.ts";
 
 type WeightOf = (endpoint: EndpointView) => number;
 

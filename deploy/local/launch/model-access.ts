@@ -4,7 +4,7 @@ import { meant } from "../../runtime/config/config-faults.ts";
 import { errnoOf, readPrivateFile } from "../../runtime/files/private-file.ts";
 import { projectFolder } from "../../runtime/files/project-folder.ts";
 import { isLoopback } from "../../runtime/net/loopback.ts";
-import type { AgentPlace } from "../agents.ts";
+import type { ModelAccess } from "./agents.ts";
 
 /** Exit codes of `svc launch` besides those of the agent. */
 export const EXIT = { service: 1, usage: 2, notInstalled: 127 } as const;
@@ -37,8 +37,8 @@ const ANSWER_MS = 10_000;
 
 const listSchema = z.object({ data: z.array(z.object({ id: z.string(), context_length: z.int() })) });
 
-/** Resolves to the place of a model at the service. Throws `LaunchError`. */
-export async function findPlace({ url, model, smallModel, ...asked }: Asked): Promise<AgentPlace> {
+/** Resolves to the address, key and limits of a model at the service. Throws `LaunchError`. */
+export async function findModelAccess({ url, model, smallModel, ...asked }: Asked): Promise<ModelAccess> {
   const baseUrl = url.replace(/\/+(?:v1\/*)?$/, "");
   const key = asked.key ?? (await keyOfStart(baseUrl, asked.stateDir));
   const { data } = await modelsOf(baseUrl, key);

@@ -1,4 +1,4 @@
-import { type Message, type Part, Role, type Tool } from "../../proto/gen/svc/inference/v1/messages.ts";
+import { type Message, type Part, Role, type Tool } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { parametersOf } from "./template-messages.ts";
 
 type Undeclared = Map<string, { readonly tool: Tool; readonly index: number }>;

@@ -18,8 +18,8 @@ const LONG_SECONDS = 2;
 /** The outstanding prefill with which an endpoint receives no long prompt, in seconds. */
 const MAX_AHEAD_SECONDS = 2;
 
-/** What a request waits for although some endpoint has room: going there now would cost others more than it gains. */
-export type GateWait = {
+/** What a request waits for although some endpoint has capacity: going there now would cost others more than it gains. */
+export type ThrottleWait = {
   /**
    * `slot`: the endpoint that holds most of the prompt is full, and all others would prefill much. `prefill`: the
    * prompt needs much prefill on any endpoint, and the endpoint is busy with prefill.
@@ -32,28 +32,28 @@ export type GateWait = {
 };
 
 /** One pass over the waiting requests, within one tick of the event loop. */
-export type GatePass = {
+export type ThrottlePass = {
   /** Returns whether any endpoint can begin a long prefill now. */
   anyIdle(): boolean;
   /** Returns whether a wait may be over, as far as can be determined without another pick. */
-  isOver(wait: GateWait): boolean;
+  isOver(wait: ThrottleWait): boolean;
 };
 
-export type PrefillGateParts = {
+export type PrefillThrottleParts = {
   readonly endpoints: EndpointSet;
   readonly clock: Pick<Clock, "nowMs">;
   readonly random: () => number;
 };
 
 /** The properties of a prompt that decide its wait. */
-export type GatedPrompt = {
+export type ThrottledPrompt = {
   /** The expected number of tokens of the whole prompt. */
   readonly tokens: number;
   /** Returns whether other requests wait for prefill, and this prompt comes after them. */
   readonly isLast: () => boolean;
   /** Whether the request's wait has reached its limit: then it goes to the first endpoint that is idle. */
   readonly overdue: boolean;
-  /** Picks among all endpoints, including those without room; undefined where there is none. */
+  /** Picks among all endpoints, including those without capacity; undefined where there is none. */
   readonly pickAnywhere: () => PolicyPick | undefined;
 };
 
@@ -64,21 +64,21 @@ export type GatedPrompt = {
  *
  * The policy's expectation is the only input: without one, no request waits.
  */
-export class PrefillGate {
-  readonly #parts: PrefillGateParts;
+export class PrefillThrottle {
+  readonly #parts: PrefillThrottleParts;
   /**
    * For each endpoint that was busy at the last check, the monotonic milliseconds at which it counts as idle; undefined
    * while it is busy.
    */
   readonly #idleFromMs = new Map<string, number | undefined>();
 
-  constructor(parts: PrefillGateParts) {
+  constructor(parts: PrefillThrottleParts) {
     this.#parts = parts;
     parts.endpoints.onLeave((address) => this.#idleFromMs.delete(address));
   }
 
   /** Returns the wait of a request before it goes to the picked endpoint; undefined where it may go now. */
-  waitFor({ endpoint, uncachedTokens = 0 }: PolicyPick, prompt: GatedPrompt): GateWait | undefined {
+  waitFor({ endpoint, uncachedTokens = 0 }: PolicyPick, prompt: ThrottledPrompt): ThrottleWait | undefined {
     const seconds = uncachedTokens / endpoint.prefillTokensPerSecond;
     if (seconds <= LONG_SECONDS) return undefined;
     if (prompt.isLast() || !this.#isIdle(endpoint)) {
@@ -96,17 +96,17 @@ export class PrefillGate {
   }
 
   /** Begins a pass over the waiting requests: admissions during the pass make endpoints busier, and none idle. */
-  pass(): GatePass {
+  pass(): ThrottlePass {
     const { endpoints } = this.#parts;
     let noneIdle = false;
     const anyIdle = () => {
-      noneIdle ||= ![...endpoints].some((endpoint) => this.#isIdle(endpoint) && endpoints.hasRoom(endpoint));
+      noneIdle ||= ![...endpoints].some((endpoint) => this.#isIdle(endpoint) && endpoints.hasCapacity(endpoint));
       return !noneIdle;
     };
-    const isOver = ({ kind, address }: GateWait) => {
+    const isOver = ({ kind, address }: ThrottleWait) => {
       if (address === undefined) return anyIdle();
       const endpoint = endpoints.get(address);
-      return !endpoint || (endpoints.hasRoom(endpoint) && (kind === "slot" || this.#isIdle(endpoint)));
+      return !endpoint || (endpoints.hasCapacity(endpoint) && (kind === "slot" || this.#isIdle(endpoint)));
     };
     return { anyIdle, isOver };
   }
