@@ -145,7 +145,8 @@ function multiples(rules: GrammarRules, asked: Multiples): Gbnf | undefined {
     automatonGrammar(rules, states, () => sequence()),
     behind,
   );
-  const options = [...(isOut ? [] : [literal("0")])];
+  const zero = Array.from({ length: places + 1 }, (_, digits) => (digits === 0 ? "0" : `0.${"0".repeat(digits)}`));
+  const options = [...(isOut ? [] : [anyOfTexts(zero)])];
   if (!isFrom(high)) options.push(positive);
   if (!isFrom(low)) options.push(sequence(literal("-"), positive));
   return choice(...options);
@@ -181,7 +182,8 @@ function listedMultiples(rules: GrammarRules, { low, high, divisor, places }: Mu
  * (10 r + d) mod `divisor`, so a state is the remainder so far, with how many digits may still come:
  *
  *     remainder   of the digits before and behind the point
- *     digits      before the point, to bound them; -1 behind a leading 0, and 0 behind the point
+ *     digits      before the point, to bound them, and 0 behind it; -1 while there is nothing but zeros, which is no
+ *                 positive number
  *     fraction    digits behind the point; -1 before the point
  *
  * Multiples of 0.5 (divisor 5, one place): "1" leads to remainder 1, "." keeps it, "5" leads to 15 mod 5 = 0, which is
@@ -205,7 +207,8 @@ function multipleStates(divisor: number, places: number): readonly AutomatonStat
     const canGoOn = fraction < 0 ? digits < MAX_MULTIPLE_DIGITS : fraction < places;
     for (let digit = fraction < 0 && digits === 0 ? 1 : 0; digit <= 9 && canGoOn; digit += 1) {
       const next = (remainder * 10 + digit) % divisor;
-      add(0x30 + digit, fraction < 0 ? stateOf(next, digits + 1, -1) : stateOf(next, digits, fraction + 1));
+      const behind = digits < 0 && digit > 0 ? 0 : digits;
+      add(0x30 + digit, fraction < 0 ? stateOf(next, digits + 1, -1) : stateOf(next, behind, fraction + 1));
     }
     if (places > 0 && fraction < 0 && digits > 0) add(0x2e, stateOf(remainder, 0, 0));
     if (places > 0 && digits === 0 && fraction < 0) add(0x30, stateOf(0, -1, -1));
@@ -217,10 +220,11 @@ function multipleStates(divisor: number, places: number): readonly AutomatonStat
     const at = known.get(next.join(" "));
     const state = at === undefined ? undefined : states[at];
     if (state === undefined) continue;
-    const isNumber = fraction < 0 ? digits > 0 : fraction > 0;
+    const isNumber = fraction < 0 ? digits > 0 : fraction > 0 && digits === 0;
     state.accepts = isNumber && (remainder * 10 ** (places - Math.max(0, fraction))) % divisor === 0;
     // Only the point may follow a leading zero.
-    state.steps = digits < 0 ? [{ ranges: [[0x2e, 0x2e]], to: stateOf(0, 0, 0) }] : ways(remainder, digits, fraction);
+    const isPoint = digits < 0 && fraction < 0;
+    state.steps = isPoint ? [{ ranges: [[0x2e, 0x2e]], to: stateOf(0, -1, 0) }] : ways(remainder, digits, fraction);
   }
   return states;
 }

@@ -40,6 +40,22 @@ describe("toGrammar", () => {
     for (const text of accepts) expect(() => JSON.parse(text)).not.toThrow();
   });
 
+  test.each([
+    [40, "x".repeat(6), 2, "y".repeat(8), 3],
+    [98, "x".repeat(12), 3, "y".repeat(14), 4],
+    [217, "x".repeat(20), 3, "y".repeat(30), 5],
+  ])("a mail address of at most %i characters has that many at most", (maxLength, part, parts, label, labels) => {
+    const matches = matcherOf(compile({ format: "email", type: "string", maxLength }).text);
+    const mail = (extra: number) =>
+      `"${Array(parts).fill(part).join(".")}@${Array(labels + extra)
+        .fill(label)
+        .join(".")}"`;
+    expect(mail(0).length - 2).toBeLessThanOrEqual(maxLength);
+    expect(matches(mail(0))).toBe(true);
+    expect(mail(1).length - 2).toBeGreaterThan(maxLength);
+    expect(matches(mail(1))).toBe(false);
+  });
+
   test("writes counts beyond any answer in few rules, and lower counts exactly", () => {
     const endless = { maxLength: 1e300, minItems: 2, maxItems: 1e308, maxProperties: Number.MAX_VALUE };
     const { text } = compile(endless);

@@ -35,6 +35,14 @@ numbers
   {"type":"number"}
   + 0 | -0.5 | 12e-3 | 1.25E+10
   - .5 | 1. | 1e | 1e999 | NaN
+positive multiples of a half
+  {"type":"number","multipleOf":0.5,"exclusiveMinimum":0}
+  + 0.5 | 1.0 | 1 | 10 | 12.5
+  - 0 | 0.0 | -0.5 | 0.3 | 00.5
+multiples of a quarter
+  {"type":"number","multipleOf":0.25}
+  + 0 | 0.0 | 0.00 | 0.25 | 0.50 | 3.0 | -0.75 | 100
+  - 0.01 | 0.3 | 0. | 1.
 multiples of too large a number
   {"type":"integer","multipleOf":1013}
   + 5
