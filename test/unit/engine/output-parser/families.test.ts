@@ -7,8 +7,8 @@ import { FAMILIES, markersOf, optionsOf, type SampleCall, withoutStrays } from "
 import { type Block, foldBlocks, type ParseOptions, parsePieces, parserOf, splitsOf } from "./parse-output.ts";
 
 /** The distance between two positions where an output is split, truncated or damaged, in characters. */
-const STRIDE = sizeOf({ quick: 7, exhaustive: 3, promised: 1 });
-const RANDOM_SPLITS = sizeOf({ quick: 5, exhaustive: 20 });
+const STRIDE = sizeOf({ quick: 17, exhaustive: 3, promised: 1 });
+const RANDOM_SPLITS = sizeOf({ quick: 2, exhaustive: 20 });
 
 const SEARCH: SampleCall = {
   name: "search",
