@@ -8,7 +8,6 @@ import { type WireCall, WireNode } from "../support/engine/wire-node.ts";
 import { blockEnd, delta, finished, started, textStart } from "../support/events/events.ts";
 import { keyWith } from "../support/gateway/limited-key.ts";
 import { type RunningGateway, startGateway } from "../support/gateway/start-gateway.ts";
-import { preferred } from "../support/preferred.ts";
 import { MINIMAL } from "../support/requests/minimal-bodies.ts";
 import { until } from "../support/until.ts";
 import { VirtualClock } from "../support/virtual-clock.ts";
@@ -24,7 +23,8 @@ const CHAT = { ...MINIMAL[PATH], stream: true };
 const MODEL = "svc-qwen";
 /** The requests before the first recorded one: what happens once has happened. */
 const WARM = 10;
-const BACKOFF_STEP_MS = 5;
+/** The time in which timers of the gateway expire that may do so while an attempt waits to be repeated. */
+const IDLE_MS = 250;
 /** The number of steps of the README that must name a file on the way; the last ones are of what may happen to it. */
 const LEAST_STEPS = 9;
 /** Turns of the event loop in which the end of a request is over. */
@@ -47,41 +47,49 @@ const failed = (call: WireCall) => call.end(status.UNAVAILABLE, "ENGINE_DOWN");
 
 type Lives = Readonly<Record<"request" | "delta" | "retried" | "limited", readonly RecordedCall[]>>;
 
-/** Records a gateway before two nodes, of which the first gets each request first. */
+/** Records a gateway before two nodes, as it routes by default. */
 async function recorded(): Promise<Lives> {
-  let play = answered;
-  const first = await WireNode.start({ models: [MODEL], play: (call) => play(call) });
-  const second = await WireNode.start({ models: [MODEL], play: answered });
-  const addresses = [first.address, second.address];
+  /** How the next calls are answered, whichever node gets them; all others are answered whole. */
+  const plays: ((call: WireCall) => void)[] = [];
+  const play = (call: WireCall) => (plays.shift() ?? answered)(call);
+  const nodes = [await WireNode.start({ models: [MODEL], play }), await WireNode.start({ models: [MODEL], play })];
   const clock = new VirtualClock();
-  const clusters = [{ model: MODEL, ...preferred(addresses) }];
-  const gateway = await startGateway(addresses, { clusters }, {}, clock);
+  const clusters = [{ model: MODEL, endpoints: nodes.map(({ address }) => ({ address })) }];
+  const gateway = await startGateway(
+    nodes.map(({ address }) => address),
+    { clusters },
+    {},
+    clock,
+  );
   const recorder = await CallRecorder.start((file) => file.startsWith("gateway/"));
-  const answer = async () => {
-    play = answered;
-    await answerOf(gateway);
-  };
+  const answer = () => answerOf(gateway);
   for (let at = 0; at < WARM; at += 1) await answer();
   const request = await recorder.record(answer);
+  const idle = await recorder.record(() => clock.advance(IDLE_MS));
+  const calls = () => nodes.reduce((sum, node) => sum + node.calls.length, 0);
   const retried = await recorder.record(async () => {
-    play = failed;
-    const calls = second.calls.length;
-    const answer = answerOf(gateway);
-    while (second.calls.length === calls) await clock.advance(BACKOFF_STEP_MS);
-    await answer;
+    plays.push(failed);
+    const both = calls() + 2;
+    const answering = answer();
+    while (calls() < both) {
+      await clock.advance(1);
+      await new Promise((resolve) => setTimeout(resolve, 1));
+    }
+    await answering;
   }, answer);
-  play = answered;
   const limited = await recorder.record(...(await refusals(gateway)));
-  const deltas = await recorder.record(
-    ...(await deltasOf(gateway, first, (next) => {
-      play = next;
-    })),
-  );
+  const streamed = new Promise<WireCall>((resolve) => {
+    plays.push((call) => {
+      begin(call);
+      resolve(call);
+    });
+  });
+  const deltas = await recorder.record(await deltasOf(gateway, streamed));
   await recorder.close();
   await gateway.stop();
-  for (const node of [first, second]) node.stop();
-  const plain = new Set(request.map(keyOf));
-  return { request, delta: deltas, retried: retried.filter((call) => !plain.has(keyOf(call))), limited };
+  for (const node of nodes) node.stop();
+  const others = new Set([...request, ...idle].map(keyOf));
+  return { request, delta: deltas, retried: retried.filter((call) => !others.has(keyOf(call))), limited };
 }
 
 const keyOf = ({ file, name }: RecordedCall) => `${file} ${name}`;
@@ -122,23 +130,20 @@ async function refusals(gateway: RunningGateway): Promise<[Run, Run]> {
   ];
 }
 
-/** A further delta of a running answer. */
-async function deltasOf(gateway: RunningGateway, node: WireNode, play: (next: typeof begin) => void): Promise<[Run]> {
-  play(begin);
+/** A further delta of the answer to the next request, which `streamed` begins. */
+async function deltasOf(gateway: RunningGateway, streamed: Promise<WireCall>): Promise<Run> {
   const { body } = await gateway.post(PATH, CHAT);
   const reader = body?.getReader();
-  const call = node.calls.at(-1);
+  const call = await streamed;
   const next = async () => {
     const read = await reader?.read();
     if (read === undefined || read.done) throw new Error("the answer has ended");
   };
   await next();
-  return [
-    async () => {
-      call?.send(delta(0, " again"));
-      await next();
-    },
-  ];
+  return async () => {
+    call.send(delta(0, " again"));
+    await next();
+  };
 }
 
 let lives: Lives;
