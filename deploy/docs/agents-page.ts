@@ -11,7 +11,7 @@ export const AGENTS_PAGE = "gateway/docs/agents.md";
 
 const PART = /(<!-- settings of agents: .*-->\n)[\s\S]*?(<!-- end of the settings -->)/;
 
-const PLACE: ModelAccess = {
+const ACCESS: ModelAccess = {
   baseUrl: "http://127.0.0.1:8080",
   key: "$KEY",
   model: "svc-glm53",
@@ -32,14 +32,14 @@ export function agentsPage(): string {
 
 function section(agent: Agent): string {
   const { name, version, formats, note } = agent;
-  const files = Object.entries(agent.files?.(PLACE) ?? {}).map(([path, text]) => fileBlock(path, text));
+  const files = Object.entries(agent.files?.(ACCESS) ?? {}).map(([path, text]) => fileBlock(path, text));
   const parts = [...files, shellBlock(agent), ...(note === undefined ? [] : [note])];
   return `\n## ${name}\n\nVersion ${version}: ${formats}.\n\n${parts.join("\n\n")}\n`;
 }
 
 /** The names that agents send where none is set, as `aliases` of the gateway's configuration. */
 function aliases(): string {
-  const lines = Object.entries(agentAliases(PLACE)).map(([name, model]) => `    ${name}: ${model}`);
+  const lines = Object.entries(agentAliases(ACCESS)).map(([name, model]) => `    ${name}: ${model}`);
   return `\n## Names that agents send where none is set\n
 With a key and an address only, agents ask for a model of their vendor, in the versions above for these. \`--agents\` has the aliases; elsewhere they
 belong to \`catalog\` of the gateway's configuration, which lists its \`models\`, too:\n
@@ -51,7 +51,7 @@ belong to \`catalog\` of the gateway's configuration, which lists its \`models\`
 function fileBlock(path: string, text: string): string {
   const folder = path.split("/").slice(0, -1).join("/");
   if (text.startsWith("/"))
-    return `\`\`\`\nmkdir -p ~/${folder}\ncurl -s -H "Authorization: Bearer $KEY" "${PLACE.baseUrl}${text}" | tee ~/${path}\n\`\`\``;
+    return `\`\`\`\nmkdir -p ~/${folder}\ncurl -s -H "Authorization: Bearer $KEY" "${ACCESS.baseUrl}${text}" | tee ~/${path}\n\`\`\``;
   const language = path.split(".").at(-1);
   return `\`~/${path}\`:\n\n\`\`\`${language}\n${text.trimEnd()}\n\`\`\``;
 }
@@ -61,13 +61,13 @@ const WIDTH = 130;
 
 function shellBlock(agent: Agent): string {
   const lines: string[] = [];
-  for (const [name, value] of Object.entries(agent.env?.(PLACE) ?? {})) {
+  for (const [name, value] of Object.entries(agent.env?.(ACCESS) ?? {})) {
     const setting = `${name}=${value}`;
     const last = lines.at(-1);
     if (last !== undefined && last.length + setting.length < WIDTH) lines[lines.length - 1] = `${last} ${setting}`;
     else lines.push(`export ${setting}`);
   }
-  const command = [agent.program, ...taskArgs(agent, TASK, PLACE)]
+  const command = [agent.program, ...taskArgs(agent, TASK, ACCESS)]
     .map((word) => (word.includes(" ") ? `"${word}"` : word))
     .join(" ");
   return `<!-- not run: needs the agent -->\n\`\`\`\n${[...lines, command].join("\n")}\n\`\`\``;

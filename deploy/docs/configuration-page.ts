@@ -65,7 +65,7 @@ function sectionText({ heading, at = "", text, keys }: Section, written: Set<str
 
 /** Returns the type and the default of a value; the default alone where it shows the type. */
 function valueWords(node: SchemaNode, required: boolean): string {
-  const type = typeWords(node).replace(/ `\^.*`/, "");
+  const type = typeWords(node);
   const value = required ? "required" : defaultOf(node);
   if (!required && value !== "" && /^(?:string|boolean)$/.test(type)) return value;
   return [type, value].filter((part) => part !== "").join("; ");

@@ -33,15 +33,11 @@ function manyOf(node: SchemaNode): string {
 
 function rangeOf(node: SchemaNode): string {
   const number = (value: number) => value.toLocaleString("en-US");
-  const most = node.maxItems === undefined ? "" : ` and at most ${number(node.maxItems)}`;
   const bounds = [
     node.minimum !== undefined && ` from ${number(node.minimum)}`,
-    typeof node.exclusiveMinimum === "number" && ` above ${number(node.exclusiveMinimum)}`,
     node.maximum !== undefined && ` to ${number(node.maximum)}`,
-    node.minItems !== undefined && `, at least ${number(node.minItems)}${most}`,
-    node.minItems === undefined && node.maxItems !== undefined && `, at most ${number(node.maxItems)}`,
+    node.minItems !== undefined && `, at least ${number(node.minItems)}`,
     node.maxLength !== undefined && ` of at most ${number(node.maxLength)} characters`,
-    node.pattern !== undefined && ` ${code(node.pattern)}`,
   ];
   return bounds.filter((bound) => bound !== false).join("");
 }

@@ -376,7 +376,7 @@ export class GrammarRules {
    * Matches `part` from `least` to `most` times; rules grow with the logarithm of the counts, and are shared.
    *
    *     [a-z], 20 to 20   r0 ::= [a-z]{16}, then r0 [a-z]{4}
-   *     [a-z], 0 to 40    r1? [a-z]{0,15} | r1{2} [a-z]{0,8}   (r1 ::= [a-z]{16})
+   *     [a-z], 0 to 40    r0? r1 | r0{2} [a-z]{0,8}   (r0 ::= [a-z]{16}, r1 ::= [a-z]{0,15})
    */
   times(part: Gbnf, least: number, most: number | undefined): Gbnf {
     const min = Math.min(least, BEYOND_ANSWERS);

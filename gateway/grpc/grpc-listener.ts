@@ -36,14 +36,14 @@ const asBytes = (bytes: Buffer) => bytes;
 export class GrpcListener {
   readonly #server: GrpcServer;
   readonly #health = new HealthImplementation();
-  readonly #gatekeeper: RpcInterceptor;
+  readonly #interceptor: RpcInterceptor;
   readonly #deps: GrpcListenerDeps;
   #bound: string | undefined;
 
   constructor(deps: GrpcListenerDeps) {
     this.#deps = deps;
     const { settings, bodies } = deps;
-    this.#gatekeeper = new RpcInterceptor(deps);
+    this.#interceptor = new RpcInterceptor(deps);
     this.#server = new GrpcServer({
       "grpc.max_receive_message_length": bodies.maxBodyBytes,
       "grpc.max_send_message_length": -1,
@@ -53,7 +53,7 @@ export class GrpcListener {
       // end.
       "grpc.keepalive_time_ms": 20_000,
       "grpc.keepalive_timeout_ms": 10_000,
-      interceptors: [this.#gatekeeper.interceptor],
+      interceptors: [this.#interceptor.interceptor],
     });
     takesManyResets(this.#server);
     answerUnknownMethods(this.#server, failedRpc(raisedError({ code: status.UNIMPLEMENTED, details: "" })));
@@ -89,7 +89,7 @@ export class GrpcListener {
   /** Accepts no new connections, and no new calls on open ones. Resolves when the last call has ended. */
   drain(): Promise<void> {
     this.#server.tryShutdown(() => {});
-    return this.#gatekeeper.idle();
+    return this.#interceptor.idle();
   }
 
   /** Closes all connections at once, and stops following certificate files. */
@@ -111,9 +111,9 @@ export class GrpcListener {
     this.#server.addService(
       { generate: { ...ofGenerate, ...inBytes }, countTokens: { ...ofCount, ...inBytes } },
       {
-        generate: (call: GenerateStream) => void generate(this.#gatekeeper.callOf(call.metadata), call, this.#deps),
+        generate: (call: GenerateStream) => void generate(this.#interceptor.callOf(call.metadata), call, this.#deps),
         countTokens: (call: CountCall, reply: sendUnaryData<Buffer>) =>
-          void countTokens(this.#gatekeeper.callOf(call.metadata), call, reply, this.#deps),
+          void countTokens(this.#interceptor.callOf(call.metadata), call, reply, this.#deps),
       },
     );
   }

@@ -117,7 +117,7 @@ const CLUSTERS = {
   ),
   svc_cluster_upstream_rq_retry_overflow_total: counter(["cluster"])(
     "Repeated calls that the cluster's retry budget did not allow.",
-    "The cluster is failing as a whole: mend it, and do not raise the budget.",
+    "The cluster is failing as a whole: look for what its nodes share, such as a release.",
   ),
   svc_cluster_upstream_rq_continuation_total: counter(["cluster"])(
     "Calls to endpoints that continued the answer of a lost one.",

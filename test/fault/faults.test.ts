@@ -146,7 +146,7 @@ describe.each(SOME.map((fault) => [`${fault.name} ${fault.phase}`, fault] as con
 
   beforeAll(async () => {
     const host = fault.ownHost ? NetworkNamespace.create() : undefined;
-    const engine = await EngineProcess.start("bad", fault.backend, FRONT_MODELS, host?.place);
+    const engine = await EngineProcess.start("bad", fault.backend, FRONT_MODELS, host?.setup);
     const wire = await FaultyWire.start(engine.address);
     const { address } = host ? engine : wire;
     const gateway = await startFront([address, goodEngine().address]);

@@ -27,8 +27,8 @@ const WARM = 10;
 const IDLE_MS = 250;
 /** The number of steps of the README that must name a file on the way; the last ones are of what may happen to it. */
 const LEAST_STEPS = 9;
-/** Turns of the event loop in which the end of a request is over. */
-const TURNS = 10;
+/** The ticks of the event loop in which the end of a request is over. */
+const TICKS = 10;
 
 const begin = (call: WireCall) => call.send(started(), textStart(0), delta(0, "Hello"));
 
@@ -104,7 +104,7 @@ async function answerOf(gateway: RunningGateway): Promise<void> {
 /** Resolves when the log line of a request is written, which ends it. */
 async function written(gateway: RunningGateway, lines: number): Promise<void> {
   await until(() => gateway.log.length > lines, "the request has its log line");
-  for (let at = 0; at < TURNS; at += 1) await new Promise((resolve) => setImmediate(resolve));
+  for (let at = 0; at < TICKS; at += 1) await new Promise((resolve) => setImmediate(resolve));
 }
 
 type Run = () => Promise<void>;

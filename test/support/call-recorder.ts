@@ -49,8 +49,8 @@ export class CallRecorder {
   }
 
   /**
-   * Records a run, which starts several times; `before` prepares each, unrecorded. Rejects if a majority of the runs do
-   * not agree on an order.
+   * Records a run, which starts several times; `before` prepares each, unrecorded. Rejects if no order is that of a
+   * majority of the runs.
    */
   async record(run: () => Promise<void>, before: () => Promise<void> = async () => {}): Promise<RecordedCall[]> {
     await before();

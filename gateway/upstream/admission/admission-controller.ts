@@ -38,7 +38,7 @@ const TOKENS_PER_BYTE = 0.25;
 /** The interval between two passes over the waiting requests, in milliseconds. */
 const PASS_MS = 100;
 /** The number of requests in one pass that are found to wait for a full endpoint or for prefill. */
-const MAX_GATED_PER_PASS = 256;
+const MAX_WAITS_PER_PASS = 256;
 
 /** What admission needs of a cluster. */
 export type AdmittedCluster<Member> = {
@@ -424,7 +424,7 @@ export class AdmissionController<Member> {
     let triedAll = 0;
     for (const item of this.#queue.order(aside)) {
       const { withCapacity, available } = endpoints;
-      if (withCapacity.all.length === 0 || triedAll >= available.all.length || waits.length >= MAX_GATED_PER_PASS)
+      if (withCapacity.all.length === 0 || triedAll >= available.all.length || waits.length >= MAX_WAITS_PER_PASS)
         break;
       if (!item.underWay && this.#tenants.isAtCap(item.tenant, endpoints.capacity, nowMs)) {
         aside.add(item.key);

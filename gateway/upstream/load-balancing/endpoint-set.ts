@@ -74,7 +74,7 @@ export class EndpointSet {
   readonly #runningOn = new Map<string, number>();
   /** The held-back endpoints, each with the function that cancels its timer. */
   readonly #heldBack = new Map<string, () => void>();
-  readonly #roomListeners = new Set<() => void>();
+  readonly #capacityListeners = new Set<() => void>();
   readonly #leaveListeners = new Set<(address: string) => void>();
 
   constructor(options: EndpointSetOptions) {
@@ -95,7 +95,7 @@ export class EndpointSet {
 
   /** Calls the listener when an endpoint without capacity gains some. */
   onCapacity(listener: () => void): void {
-    this.#roomListeners.add(listener);
+    this.#capacityListeners.add(listener);
   }
 
   onLeave(listener: (address: string) => void): void {
@@ -173,7 +173,7 @@ export class EndpointSet {
     const had = this.#withCapacity.get(address) !== undefined;
     if (view && this.hasCapacity(view)) {
       this.#withCapacity.add(view);
-      if (!had) for (const listener of this.#roomListeners) listener();
+      if (!had) for (const listener of this.#capacityListeners) listener();
     } else if (had) this.#withCapacity.delete(address);
   }
 }

@@ -11,7 +11,7 @@ import { headerBlock } from "./http2/hpack.ts";
 import { failedCall, Http2Call } from "./http2-call.ts";
 
 /** The read buffer that all connections share: the bytes of one are processed before the next is read. */
-const READ_ROOM = Buffer.allocUnsafeSlow(64 * 1024);
+const READ_BUFFER = Buffer.allocUnsafeSlow(64 * 1024);
 /** The longest time for connecting, in milliseconds; calls have shorter limits of their own. */
 const CONNECT_MS = 20_000;
 const RECONNECT_MS = 100;
@@ -230,10 +230,10 @@ export class Http2Wire implements GenerateWire {
     const port = Number(address.slice(colon + 1));
     if (!tls) {
       const callback = (bytes: number) => {
-        onBytes(READ_ROOM.subarray(0, bytes));
+        onBytes(READ_BUFFER.subarray(0, bytes));
         return true;
       };
-      return netConnect({ host, port, noDelay: true, onread: { buffer: READ_ROOM, callback } });
+      return netConnect({ host, port, noDelay: true, onread: { buffer: READ_BUFFER, callback } });
     }
     const name = tls.serverName ?? host;
     const socket = tlsConnect({

@@ -33,7 +33,7 @@ describe.skipIf(why)("a host", () => {
   /** Its successor at the same address is used. */
   async function hostDies(): Promise<void> {
     const host = newHost();
-    const far = await fleet.engine("far", ENDLESS, undefined, host.place);
+    const far = await fleet.engine("far", ENDLESS, undefined, host.setup);
     const timeouts = { perTryIdleTimeoutMs: 2_000 };
     // No continuation is awaited from the lost node.
     const gateway = await fleet.inFrontOf([far], {}, { timeouts, continuation: { maxBytes: 0 } });
@@ -52,7 +52,7 @@ describe.skipIf(why)("a host", () => {
   /** Its work is cancelled, before the first delta and within the answer. */
   async function gatewayDisappears(backend: object): Promise<void> {
     const host = newHost();
-    const far = await fleet.engine("far", backend, undefined, host.place);
+    const far = await fleet.engine("far", backend, undefined, host.setup);
     const gateway = await fleet.inFrontOf([far]);
     const leaving = new AbortController();
     const requests = Array.from({ length: 6 }, () =>

@@ -220,7 +220,7 @@ describe("a long prompt", () => {
 
   test("passes others that wait for the prefill of the answering node, which it does not count for", async () => {
     const { rig, atRest, answering } = await rigged({
-      // Without the pool, the gate would hold a second long prompt.
+      // Without the pool, the throttle would hold a second long prompt.
       front: { router: { leastMovedTokens: 20_000 } },
       answerer: (asked, own) =>
         asked.prompt.includes("slow") ? { kind: "stream", data: [], end: "never" } : own(asked),

@@ -32,13 +32,13 @@ const FAST = {
 
 export class EngineProcess {
   readonly #config: object;
-  readonly #place: EngineSetup;
+  readonly #setup: EngineSetup;
   #process: FleetProcess;
   #ready: Ready;
 
-  private constructor(config: object, place: EngineSetup, process: FleetProcess, ready: Ready) {
+  private constructor(config: object, setup: EngineSetup, process: FleetProcess, ready: Ready) {
     this.#config = config;
-    this.#place = place;
+    this.#setup = setup;
     this.#process = process;
     this.#ready = ready;
   }
@@ -48,14 +48,14 @@ export class EngineProcess {
     nodeId: string,
     backend: object = {},
     models: readonly string[] = ["svc-qwen"],
-    place: EngineSetup = {},
+    setup: EngineSetup = {},
   ): Promise<EngineProcess> {
     const settings = "kind" in backend ? backend : { ...FAST, ...backend };
-    const metrics = { host: place.metricsHost ?? LOOPBACK, port: 0 };
-    const own = { metrics, log: { level: "warn" }, ...(place.tls && { tls: place.tls }), ...place.settings };
+    const metrics = { host: setup.metricsHost ?? LOOPBACK, port: 0 };
+    const own = { metrics, log: { level: "warn" }, ...(setup.tls && { tls: setup.tls }), ...setup.settings };
     const config = { nodeId, models, backend: settings, ...own };
-    const { process, ready } = await startOn(config, place);
-    return new EngineProcess(config, place, process, ready);
+    const { process, ready } = await startOn(config, setup);
+    return new EngineProcess(config, setup, process, ready);
   }
 
   /** `host:port` of the node's gRPC, which stays the same after a restart. */
@@ -86,7 +86,7 @@ export class EngineProcess {
 
   async startAgain(): Promise<void> {
     const port = Number(this.address.split(":").at(-1));
-    const { process, ready } = await startOn(this.#config, { ...this.#place, port });
+    const { process, ready } = await startOn(this.#config, { ...this.#setup, port });
     this.#process = process;
     this.#ready = ready;
   }
@@ -100,7 +100,7 @@ export class EngineProcess {
   }
 
   metricsPort(path: string): Promise<Response> {
-    return fetch(`http://${this.#place.metricsHost ?? LOOPBACK}:${this.#ready.metricsPort}${path}`);
+    return fetch(`http://${this.#setup.metricsHost ?? LOOPBACK}:${this.#ready.metricsPort}${path}`);
   }
 
   async busy(): Promise<number> {

@@ -71,8 +71,8 @@ export class NetworkNamespace {
     return namespace;
   }
 
-  /** The place of a node in the namespace: its gRPC is on the link that can be cut, its metrics on the other one. */
-  get place(): EngineSetup {
+  /** The setup of a node in the namespace: its gRPC is on the link that can be cut, its metrics on the other one. */
+  get setup(): EngineSetup {
     return {
       host: this.#data.innerAddress,
       metricsHost: this.#management.innerAddress,

@@ -11,7 +11,7 @@ const MAX_BATCH_BYTES = 64 * 1024 * 1024;
 const MAX_WAITING = 10_000;
 const RECONNECT_MS = { first: 100, most: 2_000 };
 /** The longest decoding of a batch per tick of the event loop, in milliseconds. */
-const TURN_MS = 3;
+const SLICE_MS = 3;
 /** The longest time between two replayed batches, in milliseconds. */
 const REPLAY_TIMEOUT_MS = 5_000;
 const END_OF_REPLAY = 2n ** 64n - 1n;
@@ -105,7 +105,7 @@ export class EventFeed {
     this.#next = number + 1n;
     const begun = this.#begun;
     try {
-      for await (const event of readKvEvents(payload, new WorkSlices(TURN_MS))) {
+      for await (const event of readKvEvents(payload, new WorkSlices(SLICE_MS))) {
         if (this.#closed || begun !== this.#begun) return;
         this.#sink.take([event]);
       }

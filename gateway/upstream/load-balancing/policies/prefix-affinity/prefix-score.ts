@@ -57,15 +57,16 @@ export type PrefixPick = { readonly endpoint: EndpointView; readonly prediction:
 
 /**
  * Picks the candidate of the least cost: the seconds until the prompt is prefilled and answered there, and the price of
- * what it evicts. A conversation stays where most of it is cached; a new one goes where there is capacity and few others.
- * Returns undefined only for an empty list.
+ * what it evicts. A conversation stays where most of it is cached; a new one goes where the cache has space and few other
+ * conversations are. Returns undefined only for an empty list.
  *
  *     seconds = (tokens ahead + tokens to read + tokens that another endpoint has) / prefill speed
  *             + 30 * evicted tokens / mean prefill speed + 0.5 * requests there
  *             + for a new conversation: up to 2 s for others there, and a slower answer
  *
- * A turn of 42,000 tokens, of which A has announced 40,000, at 1,000 tokens a second: A costs 2 s, an idle B with capacity
- * 42 + 40 = 82 s, the second term for the copy. So the turn goes to B only when A has more than 80 s of work ahead.
+ * A turn of 42,000 tokens, of which A has announced 40,000, at 1,000 tokens a second: A costs 2 s, an idle B with an
+ * empty cache 42 + 40 = 82 s, the second term for the copy. So the turn goes to B only when A has more than 80 s of work
+ * ahead.
  *
  * Where endpoints do not announce what they hold, gateways without shared state agree on the owner of a conversation.
  */

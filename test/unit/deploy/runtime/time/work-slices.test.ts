@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { WorkSlices } from "../../../../../deploy/runtime/time/work-slices.ts";
 
-test("a turn is over after its time, and others run before the next one begins", async () => {
+test("a slice is over after its time, and others run before the next one begins", async () => {
   let nowMs = 0;
   let others = 0;
   const slices = new WorkSlices(10, () => nowMs);
