@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { status } from "@grpc/grpc-js";
-import { beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { code, page, table } from "../../deploy/docs/markdown.ts";
 import { CallRecorder, type RecordedCall } from "../support/call-recorder.ts";
 import { type WireCall, WireNode } from "../support/engine/wire-node.ts";
@@ -47,6 +47,8 @@ const failed = (call: WireCall) => call.end(status.UNAVAILABLE, "ENGINE_DOWN");
 
 type Lives = Readonly<Record<"request" | "delta" | "retried" | "limited", readonly RecordedCall[]>>;
 
+const closing: (() => void | Promise<void>)[] = [];
+
 /** Records a gateway before two nodes, as it routes by default. */
 async function recorded(): Promise<Lives> {
   /** How the next calls are answered, whichever node gets them; all others are answered whole. */
@@ -61,7 +63,9 @@ async function recorded(): Promise<Lives> {
     {},
     clock,
   );
+  closing.push(gateway.stop, ...nodes.map((node) => () => node.stop()));
   const recorder = await CallRecorder.start((file) => file.startsWith("gateway/"));
+  closing.push(() => recorder.close());
   const answer = () => answerOf(gateway);
   for (let at = 0; at < WARM; at += 1) await answer();
   const request = await recorder.record(answer);
@@ -85,9 +89,6 @@ async function recorded(): Promise<Lives> {
     });
   });
   const deltas = await recorder.record(await deltasOf(gateway, streamed));
-  await recorder.close();
-  await gateway.stop();
-  for (const node of nodes) node.stop();
   const others = new Set([...request, ...idle].map(keyOf));
   return { request, delta: deltas, retried: retried.filter((call) => !others.has(keyOf(call))), limited };
 }
@@ -147,6 +148,10 @@ async function deltasOf(gateway: RunningGateway, streamed: Promise<WireCall>): P
 }
 
 let lives: Lives;
+
+afterAll(async () => {
+  for (const close of closing.splice(0).reverse()) await close();
+});
 
 beforeAll(async () => {
   lives = await recorded();
