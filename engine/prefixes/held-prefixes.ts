@@ -43,7 +43,9 @@ export class HeldPrefixes {
   constructor(kv: () => KvTokens, maxPrefixes = MAX_PREFIXES) {
     this.#kv = kv;
     this.#held = new LRUCache({
-      max: maxPrefixes,
+      // By size, as `max` would reserve the room of all entries at once.
+      maxSize: maxPrefixes,
+      sizeCalculation: () => 1,
       disposeAfter: (held, digest, reason) => {
         if (reason !== "set") this.#notify(digest, held);
       },

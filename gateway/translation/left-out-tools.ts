@@ -44,7 +44,8 @@ export class LeftOutTools {
   constructor(clock: MonotonicClock) {
     const age = { ttl: KEPT_MS, updateAgeOnGet: true, perf: { now: () => clock.nowMs() } };
     this.#lists = new LRUCache({ ...age, maxSize: MAX_BYTES, sizeCalculation: ({ byteLength }) => byteLength });
-    this.#prompts = new LRUCache({ ...age, max: MAX_CONVERSATIONS });
+    // By size, as `max` would reserve the room of all entries at once.
+    this.#prompts = new LRUCache({ ...age, maxSize: MAX_CONVERSATIONS, sizeCalculation: () => 1 });
   }
 
   /** Keeps the tools of a prompt. Returns the prompt, for the tokens of its answer; undefined where nothing is kept. */

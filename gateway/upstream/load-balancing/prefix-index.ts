@@ -178,7 +178,8 @@ export class PrefixIndex {
   ) {
     this.announced = announced;
     this.endpoints = endpoints;
-    this.#sent = new LRUCache({ max: maxSent });
+    // By size, as `max` would reserve the room of all entries in every cluster, most of which see few prompts.
+    this.#sent = new LRUCache({ maxSize: maxSent, sizeCalculation: () => 1 });
   }
 
   /** Adds a prompt that is on its way to an endpoint. The caller updates the returned record. */

@@ -11,7 +11,8 @@ const KEPT_SHARE = 0.5;
  * finds of the next one, where the node does not see the cache.
  */
 export class LastTurns {
-  readonly #held = new LRUCache<string, number>({ max: MAX_PROMPTS });
+  // By size, as `max` would reserve the room of all entries at once.
+  readonly #held = new LRUCache<string, number>({ maxSize: MAX_PROMPTS, sizeCalculation: () => 1 });
 
   /** Returns the tokens of a prompt that the engine probably finds; undefined for a new conversation. */
   cachedTokens(salt: string, marks: readonly PrefixMark[]): number | undefined {

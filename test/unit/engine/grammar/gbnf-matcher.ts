@@ -23,7 +23,7 @@ export function matcherOf(grammar: string, root = "root"): (text: string) => boo
   const rules = readGrammar(grammar);
   return (text) => {
     const codes = [...text].map((char) => char.codePointAt(0) ?? 0);
-    return ends({ kind: "rule", name: root }, 0, codes, rules).has(codes.length);
+    return ends({ kind: "rule", name: root }, 0, codes, rules).includes(codes.length);
   };
 }
 
@@ -97,30 +97,33 @@ function charIn({ isNot, ranges }: Extract<Node, { kind: "chars" }>, random: See
   return String.fromCodePoint(low + random.below(Math.min(high - low, 200) + 1));
 }
 
-/** Returns all positions where a match that starts at `at` may end. */
-function ends(node: Node, at: number, codes: readonly number[], rules: ReadonlyMap<string, Node>): Set<number> {
+/** Returns all positions where a match that starts at `at` may end, each once. */
+function ends(node: Node, at: number, codes: readonly number[], rules: ReadonlyMap<string, Node>): readonly number[] {
   switch (node.kind) {
     case "chars": {
       const code = codes[at];
-      if (code === undefined) return new Set();
-      return new Set(node.ranges.some(([low, high]) => low <= code && code <= high) !== node.isNot ? [at + 1] : []);
+      if (code === undefined) return [];
+      return node.ranges.some(([low, high]) => low <= code && code <= high) !== node.isNot ? [at + 1] : [];
     }
     case "choice":
-      return new Set(node.nodes.flatMap((each) => [...ends(each, at, codes, rules)]));
+      return once(node.nodes.map((each) => ends(each, at, codes, rules)));
     case "sequence": {
-      let now = new Set([at]);
-      for (const each of node.nodes) now = new Set([...now].flatMap((place) => [...ends(each, place, codes, rules)]));
+      let now: readonly number[] = [at];
+      for (const each of node.nodes) {
+        now = endsBehind(each, now, codes, rules);
+        if (now.length === 0) break;
+      }
       return now;
     }
     case "repeat": {
       const found = new Set<number>(node.min === 0 ? [at] : []);
-      let now = new Set([at]);
-      for (let count = 1; count <= node.max && now.size > 0; count += 1) {
-        const next = new Set([...now].flatMap((place) => [...ends(node.node, place, codes, rules)]));
-        now = count > node.min ? new Set([...next].filter((place) => !found.has(place))) : next;
+      let now: readonly number[] = [at];
+      for (let count = 1; count <= node.max && now.length > 0; count += 1) {
+        const next = endsBehind(node.node, now, codes, rules);
+        now = count > node.min ? next.filter((place) => !found.has(place)) : next;
         if (count >= node.min) for (const place of now) found.add(place);
       }
-      return found;
+      return [...found];
     }
     case "rule": {
       const body = rules.get(node.name);
@@ -128,6 +131,21 @@ function ends(node: Node, at: number, codes: readonly number[], rules: ReadonlyM
       return ends(body, at, codes, rules);
     }
   }
+}
+
+function endsBehind(
+  node: Node,
+  places: readonly number[],
+  codes: readonly number[],
+  rules: ReadonlyMap<string, Node>,
+): readonly number[] {
+  return once(places.map((place) => ends(node, place, codes, rules)));
+}
+
+/** Joins lists, of which mostly at most one has entries: a set for each of them would take most of the time. */
+function once(lists: readonly (readonly number[])[]): readonly number[] {
+  const filled = lists.filter((list) => list.length > 0);
+  return filled.length > 1 ? [...new Set(filled.flat())] : (filled[0] ?? []);
 }
 
 class Reader {

@@ -4,7 +4,15 @@ import { JsonScanner } from "../../../../engine/tool-calls/json-scanner.ts";
 import { seededRandom } from "../../../support/seeded-random.ts";
 import { sizeOf } from "../../../support/size.ts";
 import { FAMILIES, markersOf, optionsOf, type SampleCall, withoutStrays } from "./families.ts";
-import { type Block, foldBlocks, type ParseOptions, parsePieces, parserOf, splitsOf } from "./parse-output.ts";
+import {
+  type Block,
+  expectEqual,
+  foldBlocks,
+  type ParseOptions,
+  parsePieces,
+  parserOf,
+  splitsOf,
+} from "./parse-output.ts";
 
 /** The distance between two positions where an output is split, truncated or damaged, in characters. */
 const STRIDE = sizeOf({ quick: 17, exhaustive: 3, promised: 1 });
@@ -45,7 +53,7 @@ function check(blocks: readonly Block[], end: ParseOptions["end"] = "stop"): voi
 function parseAnyhow(text: string, options: ParseOptions): Block[] {
   const whole = parsePieces([text], options).blocks;
   const pieces = text.match(new RegExp(`[\\s\\S]{1,${1 + (text.length % 7)}}`, "gu")) ?? [];
-  expect(parsePieces(pieces, options).blocks, text).toEqual(whole);
+  expectEqual(parsePieces(pieces, options).blocks, whole, () => text);
   check(whole, options.end);
   return whole;
 }
@@ -81,7 +89,7 @@ describe.each(FAMILIES)("calls as $profile writes them", ({ profile, write, only
     const output = `${before}${write(calls)}\nDone.`;
     for (const pieces of splitsOf(output, RANDOM_SPLITS, STRIDE)) {
       const { blocks, endedCalls } = parsePieces(pieces, options);
-      expect(blocks.map(seen)).toEqual([...spoken, ...calls.map(called), ["text", "Done.", true]]);
+      expectEqual(blocks.map(seen), [...spoken, ...calls.map(called), ["text", "Done.", true]]);
       expect(endedCalls).toBe(calls.length);
     }
   });
@@ -91,7 +99,7 @@ describe.each(FAMILIES)("calls as $profile writes them", ({ profile, write, only
       const output = `Hm.${reasoning.close}${reasoning.afterClose}${write([SEARCH, RUN])}`;
       const wanted = [["reasoning", "Hm.", true], called(SEARCH), called(RUN)];
       for (const pieces of splitsOf(`${reasoning.open}${output}`, RANDOM_SPLITS, STRIDE)) {
-        expect(parsePieces(pieces, options).blocks.map(seen)).toEqual(wanted);
+        expectEqual(parsePieces(pieces, options).blocks.map(seen), wanted);
       }
       const opened = parseAnyhow(output, { ...options, startsInReasoning: true });
       expect(opened.map(seen)).toEqual(wanted);

@@ -195,9 +195,16 @@ export const FAMILIES: readonly Family[] = [
   { profile: "magistral", write: mistralArgs },
 ];
 
+const MARKERS = new Map<string, OutputMarkers>();
+
+/** Returns the markers of a profile, whose file is read once. */
 export function markersOf(profile: string): OutputMarkers {
+  const known = MARKERS.get(profile);
+  if (known !== undefined) return known;
   const { reasoning, toolCall, text } = loadProfile(profile);
-  return { ...(reasoning ? { reasoning } : {}), ...(toolCall ? { toolCall } : {}), ...(text ? { text } : {}) };
+  const markers = { ...(reasoning ? { reasoning } : {}), ...(toolCall ? { toolCall } : {}), ...(text ? { text } : {}) };
+  MARKERS.set(profile, markers);
+  return markers;
 }
 
 /** Returns the parse options of the family with the tools `search` and `run`. */

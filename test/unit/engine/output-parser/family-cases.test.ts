@@ -5,7 +5,7 @@ import { builtInProfiles } from "../../../../engine/profiles/profile.ts";
 import { argumentTypes } from "../../../../engine/tool-calls/argument-types.ts";
 import { sizeOf } from "../../../support/size.ts";
 import { markersOf } from "./families.ts";
-import { type Block, parsePieces, splitsOf } from "./parse-output.ts";
+import { type Block, expectEqual, parsePieces, splitsOf } from "./parse-output.ts";
 
 const FAMILIES = readFamilyCases();
 
@@ -54,7 +54,10 @@ describe.each(FAMILIES)("output of the family $family", (family) => {
       } as const;
       for (const pieces of [[text], ...splitsOf(text, 3, STRIDE)]) {
         const { blocks } = parsePieces(pieces, options);
-        expect(blocks.map((block, i) => seen(block, wanted[i]))).toEqual(wanted.map(trimmed));
+        expectEqual(
+          blocks.map((block, i) => seen(block, wanted[i])),
+          wanted.map(trimmed),
+        );
         for (const { kind, complete, text: shown } of blocks)
           if (kind === "call") expect(shown.includes(BREAK)).toBe(!complete && !cut);
       }

@@ -1,7 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { BREAK } from "../../../../deploy/runtime/contract/broken-arguments.ts";
+import { sizeOf } from "../../../support/size.ts";
 import { optionsOf } from "./families.ts";
-import { foldBlocks, labels, type ParseOptions, parsePieces, parserOf, splitsOf } from "./parse-output.ts";
+import { expectEqual, foldBlocks, labels, type ParseOptions, parsePieces, parserOf, splitsOf } from "./parse-output.ts";
 
 /** The outputs of models by profile; `wanted` alternates kinds, or names of calls, and texts. */
 type Sample = readonly [what: string, output: string, wanted: readonly string[], more?: ParseOptions];
@@ -151,6 +152,8 @@ const SAMPLES: Readonly<Record<string, readonly Sample[]>> = {
   ],
 };
 
+const RANDOM_SPLITS = sizeOf({ quick: 5, exhaustive: 50 });
+
 const short = (text: string) => (text.length > 500 ? `${text.slice(0, 99)}… ${text.length} ${text.slice(-99)}` : text);
 
 describe("OutputParser reads", () => {
@@ -159,10 +162,11 @@ describe("OutputParser reads", () => {
   );
   test.each(samples)("$what ($profile)", ({ profile, output, wanted, more }) => {
     const options = { ...optionsOf(profile), ...more };
-    const splits = output.length > 10_000 ? [[output], output.match(/[\s\S]{1,999}/g) ?? []] : splitsOf(output, 50);
+    const splits =
+      output.length > 10_000 ? [[output], output.match(/[\s\S]{1,999}/g) ?? []] : splitsOf(output, RANDOM_SPLITS);
     for (const pieces of splits) {
       const { blocks } = parsePieces(pieces, options);
-      expect(labels(blocks).map(short)).toEqual(wanted.map(short));
+      expectEqual(labels(blocks).map(short), wanted.map(short));
     }
   });
 

@@ -1,6 +1,14 @@
 import { describe, expect, test } from "vitest";
 import { FAMILIES, optionsOf, type SampleCall, withoutStrays } from "./families.ts";
-import { type Block, foldBlocks, type ParseOptions, parsePieces, parserOf, splitsOf } from "./parse-output.ts";
+import {
+  type Block,
+  expectEqual,
+  foldBlocks,
+  type ParseOptions,
+  parsePieces,
+  parserOf,
+  splitsOf,
+} from "./parse-output.ts";
 
 const SEARCH: SampleCall = { name: "search", args: { q: "a b", n: 3 } };
 const UNKNOWN: SampleCall = { name: "rm", args: { path: "/" } };
@@ -13,7 +21,7 @@ const SEARCHED = [SEARCH.name, SEARCH.args];
 /** Parses an output; the result must not depend on the split. */
 function read(output: string, options: ParseOptions): unknown[] {
   const whole = parsePieces([output], options).blocks;
-  for (const pieces of splitsOf(output, 3, 11)) expect(parsePieces(pieces, options).blocks).toEqual(whole);
+  for (const pieces of splitsOf(output, 3, 11)) expectEqual(parsePieces(pieces, options).blocks, whole);
   return whole.map(seen);
 }
 

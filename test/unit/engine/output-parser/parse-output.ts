@@ -1,3 +1,5 @@
+import { isDeepStrictEqual } from "node:util";
+import { expect } from "vitest";
 import { OutputParser, type OutputParserOptions } from "../../../../engine/output-parser/output-parser.ts";
 import { EventOrder } from "../../../../gateway/upstream/call/event-order.ts";
 import type { Event, TokenLogprob } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
@@ -58,6 +60,11 @@ export function parsePieces(pieces: readonly string[], options: ParseOptions = {
   events.push(...parser.end(options.end ?? "stop"));
   const { matchedStop, endedCalls } = parser;
   return { blocks: foldBlocks(events), matchedStop, endedCalls };
+}
+
+/** Asserts as `toEqual` does, for thousands of splits: an assertion of vitest on equal values costs as much as a parse. */
+export function expectEqual(seen: unknown, wanted: unknown, what: () => string = () => ""): void {
+  if (!isDeepStrictEqual(seen, wanted)) expect(seen, what()).toEqual(wanted);
 }
 
 /** Returns the kind, or the name of a call, and the text of each block; an ellipsis marks an incomplete block. */

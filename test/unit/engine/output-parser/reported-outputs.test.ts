@@ -4,8 +4,9 @@ import { expect, test } from "vitest";
 import { parse } from "yaml";
 import { argumentTypes } from "../../../../engine/tool-calls/argument-types.ts";
 import { seededRandom } from "../../../support/seeded-random.ts";
+import { sizeOf } from "../../../support/size.ts";
 import { markersOf } from "./families.ts";
-import { type Block, parsePieces, splitsOf } from "./parse-output.ts";
+import { type Block, expectEqual, parsePieces, splitsOf } from "./parse-output.ts";
 
 type Reported = {
   readonly report: string;
@@ -32,10 +33,12 @@ const TOOLS = Object.entries(tools).map(([name, schema]) => ({
   parametersJsonSchema: JSON.stringify({ type: "object", ...schema }),
 }));
 
-const RANDOM_SPLITS = 40;
+/** The distance between two positions where an output is split, in characters. */
+const STRIDE = sizeOf({ quick: 3, exhaustive: 1 });
+const RANDOM_SPLITS = sizeOf({ quick: 5, exhaustive: 40 });
 
 /** The number of texts of marks in any order, and of fragments in each. */
-const MIXTURES = { texts: 60, fragments: 12 };
+const MIXTURES = { texts: sizeOf({ quick: 20, exhaustive: 60 }), fragments: 12 };
 
 const options = {
   toolNames: TOOLS.map(({ name }) => name),
@@ -60,8 +63,8 @@ test.each(outputs)("$report: $what ($profile)", ({ profile, output, thinking = f
     startsInReasoning: thinking,
     end: cut ? "cut" : "stop",
   } as const;
-  for (const pieces of [[text], ...splitsOf(text, RANDOM_SPLITS)])
-    expect(parsePieces(pieces, given).blocks.map(seen), JSON.stringify(pieces)).toEqual(wanted);
+  for (const pieces of [[text], ...splitsOf(text, RANDOM_SPLITS, STRIDE)])
+    expectEqual(parsePieces(pieces, given).blocks.map(seen), wanted, () => JSON.stringify(pieces));
 });
 
 test.each([...new Set(outputs.map(({ profile }) => profile))])(
@@ -78,7 +81,7 @@ test.each([...new Set(outputs.map(({ profile }) => profile))])(
       for (const { kind, complete, text: args } of blocks)
         if (kind === "call" && complete) expect(JSON.parse(args), text).toBeTypeOf("object");
       for (const pieces of splitsOf(text, 2, text.length))
-        expect(parsePieces(pieces, given).blocks, text).toEqual(blocks);
+        expectEqual(parsePieces(pieces, given).blocks, blocks, () => text);
     }
   },
 );

@@ -20,7 +20,9 @@ export class PrefixLearning {
   readonly #counts = new Map<string, number>();
   /** The last turn of each recent conversation, the newest last turn first. */
   readonly #recent = new LRUCache<string, { readonly address: string; readonly atMs: number }>({
-    max: MAX_CONVERSATIONS,
+    // By size, as `max` would reserve the room of all entries in every cluster.
+    maxSize: MAX_CONVERSATIONS,
+    sizeCalculation: () => 1,
     // Also called when a conversation is replaced.
     dispose: ({ address }) => this.#count(address, -1),
   });
