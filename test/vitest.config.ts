@@ -64,8 +64,6 @@ export default defineConfig({
   test: {
     root: ROOT,
     maxWorkers: availableParallelism(),
-    // Lanes share transformed modules, which each would make anew. A module's key is of its content and the configuration.
-    experimental: { fsModuleCache: true },
     // `.ci/run` sees to it that nothing is missing, and asks that nothing is skipped.
     reporters: ["default", ...(process.env.SVC_TEST_NO_SKIPS ? [new NoSkips()] : []), new EndReporter()],
     projects: [
