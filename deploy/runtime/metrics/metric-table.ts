@@ -14,16 +14,17 @@ export type MetricRow = {
 /** All metrics of a program by name. */
 export type MetricTable = Readonly<Record<string, MetricRow>>;
 
-/* Each returns what makes rows of metrics with these labels, of their texts. */
-
+/** Returns a maker of rows: counters with these labels, each of its help and what an operator does when it moves. */
 export function counter<Label extends string = never>(labels: readonly Label[] = []) {
   return (help: string, action: string) => ({ type: "counter", labels, help, action }) as const;
 }
 
+/** As `counter`, for gauges. */
 export function gauge<Label extends string = never>(labels: readonly Label[] = []) {
   return (help: string, action: string) => ({ type: "gauge", labels, help, action }) as const;
 }
 
+/** As `counter`, for histograms; `buckets` are their upper bounds. */
 export function histogram<Label extends string = never>(buckets: readonly number[], labels: readonly Label[] = []) {
   return (help: string, action: string) => ({ type: "histogram", labels, buckets, help, action }) as const;
 }

@@ -166,12 +166,12 @@ class Generation {
       return;
     }
     while (!answer.isComplete) {
-      const budget = limit.maxOutputTokens - answer.outputTokens;
-      if (budget <= 0) {
+      const tokensLeft = limit.maxOutputTokens - answer.outputTokens;
+      if (tokensLeft <= 0) {
         cut = limit.limitReason;
         break;
       }
-      const end = answer.reasonedEnough ? REASONED : yield* this.#leg(budget);
+      const end = answer.reasonedEnough ? REASONED : yield* this.#leg(tokensLeft);
       if (end.by === "reasoning") yield await this.#closeReasoning();
       else {
         if (end.cut) cut = limit.limitReason;
@@ -188,10 +188,10 @@ class Generation {
 
   /** Writes the tokens that close the reasoning, up to the answer's limit. */
   async #closeReasoning(): Promise<GenerateResponse> {
-    const budget = Math.max(0, this.#prepared.limit.maxOutputTokens - this.#prepared.answer.outputTokens);
+    const tokensLeft = Math.max(0, this.#prepared.limit.maxOutputTokens - this.#prepared.answer.outputTokens);
     const { markup, settings } = this.#parts;
     const { beforeClose = "", close = "", afterClose = "" } = settings.profile.reasoning ?? {};
-    const written = markup.reasoningEnd.slice(0, budget);
+    const written = markup.reasoningEnd.slice(0, tokensLeft);
     this.#tokens.push(...written);
     const events = this.#prepared.answer.push(written.length, beforeClose + close + afterClose);
     this.#grammar = await this.#prepared.behindReasoning();
@@ -215,10 +215,10 @@ class Generation {
     this.#made = handOvers.made(promptOf(this.#prepared), said);
   }
 
-  /** Has the engine generate up to `budget` tokens behind those so far. */
-  async *#leg(budget: number): AsyncGenerator<GenerateResponse, LegEnd, void> {
+  /** Has the engine generate up to `tokensLeft` tokens behind those so far. */
+  async *#leg(tokensLeft: number): AsyncGenerator<GenerateResponse, LegEnd, void> {
     const { watch, settings } = this.#parts;
-    const stream = yield* this.#life.during(watch.owed(this.#open(budget)));
+    const stream = yield* this.#life.during(watch.owed(this.#open(tokensLeft)));
     const read = this.#provenBy(settings.dialect.chunkReader());
     let end: LegEnd | undefined;
     try {
@@ -232,8 +232,11 @@ class Generation {
           const whole = readEvent(datum, read);
           this.#cachedInputTokens ??= whole.cachedInputTokens;
           if (end) continue;
-          const budget = this.#prepared.answer.reasoningTokensLeft;
-          const chunk = !this.#readsOnly && whole.tokens.length > budget ? await this.#shortened(whole, budget) : whole;
+          const reasoningLeft = this.#prepared.answer.reasoningTokensLeft;
+          const chunk =
+            !this.#readsOnly && whole.tokens.length > reasoningLeft
+              ? await this.#shortened(whole, reasoningLeft)
+              : whole;
           if (chunk.prefilledTokens !== undefined && this.#firstMs === undefined) {
             this.#prepared.reading.reported(chunk.prefilledTokens);
             events.push(progress(0, chunk.prefilledTokens, watch.moves));
@@ -273,13 +276,13 @@ class Generation {
     };
   }
 
-  /** Drops the tokens beyond the `budget` of the reasoning budget: engines join several tokens in one event. */
-  async #shortened(chunk: TokenChunk, budget: number): Promise<TokenChunk> {
+  /** Drops the tokens beyond the `reasoningLeft` of the reasoning budget: engines join several tokens in one event. */
+  async #shortened(chunk: TokenChunk, reasoningLeft: number): Promise<TokenChunk> {
     const { http, countTimeoutMs, settings } = this.#parts;
     const ask = asking(http, countTimeoutMs, this.#signal);
     const textOf = (tokens: readonly number[]) => settings.dialect.detokenize(ask, settings.servedModel, tokens);
     const before = this.#tokens.slice(-CHARACTER_TOKENS);
-    const tokens = chunk.tokens.slice(0, budget);
+    const tokens = chunk.tokens.slice(0, reasoningLeft);
     const shown = before.length === 0 ? "" : await textOf(before);
     const text = (await textOf([...before, ...tokens])).slice(shown.length);
     return { ...chunk, tokens, text, finish: undefined };
@@ -313,10 +316,10 @@ class Generation {
     return owes || answer.reasonedEnough ? REASONED : undefined;
   }
 
-  async #open(budget: number): Promise<EventStream> {
+  async #open(tokensLeft: number): Promise<EventStream> {
     const { http, settings, silenceMs } = this.#parts;
     const { dialect } = settings;
-    const request = this.#body(budget);
+    const request = this.#body(tokensLeft);
     const body = await this.#written(request, dialect.generateBody(request));
     const call = { path: dialect.paths.generate, timeoutMs: silenceMs, ...body };
     const { status, stream } = await http.open(call, this.#signal);
