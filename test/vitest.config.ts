@@ -24,7 +24,7 @@ const FULL = process.env.FULL === "1";
  */
 function lane(name: string, options: TestOptions): TestProjectInlineConfiguration {
   const size: Size = FULL ? "promised" : "quick";
-  const limits = { testTimeout: 60_000, hookTimeout: 120_000 };
+  const limits = { testTimeout: 60_000, hookTimeout: 120_000, expect: { poll: { timeout: 50_000 } } };
   return { test: { name, include: [`test/${name}/**/*.test.ts`], provide: { size }, ...limits, ...options } };
 }
 

@@ -16,6 +16,7 @@ import {
 } from "../support/dialects/kv-engine.ts";
 import { toText, toTokens } from "../support/dialects/stand-in-text.ts";
 import type { WatchedPrefixes } from "../support/engine/node-client.ts";
+import { eventually } from "../support/eventually.ts";
 import { textMessage } from "../support/requests/generate-request.ts";
 import { digestOf, digestsOf } from "../support/requests/prefix-digests.ts";
 
@@ -86,7 +87,7 @@ test.each(FORMS)("beside %s prefix reports match the tokens that the engine reus
   const first = [SYSTEM, QUESTION];
   const text = await asked(rig, requestOf(first));
   const { token_ids: sent, input_ids: alsoSent } = rig.engine.bodies.at(-1) ?? {};
-  await vi.waitFor(() => expect(reported(watched, first)).toBe(storedOf(sent ?? alsoSent, text)));
+  await eventually(() => expect(reported(watched, first)).toBe(storedOf(sent ?? alsoSent, text)));
   const turn = `<|im_start|>system\n${"You are terse. ".repeat(20)}<|im_end|>\n<|im_start|>user\n`;
   const head = Math.floor(toTokens(turn).length / BLOCK) * BLOCK;
   expect(known(watched, [SYSTEM])).toEqual({ tokens: 0, tailTokens: 0 });
@@ -100,7 +101,7 @@ test.each(FORMS)("beside %s prefix reports match the tokens that the engine reus
   await asked(rig, requestOf(other));
   expect(cache.cached()).toBe(head);
   // The head's position is where its two conversations part.
-  await vi.waitFor(() => expect(known(watched, [SYSTEM])).toEqual({ tokens: head, tailTokens: 0 }));
+  await eventually(() => expect(known(watched, [SYSTEM])).toEqual({ tokens: head, tailTokens: 0 }));
   expect(rig.engine.headers.some((headers) => "x-data-parallel-rank" in headers)).toBe(false);
   expect(rig.engine.bodies.some((body) => body.routed_dp_rank !== undefined)).toBe(false);
   if (form === "vllm") expect(watched.kv.total).toBe(16_000);
@@ -129,7 +130,7 @@ test.each(FORMS)("beside %s with two ranks conversations go on in the rank that 
   for (const [index, talk] of talks.entries()) {
     const text = texts[index] ?? "";
     const expected = storedOf(lastOf(text)?.tokens, "forty-two");
-    await vi.waitFor(() => expect(reported(watched, talk)).toBe(expected));
+    await eventually(() => expect(reported(watched, talk)).toBe(expected));
     await asked(
       rig,
       requestOf([...talk, textMessage(Role.ASSISTANT, "forty-two"), textMessage(Role.USER, "And then?")]),
@@ -144,11 +145,11 @@ test.each(FORMS)("beside %s one tenant's cached prompts are not reported for ano
   const rig = await kvRig({ form, blocks: 160 });
   const messages = [SYSTEM, LONG];
   await asked(rig, requestOf(messages));
-  await vi.waitFor(() => expect(known(rig.watched, messages)).toBeDefined());
+  await eventually(() => expect(known(rig.watched, messages)).toBeDefined());
   // The same tokens of another tenant evict the first one's.
   const others = { ...requestOf(messages, "other"), prefixDigests: digestsOf([LONG, SYSTEM]) };
   await asked(rig, others);
-  await vi.waitFor(() => expect(known(rig.watched, messages)).toBeUndefined());
+  await eventually(() => expect(known(rig.watched, messages)).toBeUndefined());
   expect(known(rig.watched, [LONG, SYSTEM])).toBeDefined();
 });
 
@@ -156,9 +157,9 @@ test.each(FORMS)("beside %s evicted blocks are reported as dropped, the end befo
   const rig = await kvRig({ form, blocks: 160 });
   const messages = [SYSTEM, QUESTION];
   await asked(rig, requestOf(messages));
-  await vi.waitFor(() => expect(known(rig.watched, messages)).toBeDefined());
+  await eventually(() => expect(known(rig.watched, messages)).toBeDefined());
   await asked(rig, requestOf([textMessage(Role.SYSTEM, "Another one. ".repeat(180))]));
-  await vi.waitFor(() => expect(known(rig.watched, messages)).toBeUndefined());
+  await eventually(() => expect(known(rig.watched, messages)).toBeUndefined());
   await asked(rig, requestOf(messages));
   expect(rig.cache.cached()).toBe(0);
 });
@@ -177,7 +178,7 @@ test("batches that arrive while a long one is decoded are processed after it", a
   if (!zmq || !source) throw new Error("there are no events");
   const feed = new EventFeed(zmq, source, sink);
   atEnd(cache.stop, () => feed.close());
-  await vi.waitFor(async () => {
+  await eventually(async () => {
     await cache.publish([{ type: "AllBlocksCleared" }]);
     expect(taken).toContain("cleared");
   });
@@ -187,7 +188,7 @@ test("batches that arrive while a long one is decoded are processed after it", a
   await cache.publish([{ ...stored, block_hashes: hashes, token_ids: Array(count * BLOCK).fill(7) }]);
   await cache.publish([{ type: "BlockRemoved", block_hashes: [count - 1] }]);
   await cache.publish([{ ...stored, block_hashes: [count], token_ids: Array(BLOCK).fill(8) }]);
-  await vi.waitFor(() => expect(taken.at(-1)).toBe(`stored ${count}`));
+  await eventually(() => expect(taken.at(-1)).toBe(`stored ${count}`));
   const all = taken.slice(taken.lastIndexOf("cleared") + 1);
   expect(all.length).toBeGreaterThan(3);
   expect(all.slice(-3)).toEqual([`stored ${count - 1}`, `removed ${count - 1}`, `stored ${count}`]);
@@ -199,7 +200,7 @@ test("lost batches are requested again", async () => {
   rig.cache.lose(1);
   await asked(rig, requestOf(messages));
   await asked(rig, requestOf([SYSTEM, textMessage(Role.USER, "Something else, and at some length.")]));
-  await vi.waitFor(() => expect(known(rig.watched, messages)).toBeDefined());
+  await eventually(() => expect(known(rig.watched, messages)).toBeDefined());
 });
 
 test.each([true, false])(
@@ -208,12 +209,12 @@ test.each([true, false])(
     const rig = await kvRig({ form: "vllm", replays });
     const messages = [SYSTEM, QUESTION];
     await asked(rig, requestOf(messages));
-    await vi.waitFor(() => expect(known(rig.watched, messages)).toBeDefined());
+    await eventually(() => expect(known(rig.watched, messages)).toBeDefined());
     rig.cache.lose(1, true);
     await asked(rig, requestOf([textMessage(Role.SYSTEM, "Events of these are lost. ".repeat(9))]));
     const later = [SYSTEM, textMessage(Role.USER, "Something else, of 37 words and more. ".repeat(5))];
     await asked(rig, requestOf(later));
-    await vi.waitFor(() => expect(known(rig.watched, later)).toBeDefined());
+    await eventually(() => expect(known(rig.watched, later)).toBeDefined());
     expect(known(rig.watched, messages)).toBeUndefined();
   },
 );
@@ -226,7 +227,7 @@ test("a publisher that goes silent is noticed: the node announces nothing until 
     turns = [...turns, textMessage(Role.ASSISTANT, text), textMessage(Role.USER, "And then? ".repeat(20))];
   };
   await goOn();
-  await vi.waitFor(() => expect(rig.watched.held.size).toBeGreaterThan(0));
+  await eventually(() => expect(rig.watched.held.size).toBeGreaterThan(0));
   rig.cache.lose(Number.POSITIVE_INFINITY, true);
   for (let turn = 0; turn < 5; turn += 1) await goOn();
   await rig.watched.ended;
@@ -241,20 +242,20 @@ test("a publisher that goes silent is noticed: the node announces nothing until 
   // The first turns may come before the events that were missing.
   for (let turn = 0; turn < 30 && !rig.backend.prefixes?.isAnnounced; turn += 1) await goOn();
   const again = rig.client.watchPrefixes("svc-qwen");
-  await vi.waitFor(() => expect(again.held.size).toBeGreaterThan(0));
+  await eventually(() => expect(again.held.size).toBeGreaterThan(0));
 });
 
 test("a restarted engine holds none of its earlier blocks, and is tracked further", async () => {
   const rig = await kvRig();
   const messages = [SYSTEM, QUESTION];
   await asked(rig, requestOf(messages));
-  await vi.waitFor(() => expect(known(rig.watched, messages)).toBeDefined());
+  await eventually(() => expect(known(rig.watched, messages)).toBeDefined());
   const { endpoint, replay_endpoint: replayEndpoint } = rig.cache.publisher;
   rig.cache.stop();
-  await vi.waitFor(() => expect(rig.watched.held.size).toBe(0));
+  await eventually(() => expect(rig.watched.held.size).toBe(0));
   const portOf = (address: string | null) => Number(/\d+$/.exec(address ?? "")?.[0]);
   const ports = { events: portOf(endpoint), replay: portOf(replayEndpoint) };
-  const again = await vi.waitFor(() => startKvEngine({ form: "vllm", ports }), { timeout: 20_000, interval: 200 });
+  const again = await vi.waitFor(() => startKvEngine({ form: "vllm", ports }), { timeout: 50_000, interval: 200 });
   atEnd(again.stop);
   // The prompt is stored again, and its digests are still mapped to it.
   await vi.waitFor(
@@ -266,7 +267,7 @@ test("a restarted engine holds none of its earlier blocks, and is tracked furthe
       await asked(rig, requestOf(messages));
       expect(known(rig.watched, messages)).toBeDefined();
     },
-    { timeout: 20_000, interval: 200 },
+    { timeout: 50_000, interval: 200 },
   );
 });
 

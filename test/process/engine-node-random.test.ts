@@ -1,6 +1,6 @@
 import { queryObjects } from "node:v8";
 import { pino } from "pino";
-import { afterEach, expect, test, vi } from "vitest";
+import { afterEach, expect, test } from "vitest";
 import { EventWriter } from "../../engine/calls/event-writer.ts";
 import { GenerationCall } from "../../engine/calls/generation-call.ts";
 import { ReasoningMode } from "../../proto/gen/svc/inference/v1/inference_service.ts";
@@ -11,6 +11,7 @@ import { fastSimulator } from "../support/engine/simulated-node.ts";
 import { SimulatedGeneration } from "../support/engine/simulator/simulated-generation.ts";
 import type { SimulatorBackend } from "../support/engine/simulator/simulator-backend.ts";
 import { type RunningNode, startNode } from "../support/engine/start-node.ts";
+import { eventually } from "../support/eventually.ts";
 import { generateRequest, toolOf } from "../support/requests/generate-request.ts";
 
 const REQUESTS = 200;
@@ -53,8 +54,8 @@ const round = ({ client }: Rig) =>
   });
 
 async function idle({ backend, node }: Rig): Promise<void> {
-  await vi.waitFor(() => expect(backend.load()).toMatchObject({ busySlots: 0, waiting: 0, kvTokensUsed: 0 }), 10_000);
-  await vi.waitFor(async () => expect(await node.gauge("svc_engine_running")).toBe(0), 10_000);
+  await eventually(() => expect(backend.load()).toMatchObject({ busySlots: 0, waiting: 0, kvTokensUsed: 0 }));
+  await eventually(async () => expect(await node.gauge("svc_engine_running")).toBe(0));
 }
 
 test("200 random requests on four slots: every stream is legal, and every slot is free after", async () => {
@@ -93,7 +94,7 @@ test("memory is flat: repeated random requests leave nothing behind", async () =
       await round(rig);
       await idle(rig);
     }
-    await vi.waitFor(() => expect(kept()).toBe(0), 10_000);
+    await eventually(() => expect(kept()).toBe(0));
     used.push(process.memoryUsage().heapUsed);
   }
   const [before = 0, after = 0] = used;

@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { expect, onTestFinished, test, vi } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import type { Reading } from "../../support/engine/node-client.ts";
 import { HEALTH_NAMES, watchHealth } from "../../support/engine/node-health.ts";
 import { clientOf, nodeOf, scripted } from "../../support/engine/node-rig.ts";
@@ -7,6 +7,7 @@ import { rawGenerate } from "../../support/engine/raw-generate.ts";
 import { fastSimulator } from "../../support/engine/simulated-node.ts";
 import { answerOf } from "../../support/events/answer-of.ts";
 import { blockEnd, delta, finished, started, textStart } from "../../support/events/events.ts";
+import { eventually } from "../../support/eventually.ts";
 import { generateRequest } from "../../support/requests/generate-request.ts";
 import { VirtualClock } from "../../support/virtual-clock.ts";
 
@@ -53,11 +54,11 @@ test("DrainNode returns the number of running calls, which continue; with a time
   expect(await client.drain()).toEqual({ runningRequests: 4 });
   expect((await client.generate(generateRequest()).ended).info?.reason).toBe("DRAINING");
   const before = running.map(({ events }) => events.length);
-  await vi.waitFor(() => expect(running.every(({ events }, at) => events.length > (before[at] ?? 0))).toBe(true));
+  await eventually(() => expect(running.every(({ events }, at) => events.length > (before[at] ?? 0))).toBe(true));
   expect(await client.drain(0)).toEqual({ runningRequests: 4 });
   for (const reading of running) expect(await endOf(reading)).toMatchObject({ code: 14, reason: "DRAINING" });
   expect(backend.load().busySlots).toBe(0);
-  await vi.waitFor(() => expect(node.lines.filter(({ outcome }) => outcome === "DRAINING")).toHaveLength(5));
+  await eventually(() => expect(node.lines.filter(({ outcome }) => outcome === "DRAINING")).toHaveLength(5));
 });
 
 test("a slow reader gets its whole answer before the node closes", async () => {
@@ -72,7 +73,7 @@ test("a slow reader gets its whole answer before the node closes", async () => {
   const { stream, stop } = rawGenerate(node.address, generateRequest());
   onTestFinished(stop);
   // The backend has finished; half of the answer waits until the caller reads more.
-  await vi.waitFor(() => expect(node.lines.at(-1)).toMatchObject({ msg: "generate", outcome: "ok" }), 10_000);
+  await eventually(() => expect(node.lines.at(-1)).toMatchObject({ msg: "generate", outcome: "ok" }));
   let open = true;
   const closed = node.server.close(600_000, new AbortController().signal).then(() => {
     open = false;
@@ -145,7 +146,7 @@ test("DrainNode may override the node's grace, and without one nothing is handed
   await reading.seen("blockDelta");
   await client.drain();
   const before = reading.events.length;
-  await vi.waitFor(() => expect(reading.events.length).toBeGreaterThan(before));
+  await eventually(() => expect(reading.events.length).toBeGreaterThan(before));
   await client.drain(undefined, 0);
   expect(await endOf(reading)).toMatchObject({ code: 14, reason: "DRAINING" });
 });

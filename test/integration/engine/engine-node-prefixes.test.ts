@@ -1,4 +1,4 @@
-import { expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import type { GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type Message, Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { Capability } from "../../../proto/gen/svc/inference/v1/node_service.ts";
@@ -6,6 +6,7 @@ import { errorInfo, type WatchedPrefixes } from "../../support/engine/node-clien
 import { nodeOf, scripted } from "../../support/engine/node-rig.ts";
 import { fastSimulator } from "../../support/engine/simulated-node.ts";
 import { textAnswer } from "../../support/events/events.ts";
+import { eventually } from "../../support/eventually.ts";
 import { generateRequest, textMessage } from "../../support/requests/generate-request.ts";
 import { digestOf, digestsOf } from "../../support/requests/prefix-digests.ts";
 
@@ -32,7 +33,7 @@ test("a simulated node reports its prefixes before and after the answer, and reu
   const first = [SYSTEM, QUESTION];
   const reading = client.generate(requestOf(first));
   await reading.ended;
-  await vi.waitFor(() => expect(known(watched, first, 2)?.tailTokens).toBeGreaterThan(0));
+  await eventually(() => expect(known(watched, first, 2)?.tailTokens).toBeGreaterThan(0));
   expect(known(watched, first, 1)).toMatchObject({ tailTokens: 0 });
   expect(watched.kv).toMatchObject({ total: 400_000 - (400_000 % 64) });
 
@@ -58,12 +59,12 @@ test("an evicted prefix is reported as dropped, and a second watcher gets the fu
   const watched = client.watchPrefixes("svc-qwen");
   const messages = [SYSTEM, QUESTION];
   await client.generate(requestOf(messages)).ended;
-  await vi.waitFor(() => expect(known(watched, messages, 2)).toBeDefined());
+  await eventually(() => expect(known(watched, messages, 2)).toBeDefined());
   const others = [textMessage(Role.SYSTEM, "Another one. ".repeat(400))];
   await client.generate(requestOf(others)).ended;
-  await vi.waitFor(() => expect(known(watched, messages, 2)).toBeUndefined());
+  await eventually(() => expect(known(watched, messages, 2)).toBeUndefined());
   const second = client.watchPrefixes("svc-qwen");
-  await vi.waitFor(() => expect(second.resets).toBe(1));
+  await eventually(() => expect(second.resets).toBe(1));
   expect(second.held).toEqual(watched.held);
 });
 

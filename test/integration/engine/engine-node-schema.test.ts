@@ -1,8 +1,9 @@
-import { expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import type { EngineServerOptions } from "../../../engine/server.ts";
 import { nodeOf, scripted } from "../../support/engine/node-rig.ts";
 import { workHere } from "../../support/engine/work-here.ts";
 import { blockEnd, delta, finished, started, textStart, toolCallStart } from "../../support/events/events.ts";
+import { eventually } from "../../support/eventually.ts";
 import { latch } from "../../support/latch.ts";
 import { generateRequest, toolOf } from "../../support/requests/generate-request.ts";
 
@@ -22,7 +23,7 @@ test("an answer and arguments that violate their schema are counted and logged, 
   );
   const request = generateRequest({ outputConstraint: constraint(false), tools: [toolOf("set", SCHEMA)] });
   expect((await client.generate(request).ended).code).toBe(0);
-  await vi.waitFor(() => expect(node.lines.at(-1)).toMatchObject({ outcome: "ok", schema_mismatches: 2 }));
+  await eventually(() => expect(node.lines.at(-1)).toMatchObject({ outcome: "ok", schema_mismatches: 2 }));
   expect(JSON.stringify(node.lines)).not.toContain("canary");
   const text = await node.metrics.registry.getSingleMetricAsString("svc_engine_schema_mismatches_total");
   expect(text).toMatch(/part="answer"\} 1/);
@@ -38,7 +39,7 @@ test.each([
   const reading = client.generate(generateRequest({ outputConstraint: constraint(true) }));
   expect((await reading.ended).code).toBe(status);
   expect(reading.finished()).toBe(status === 0);
-  await vi.waitFor(() => expect(node.lines.at(-1)).toMatchObject({ schema_mismatches: 1 }));
+  await eventually(() => expect(node.lines.at(-1)).toMatchObject({ schema_mismatches: 1 }));
 });
 
 test("an answer that waits for its check sends heartbeats", async () => {

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import type { OutgoingHttpHeaders } from "node:http2";
 import { Metadata } from "@grpc/grpc-js";
-import { expect, onTestFinished, test, vi } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import type { Backend } from "../../../engine/backend.ts";
 import { RetryInfo } from "../../../proto/gen/google/rpc/error_details.ts";
 import { Status } from "../../../proto/gen/google/rpc/status.ts";
@@ -12,6 +12,7 @@ import { framed, rawCall } from "../../support/engine/raw-generate.ts";
 import { type Script, ScriptedBackend } from "../../support/engine/scripted-backend.ts";
 import { fastSimulator } from "../../support/engine/simulated-node.ts";
 import { delta, started, textStart } from "../../support/events/events.ts";
+import { eventually } from "../../support/eventually.ts";
 import { generateRequest } from "../../support/requests/generate-request.ts";
 
 /*
@@ -119,5 +120,5 @@ test("a full node returns a retry delay from its generations' durations; other r
   const delays = ends.filter(({ code }) => code === 8).map(({ metadata }) => retryDelayMs(metadata) ?? 0);
   expect(delays.length).toBeGreaterThan(0);
   for (const delay of delays) expect(delay).toBeLessThan(1_000);
-  await vi.waitFor(() => expect(backend.load().busySlots).toBe(0));
+  await eventually(() => expect(backend.load().busySlots).toBe(0));
 });

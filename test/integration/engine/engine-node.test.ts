@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { expect, onTestFinished, test, vi } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { EngineError, type ErrorReason } from "../../../engine/errors.ts";
 import { METRICS } from "../../../engine/metrics/metrics.ts";
 import { type Event, GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
@@ -12,6 +12,7 @@ import { rawGenerate } from "../../support/engine/raw-generate.ts";
 import type { Script } from "../../support/engine/scripted-backend.ts";
 import { fastSimulator } from "../../support/engine/simulated-node.ts";
 import { blockEnd, delta, finished, started, textStart } from "../../support/events/events.ts";
+import { eventually } from "../../support/eventually.ts";
 import { generateRequest, textMessage } from "../../support/requests/generate-request.ts";
 import { until } from "../../support/until.ts";
 import { VirtualClock } from "../../support/virtual-clock.ts";
@@ -41,7 +42,7 @@ test.each<[ErrorReason, number, Script]>([
   const ended = await reading.ended;
   expect(ended).toMatchObject({ code, info: { reason, domain: "svc.inference" } });
   expect(JSON.stringify([ended.details, ended.info])).not.toContain(CANARY);
-  await vi.waitFor(() => expect(node.lines.at(-1)).toMatchObject({ msg: "generate", outcome: reason }));
+  await eventually(() => expect(node.lines.at(-1)).toMatchObject({ msg: "generate", outcome: reason }));
   expect(JSON.stringify(node.lines)).not.toContain(CANARY);
 });
 
@@ -80,7 +81,7 @@ test("a log line holds counts, times and ids, and an invalid request id is not r
   const { node, client } = await nodeOf(fastSimulator());
   await client.generate(generateRequest({ requestId: CANARY, tenant: CANARY }, CANARY)).ended;
   await client.generate(generateRequest({ requestId: `not an id: ${CANARY}`, model: CANARY }, CANARY)).ended;
-  await vi.waitFor(() => expect(node.lines).toHaveLength(2));
+  await eventually(() => expect(node.lines).toHaveLength(2));
   expect(node.lines[0]).toMatchObject({ request_id: CANARY, model: "svc-qwen", outcome: "ok", output_tokens: 50 });
   expect(Object.keys(node.lines[0] ?? {})).toEqual(
     expect.arrayContaining(["queue_ms", "prefill_ms", "decode_ms", "ttft_ms", "total_ms"]),
@@ -133,7 +134,7 @@ test("a slow reader pauses its generation, and then gets all of it in fewer mess
   const { node, client } = await nodeOf(scripted(flood));
   const reading = client.generate(generateRequest());
   reading.call.pause();
-  await vi.waitFor(async () => expect(await node.gauge("svc_engine_streams_paused")).toBe(1), 10_000);
+  await eventually(async () => expect(await node.gauge("svc_engine_streams_paused")).toBe(1));
   expect(produced).toBeLessThan(total / 4);
   // Another reader on the same node is served meanwhile.
   await clientOf(node.address).countTokens({ ...generateRequest(), toolChoice: undefined, reasoning: undefined });
@@ -165,11 +166,11 @@ test("an expired deadline is DEADLINE in log and metrics; a caller that leaves e
   stream.resume();
   const [trailers] = await once(stream, "trailers");
   expect(trailers["grpc-status"]).toBe("4");
-  await vi.waitFor(() => expect(node.lines.at(-1)).toMatchObject({ outcome: "DEADLINE" }));
+  await eventually(() => expect(node.lines.at(-1)).toMatchObject({ outcome: "DEADLINE" }));
   const reading = client.generate(generateRequest(), { deadline: Date.now() + 600_000 });
   await reading.seen("blockDelta");
   reading.call.cancel();
-  await vi.waitFor(() => expect(node.lines.at(-1)).toMatchObject({ outcome: "CANCELLED" }));
+  await eventually(() => expect(node.lines.at(-1)).toMatchObject({ outcome: "CANCELLED" }));
   const text = await node.metrics.registry.getSingleMetricAsString("svc_engine_generations_total");
   expect(text).toMatch(/reason="DEADLINE"\} 1/);
   expect(text).toMatch(/reason="CANCELLED"\} 1/);
@@ -182,9 +183,9 @@ test("the deadline of a caller that has stopped reading frees its slot", async (
   });
   const { node } = await nodeOf(backend);
   onTestFinished(rawGenerate(node.address, generateRequest(), "1S").stop);
-  await vi.waitFor(async () => expect(await node.gauge("svc_engine_streams_paused")).toBe(1), 10_000);
-  await vi.waitFor(() => expect(backend.load().busySlots).toBe(0), 10_000);
-  await vi.waitFor(() => expect(node.lines.at(-1)).toMatchObject({ outcome: "DEADLINE" }));
+  await eventually(async () => expect(await node.gauge("svc_engine_streams_paused")).toBe(1));
+  await eventually(() => expect(backend.load().busySlots).toBe(0));
+  await eventually(() => expect(node.lines.at(-1)).toMatchObject({ outcome: "DEADLINE" }));
 });
 
 test("an engine whose steps stop leaves service, and returns when they resume", async () => {
@@ -233,7 +234,7 @@ test("a stuck slot is detected beside a slow reader", async () => {
   const load = () => ({ slots: 8, busySlots: 2, waiting: 0, steps });
   const { node, client } = await nodeOf(Object.assign(backend, { load }), { maxStepAgeMs: 1_000, clock });
   client.generate(generateRequest({ requestId: "slow" })).call.pause();
-  await vi.waitFor(async () => expect(await node.gauge("svc_engine_streams_paused")).toBe(1), 10_000);
+  await eventually(async () => expect(await node.gauge("svc_engine_streams_paused")).toBe(1));
   // A connection of its own: the slow reader holds up all that its connection carries.
   const other = clientOf(node.address);
   const stuck = other.generate(generateRequest({ requestId: "stuck" }));

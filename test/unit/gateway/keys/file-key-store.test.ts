@@ -1,13 +1,14 @@
 import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { FileKeyStore } from "../../../../gateway/keys/file-key-store.ts";
 import { FileKeyVault } from "../../../../gateway/keys/file-key-vault.ts";
 import { createKey, setStatus } from "../../../../gateway/keys/key-admin.ts";
 import { type KeySetChange, pepperFileOf } from "../../../../gateway/keys/key-file.ts";
 import type { KeySet } from "../../../../gateway/keys/key-record.ts";
 import type { KeyStoreStatus } from "../../../../gateway/keys/key-store.ts";
+import { eventually } from "../../../support/eventually.ts";
 import { VirtualClock } from "../../../support/virtual-clock.ts";
 
 const NOW = Date.parse("2026-03-01T00:00:00.000Z");
@@ -133,7 +134,7 @@ describe("a bad file", () => {
     await stale;
     const { loadErrors } = store.status();
     await clock.advance(500);
-    await vi.waitFor(() => expect(store.status().loadErrors).toBeGreaterThan(loadErrors));
+    await eventually(() => expect(store.status().loadErrors).toBeGreaterThan(loadErrors));
     expect(store.find(key)).toBeDefined();
   });
 
