@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { shownTools } from "../../deploy/runtime/contract/shown-tools.ts";
 import {
   type Continuation,
   FinishReason,
@@ -8,7 +9,6 @@ import {
   ReasoningMode,
 } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type Message, type Tool, type ToolChoice, ToolChoiceMode } from "../../proto/gen/svc/inference/v1/messages.ts";
-import { shownTools } from "../conversation/history/declared-tools.ts";
 import { EngineError } from "../errors.ts";
 import type { ModelProfile, ThinkingEffort } from "../profiles/profile.ts";
 import { promptDigest } from "./model-revision.ts";

@@ -1,8 +1,6 @@
 import * as z from "zod";
 import {
   type CacheBreakpoint,
-  type Message,
-  type Part,
   type Tool,
   type ToolChoice,
   ToolChoiceMode,
@@ -55,18 +53,6 @@ export function toolOf(
     deferred: false,
     cacheBreakpoint,
   };
-}
-
-/** Returns the tools that the model reads: of the deferred ones only those that a message declares. */
-export function shownTools(tools: readonly Tool[], messages: readonly Message[]): readonly Tool[] {
-  if (!tools.some(({ deferred }) => deferred)) return tools;
-  const declared = new Set(messages.flatMap(({ parts }) => parts.flatMap(namesDeclared)));
-  return tools.filter(({ name, deferred }) => !deferred || declared.has(name));
-}
-
-function namesDeclared({ kind }: Part): readonly string[] {
-  if (kind?.$case === "toolDeclaration") return kind.value.names;
-  return kind?.$case === "toolResult" ? kind.value.content.flatMap(namesDeclared) : [];
 }
 
 /**

@@ -1,3 +1,4 @@
+import { shownTools } from "../../../deploy/runtime/contract/shown-tools.ts";
 import {
   type Event,
   FinishReason,
@@ -10,7 +11,6 @@ import {
   type Tool,
   ToolChoiceMode,
 } from "../../../proto/gen/svc/inference/v1/messages.ts";
-import { shownTools } from "../../conversation/history/declared-tools.ts";
 import { exampleValue, readSchema, type Schema } from "./example-value.ts";
 
 /*

@@ -1,19 +1,8 @@
+import { namesDeclared } from "../../../deploy/runtime/contract/shown-tools.ts";
 import { type Message, type Part, Role, type Tool } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { parametersOf } from "./template-messages.ts";
 
 type Undeclared = Map<string, { readonly tool: Tool; readonly index: number }>;
-
-/** Returns the tools that the model can see: of the deferred ones only those that a message declares. */
-export function shownTools(tools: readonly Tool[], messages: readonly Message[]): readonly Tool[] {
-  if (!tools.some(({ deferred }) => deferred)) return tools;
-  const declared = new Set(messages.flatMap(({ parts }) => parts.flatMap(namesDeclared)));
-  return tools.filter(({ name, deferred }) => !deferred || declared.has(name));
-}
-
-function namesDeclared({ kind }: Part): readonly string[] {
-  if (kind?.$case === "toolDeclaration") return kind.value.names;
-  return kind?.$case === "toolResult" ? kind.value.content.flatMap(namesDeclared) : [];
-}
 
 /**
  * Replaces declarations by text: a deferred tool is written where the first declaration names it, as JSON like that of

@@ -1,4 +1,5 @@
 import { BinaryReader } from "@bufbuild/protobuf/wire";
+import { shownTools } from "../../../deploy/runtime/contract/shown-tools.ts";
 import {
   CountTokensRequest,
   GenerateRequest,
@@ -25,7 +26,7 @@ import {
 import { FOR_LOAD_TESTS, MAX_LOGIT_BIAS, MAX_STOP_LENGTH, MAX_STOP_STRINGS, reasoningBudget } from "../fields.ts";
 import type { CountFormat, EveryField, Format } from "../format.ts";
 import { catalogModel } from "../request-body.ts";
-import { EMPTY_PARAMETERS, MAX_SCHEMA_BYTES, MAX_TOOLS, schemaText, shownTools, toolName } from "../tools.ts";
+import { EMPTY_PARAMETERS, MAX_SCHEMA_BYTES, MAX_TOOLS, schemaText, toolName } from "../tools.ts";
 import { breakpointOf, checkedCacheHints, checkedMessages } from "./conversation.ts";
 
 /*

@@ -1,4 +1,4 @@
-import { shownTools } from "../../../engine/conversation/history/declared-tools.ts";
+import { shownTools } from "../../../deploy/runtime/contract/shown-tools.ts";
 import { OutputParser } from "../../../engine/output-parser/output-parser.ts";
 import {
   type Event,

@@ -1,9 +1,9 @@
 import { readFileSync } from "node:fs";
+import { shownTools } from "../../../deploy/runtime/contract/shown-tools.ts";
 import { linkAbort, sharedAbort, untilAborted } from "../../../deploy/runtime/time/abort.ts";
 import type { Backend, BackendDescription, BackendLoad } from "../../../engine/backend.ts";
 import { continuedAnswer } from "../../../engine/backends/request-plan.ts";
 import { stepOf } from "../../../engine/backends/stream-events.ts";
-import { shownTools } from "../../../engine/conversation/history/declared-tools.ts";
 import { callerLeft, EngineError, notOfThisAnswer } from "../../../engine/errors.ts";
 import {
   type Continuation,

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
+import { shownTools } from "../../../../../deploy/runtime/contract/shown-tools.ts";
 import { ChatTemplate } from "../../../../../engine/conversation/chat-template.ts";
-import { shownTools, withDeclaredTools } from "../../../../../engine/conversation/history/declared-tools.ts";
+import { withDeclaredTools } from "../../../../../engine/conversation/history/declared-tools.ts";
 import { ANY_ORDER, modelHistory, textOf } from "../../../../../engine/conversation/history/model-history.ts";
 import { ControlTokens } from "../../../../../engine/conversation/prompt-pieces.ts";
 import { builtInProfiles, textCallsOf } from "../../../../../engine/profiles/profile.ts";
