@@ -129,9 +129,11 @@ function capabilitiesOf({ capabilities, acceptsImages }: DescribedModel) {
   };
 }
 
-/** Makes the handler of GET /openapi.json. The document is serialized once. */
+/** Makes the handler of GET /openapi.json. The document is made once, for the first request of it. */
 export function getContract({ models }: Catalog) {
-  const text = JSON.stringify(openApiDocument(models.map(({ id }) => id)));
-  return async (_request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> =>
-    reply.type("application/json; charset=utf-8").send(text);
+  let text: string | undefined;
+  return async (_request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
+    text ??= JSON.stringify(openApiDocument(models.map(({ id }) => id)));
+    return reply.type("application/json; charset=utf-8").send(text);
+  };
 }
