@@ -15,8 +15,10 @@ import {
 } from "./parse-output.ts";
 
 /** The distance between two positions where an output is split, truncated or damaged, in characters. */
-const STRIDE = sizeOf({ quick: 17, exhaustive: 3, promised: 1 });
+const STRIDE = sizeOf({ quick: 31, exhaustive: 3, promised: 1 });
 const RANDOM_SPLITS = sizeOf({ quick: 2, exhaustive: 20 });
+/** The distance between two positions where a call ends and filler follows. */
+const FILLER_STRIDE = sizeOf({ quick: 37, exhaustive: 7 });
 
 const SEARCH: SampleCall = {
   name: "search",
@@ -215,7 +217,7 @@ describe.each(FAMILIES)("calls as $profile writes them", ({ profile, write, only
   test("hold back at most 64 Ki after an opening mark", () => {
     const start = write([{ ...SEARCH, args: { ...SEARCH.args, q: "a b" } }]);
     const [from, to] = (whole ?? ["", ""]).map((tag) => start.indexOf(tag));
-    for (let at = 1; at < start.length; at += 7) {
+    for (let at = 1; at < start.length; at += FILLER_STRIDE) {
       if (whole && from !== undefined && to !== undefined && at > from && at < to + whole[1].length) continue;
       const parser = parserOf(options);
       const filler = "filler\n".repeat(2000);

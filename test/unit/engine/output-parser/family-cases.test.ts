@@ -10,7 +10,7 @@ import { type Block, expectEqual, parsePieces, splitsOf } from "./parse-output.t
 const FAMILIES = readFamilyCases();
 
 /** The distance between two positions where an output is split, in characters. */
-const STRIDE = sizeOf({ quick: 23, exhaustive: 1 });
+const STRIDE = sizeOf({ quick: 47, exhaustive: 1 });
 
 /**
  * Returns a block in the form of the cases: texts trimmed, as engines differ in white space, arguments by value. The id

@@ -34,8 +34,8 @@ const TOOLS = Object.entries(tools).map(([name, schema]) => ({
 }));
 
 /** The distance between two positions where an output is split, in characters. */
-const STRIDE = sizeOf({ quick: 3, exhaustive: 1 });
-const RANDOM_SPLITS = sizeOf({ quick: 5, exhaustive: 40 });
+const STRIDE = sizeOf({ quick: 7, exhaustive: 1 });
+const RANDOM_SPLITS = sizeOf({ quick: 3, exhaustive: 40 });
 
 /** The number of texts of marks in any order, and of fragments in each. */
 const MIXTURES = { texts: sizeOf({ quick: 20, exhaustive: 60 }), fragments: 12 };
