@@ -1,5 +1,3 @@
-import { once } from "node:events";
-import { connect } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { Utf8Holder } from "../../../engine/backends/llama/tokens/vocabulary.ts";
 import { EngineError } from "../../../engine/errors.ts";
@@ -43,13 +41,7 @@ test("case 61: an event stream without event lines that ends in [DONE]", async (
 test("cases 62 and 66: the role is first, every chunk has the same head, and requested usage is last", async () => {
   const sse = await service.stream(CHAT, { stream_options: { include_usage: true } });
   checkChat(framesOf(sse), true);
-  const chunks = chatChunks(sse);
-  expect(chunks[0]).toMatchObject({ id: expect.stringMatching(/^chatcmpl-/), object: "chat.completion.chunk" });
-  expect(chunks.at(-1)).toMatchObject({
-    model: "svc-qwen",
-    choices: [],
-    usage: { prompt_tokens: 12, completion_tokens: 7, total_tokens: 19 },
-  });
+  expect(chatChunks(sse).at(-1)).toMatchObject({ choices: [], usage: { total_tokens: 19 } });
 });
 
 test("case 63: the deltas join to the folded reply's text, with characters split by the engine", async () => {
@@ -62,27 +54,16 @@ test("case 63: the deltas join to the folded reply's text, with characters split
   expect(joinedDeltas(await service.stream(CHAT), "content")).toBe(text);
 });
 
-test("case 64: two calls have indexes 0 and 1, one name each, and fragments that join", async () => {
-  service.play(modelWrites(...written("a.ts"), ...written("b.ts")));
-  const sse = await service.stream(CHAT, { tools: [tool] });
-  const fragments = chatDeltas(sse).flatMap((one) => (valueAt(one, "tool_calls") as unknown[] | undefined) ?? []);
-  for (const fragment of fragments) expect(typeof valueAt(fragment, "function", "arguments")).toBe("string");
-  const indexes = fragments.map((fragment) => Number(valueAt(fragment, "index")));
-  expect(indexes).toEqual(indexes.toSorted());
-  const calls = [0, 1].map((index) => fragments.filter((fragment) => valueAt(fragment, "index") === index));
-  expect(calls.flat()).toHaveLength(fragments.length);
-  for (const [index, [first, ...rest]] of calls.entries()) {
-    expect(first).toMatchObject({ id: expect.stringMatching(/^call_/), type: "function", function: { name: "read" } });
-    for (const fragment of rest) expect(Object.keys(fragment as object).sort()).toEqual(["function", "index"]);
-    const joined = [first, ...rest].map((fragment) => valueAt(fragment, "function", "arguments")).join("");
-    expect(JSON.parse(joined)).toEqual({ path: ["a.ts", "b.ts"][index] });
-  }
-});
-
-test("cases 65, 67 and 68: one chunk has a finish reason, and none has usage or an error", async () => {
+test("cases 64, 65, 67 and 68: two calls have indexes and fragments that join, one reason ends them, without usage or error", async () => {
   service.play(modelWrites(...written("a.ts"), ...written("b.ts")));
   const sse = await service.stream(CHAT, { tools: [tool] });
   checkChat(framesOf(sse), false);
+  const joined = ["", ""];
+  for (const delta of chatDeltas(sse)) {
+    const fragment = valueAt(delta, "tool_calls", 0);
+    if (fragment) joined[Number(valueAt(fragment, "index"))] += String(valueAt(fragment, "function", "arguments"));
+  }
+  expect(joined.map((text) => JSON.parse(text))).toEqual([{ path: "a.ts" }, { path: "b.ts" }]);
   expect(sse.match(/"finish_reason":"(\w+)"/g)).toEqual(['"finish_reason":"tool_calls"']);
   expect(sse).not.toMatch(/"(?:usage|error)":/);
 });
@@ -159,16 +140,9 @@ test("case 72: a client that closes its socket cancels the generation", async ()
     yield [started(), textStart(0), delta(0, "first")];
     await new Promise(() => {});
   });
-  const body = JSON.stringify({ ...MINIMAL[CHAT], stream: true });
-  const socket = connect(service.gateway.port, "127.0.0.1");
-  await once(socket, "connect");
-  socket.write(
-    `POST ${CHAT} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${service.gateway.key}\r\n` +
-      `content-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
-  );
-  await once(socket, "data");
+  const response = await service.post(CHAT, { stream: true });
   // On a busy machine the first bytes are a keep-alive.
   await becomes(async () => service.engine.backend.load().busySlots === 1, "the engine works");
-  socket.destroy();
+  await response.body?.cancel();
   await left.passed;
 });
