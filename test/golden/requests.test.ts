@@ -22,3 +22,23 @@ describe.each(readdirSync(FOLDER))("request %s", (scenario) => {
     await expect(text).toMatchFileSnapshot(join(FOLDER, scenario, "generate-request.json"));
   });
 });
+
+const SCHEMA = '{"type":"object","properties":{"2":{"default":-0},"a":{"minimum":1.0}}}';
+
+test.each([
+  [
+    "a group of tools",
+    responses,
+    `"input":"hi","tools":[{"type":"namespace","name":"n","tools":[{"type":"function","name":"f","parameters":${SCHEMA}}]}]`,
+  ],
+  [
+    "output_format",
+    messages,
+    `"max_tokens":9,"messages":[{"role":"user","content":"hi"}],"output_format":{"type":"json_schema","schema":${SCHEMA}}`,
+  ],
+])("the schema in %s keeps its numbers", (_, format, fields) => {
+  const { request } = format.prepare(parseJsonBody(Buffer.from(`{"model":"svc-qwen",${fields}}`)), CONTEXT);
+  const kind = request.outputConstraint?.kind;
+  const written = kind?.$case === "jsonSchema" ? kind.value.schemaJson : request.tools[0]?.parametersJsonSchema;
+  expect(written).toBe(SCHEMA);
+});
