@@ -98,12 +98,6 @@ test("D12 a compaction of another owner is refused, and so is a changed one; ano
   expect(textsOf(service.lastRequest().messages)).toContain(SUMMARY);
 });
 
-test("a compaction sent as reasoning is left out", async () => {
-  const { encrypted_content } = await compacted();
-  await service.reply(RESPONSES, { input: [user, { type: "reasoning", encrypted_content }] });
-  expect(textsOf(service.lastRequest().messages)).not.toContain(SUMMARY);
-});
-
 test("without a model, and streamed, it is 400", async () => {
   await expectErrorA(await service.post(COMPACT, { model: undefined }), 400, "missing_required_parameter", "model");
   await expectErrorA(await service.post(COMPACT, { stream: true }), 400, "unsupported_value", "stream");

@@ -74,18 +74,6 @@ describe.each(FORMATS)("$path", ({ path, body }) => {
     await folded.text();
   });
 
-  test("without an engine the answer is overload with the time to come back", async () => {
-    const gateway = await gatewayOf([]);
-    for (const stream of [true, false]) {
-      const response = await gateway.post(path, { ...body, stream });
-      expect(response.status).toBe(path === "/v1/messages" ? 529 : 503);
-      const seconds = Number(response.headers.get("retry-after"));
-      expect(seconds).toBeGreaterThanOrEqual(1);
-      expect(seconds).toBeLessThanOrEqual(60);
-      await response.text();
-    }
-  });
-
   test("the status line does not wait for a silent engine; behind it a lost one is still replaced", async () => {
     for (const others of [1, 0]) {
       const lost = latch();
