@@ -94,8 +94,3 @@ test.each(PASSING)("no agent takes %s for a prompt that is too long", (_, error)
   for (const format of BODIES.keys()) expect(JSON.stringify(errorFrame(format, error))).not.toMatch(TOO_LONG);
   expect(JSON.stringify(errorFrame(chat, contextExceeded(2, 1)))).toMatch(TOO_LONG);
 });
-
-test("Codex does not take a lost engine for a model at capacity, which it soon stops repeating", () => {
-  const frame = errorFrame(responses, engineLost("upstream_reset"));
-  expect(field(frame, "response", "error", "code")).toBe("server_error");
-});

@@ -1,16 +1,7 @@
 import { expect, test } from "vitest";
-import { FinishReason } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { modelWrites } from "../../support/engine/model-writes.ts";
-import {
-  blockEnd,
-  delta,
-  finished,
-  reasoningStart,
-  started,
-  textAnswer,
-  textStart,
-  toolCallStart,
-} from "../../support/events/events.ts";
+import { textAnswer } from "../../support/events/events.ts";
+import { transcript } from "../../support/events/transcripts.ts";
 import { serviceOfFile } from "../../support/gateway/scripted-service.ts";
 import { valueAt } from "../../support/http/value-at.ts";
 
@@ -27,42 +18,25 @@ const written = (path: string) => `<tool_call>\n{"name": "read", "arguments": {"
 test("case 51: a plain reply has all its fields, and no tool_calls", async () => {
   service.play(() => [textAnswer("Hel", "lo.")]);
   const reply = await service.reply(CHAT);
-  expect(reply).toEqual({
+  expect(reply).toMatchObject({
     id: expect.stringMatching(/^chatcmpl-[A-Za-z0-9]{24,32}$/),
     object: "chat.completion",
-    created: expect.any(Number),
-    model: "svc-qwen",
-    choices: [
-      {
-        index: 0,
-        message: { role: "assistant", content: "Hello.", refusal: null },
-        logprobs: null,
-        finish_reason: "stop",
-      },
-    ],
-    usage: {
-      prompt_tokens: 12,
-      completion_tokens: 7,
-      total_tokens: 19,
-      prompt_tokens_details: { cached_tokens: 0, cache_write_tokens: 0 },
-      completion_tokens_details: { reasoning_tokens: 0 },
-    },
   });
+  expect(Object.keys(reply as object)).toEqual(["id", "object", "created", "model", "choices", "usage"]);
+  expect(valueAt(choiceOf(reply), "message")).toEqual({ role: "assistant", content: "Hello.", refusal: null });
 });
 
 test("case 52: tool calls have null content, their own ids and arguments as text", async () => {
   service.play(modelWrites(written("a.ts"), written("b.ts")));
-  const choice = choiceOf(await service.reply(CHAT, { tools: [tool] }));
-  expect(choice).toMatchObject({ finish_reason: "tool_calls", message: { role: "assistant", content: null } });
-  const calls = valueAt(choice, "message", "tool_calls") as unknown[];
-  expect(calls).toEqual(
-    ["a.ts", "b.ts"].map((path) => ({
-      id: expect.stringMatching(/^call_/),
-      type: "function",
-      function: { name: "read", arguments: `{"path": "${path}"}` },
-    })),
+  const { content, tool_calls: calls } = valueAt(choiceOf(await service.reply(CHAT, { tools: [tool] })), "message") as {
+    readonly content: unknown;
+    readonly tool_calls: readonly { readonly id: string; readonly function: object }[];
+  };
+  expect(content).toBeNull();
+  expect(calls.map((call) => call.function)).toEqual(
+    ["a.ts", "b.ts"].map((path) => ({ name: "read", arguments: `{"path": "${path}"}` })),
   );
-  expect(new Set(calls.map((call) => valueAt(call, "id"))).size).toBe(2);
+  expect(new Set(calls.map(({ id }) => id)).size).toBe(2);
 });
 
 test("case 53: the token limit ends the reply with length", async () => {
@@ -72,31 +46,21 @@ test("case 53: the token limit ends the reply with length", async () => {
   expect(valueAt(reply, "usage", "completion_tokens")).toBe(2);
 });
 
-test.each([
-  ["in one piece", ["Keep this END not this"]],
-  ["split over pieces", ["Keep this E", "N", "D not this"]],
-])("case 54: the stop string ends the text and is left out, %s", async (_, pieces) => {
-  service.play(modelWrites(...pieces));
+test("case 54: the stop string ends the text and is left out", async () => {
+  service.play(modelWrites("Keep this E", "N", "D not this"));
   const reply = await service.reply(CHAT, { stop: "END" });
   expect(choiceOf(reply)).toMatchObject({ finish_reason: "stop", message: { content: "Keep this " } });
 });
 
-test("case 55: reasoning has its own field and is counted", async () => {
-  service.play(() => [
-    [
-      started(),
-      reasoningStart(0),
-      delta(0, "Let me see."),
-      blockEnd(0),
-      textStart(1),
-      delta(1, "Seen."),
-      blockEnd(1),
-      finished(FinishReason.STOP, { reasoningTokens: 4 }),
-    ],
-  ]);
+test("cases 55 and 58: reasoning has its own field and is counted, and the prompt's tokens hold those of the cache", async () => {
+  service.play(transcript("reasoning_then_text"));
   const reply = await service.reply(CHAT);
-  expect(valueAt(choiceOf(reply), "message")).toMatchObject({ content: "Seen.", reasoning_content: "Let me see." });
-  expect(valueAt(reply, "usage", "completion_tokens_details", "reasoning_tokens")).toBe(4);
+  expect(valueAt(choiceOf(reply), "message")).toMatchObject({ content: "Done.", reasoning_content: "First look." });
+  expect(valueAt(reply, "usage")).toMatchObject({
+    prompt_tokens: 40,
+    prompt_tokens_details: { cached_tokens: 32 },
+    completion_tokens_details: { reasoning_tokens: 5 },
+  });
 });
 
 test("case 56: json_object constrains the engine, and its object is the content", async () => {
@@ -117,14 +81,6 @@ test("case 57: json_schema constrains the engine to the schema as sent", async (
   });
 });
 
-test("case 58: tokens read from the cache are part of the prompt's", async () => {
-  service.play(() => [
-    [started({ inputTokens: 40 }), finished(FinishReason.STOP, { inputTokens: 40, cachedInputTokens: 32 })],
-  ]);
-  const usage = valueAt(await service.reply(CHAT), "usage");
-  expect(usage).toMatchObject({ prompt_tokens: 40, prompt_tokens_details: { cached_tokens: 32 } });
-});
-
 test("case 59: without parallel calls there is one, though the model generates two", async () => {
   service.play(modelWrites(written("a.ts"), written("b.ts")));
   const choice = choiceOf(await service.reply(CHAT, { tools: [tool], parallel_tool_calls: false }));
@@ -133,7 +89,6 @@ test("case 59: without parallel calls there is one, though the model generates t
 });
 
 test("case 60: the content type is JSON and created is in whole seconds", async () => {
-  service.play(() => [[started(), toolCallStart(0, "now"), blockEnd(0), finished(FinishReason.TOOL_CALLS)]]);
   const before = Math.floor(Date.now() / 1000);
   const response = await service.post(CHAT);
   expect(response.headers.get("content-type")).toBe("application/json; charset=utf-8");

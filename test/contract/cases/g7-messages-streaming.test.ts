@@ -4,15 +4,8 @@ import { FinishReason } from "../../../proto/gen/svc/inference/v1/inference_serv
 import { checkMessages } from "../../support/checkers/legal-streams.ts";
 import { framesOf } from "../../support/checkers/stream-text.ts";
 import { lostMidway } from "../../support/engine/lost-midway.ts";
-import {
-  blockEnd,
-  delta,
-  finished,
-  reasoningStart,
-  started,
-  textStart,
-  toolCallStart,
-} from "../../support/events/events.ts";
+import { blockEnd, delta, finished, started, textStart, toolCallStart } from "../../support/events/events.ts";
+import { transcript } from "../../support/events/transcripts.ts";
 import { ERROR_FRAMES, serviceOfFile } from "../../support/gateway/scripted-service.ts";
 import { readBody } from "../../support/http/read-until.ts";
 import { parseSse } from "../../support/http/sse-reader.ts";
@@ -25,30 +18,11 @@ const service = serviceOfFile({
   gateway: { formats: ERROR_FRAMES, timeouts: { keepAliveIntervalMs: 20 } },
 });
 
-const request = { model: "svc-qwen", max_tokens: 64, messages: [{ role: "user" as const, content: "hi" }] };
-
-function anthropic(): Anthropic {
-  return new Anthropic({ apiKey: service.gateway.key, baseURL: service.gateway.baseUrl, maxRetries: 0 });
-}
-
-const everything = () => [
-  [started({ inputTokens: 100, cachedInputTokens: 64 }), reasoningStart(0), delta(0, "I need "), delta(0, "two.")],
-  [blockEnd(0), textStart(1), delta(1, "Reading."), blockEnd(1)],
-  [toolCallStart(2, "read"), delta(2, '{"path":'), delta(2, '"a.ts"}'), blockEnd(2)],
-  [toolCallStart(3, "now"), blockEnd(3)],
-  [
-    finished(FinishReason.TOOL_CALLS, {
-      inputTokens: 100,
-      cachedInputTokens: 64,
-      outputTokens: 30,
-      reasoningTokens: 9,
-    }),
-  ],
-];
-
 test("cases 97, 99 and 104: events are in order and named by their type, indexes dense, and thinking signed at its end", async () => {
-  service.play(everything);
-  const text = await service.stream(MESSAGES);
+  service.play(transcript("reasoning_text_two_tools"));
+  const response = await service.post(MESSAGES, { stream: true });
+  expect(response.headers.get("content-type")).toBe("text/event-stream; charset=utf-8");
+  const text = await response.text();
   checkMessages(framesOf(text), "shown");
   expect(text.match(/"content_block":\{"type":"\w+"/g)).toHaveLength(4);
   expect(text).toMatch(/"type":"signature_delta","signature":"[A-Za-z0-9+/=_-]+"/);
@@ -56,24 +30,20 @@ test("cases 97, 99 and 104: events are in order and named by their type, indexes
 });
 
 test("case 98: usage is in the first and the last event, the last one as in the folded reply", async () => {
-  service.play(everything);
+  service.play(transcript("reasoning_then_text"));
   const folded = valueAt(await service.reply(MESSAGES), "usage");
   const events = parseSse(await service.stream(MESSAGES)).map(({ data }) => data);
-  const first = events.find((event) => valueAt(event, "type") === "message_start");
-  const last = events.find((event) => valueAt(event, "type") === "message_delta");
-  expect(valueAt(first, "message", "usage")).toMatchObject({
-    input_tokens: 36,
-    cache_read_input_tokens: 64,
-    output_tokens: expect.any(Number),
-  });
-  expect(folded).toMatchObject(valueAt(last, "usage") as object);
-  expect(valueAt(last, "usage")).toMatchObject({ input_tokens: 36, output_tokens: 30 });
+  expect(valueAt(events[0], "message", "usage")).toMatchObject({ input_tokens: 8, cache_read_input_tokens: 32 });
+  expect(folded).toMatchObject(valueAt(events.at(-2), "usage") as object);
 });
 
 test("case 100: a tool call without arguments has an empty input in the SDK", async () => {
-  service.play(everything);
-  const message = await anthropic().messages.stream(request).finalMessage();
-  expect(message.content.at(-1)).toMatchObject({ type: "tool_use", name: "now", input: {} });
+  service.play(() => [[started(), toolCallStart(0, "now"), blockEnd(0), finished(FinishReason.TOOL_CALLS)]]);
+  const { key: apiKey, baseUrl: baseURL } = service.gateway;
+  const stream = new Anthropic({ apiKey, baseURL, maxRetries: 0 }).messages.stream({
+    ...{ model: "svc-qwen", max_tokens: 64, messages: [{ role: "user", content: "hi" }] },
+  });
+  expect((await stream.finalMessage()).content).toMatchObject([{ type: "tool_use", name: "now", input: {} }]);
 });
 
 test("case 101: pings bridge a silent engine", async () => {

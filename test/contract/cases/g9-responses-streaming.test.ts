@@ -1,17 +1,9 @@
-import { beforeEach, describe, expect, test } from "vitest";
-import { EngineError } from "../../../engine/errors.ts";
-import { FinishReason } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { expect, test } from "vitest";
 import { checkResponses } from "../../support/checkers/legal-streams.ts";
 import { framesOf } from "../../support/checkers/stream-text.ts";
-import {
-  blockEnd,
-  delta,
-  finished,
-  reasoningStart,
-  started,
-  textStart,
-  toolCallStart,
-} from "../../support/events/events.ts";
+import { lostMidway } from "../../support/engine/lost-midway.ts";
+import { blockEnd, delta, finished, started, textStart } from "../../support/events/events.ts";
+import { transcript } from "../../support/events/transcripts.ts";
 import { serviceOfFile } from "../../support/gateway/scripted-service.ts";
 import { readBody } from "../../support/http/read-until.ts";
 import { valueAt } from "../../support/http/value-at.ts";
@@ -21,56 +13,21 @@ const RESPONSES = "/v1/responses";
 
 const service = serviceOfFile({ gateway: { timeouts: { keepAliveIntervalMs: 20 } } });
 
-const everything = () => [
-  [started(), reasoningStart(0), delta(0, "I need "), delta(0, "two."), blockEnd(0)],
-  [textStart(1), delta(1, "Read"), delta(1, "ing."), blockEnd(1)],
-  [toolCallStart(2, "read"), delta(2, '{"path":'), delta(2, '"a.ts"}'), blockEnd(2)],
-  [toolCallStart(3, "now"), blockEnd(3)],
-  [finished(FinishReason.TOOL_CALLS)],
-];
-
-/** Both forms of reasoning, and none; with the types of the output. */
-const VIEWS = [
-  ["no reasoning", {}, "none", []],
-  ["a summary", { reasoning: { summary: "auto" } }, "summary", ["reasoning"]],
-  ["reasoning as it is", { include: ["reasoning.encrypted_content"] }, "text", ["reasoning"]],
-] as const;
-
-describe.each(VIEWS)("with %s", (_, fields, reasoning, shown) => {
-  beforeEach(() => service.play(everything));
-
-  test("cases 123, 124, 126 and 127: events are numbered, known and in order, and end in the items that were done", async () => {
-    const sse = await service.stream(RESPONSES, fields);
-    expect(sse).not.toContain("[DONE]");
-    const frames = framesOf(sse);
-    checkResponses(frames, { reasoning, isSealed: reasoning === "text" });
-    expect(frames.at(-1)?.event).toBe("response.completed");
-    const output = valueAt(frames.at(-1)?.data, "response", "output") as unknown[];
-    expect(output.map((item) => valueAt(item, "type"))).toEqual([
-      ...shown,
-      "message",
-      "function_call",
-      "function_call",
-    ]);
-  });
-
-  test("case 125: parallel calls follow one another, at consecutive indexes", async () => {
-    const events = framesOf(await service.stream(RESPONSES, fields)).map(({ data }) => data);
-    const calls = events.filter((event) => valueAt(event, "item", "type") === "function_call");
-    expect(calls.map((event) => [valueAt(event, "type"), valueAt(event, "output_index")])).toEqual(
-      [0, 1].flatMap((call) => [
-        ["response.output_item.added", shown.length + 1 + call],
-        ["response.output_item.done", shown.length + 1 + call],
-      ]),
-    );
-  });
+test("cases 123, 124, 125, 126 and 127: events are numbered, known and in order, parallel calls follow one another, and the end has all items", async () => {
+  service.play(transcript("reasoning_text_two_tools"));
+  const response = await service.post(RESPONSES, { reasoning: { summary: "auto" }, stream: true });
+  expect(response.headers.get("content-type")).toBe("text/event-stream; charset=utf-8");
+  const frames = framesOf(await response.text());
+  checkResponses(frames, { reasoning: "summary", isSealed: false });
+  expect(frames.at(-1)?.event).toBe("response.completed");
+  const output = valueAt(frames.at(-1)?.data, "response", "output") as unknown[];
+  expect(output.map((item) => valueAt(item, "type"))).toEqual([
+    ...["reasoning", "message", "function_call", "function_call"],
+  ]);
 });
 
 test("case 128: a lost engine ends in response.failed, without an error event", async () => {
-  service.play(async function* () {
-    yield [started(), textStart(0), delta(0, "half")];
-    throw new EngineError("ENGINE_DOWN", "gone");
-  });
+  service.play(lostMidway);
   const frames = framesOf(await service.stream(RESPONSES));
   checkResponses(frames, { reasoning: "none", isSealed: false });
   expect(frames.at(-1)?.data).toMatchObject({

@@ -21,17 +21,6 @@ describe.each(ANTHROPIC)("%s", (_, Sdk) => {
     expect(folded.usage).toMatchObject(streamed.usage);
   });
 
-  test("it gets thinking, text and both calls", async () => {
-    service.play(transcript("reasoning_text_two_tools"));
-    const message = await client().messages.stream(request).finalMessage();
-    expect(message.content).toMatchObject([
-      { type: "thinking", thinking: "I need two files.", signature: expect.stringMatching(/.+/) },
-      { type: "text", text: "Reading." },
-      { type: "tool_use", name: "read_file", input: { path: "a.ts" } },
-      { type: "tool_use", name: "read_file", input: { path: "b.ts" } },
-    ]);
-  });
-
   test("it throws when the engine is lost in mid-stream", async () => {
     service.play(lostMidway);
     const thrown = await client()

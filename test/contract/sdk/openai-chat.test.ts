@@ -2,7 +2,6 @@ import { describe, expect, test } from "vitest";
 import { lostMidway } from "../../support/engine/lost-midway.ts";
 import { TRANSCRIPTS, transcript } from "../../support/events/transcripts.ts";
 import { ERROR_FRAMES, serviceOfFile } from "../../support/gateway/scripted-service.ts";
-import { valueAt } from "../../support/http/value-at.ts";
 import { OPENAI, openaiOf } from "./clients.ts";
 
 const service = serviceOfFile({ gateway: { formats: ERROR_FRAMES } });
@@ -29,14 +28,6 @@ describe.each(OPENAI)("%s", (_, Sdk) => {
     expect(got?.finish_reason).toBe(expected?.finish_reason);
     expect(streamed.usage).toEqual(folded.usage);
     expect(streamed.model).toBe("svc-qwen");
-  });
-
-  test("its raw stream has the reasoning", async () => {
-    service.play(transcript("reasoning_text_two_tools"));
-    let reasoning = "";
-    for await (const chunk of await client().chat.completions.create({ ...request, stream: true }))
-      reasoning += valueAt(chunk, "choices", 0, "delta", "reasoning_content") ?? "";
-    expect(reasoning).toBe("I need two files.");
   });
 
   test("it throws when the engine is lost in mid-stream", async () => {

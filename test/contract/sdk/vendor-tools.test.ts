@@ -79,10 +79,6 @@ test("the items of shell, local shell and patches go to the caller and come back
   const stream = () => client.responses.stream({ model: "svc-qwen", input, tools, store: false }).finalResponse();
   const { output } = await stream();
   expect(output.map(({ type }) => type)).toEqual(["shell_call", "local_shell_call", "apply_patch_call"]);
-  const whole = await client.responses.create({ model: "svc-qwen", input, tools, store: false });
-  const withoutIds = (items: object[]) =>
-    items.map((item) => ({ ...item, id: undefined, parsed_arguments: undefined }));
-  expect(withoutIds(whole.output)).toEqual(withoutIds(output));
   input.push(...output.flatMap(outputOf));
   expect((await stream()).output_text).toBe("Done.");
   expect(resultsOf().map(({ name, content }) => [name, content[0]?.kind?.value])).toEqual([

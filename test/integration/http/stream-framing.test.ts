@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import { blockEnd, delta, finished, started, textStart } from "../../support/events/events.ts";
 import { serviceOfFile } from "../../support/gateway/scripted-service.ts";
+import { textOf } from "../../support/http/answer-check.ts";
 import { jsonPost, RawConnection } from "../../support/http/raw-http.ts";
-import { parseSse } from "../../support/http/sse-reader.ts";
 import { latch } from "../../support/latch.ts";
 import { MINIMAL } from "../../support/requests/minimal-bodies.ts";
 
@@ -20,12 +20,6 @@ async function* inPieces() {
     yield [delta(0, piece)];
   }
   yield [blockEnd(0), finished()];
-}
-
-function textOf(stream: string): string {
-  return parseSse(stream)
-    .map(({ data }) => (data as { choices?: [{ delta?: { content?: string } }] }).choices?.[0]?.delta?.content ?? "")
-    .join("");
 }
 
 test("of two streams requested at once on a connection, each chunk has its length, and the second is whole behind the first", async () => {
@@ -49,7 +43,7 @@ test("of two streams requested at once on a connection, each chunk has its lengt
   for (const mark of [first, ""]) {
     const { status, body } = await connection.reply();
     expect(status).toBe(200);
-    expect(textOf(Buffer.from(body, "latin1").toString())).toBe(PIECES.map((piece) => mark + piece).join(""));
+    expect(textOf(PATH, Buffer.from(body, "latin1").toString())).toBe(PIECES.map((piece) => mark + piece).join(""));
   }
   expect(calls).toBe(2);
   connection.destroy();

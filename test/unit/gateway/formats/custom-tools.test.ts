@@ -152,11 +152,6 @@ describe("the text of a call", () => {
     }
   });
 
-  test("the text of a call is streamed as it comes", () => {
-    const pieces = ['{"inp', 'ut": "a', "\\", "n\\ud83d\\u", 'de00b"', "}"];
-    expect(streamed(answer(pieces)).deltas).toEqual(["a", "\n", "😀b"]);
-  });
-
   test("of a lost engine is that of the deltas", () => {
     const { deltas, done, item } = streamed(answer(['{"input":"a\\nb\\']).slice(0, 3), true);
     expect([deltas, done]).toEqual([["a\nb"], undefined]);

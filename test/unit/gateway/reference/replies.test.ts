@@ -15,13 +15,16 @@ import { blockEnd, delta, finished, started, textStart, toolCallStart } from "..
 import { TRANSCRIPTS, transcriptEvents } from "../../../support/events/transcripts.ts";
 import { prepared } from "../../../support/gateway/prepared-answer.ts";
 import { documentedPaths, pathsOf, undocumented } from "../../../support/schemas/documented-paths.ts";
+import { PublishedContract } from "../../../support/schemas/published-contract.ts";
 
 /*
  * The real output of the formats is checked against the reference: all fields of all answers of the golden tests, whole
  * and streamed, with every option that changes their form.
  */
 
-const SCHEMAS = openApiDocument([]).components.schemas;
+const DOCUMENT = openApiDocument(["svc-qwen"]);
+const SCHEMAS = DOCUMENT.components.schemas;
+const contract = new PublishedContract(DOCUMENT);
 
 /** The reason of a cache miss is known at the start of some streams, and at the end of others. */
 const MISS = { lostTokens: 7, reason: "client_changed", changedPart: "tools" } as const;
@@ -91,9 +94,9 @@ const FORMATS: readonly (readonly [Format, "chat" | "messages" | "responses", re
 
 const ERROR = new ApiError("server_is_overloaded", "No room.");
 
-/** Every frame of the streams that answer these bodies: whole, after silence, and after a failure. */
-function dataOf(format: Format, bodies: readonly object[]): readonly unknown[] {
-  const texts = bodies.flatMap((body) =>
+/** The streams that answer these bodies: whole, after silence, and after a failure. */
+function streamsOf(format: Format, bodies: readonly object[]): readonly string[] {
+  return bodies.flatMap((body) =>
     ANSWERS.flatMap((events) => {
       const answer = prepared(format, { model: "svc-qwen", stream: true, ...body }, CONTEXT);
       const whole = answer.encoder(HEAD);
@@ -107,10 +110,6 @@ function dataOf(format: Format, bodies: readonly object[]): readonly unknown[] {
       ];
     }),
   );
-  return texts
-    .flatMap(framesOf)
-    .map(({ data }) => data)
-    .filter((data) => typeof data === "object");
 }
 
 function repliesOf(format: Format, bodies: readonly object[]): readonly object[] {
@@ -136,13 +135,19 @@ function eventOf(frame: unknown, events: readonly z.ZodType[]): z.ZodType | unde
   return events.find((event) => event.safeParse(frame).success);
 }
 
+const PATHS = { chat: "/v1/chat/completions", messages: "/v1/messages", responses: "/v1/responses" } as const;
+
 describe.each(FORMATS)("$name", (format, operation, bodies) => {
+  const path = PATHS[operation];
   const { reply, events = [] } = OPERATIONS[operation];
   if (!reply) throw new Error("it has a reply");
 
   test("its replies hold exactly the documented fields", () => {
     const replies = repliesOf(format, bodies);
-    for (const value of replies) reply.parse(value);
+    for (const value of replies) {
+      expect(contract.replies(path, 200, value)).toBe(true);
+      expect(contract.replies(path, 200, { ...value, id: 1 })).toBe(false);
+    }
     const documented = documentedPaths(SCHEMAS, [nameOf(reply)]);
     const written = new Set(replies.flatMap((value) => pathsOf(value)));
     expect(undocumented(written, documented)).toEqual([]);
@@ -153,9 +158,11 @@ describe.each(FORMATS)("$name", (format, operation, bodies) => {
 
   test("its events hold exactly the documented fields", () => {
     const written = new Map<string, Set<string>>(events.map((event) => [nameOf(event), new Set()]));
-    for (const frame of dataOf(format, bodies)) {
+    const streams = streamsOf(format, bodies);
+    expect(streams.flatMap((text) => contract.unknownFrames(path, text))).toEqual([]);
+    for (const { data: frame } of streams.flatMap(framesOf)) {
+      if (typeof frame !== "object") continue;
       const event = eventOf(frame, events);
-      expect(event, `no event is documented that ${JSON.stringify(frame)} could be`).toBeDefined();
       if (event) for (const path of pathsOf(frame)) written.get(nameOf(event))?.add(path);
     }
     for (const [name, paths] of written) {
