@@ -6,8 +6,8 @@ import { openApiDocument } from "../../gateway/reference/openapi.ts";
 import { PublishedContract } from "../support/schemas/published-contract.ts";
 
 /*
- * The golden files are the exact bytes of requests and replies. The schemas of `GET /openapi.json` have to accept all
- * of them, by an independent validator.
+ * The golden files are the exact bytes of replies. The schemas of `GET /openapi.json` have to accept all of them, by an
+ * independent validator.
  */
 
 const contract = new PublishedContract(openApiDocument(CATALOG.map(({ id }) => id)));
@@ -30,19 +30,16 @@ describe.each(FORMATS)("$format", ({ format, path }) => {
   test("a stream whose engine was lost matches the document", () => {
     expect(contract.unknownFrames(path, text("engine-lost", `${format}.sse`))).toEqual([]);
   });
-
-  test.each(scenarios("requests"))("the request %s is one that the document takes", (scenario) => {
-    const body = JSON.parse(text("requests", scenario, `${format}.json`));
-    expect(contract.takes(path, body)).toBe(true);
-    expect(contract.takes(path, { ...body, model: 1 })).toBe(false);
-  });
 });
 
 test.each(Object.entries(openApiDocument(["svc-glm53"]).paths))(
   "the example of %s is a request that it takes",
   (path, item) => {
     const example = (item.post as Operation | undefined)?.requestBody?.content["application/json"].example;
-    if (example !== undefined) expect(contract.takes(path, example)).toBe(true);
+    if (example !== undefined) {
+      expect(contract.takes(path, example)).toBe(true);
+      expect(contract.takes(path, { ...example, model: 1 })).toBe(false);
+    }
     expect(example === undefined).toBe(item.post === undefined);
   },
 );
