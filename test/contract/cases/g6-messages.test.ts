@@ -158,13 +158,15 @@ test("case 87: a block of an unknown kind beside text is left out", async () => 
   expect(outline(service.lastRequest())).toBe('user "hi"');
 });
 
-test("case 88: enabled thinking comes before the text, with a signature", async () => {
+test("case 88: enabled thinking comes before the text, with a signature, and disabled not at all", async () => {
   const thinks = [started(), reasoningStart(0), delta(0, "Hm."), blockEnd(0)];
   service.play(() => [[...thinks, textStart(1), delta(1, "Yes."), blockEnd(1), finished()]]);
   const fields = { thinking: { type: "enabled", budget_tokens: 2_048 }, max_tokens: 4_096 };
   const thinking = { type: "thinking", thinking: "Hm.", signature: expect.stringMatching(/^[A-Za-z0-9+/=_-]+$/) };
   expect(valueAt(await service.reply(MESSAGES, fields), "content")).toEqual([thinking, text("Yes.")]);
   expect(service.lastRequest().reasoning?.budgetTokens).toBe(2_048);
+  const without = await service.reply(MESSAGES, { thinking: { type: "disabled" } });
+  expect(valueAt(without, "content")).toEqual([text("Yes.")]);
 });
 
 test("case 89: disable_parallel_tool_use limits the calls to one", async () => {

@@ -306,6 +306,7 @@ describe("responses", () => {
     [gave({}), "invalid_type input[1].output"],
     [{ input: [{ type: "function_call_output", call_id: "c", output: "x" }] }, "invalid_value input[0].call_id"],
     [{ input: "" }, "invalid_value input"],
+    [{ input: null }, "missing_required_parameter input"],
     [{ input: [trigger, user] }, "invalid_value input[0].type"],
     [{ input: [user, trigger, trigger] }, "invalid_value input[1].type"],
     [{ input: [trigger] }, "invalid_value input[0].type"],
