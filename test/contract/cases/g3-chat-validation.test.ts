@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { EngineError } from "../../../engine/errors.ts";
 import { serviceOfFile } from "../../support/gateway/scripted-service.ts";
 import { expectErrorA } from "../../support/http/error-reply.ts";
@@ -15,7 +15,6 @@ const calling = { role: "assistant", content: null, tool_calls: [call] };
 const answered = { role: "tool", tool_call_id: "call_1", content: "file text" };
 const pixel =
   "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
-const userSays = (...content: object[]) => [{ role: "user", content }];
 
 type Refusal = readonly [name: string, fields: object, code: string, param: string];
 
@@ -25,33 +24,25 @@ const REFUSED: readonly Refusal[] = [
   ["case 27: no messages", { messages: undefined }, "missing_required_parameter", "messages"],
   ["case 28: empty messages", { messages: [] }, "empty_array", "messages"],
   ["case 29: an unknown role", { messages: [{ role: "foo", content: "x" }] }, "invalid_value", "messages[0].role"],
-  ["case 31a: max_tokens 0", { max_tokens: 0 }, "integer_below_min_value", "max_tokens"],
-  ["case 33a: temperature -0.1", { temperature: -0.1 }, "decimal_below_min_value", "temperature"],
-  ["case 33b: temperature 2.1", { temperature: 2.1 }, "decimal_above_max_value", "temperature"],
+  ["case 31: max_tokens 0", { max_tokens: 0 }, "integer_below_min_value", "max_tokens"],
+  ["case 33: temperature 2.1", { temperature: 2.1 }, "decimal_above_max_value", "temperature"],
   ["case 34: top_p 1.1", { top_p: 1.1 }, "decimal_above_max_value", "top_p"],
+  ["case 36: cache_ttl 2h", { cache_ttl: "2h" }, "invalid_value", "cache_ttl"],
+  ["case 37: reasoning.effort of no kind", { reasoning: { effort: "huge" } }, "invalid_value", "reasoning.effort"],
+  ["case 38: reasoning_effort of no kind", { reasoning_effort: "huge" }, "invalid_value", "reasoning_effort"],
+  ["case 40: two choices", { n: 2 }, "unsupported_value", "n"],
   [
-    "case 35a: a cache key of 513 characters",
-    { prompt_cache_key: "k".repeat(513) },
-    "string_above_max_length",
-    "prompt_cache_key",
-  ],
-  ["case 36a: cache_ttl 2h", { cache_ttl: "2h" }, "invalid_value", "cache_ttl"],
-  ["case 37a: reasoning.effort of no kind", { reasoning: { effort: "huge" } }, "invalid_value", "reasoning.effort"],
-  ["case 38a: reasoning_effort of no kind", { reasoning_effort: "huge" }, "invalid_value", "reasoning_effort"],
-  ["case 40a: two choices", { n: 2 }, "unsupported_value", "n"],
-  [
-    "case 41a: a tool of the type custom",
+    "case 41: a tool of the type custom",
     { tools: [{ type: "custom", custom: { name: "x" } }] },
     "unsupported_value",
     "tools[0].type",
   ],
   [
-    "case 43a: a choice of a function that is not there",
+    "case 43: a choice of a function that is not there",
     { tools: [tool], tool_choice: { type: "function", function: { name: "write" } } },
     "invalid_value",
     "tool_choice",
   ],
-  ["case 43b: a required tool without tools", { tool_choice: "required" }, "invalid_value", "tool_choice"],
   [
     "case 44: a tool message for an unknown call",
     { messages: [user, calling, { ...answered, tool_call_id: "call_9" }] },
@@ -59,16 +50,10 @@ const REFUSED: readonly Refusal[] = [
     "messages[2].tool_call_id",
   ],
   [
-    "case 47a: an image for a model without eyes",
-    { messages: userSays({ type: "image_url", image_url: { url: pixel } }) },
+    "case 47: an image for a model without eyes",
+    { messages: [{ role: "user", content: [{ type: "image_url", image_url: { url: pixel } }] }] },
     "unsupported_value",
     "messages[0].content[0]",
-  ],
-  [
-    "case 47b: a video part",
-    { messages: userSays({ type: "video", video: {} }) },
-    "invalid_value",
-    "messages[0].content[0].type",
   ],
   [
     "case 49: an unknown response format",
@@ -98,19 +83,13 @@ const ACCEPTED: readonly (readonly [name: string, fields: object, engineSees: ob
     { maxOutputTokens: 7 },
   ],
   [
-    "case 35b: a cache key of 512 characters becomes a digest",
+    "case 35: a cache key of 512 characters becomes a digest",
     { prompt_cache_key: "k".repeat(512) },
     { cache: { affinityKey: expect.stringMatching(/^(?!k+$).+/) } },
   ],
   ["case 39: an unknown field is tolerated", { foo: 1 }, { model: "svc-qwen" }],
-  [
-    "case 41c (decision 22, not 400): a tool without parameters takes none",
-    { tools: [{ type: "function", function: { name: "now" } }] },
-    { tools: [{ name: "now", parametersJsonSchema: '{"type":"object","properties":{}}' }] },
-  ],
   ["case 42: no tools with tool_choice auto", { tools: [], tool_choice: "auto" }, { tools: [], toolChoice: undefined }],
-  ["case 48a: an empty stop is none", { stop: "" }, { sampling: { stop: [] } }],
-  ["case 48c: a null stop is none", { stop: null }, { sampling: { stop: [] } }],
+  ["case 48: an empty stop is none", { stop: "" }, { sampling: { stop: [] } }],
 ];
 
 test.each(ACCEPTED)("%s", async (_, fields, engineSees) => {
@@ -141,19 +120,12 @@ test.each([
   expect(outline(service.lastRequest())).toBe(expected);
 });
 
-describe("case 50: a prompt that is longer than the window", () => {
-  test.each([false, true])("case 50: is 400 with both numbers, stream %s", async (stream) => {
-    service.play(() => {
-      throw new EngineError("CONTEXT_WINDOW_EXCEEDED", "too long", {
-        input_tokens: "300001",
-        context_window: "262144",
-      });
-    });
-    const response = await service.post(CHAT, { stream });
-    const message = await expectErrorA(response, 400, "context_length_exceeded", "messages");
-    expect(message).toContain("300001");
-    expect(message).toContain("262144");
-    expect(message).toContain("maximum context length");
-    expect(message).toContain("prompt is too long");
+test.each([false, true])("case 50: a prompt above the window is 400 with both numbers, stream %s", async (stream) => {
+  service.play(() => {
+    const facts = { input_tokens: "300001", context_window: "262144" };
+    throw new EngineError("CONTEXT_WINDOW_EXCEEDED", "too long", facts);
   });
+  const message = await expectErrorA(await service.post(CHAT, { stream }), 400, "context_length_exceeded", "messages");
+  for (const words of ["300001", "262144", "maximum context length", "prompt is too long"])
+    expect(message).toContain(words);
 });

@@ -23,9 +23,6 @@ async function priorityOf(path: string, body: object, headers: Record<string, st
 
 describe("the priority that an engine gets", () => {
   test.each<[string, string, object, Record<string, string>, number]>([
-    ["no hints", "/v1/messages", { messages: HI, max_tokens: 16 }, {}, 0],
-    ["a class of Claude Code", "/v1/messages", { messages: HI, max_tokens: 16 }, BACKGROUND, -50],
-    ["Codex's metadata in a header", "/v1/responses", { input: "hi" }, TURN, -5],
     ["Codex's metadata in the body", "/v1/responses", { input: "hi", client_metadata: TURN }, {}, -5],
     ["both, the lower one", "/v1/responses", { input: "hi", client_metadata: TURN }, BACKGROUND, -50],
     ["a field `priority` of the body, which is none", "/v1/chat/completions", { messages: HI, priority: 9 }, {}, 0],

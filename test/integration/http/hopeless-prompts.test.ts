@@ -2,6 +2,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { fastSimulator } from "../../support/engine/simulated-node.ts";
 import { startNode } from "../../support/engine/start-node.ts";
 import { gatewayOf } from "../../support/gateway/own-services.ts";
+import { expectErrorA } from "../../support/http/error-reply.ts";
 
 const MODELS = ["svc-qwen"];
 /** A simulated token has 4 characters, and 12 bytes at most. */
@@ -17,23 +18,11 @@ async function service() {
   return { gateway, sent: () => cluster?.members[0]?.calls.total };
 }
 
-test("a prompt that cannot fit is refused in the words of its format before it is sent", async () => {
+test("a prompt that cannot fit is refused before it is sent", async () => {
   const { gateway, sent } = await service();
-  const long = 12 * WINDOW_TOKENS;
-  for (const [path, body, param] of [
-    ["/v1/chat/completions", { messages: says(long) }, "messages"],
-    ["/v1/chat/completions", { messages: says(long), stream: true }, "messages"],
-    ["/v1/responses", { input: "x".repeat(long) }, "input"],
-  ] as const) {
-    const reply = await gateway.post(path, { model: "svc-qwen", ...body });
-    expect(reply.status).toBe(400);
-    expect(await reply.json()).toMatchObject({ error: { code: "context_length_exceeded", param } });
-  }
-  const reply = await gateway.post("/v1/messages", { model: "svc-qwen", max_tokens: 9, messages: says(long) });
-  expect(reply.status).toBe(400);
-  expect(await reply.json()).toMatchObject({
-    error: { message: expect.stringContaining("prompt is too long: 1000 tokens > 1000 maximum") },
-  });
+  const reply = await gateway.post("/v1/responses", { model: "svc-qwen", input: "x".repeat(12 * WINDOW_TOKENS) });
+  const message = await expectErrorA(reply, 400, "context_length_exceeded", "input");
+  expect(message).toContain("prompt is too long: 1000 tokens > 1000 maximum");
   expect(sent()).toBe(0);
 });
 

@@ -2,10 +2,7 @@ import { describe, expect, test } from "vitest";
 import { EngineError } from "../../../engine/errors.ts";
 import { serviceOfFile } from "../../support/gateway/scripted-service.ts";
 
-/*
- * A 400 for a schema names the field that holds it, in the words of each format, whether the gateway refuses it by its
- * limits or the engine because it cannot enforce it.
- */
+/* A 400 for a schema that an engine cannot enforce names the field that holds it, in the words of each format. */
 
 const service = serviceOfFile();
 
@@ -116,13 +113,5 @@ describe.each(CASES)("$path", ({ path, tool, answer, body }) => {
     refuse({ field: "tools.7.parameters_json_schema", pointer: "" });
     const { message } = await refusalOf(path, body(held));
     expect(message).toContain("cannot be used");
-  });
-
-  test("a strict schema larger than engines take is refused before it is sent", async () => {
-    const sent = service.engine.backend.requests.length;
-    const error = await refusalOf(path, body({ type: "object", description: "x".repeat(65_536) }));
-    expectField(error, tool, "invalid_function_parameters");
-    expect(error.message).toContain("the strict schema is larger than 65536 bytes");
-    expect(service.engine.backend.requests.length).toBe(sent);
   });
 });

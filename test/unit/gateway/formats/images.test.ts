@@ -41,6 +41,7 @@ test.each([
   ["low", 1],
   ["high", 2],
   ["original", 2],
+  [null, 0],
 ])("the detail %s is %i in chat and responses", (detail, expected) => {
   const image_url = `data:image/png;base64,${PNG}`;
   const inChat = [{ type: "image_url", image_url: { url: image_url, detail } }];

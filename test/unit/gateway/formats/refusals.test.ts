@@ -5,7 +5,7 @@ import { messages } from "../../../../gateway/formats/messages/request.ts";
 import { compaction, inputTokens, responses } from "../../../../gateway/formats/responses/request.ts";
 import { contextOf, faultOf, PNG, prepare, refusal, requestOf, thrownBy } from "./fixture.ts";
 
-/* The first fault of a body becomes an error with the path of its field. Plain cases are in the contract tests. */
+/* The first fault of a body becomes an error with the path of its field. Each numbered case of the contract has one of them. */
 
 const user = { role: "user", content: "hi" };
 const strings = (count: number) => Array.from({ length: count }, (_, at) => `${at}`);
@@ -39,6 +39,7 @@ describe("chat", () => {
     [{ max_tokens: 1e21 }, "integer_above_max_value max_tokens"],
     [{ max_tokens: Number.POSITIVE_INFINITY }, "invalid_type max_tokens"],
     [{ max_completion_tokens: 0, max_tokens: 5 }, "integer_below_min_value max_completion_tokens"],
+    [{ temperature: -0.1 }, "decimal_below_min_value temperature"],
     [{ top_p: -0.1 }, "decimal_below_min_value top_p"],
     [{ frequency_penalty: 2.5 }, "decimal_above_max_value frequency_penalty"],
     [{ presence_penalty: -2.5 }, "decimal_below_min_value presence_penalty"],
@@ -89,7 +90,6 @@ describe("chat", () => {
     [withCall({ id: "a", type: "function" }), "missing_required_parameter messages[0].tool_calls[0].function"],
     [assistant({ tool_calls: [call("a"), call("a")] }), "invalid_value messages[0].tool_calls[1].id"],
     [{ messages: [{ role: "tool", content: "x" }] }, "missing_required_parameter messages[0].tool_call_id"],
-    [{ messages: [user, answer("a")] }, "invalid_value messages[1].tool_call_id"],
     [{ messages: [calls, answer("a"), user] }, "invalid_value messages[2].role"],
     [{ messages: [user, calls, answer("a")] }, "invalid_value messages[1].tool_calls"],
     [{ messages: [calls, answer("a"), answer("b"), user, answer("a")] }, "invalid_value messages[4].tool_call_id"],
@@ -116,6 +116,7 @@ describe("chat", () => {
     [schema({ properties: { properties: { $ref: "http://example.com" } } }), SCHEMA],
     [schema({ properties: { default: { $ref: "http://example.com" } } }), SCHEMA],
     [{ tools: [], tool_choice: tool("a") }, "invalid_value tool_choice"],
+    [{ tool_choice: "required" }, "invalid_value tool_choice"],
     [choice("any"), "invalid_value tool_choice"],
     [choice({}), "missing_required_parameter tool_choice.type"],
     [choice({ type: "custom" }), "unsupported_value tool_choice.type"],
@@ -219,6 +220,7 @@ describe("messages", () => {
     [{ system: 7 }, "system: Input should be a string or an array of text blocks"],
     [{ system: ["x"] }, "system.0: Input should be an object"],
     [{ system: [{ type: "text", text: "x" }, { type: "image" }] }, "system.1.type: Input should be 'text'"],
+    [{ max_tokens: 0 }, "max_tokens: Input should be greater than or equal to 1"],
     [{ max_tokens: 1.5 }, "max_tokens: Input should be an integer"],
     [{ max_tokens: null }, "max_tokens: Input should be a number"],
     [{ temperature: -0.1 }, "temperature: Input should be greater than or equal to 0"],
@@ -227,6 +229,8 @@ describe("messages", () => {
     [{ top_k: -1 }, "top_k: Input should be greater than or equal to 0"],
     [{ top_k: 2 ** 32 }, "top_k: Input should be less than or equal to 4294967295"],
     [{ top_k: 0.5 }, "top_k: Input should be an integer"],
+    [{ thinking: { type: "enabled", budget_tokens: 0 } }, "thinking.budget_tokens: "],
+    [{ thinking: { type: "deep" } }, "thinking.type: "],
     [{ stop_sequences: [1] }, "stop_sequences.0: Input should be a string"],
     [{ stop_sequences: strings(17) }, "stop_sequences: List should have at most 16 items"],
     [
@@ -237,6 +241,10 @@ describe("messages", () => {
     [{ tools: strings(513).map((name) => tool(name)) }, "tools: List should have at most 512 items"],
     [{ tools: [tool("a b")] }, "tools.0.name: expected 1 to 128 characters"],
     [{ tools: [tool("a", { input_schema: [] })] }, "tools.0.input_schema: Input should be an object"],
+    [
+      { tools: [tool("a", { strict: true, input_schema: sized(64 * 1024 + 1) })] },
+      "tools.0.input_schema: the strict schema is larger than 65536 bytes",
+    ],
     [
       { tools: [tool("a"), tool("a"), { ...tool("a"), description: "b" }] },
       "tools.2.name: another tool of this name is declared, and differs.",
@@ -296,6 +304,9 @@ describe("responses", () => {
     [{ input: [{ ...call("c"), call_id: undefined }] }, "missing_required_parameter input[0].call_id"],
     [gave(undefined), "missing_required_parameter input[1].output"],
     [gave({}), "invalid_type input[1].output"],
+    [{ input: [{ type: "function_call_output", call_id: "c", output: "x" }] }, "invalid_value input[0].call_id"],
+    [{ input: "" }, "invalid_value input"],
+    [{ input: null }, "missing_required_parameter input"],
     [{ input: [trigger, user] }, "invalid_value input[0].type"],
     [{ input: [user, trigger, trigger] }, "invalid_value input[1].type"],
     [{ input: [trigger] }, "invalid_value input[0].type"],
@@ -304,8 +315,16 @@ describe("responses", () => {
       { input: [{ type: "compaction", encrypted_content: null }] },
       "missing_required_parameter input[0].encrypted_content",
     ],
+    [{ background: true }, "unsupported_value background"],
+    [{ previous_response_id: "x" }, "unsupported_parameter previous_response_id"],
+    [{ conversation: "c" }, "unsupported_parameter conversation"],
+    [{ prompt: { id: "p" } }, "unsupported_parameter prompt"],
+    [{ truncation: "auto" }, "unsupported_value truncation"],
+    [{ include: ["file_search_call.results"] }, "unsupported_value include"],
     [{ moderation: { model: "m" } }, "unsupported_parameter moderation"],
     [{ context_management: [{ type: "compaction" }] }, "unsupported_parameter context_management"],
+    [{ reasoning: { foo: 1 } }, "unknown_parameter reasoning.foo"],
+    [{ stream_options: { foo: 1 } }, "unknown_parameter stream_options.foo"],
     [{ reasoning: { context: "other" } }, "unsupported_value reasoning.context"],
     [{ reasoning: { mode: "other" } }, "unsupported_value reasoning.mode"],
     [
@@ -343,8 +362,11 @@ describe("responses", () => {
     [{ metadata: Object.fromEntries(strings(17).map((key) => [key, key])) }, "array_above_max_length metadata"],
     [{ client_metadata: { a: {} } }, "invalid_type client_metadata"],
     [{ client_metadata: { a: "é".repeat(8_192) } }, "string_above_max_length client_metadata"],
+    [{ text: { foo: 1 } }, "unknown_parameter text.foo"],
     [{ text: { verbosity: "loud" } }, "invalid_value text.verbosity"],
     [format({}), "missing_required_parameter text.format.type"],
+    [format({ type: "grammar" }), "invalid_value text.format.type"],
+    [format({ type: "text", foo: 1 }), "unknown_parameter text.format.foo"],
     [format({ type: "json_schema", json_schema: { name: "n" } }), "missing_required_parameter text.format.name"],
     [format({ type: "json_object", name: "n" }), "unknown_parameter text.format.name"],
     [format({ type: "json_schema", name: "a b", schema: {} }), "invalid_value text.format.name"],
@@ -352,9 +374,14 @@ describe("responses", () => {
       format({ type: "json_schema", name: "n", schema: { $ref: "https://a.test" } }),
       "invalid_json_schema text.format.schema",
     ],
+    [tools({ type: "function", function: { name: "read" } }), "missing_required_parameter tools[0].name"],
     [tools(tool("no spaces")), "invalid_value tools[0].name"],
     [tools(tool("a__b"), group("a", tool("b"))), "invalid_value tools[1].tools[0].name"],
     [tools(group("a", tool("b__c")), group("a__b", tool("c"))), "invalid_value tools[1].tools[0].name"],
+    [
+      tools(group("a", { ...tool("b"), strict: true, parameters: sized(64 * 1024 + 1) })),
+      "invalid_function_parameters tools[0].tools[0].parameters",
+    ],
     [tools(group("a", group("b"))), "unsupported_value tools[0].tools[0].type"],
     [tools(group("a", { type: "web_search", name: "c" })), "unsupported_value tools[0].tools[0].type"],
     [tools(tool("a"), { ...tool("a"), description: "other" }), "invalid_value tools[1].name"],
@@ -398,6 +425,8 @@ describe("responses", () => {
 
   test.each([
     ["web_search_preview_2025_03_11", "The tool type 'web_search_preview_2025_03_11'"],
+    ["file_search", "The tool type 'file_search'"],
+    ["computer_use_preview", "The tool type 'computer_use_preview'"],
     ["mcp", "The tool type 'mcp'"],
     ["image_generation", "The tool type 'image_generation'"],
     ["zzz", "This tool type"],

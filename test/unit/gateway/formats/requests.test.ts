@@ -391,6 +391,7 @@ describe("a tool of responses that does not say whether it is strict", () => {
 const { AUTO, NONE, REQUIRED, NAMED } = ToolChoiceMode;
 const chatTools = { tools: [chatTool("a"), chatTool("b")] };
 const group = { type: "namespace", name: "fs", tools: [{ type: "function", name: "write" }] };
+const messagesTools = { tools: [{ name: "read", input_schema: {} }] };
 const responseTools = { tools: [{ type: "function", name: "read" }, group] };
 const allowed = (mode: string) => ({ type: "allowed_tools", allowed_tools: { mode, tools: [chatTool("b")] } });
 const custom = { type: "custom", name: "exec" };
@@ -403,6 +404,15 @@ test.each<[Format, object, object]>([
   [chat, { ...chatTools, tool_choice: chatTool("b") }, { mode: NAMED, name: "b" }],
   [chat, { ...chatTools, tool_choice: allowed("auto") }, { mode: AUTO, allowedNames: ["b"] }],
   [chat, { ...chatTools, tool_choice: allowed("required") }, { mode: REQUIRED, allowedNames: ["b"] }],
+  [chat, { ...chatTools, parallel_tool_calls: false }, { mode: AUTO, disableParallelCalls: true }],
+  [messages, { ...messagesTools, tool_choice: { type: "auto" } }, { mode: AUTO }],
+  [messages, { ...messagesTools, tool_choice: { type: "none" } }, { mode: NONE }],
+  [
+    messages,
+    { ...messagesTools, tool_choice: { type: "any", disable_parallel_tool_use: true } },
+    { mode: REQUIRED, disableParallelCalls: true },
+  ],
+  [messages, { ...messagesTools, tool_choice: { type: "tool", name: "read" } }, { mode: NAMED, name: "read" }],
   [responses, responseTools, { mode: AUTO }],
   [responses, { ...responseTools, tool_choice: "none" }, { mode: NONE }],
   [responses, { ...responseTools, tool_choice: "required" }, { mode: REQUIRED }],
@@ -413,11 +423,6 @@ test.each<[Format, object, object]>([
     responses,
     { tools: [custom, group], tool_choice: { type: "allowed_tools", mode: "auto", tools: [ofGroup, custom] } },
     { mode: AUTO, allowedNames: ["fs__write", "exec"] },
-  ],
-  [
-    responses,
-    { ...responseTools, tool_choice: { type: "allowed_tools", mode: "auto", tools: [ofGroup] } },
-    { mode: AUTO, allowedNames: ["fs__write"] },
   ],
   [
     responses,
