@@ -12,7 +12,7 @@ import { HostileFrames } from "../../support/gateway/hostile-frames.ts";
 import { SeededRandom } from "../../support/seeded-random.ts";
 import { sizeOf } from "../../support/size.ts";
 
-const CONNECTIONS = sizeOf({ quick: 50, exhaustive: 2_000, promised: 12_000 });
+const CONNECTIONS = sizeOf({ quick: 100, exhaustive: 2_000, promised: 12_000 });
 const CALLS = 2;
 const MAX_MESSAGE_BYTES = 1_000_000;
 /** The most event loop ticks that a node waits for calls, which may have been cancelled. */
