@@ -63,6 +63,7 @@ function newestSdks(folder: string): Record<string, string> {
 export default defineConfig({
   test: {
     root: ROOT,
+    experimental: { fsModuleCache: true },
     maxWorkers: availableParallelism(),
     // `.ci/run` sees to it that nothing is missing, and asks that nothing is skipped.
     reporters: ["default", ...(process.env.SVC_TEST_NO_SKIPS ? [new NoSkips()] : []), new EndReporter()],

@@ -80,7 +80,7 @@ function kept(): Readonly<Record<string, number>> {
 }
 
 const NONE = { GenerationCall: 0, EventWriter: 0, SimulatedGeneration: 0 };
-const ROUNDS = 5;
+const ROUNDS = 4;
 /** The first rounds fill caches of fixed size and compile the code. */
 const WARM_ROUNDS = 2;
 /** A quarter of the prompts' size in the later rounds: the compiler continues to use memory. */
