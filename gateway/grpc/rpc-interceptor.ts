@@ -13,7 +13,7 @@ import { ApiError, toApiError } from "../errors.ts";
 import { type AuthDeps, authenticate } from "../http/access/auth.ts";
 import { admitRequest, type RateLimitDeps } from "../http/access/rate-limit.ts";
 import { bodyTooLarge } from "../http/access/request-head.ts";
-import { type BodyLimits, beginBody, maxBytesOf, noCapacity, refuseInTrouble } from "../http/body/request-body.ts";
+import { type BodyLimits, beginBody, budgetExceeded, maxBytesOf, refuseInTrouble } from "../http/body/request-body.ts";
 import { type RecordSinks, writeDown } from "../http/record/access-log.ts";
 import { clientAddress } from "../http/record/client-address.ts";
 import { RequestRecord } from "../http/record/request-record.ts";
@@ -209,7 +209,7 @@ export class RpcInterceptor {
     if (announced > maxBytes) throw bodyTooLarge(maxBytes);
     rpc.body = beginBody(announced, principal, rpc, bodies);
     const lack = await rpc.body.reserve(announced);
-    if (lack) throw noCapacity(lack, bodies.random);
+    if (lack) throw budgetExceeded(lack, bodies.random);
   }
 }
 
@@ -223,7 +223,7 @@ function countMessage(rpc: RpcCall, stream: CallStream, bodies: Pick<BodyLimits,
     // Five bytes of gRPC framing precede the message.
     if (!lack && bytes <= maxBytes + 5) return;
     stream.off("data", count);
-    rpc.refuse(lack ? noCapacity(lack, bodies.random) : bodyTooLarge(maxBytes));
+    rpc.refuse(lack ? budgetExceeded(lack, bodies.random) : bodyTooLarge(maxBytes));
   };
   stream.on("data", count);
 }

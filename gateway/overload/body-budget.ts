@@ -8,9 +8,9 @@ export type BodyBudgetOptions = {
 };
 
 /** The exhausted budget: that of all bodies together, or that of one tenant. */
-const NO_CAPACITY = { all: "inflight_body_bytes", tenant: "key_body_bytes" } as const;
+const EXCEEDED_BUDGET = { all: "inflight_body_bytes", tenant: "key_body_bytes" } as const;
 
-export type NoCapacity = (typeof NO_CAPACITY)[keyof typeof NO_CAPACITY];
+export type ExceededBudget = (typeof EXCEEDED_BUDGET)[keyof typeof EXCEEDED_BUDGET];
 
 /** The accounting of one request's body, from its announcement until an engine has accepted it. */
 export type InflightBody = {
@@ -18,9 +18,9 @@ export type InflightBody = {
    * Resolves when a body that announces `bytes` fits, which then count unless they are few; resolves to the exhausted
    * budget if it does not fit within the time limit, or never will. `release` ends the wait.
    */
-  reserve(bytes: number): Promise<NoCapacity | undefined>;
+  reserve(bytes: number): Promise<ExceededBudget | undefined>;
   /** Counts `bytes` that have arrived. Returns the exhausted budget, and counts none, if they do not fit. */
-  add(bytes: number): NoCapacity | undefined;
+  add(bytes: number): ExceededBudget | undefined;
   /** Releases all bytes of the body. To be called last; further calls have no effect. */
   release(): void;
 };
@@ -35,7 +35,7 @@ export type Evictable = {
 type Waiting = {
   readonly tenant: string;
   readonly bytes: number;
-  readonly settle: (lack: NoCapacity | undefined) => void;
+  readonly settle: (lack: ExceededBudget | undefined) => void;
 };
 
 /** Bytes below which a body overtakes waiting ones, and counts only its arrived bytes: it is released soon. */
@@ -86,7 +86,7 @@ export class BodyBudget extends ByteBudget {
           return undefined;
         }
         return new Promise((resolve) => {
-          const settle = (lack: NoCapacity | undefined) => {
+          const settle = (lack: ExceededBudget | undefined) => {
             cancelTimer();
             this.#waiting.delete(waiting);
             if (lack === undefined) {
@@ -130,9 +130,9 @@ export class BodyBudget extends ByteBudget {
     if (bytes > 0 && over > 0) this.#cache?.free(over);
   }
 
-  #lacks(tenant: string, bytes: number): NoCapacity | undefined {
+  #lacks(tenant: string, bytes: number): ExceededBudget | undefined {
     const lack = this.lacks(tenant, bytes);
-    return lack && NO_CAPACITY[lack];
+    return lack && EXCEEDED_BUDGET[lack];
   }
 
   /** Admits waiting bodies that fit now. */

@@ -22,6 +22,8 @@ const BANNED_NAMES = new RegExp(
   ].join("|")})$`,
 );
 const NAMES = /(?<!["'`\w$-])#?[a-z]\w*(?=\s*[(:=,;)}])|(?<=\b(?:class|type|interface)\s)\w+/g;
+/** Constants, which are written in capitals. */
+const CONSTANTS = /(?<=\bconst\s)[A-Z][A-Z\d]*(?:_[A-Z\d]+)*\b/g;
 
 const SLASH_COMMENTS = /\/\*[\s\S]*?\*\/|(?<!:)\/\/.*(?:\n\s*\/\/.*)*/g;
 /** Comments with `#`, and docstrings. */
@@ -68,7 +70,10 @@ test("documents do not use banned forms", () => {
 test("names in code do not use banned forms", () => {
   const found = filesOf("gateway/*.ts", "engine/*.ts", "deploy/*.ts").flatMap((file) => {
     const code = readFileSync(join(ROOT, file), "utf8").replace(SLASH_COMMENTS, "");
+    const constants = code.match(CONSTANTS) ?? [];
     const names = new Set(code.match(NAMES)?.map((name) => name.replace("#", "")));
+    for (const name of constants)
+      names.add(name.toLowerCase().replace(/_(\w)/g, (_, first: string) => first.toUpperCase()));
     return [...names].filter((name) => BANNED_NAMES.test(name)).map((name) => `${file}: ${name}`);
   });
   expect(found).toEqual([]);

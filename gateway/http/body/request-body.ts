@@ -5,7 +5,7 @@ import { ApiError } from "../../errors.ts";
 import { priorityOfHeaders } from "../../formats/agent-hints.ts";
 import type { Principal } from "../../keys/principal.ts";
 import type { Detail } from "../../outcome.ts";
-import type { InflightBody, NoCapacity } from "../../overload/body-budget.ts";
+import type { ExceededBudget, InflightBody } from "../../overload/body-budget.ts";
 import type { LackingResource, OverloadManager } from "../../overload/overload-manager.ts";
 import type { ConversationBefore } from "../../translation/translate.ts";
 import type { ReceivedBody, Translation, Translator } from "../../translation/translator.ts";
@@ -21,7 +21,7 @@ const LACKING = {
   inflight_body_bytes: "overload_inflight_body_bytes",
   fixed_heap: "overload_fixed_heap",
   process_memory: "overload_process_memory",
-} as const satisfies Readonly<Record<LackingResource | Exclude<NoCapacity, "key_body_bytes">, Detail>>;
+} as const satisfies Readonly<Record<LackingResource | Exclude<ExceededBudget, "key_body_bytes">, Detail>>;
 
 export type BodyLimits = {
   /** Bytes of the largest body; the record of a key may have a lower limit. */
@@ -46,7 +46,7 @@ export async function reserveBody(request: FastifyRequest, reply: FastifyReply, 
   request.inflightBody = beginBody(announced, principalOf(request), reply.raw, limits);
   if (reply.raw.destroyed) return;
   const lack = await request.inflightBody.reserve(announced);
-  if (lack) throw noCapacity(lack, limits.random);
+  if (lack) throw budgetExceeded(lack, limits.random);
 }
 
 /**
@@ -92,7 +92,7 @@ export function parseBodies(app: FastifyInstance, limits: BodyLimits): void {
     const singleKeys = routeOf(request)?.singleKeys ?? [];
     const take = (chunk: Buffer) => {
       const lack = inflight.add(chunk.length);
-      if (lack) throw noCapacity(lack, random);
+      if (lack) throw budgetExceeded(lack, random);
     };
     waiting.get(request.raw)?.writeContinue();
     const maxBytes = maxBytesOf(request.record, limits);
@@ -173,7 +173,7 @@ export async function translateReceived(
   }
 }
 
-export function noCapacity(lack: NoCapacity, random: () => number): ApiError {
+export function budgetExceeded(lack: ExceededBudget, random: () => number): ApiError {
   if (lack !== "key_body_bytes") return inTrouble(LACKING[lack], random);
   const { retryAfterMs = 0 } = inTrouble("key_body_bytes_exceeded", random);
   const text = "The requests of this key that are on their way are too large together. Please try again shortly.";

@@ -7,7 +7,7 @@ import { type Frame, readFrame } from "../../formats/responses/frames.ts";
 import type { Principal } from "../../keys/principal.ts";
 import type { InflightBody } from "../../overload/body-budget.ts";
 import { SOCKET } from "../../routes.ts";
-import { noCapacity } from "../body/request-body.ts";
+import { budgetExceeded } from "../body/request-body.ts";
 import { cured } from "../connection/agent-cures.ts";
 import { type RecordSinks, writeDown } from "../record/access-log.ts";
 import { RequestRecord, type RouteLabels } from "../record/request-record.ts";
@@ -186,7 +186,7 @@ export class ResponseSocket {
     // The rest of the message is not read: the socket cannot go on.
     this.#ws.pause();
     const turn = this.#turnOf(undefined, this.#arriving);
-    this.#refuse(turn, noCapacity(lack, this.#deps.bodies.random));
+    this.#refuse(turn, budgetExceeded(lack, this.#deps.bodies.random));
     this.#close("no_room", CLOSE.tryLater);
   }
 

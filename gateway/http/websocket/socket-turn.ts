@@ -18,7 +18,13 @@ import { admitRequest, type LimitedRequest, reserveTokens } from "../access/rate
 import { bodyTooLarge } from "../access/request-head.ts";
 import { dispatchAnswer, type PaidRequest } from "../answer/dispatch-answer.ts";
 import { type GenerateRouteDeps, headOf, openStream } from "../answer/generate-route.ts";
-import { type BodyLimits, maxBytesOf, noCapacity, refuseInTrouble, translateReceived } from "../body/request-body.ts";
+import {
+  type BodyLimits,
+  budgetExceeded,
+  maxBytesOf,
+  refuseInTrouble,
+  translateReceived,
+} from "../body/request-body.ts";
 import { routingHints } from "../record/request-context.ts";
 import type { RequestRecord } from "../record/request-record.ts";
 import type { FrameReply } from "./frame-reply.ts";
@@ -107,7 +113,7 @@ function bodyAsked({ record, body }: Turn, { frame, kept, keep }: Asked, bodies:
   const earlierBytes = kept ? keptBytes(kept) : 0;
   if (bytes.length + earlierBytes > maxBytes) throw bodyTooLarge(maxBytes);
   const lack = kept && body.add(earlierBytes);
-  if (lack) throw noCapacity(lack, bodies.random);
+  if (lack) throw budgetExceeded(lack, bodies.random);
   return { bytes, generates: frame.generates, before: kept, keep };
 }
 

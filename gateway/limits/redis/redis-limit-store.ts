@@ -16,7 +16,7 @@ const SILENCE_MS = 3_000;
 const MAX_OPEN = 10_000;
 const MAX_ITEMS = 400;
 const IN_STEP_AT_ONCE = 64;
-const SAY_EVERY_MS = 60_000;
+const WARN_EVERY_MS = 60_000;
 
 export type RedisLimitStoreOptions = {
   readonly state: RedisState;
@@ -64,7 +64,7 @@ export class RedisLimitStore implements LimitStore {
   private constructor(options: RedisLimitStoreOptions) {
     this.#options = options;
     this.#alone = new MemoryLimitStore(options.clock);
-    this.#logAway = atMostEvery(options.clock, SAY_EVERY_MS, (error) => {
+    this.#logAway = atMostEvery(options.clock, WARN_EVERY_MS, (error) => {
       this.#said = true;
       // The reason for a missing connection is more specific than its absence.
       options.onAway(options.state.fault ?? faultOf(error));
