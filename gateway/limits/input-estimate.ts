@@ -11,18 +11,22 @@ const BASE64_GROWTH = 4 / 3;
  * Estimates the input tokens of a request from the bytes of its body, until the engine has counted them; at least 1.
  */
 export function estimateInputTokens(bodyBytes: number, messages: readonly Message[]): number {
-  const images = messages.flatMap(({ parts }) => imagesOf(parts));
-  const imageBytes = images.reduce((sum, bytes) => sum + bytes * BASE64_GROWTH, 0);
+  let [images, imageBytes] = [0, 0];
+  for (const { parts } of messages)
+    for (const bytes of imagesOf(parts)) {
+      images += 1;
+      imageBytes += bytes * BASE64_GROWTH;
+    }
   const textBytes = Math.max(0, bodyBytes - imageBytes);
-  return Math.max(1, Math.ceil(textBytes / BYTES_PER_TOKEN) + images.length * TOKENS_PER_IMAGE);
+  return Math.max(1, Math.ceil(textBytes / BYTES_PER_TOKEN) + images * TOKENS_PER_IMAGE);
 }
 
-/** Returns the size of each image in bytes; 0 for an image outside the body. */
-function imagesOf(parts: readonly Part[]): number[] {
-  return parts.flatMap(({ kind }) => {
-    if (kind?.$case === "toolResult") return imagesOf(kind.value.content);
-    if (kind?.$case !== "image") return [];
-    const { source } = kind.value;
-    return [source?.$case === "data" ? source.value.byteLength : 0];
-  });
+/** Yields the size of each image in bytes; 0 for an image outside the body. */
+function* imagesOf(parts: readonly Part[]): Generator<number> {
+  for (const { kind } of parts)
+    if (kind?.$case === "toolResult") yield* imagesOf(kind.value.content);
+    else if (kind?.$case === "image") {
+      const { source } = kind.value;
+      yield source?.$case === "data" ? source.value.byteLength : 0;
+    }
 }

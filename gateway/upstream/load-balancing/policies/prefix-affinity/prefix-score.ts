@@ -80,16 +80,21 @@ export function pickPrefixAffinity(
   const owner = upToDate ? undefined : ownerOf(conversation, endpoints.all);
   // With several gateways, another one has likely sent the earlier turns of an unknown conversation to its owner.
   const mayOwn = owner && owner.gateways !== 1 && !index.announced.fillOf(owner.address);
-  const scored = candidatesOf(endpoints, byAddress, owner, random).map((endpoint) => {
+  const scored = [];
+  let [sumOfOthers, sumOfSpeeds, least, fastest] = [0, 0, Number.POSITIVE_INFINITY, 0];
+  for (const endpoint of candidatesOf(endpoints, byAddress, owner, random)) {
     const isOwner = mayOwn === true && endpoint === owner;
     const held = byAddress.get(endpoint.address);
     const others = upToDate ? 0 : learned.othersOn(endpoint.address, conversation, nowMs);
-    return { endpoint, isOwner, others, prediction: predict(endpoint, held, shape, learned.tokensPerByte, isOwner) };
-  });
-  const meanOthers = scored.reduce((sum, { others }) => sum + others, 0) / scored.length;
-  const meanSpeed = scored.reduce((sum, { endpoint }) => sum + endpoint.prefillTokensPerSecond, 0) / scored.length;
-  const least = Math.min(...scored.map(({ prediction }) => prediction.uncachedTokens));
-  const fastest = Math.max(...scored.map(({ endpoint }) => endpoint.decodeTokensPerSecond ?? 0));
+    const prediction = predict(endpoint, held, shape, learned.tokensPerByte, isOwner);
+    scored.push({ endpoint, isOwner, others, prediction });
+    sumOfOthers += others;
+    sumOfSpeeds += endpoint.prefillTokensPerSecond;
+    least = Math.min(least, prediction.uncachedTokens);
+    fastest = Math.max(fastest, endpoint.decodeTokensPerSecond ?? 0);
+  }
+  const meanOthers = sumOfOthers / scored.length;
+  const meanSpeed = sumOfSpeeds / scored.length;
   let best: (PrefixPick & { readonly seconds: number }) | undefined;
   for (const { endpoint, isOwner, others, prediction } of scored) {
     const { uncachedTokens } = prediction;
