@@ -1,10 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { LlamaBackend } from "../../engine/backends/llama/llama-backend.ts";
-import type { Event } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Message } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { assistant, system, text, user } from "../support/engine/canonical.ts";
-import { ask, digested, missing, never, startBackend } from "../support/engine/demo-engine.ts";
-import { answerOf } from "../support/events/answer-of.ts";
+import { ask, askUntilWords, digested, missing, never, startBackend } from "../support/engine/demo-engine.ts";
 
 const TURNS = 3;
 const rulesOf = (group: string) => system(`${group} ${"You are a terse assistant, and look things up. ".repeat(24)}`);
@@ -72,15 +70,8 @@ describe.skipIf(missing !== "")("agents with one system prompt on one node", () 
     const rules = rulesOf("Parent and children.");
     const cache = { affinityKey: "one session", isolationSalt: "", ttl: undefined };
     const messages = [rules, user("Count from 1 to 60, please.")];
-    const running = backend.generate(digested(messages, [], { maxOutputTokens: 200, cache }), never());
-    const events: Event[] = [];
-    const step = async () => {
-      const { value, done } = await running.next();
-      if (!done) events.push(...value.events);
-      return !done;
-    };
     // Its prompt is read when its first words come.
-    while (!events.some(({ kind }) => kind?.$case === "blockDelta")) expect(await step()).toBe(true);
+    const rest = await askUntilWords(backend, digested(messages, [], { maxOutputTokens: 200, cache }));
 
     const children = ["Emil", "Finn"].map((agent) => new Conversation(backend, rules, agent, "one session"));
     await Promise.all(children.map((child) => child.turn()));
@@ -88,11 +79,10 @@ describe.skipIf(missing !== "")("agents with one system prompt on one node", () 
     const common = await tokensOf(rules);
     for (const child of children) expect(child.turns[0]?.cached).toBeGreaterThan(FOUND * common);
 
-    while (await step());
-    const { blocks, finished } = answerOf(events);
-    const said = assistant(text(blocks.map((block) => block.text).join("")));
+    const { text: words, finished } = await rest();
+    const said = assistant(text(words));
     const { cached } = await ask(backend, digested([...messages, said, user("Once more.")], [], { cache }));
-    const { inputTokens = 0, outputTokens = 0 } = finished?.usage ?? {};
+    const { inputTokens = 0, outputTokens = 0 } = finished.usage ?? {};
     expect(outputTokens).toBeGreaterThan(20);
     expect(cached).toBeGreaterThan(FOUND * (inputTokens + outputTokens));
     for (const child of children) await child.turn();

@@ -95,6 +95,21 @@ export async function ask(backend: LlamaBackend, wanted: GenerateRequest, signal
   return toReply(events);
 }
 
+/** Asks, and resolves when the first words have come; the returned function reads the rest and resolves to the reply. */
+export async function askUntilWords(backend: LlamaBackend, wanted: GenerateRequest): Promise<() => Promise<Reply>> {
+  const running = backend.generate(wanted, never());
+  const events: Event[] = [];
+  while (!events.some(({ kind }) => kind?.$case === "blockDelta")) {
+    const { value, done } = await running.next();
+    if (done) throw new Error("the answer has no words");
+    events.push(...value.events);
+  }
+  return async () => {
+    for await (const step of running) events.push(...step.events);
+    return toReply(events);
+  };
+}
+
 export function never(): AbortSignal {
   return new AbortController().signal;
 }
