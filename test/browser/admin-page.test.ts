@@ -73,7 +73,7 @@ describe.skipIf(!HAS_BROWSER)(`the admin page${NO_BROWSER}`, () => {
     );
   const buttonOf = (name: string) => `#nodes button[aria-label^=${JSON.stringify(name)}]`;
 
-  test("shows the gateway, each model once and each node once", async () => {
+  test("the admin page shows the gateway, each model once and each node once", async () => {
     const { page, text, shown } = opened;
     await shown(`document.querySelector("#state").innerText.startsWith("LIVE, up ")`);
     expect(await text("#host")).toBe(`1.2.3 on ${hostname()}`);
@@ -90,7 +90,7 @@ describe.skipIf(!HAS_BROWSER)(`the admin page${NO_BROWSER}`, () => {
     expect(await page.evaluate<string>(tile("nodes healthy"))).toBe("1 / 1");
   });
 
-  test("counts the requests of a model", async () => {
+  test("the admin page counts the requests of a model", async () => {
     for (let times = 0; times < 2; times += 1)
       await (await service.gateway.post(CHAT, { model: MODEL, messages: [{ role: "user", content: "x" }] })).text();
     await opened.shown(`${tile("first token p50, 1 min")} !== "–"`);
@@ -98,14 +98,14 @@ describe.skipIf(!HAS_BROWSER)(`the admin page${NO_BROWSER}`, () => {
     await opened.shown(`${total} === "2"`);
   });
 
-  test("shows why prompts were not in caches, with a row for each model and reason", async () => {
+  test("the admin page shows why prompts were not in caches, with a row for each model and reason", async () => {
     const row = `[...document.querySelector("#misses tbody tr").cells].map((cell) => cell.textContent)`;
     await opened.shown(`document.querySelector("#misses tbody tr")?.offsetParent && ${row}[3] === "2"`);
     const why = "nothing with this beginning came before";
     expect(await opened.page.evaluate<string[]>(row)).toEqual([MODEL, "new", why, "2", "0", "0 %"]);
   });
 
-  test("drains a node at the second press, and takes it back", async () => {
+  test("the admin page drains a node at the second press, and takes it back", async () => {
     const { page, shown, text } = opened;
     await page.click(buttonOf("drain"));
     expect(await text(buttonOf("drain"))).toBe("drain: sure?");
@@ -121,7 +121,7 @@ describe.skipIf(!HAS_BROWSER)(`the admin page${NO_BROWSER}`, () => {
     expect(service.gateway.clusters.drained.size).toBe(0);
   });
 
-  test("ejects a node at the second press, and takes it back", async () => {
+  test("the admin page ejects a node at the second press, and takes it back", async () => {
     const { page, shown } = opened;
     await page.click(buttonOf("eject"));
     await page.click(buttonOf("eject"));
@@ -130,7 +130,7 @@ describe.skipIf(!HAS_BROWSER)(`the admin page${NO_BROWSER}`, () => {
     await shown(`${NODE_ROW}.innerText.includes("healthy")`);
   });
 
-  test("has a node killed at the second press, where its engine was started with the gateway", async () => {
+  test("the admin page has a node killed at the second press, where its engine was started with the gateway", async () => {
     const { page, shown, text } = opened;
     const { address } = service.engine;
     expect(await page.evaluate<number>(`document.querySelectorAll('${buttonOf("kill")}').length`)).toBe(0);
@@ -147,7 +147,7 @@ describe.skipIf(!HAS_BROWSER)(`the admin page${NO_BROWSER}`, () => {
     await shown(`!document.querySelector('${buttonOf("kill")}')`);
   });
 
-  test("filters nodes by word and by trouble", async () => {
+  test("the admin page filters nodes by word and by trouble", async () => {
     const { page } = opened;
     for (const [words, rows] of [
       ["no such node", 0],
@@ -163,7 +163,7 @@ describe.skipIf(!HAS_BROWSER)(`the admin page${NO_BROWSER}`, () => {
     await page.uncheck("#troubled");
   });
 
-  test("lists keys by name, and shows what one used and may use, by its id", async () => {
+  test("the admin page lists keys by name, and shows what one used and may use, by its id", async () => {
     const { page, shown, text } = opened;
     const key = await service.createKey("--name", "shown", "--models", "all", "--rpm", "60");
     await (await service.post(CHAT, {}, { authorization: `Bearer ${key}` })).text();
@@ -186,7 +186,7 @@ describe.skipIf(!HAS_BROWSER)(`the admin page${NO_BROWSER}`, () => {
     opened.faults.splice(0);
   });
 
-  test("shows the command that makes a key with its limits", async () => {
+  test("the admin page shows the command that makes a key with its limits", async () => {
     const { page, shown, text } = opened;
     await shown(`document.querySelector("#command").innerText.includes(" --file '")`);
     await page.fill("#new-key [name=file]", "");
@@ -237,7 +237,7 @@ describe.skipIf(!HAS_BROWSER)(`the admin page${NO_BROWSER}`, () => {
     },
   );
 
-  test("fits a phone, and has other colours in the dark", async () => {
+  test("the admin page fits a phone, and has other colours in the dark", async () => {
     const { page } = opened;
     await page.setViewportSize(PHONE);
     expect(await page.evaluate<boolean>(FITS)).toBe(true);
@@ -250,21 +250,21 @@ describe.skipIf(!HAS_BROWSER)(`the admin page${NO_BROWSER}`, () => {
     expect(await background()).not.toBe(light);
   });
 
-  test.each(LOOKS)("breaks no rule of accessibility, $width pixels wide, $colorScheme", async (look) => {
+  test.each(LOOKS)("the admin page breaks no rule of accessibility, $width pixels wide, $colorScheme", async (look) => {
     expect(await violations(opened.page, look)).toEqual([]);
   });
 
-  test("is all within reach of the keyboard", async () => {
+  test("the admin page is all within reach of the keyboard", async () => {
     expect(await unreached(opened.page)).toEqual([]);
   });
 
-  test("its policy is kept: nothing was refused, and nothing fetched from elsewhere", () => {
+  test("the policy of the admin page is kept: nothing was refused, and nothing fetched from elsewhere", () => {
     expect(opened.faults).toEqual([]);
     expect(opened.fetched.filter((url) => !url.startsWith(admin.url) && !url.startsWith("data:"))).toEqual([]);
     expect(opened.fetched.filter((url) => url.endsWith("/fleet")).length).toBeGreaterThan(1);
   });
 
-  test("says when the gateway answers no more", async () => {
+  test("the admin page says when the gateway answers no more", async () => {
     await admin.stop();
     await opened.shown(`!document.querySelector("#lost").hidden`);
   });

@@ -97,7 +97,7 @@ describe.skipIf(!HAS_BROWSER)(`the page to try the API${NO_BROWSER}`, () => {
   const messages = () => service.lastRequest().messages;
   const kept = () => opened.page.evaluate<string>("JSON.stringify(sessionStorage)");
 
-  test("says what to do without a key, and takes it from the address, out of it, and keeps it for the tab", async () => {
+  test("the page to try the API says what to do without a key, and takes it from the address, out of it, and keeps it for the tab", async () => {
     const { page, text, shown } = opened;
     await page.goto(`${service.gateway.baseUrl}/`);
     await page.fill("#text", "Hello");
@@ -115,7 +115,7 @@ describe.skipIf(!HAS_BROWSER)(`the page to try the API${NO_BROWSER}`, () => {
     expect(await page.evaluate<number>(`document.querySelectorAll("#examples button").length`)).toBe(4);
   });
 
-  test("shows the API description, down to the fields of a request", async () => {
+  test("the page to try the API shows the API description, down to the fields of a request", async () => {
     const { page, shown, text } = opened;
     const open = (selector: string) => page.evaluate(`document.querySelector("${selector}").open = true`);
     const height = () => page.evaluate<number>(`document.querySelector("#reference").offsetHeight`);
@@ -211,7 +211,7 @@ describe.skipIf(!HAS_BROWSER)(`the page to try the API${NO_BROWSER}`, () => {
     },
   );
 
-  test("sends reasoning back behind a call, in the format that it came in", async () => {
+  test("the page to try the API sends reasoning back behind a call, in the format that it came in", async () => {
     const { page } = opened;
     for (const format of FORMATS) {
       await page.click("#clear");
@@ -236,7 +236,7 @@ describe.skipIf(!HAS_BROWSER)(`the page to try the API${NO_BROWSER}`, () => {
     await page.uncheck("#with-tools");
   });
 
-  test("keeps conversations for the tab, opens, exports and deletes them, and keeps nothing where that is off", async () => {
+  test("the page to try the API keeps conversations for the tab, opens, exports and deletes them, and keeps nothing where that is off", async () => {
     const { page, shown, text } = opened;
     await page.evaluate("sessionStorage.removeItem('talks')");
     await page.reload();
@@ -276,7 +276,7 @@ describe.skipIf(!HAS_BROWSER)(`the page to try the API${NO_BROWSER}`, () => {
     await shown(`document.querySelectorAll("#model option").length > 1`);
   });
 
-  test("asks anew for an answer, and replaces a message with all behind it", async () => {
+  test("the page to try the API asks anew for an answer, and replaces a message with all behind it", async () => {
     const { page, text } = opened;
     await page.click("#clear");
     for (const name of ["One", "Two"]) {
@@ -310,7 +310,7 @@ describe.skipIf(!HAS_BROWSER)(`the page to try the API${NO_BROWSER}`, () => {
     opened.faults.splice(0);
   });
 
-  test("shows one request in two formats side by side, and goes on with the first", async () => {
+  test("the page to try the API shows one request in two formats side by side, and goes on with the first", async () => {
     const { page } = opened;
     await page.click("#clear");
     await page.selectOption("#format", "responses");
@@ -333,7 +333,7 @@ describe.skipIf(!HAS_BROWSER)(`the page to try the API${NO_BROWSER}`, () => {
     expect(messages()).toHaveLength(3);
   });
 
-  test.each(FORMATS)("sends an image and the further fields that %s has", async (format) => {
+  test.each(FORMATS)("the page to try the API sends an image and the further fields that %s has", async (format) => {
     const { page } = opened;
     await page.click("#clear");
     await page.selectOption("#format", format);
@@ -369,7 +369,7 @@ describe.skipIf(!HAS_BROWSER)(`the page to try the API${NO_BROWSER}`, () => {
     await page.check("#parallel");
   });
 
-  test("folds and colours JSON, and opens it part by part", async () => {
+  test("the page to try the API folds and colours JSON, and opens it part by part", async () => {
     const { page } = opened;
     await page.click("#clear");
     await page.uncheck("#stream");
@@ -454,7 +454,7 @@ describe.skipIf(!HAS_BROWSER)(`the page to try the API${NO_BROWSER}`, () => {
     },
   );
 
-  test("shows refusals in each format as they came, and keeps them out of the conversation", async () => {
+  test("the page to try the API shows refusals in each format as they came, and keeps them out of the conversation", async () => {
     const { page } = opened;
     for (const format of FORMATS) {
       await page.click("#clear");
@@ -480,7 +480,7 @@ describe.skipIf(!HAS_BROWSER)(`the page to try the API${NO_BROWSER}`, () => {
     opened.faults.splice(0);
   });
 
-  test("fits a phone, has other colours in the dark, and labels every field", async () => {
+  test("the page to try the API fits a phone, has other colours in the dark, and labels every field", async () => {
     const { page } = opened;
     await page.setViewportSize(PHONE);
     expect(await page.evaluate<boolean>(FITS)).toBe(true);
@@ -493,37 +493,40 @@ describe.skipIf(!HAS_BROWSER)(`the page to try the API${NO_BROWSER}`, () => {
     expect(await page.evaluate<number>(unlabelled)).toBe(0);
   });
 
-  test.each(LOOKS)("breaks no rule of accessibility, $width pixels wide, $colorScheme", async (look) => {
-    const { page } = opened;
-    await page.click("#clear");
-    expect(await violations(page, look)).toEqual([]);
-    await page.evaluate(`for (const one of document.querySelectorAll("#request, #request details")) one.open = true`);
-    await page.check("#with-tools");
-    await page.check("#with-compare");
-    service.play(() => [
-      [started(), textStart(0), delta(0, "# Head\n\n- `one`"), blockEnd(0)],
-      [toolCallStart(1, "get_weather"), delta(1, "{}"), blockEnd(1), CALLED],
-    ]);
-    await ask("Both?");
-    await page.uncheck("#with-compare");
-    for (const name of ["Text", "Events", "Reply", "Request", "curl"]) {
-      await press(name, `document.querySelector(".pair")`);
-      await page.evaluate(`document.querySelector(".wire summary")?.click()`);
-      expect([name, await violations(page, look)]).toEqual([name, []]);
-    }
-    await page.click("#show-reference");
-    expect(await violations(page, look)).toEqual([]);
-    await page.click("#show-reference");
-    await page.uncheck("#with-tools");
-  });
+  test.each(LOOKS)(
+    "the page to try the API breaks no rule of accessibility, $width pixels wide, $colorScheme",
+    async (look) => {
+      const { page } = opened;
+      await page.click("#clear");
+      expect(await violations(page, look)).toEqual([]);
+      await page.evaluate(`for (const one of document.querySelectorAll("#request, #request details")) one.open = true`);
+      await page.check("#with-tools");
+      await page.check("#with-compare");
+      service.play(() => [
+        [started(), textStart(0), delta(0, "# Head\n\n- `one`"), blockEnd(0)],
+        [toolCallStart(1, "get_weather"), delta(1, "{}"), blockEnd(1), CALLED],
+      ]);
+      await ask("Both?");
+      await page.uncheck("#with-compare");
+      for (const name of ["Text", "Events", "Reply", "Request", "curl"]) {
+        await press(name, `document.querySelector(".pair")`);
+        await page.evaluate(`document.querySelector(".wire summary")?.click()`);
+        expect([name, await violations(page, look)]).toEqual([name, []]);
+      }
+      await page.click("#show-reference");
+      expect(await violations(page, look)).toEqual([]);
+      await page.click("#show-reference");
+      await page.uncheck("#with-tools");
+    },
+  );
 
-  test("is all within reach of the keyboard", async () => {
+  test("the page to try the API is all within reach of the keyboard", async () => {
     const { page } = opened;
     await press("Text", `document.querySelector(".pair")`);
     expect(await unreached(page)).toEqual([]);
   });
 
-  test("its policy is kept: nothing was refused, and nothing fetched from elsewhere", () => {
+  test("the policy of the page to try the API is kept: nothing was refused, and nothing fetched from elsewhere", () => {
     expect(opened.faults).toEqual([]);
     const elsewhere = opened.fetched.filter(
       (url) => !url.startsWith(service.gateway.baseUrl) && !url.startsWith("data:"),

@@ -91,7 +91,7 @@ describe.skipIf(noValidation !== "" || noKustomize !== "")(`the chart ${noValida
     if ("engines" in values) expect(portFaults(resources)).toEqual([]);
   });
 
-  test("takes the values of its page", () => {
+  test("the chart takes the values of its page", () => {
     const page = readFileSync(join(DEPLOY, "kubernetes/README.md"), "utf8");
     const [, values = ""] = /^```yaml\n(# values\.yaml[\s\S]+?)^```$/m.exec(page) ?? [];
     const { text, fault } = helm("template", parse(values));
@@ -99,7 +99,7 @@ describe.skipIf(noValidation !== "" || noKustomize !== "")(`the chart ${noValida
     expect(text).toContain("image: your.registry/svc-engine:");
   });
 
-  test("renders the objects of the kustomizations", () => {
+  test("the chart renders the objects of the kustomizations", () => {
     const folders = ["edge", "gateway", "network", "monitoring"].map((name) => `svc/deploy/kubernetes/${name}`);
     const called = "components: [svc/deploy/kubernetes/monitoring/receiver, svc/deploy/kubernetes/prober]";
     const kustomized = comparable(resourcesOf(renderedBeside(`resources: [${folders.join(", ")}]\n${called}\n`)));
@@ -112,7 +112,7 @@ describe.skipIf(noValidation !== "" || noKustomize !== "")(`the chart ${noValida
     ["cpu/qwen", "qwen", LLAMA],
     ["gpus/h200/qwen", "qwen", QWEN],
     ["gpus/h200/dsv4flash", "dsv4flash", DSV4FLASH],
-  ])("renders engines of its values as %s", (folder, name, engine) => {
+  ])("the chart renders engines of its values as %s", (folder, name, engine) => {
     const ours = comparable(chart({ engines: { [name]: engine } }));
     const toleration = { key: "nvidia.com/gpu", operator: "Exists", effect: "NoSchedule" };
     for (const [key, theirs] of Object.entries(comparable(resourcesOf(rendered(folder))))) {
@@ -131,7 +131,7 @@ describe.skipIf(noValidation !== "" || noKustomize !== "")(`the chart ${noValida
     }
   });
 
-  test("gives gateways a valid configuration with the clusters of its engines", () => {
+  test("the chart gives gateways a valid configuration with the clusters of its engines", () => {
     const resources = chart(WHOLE);
     const [pod] = podsOf(named(resources, "Deployment", "svc-gateway"));
     if (!pod) throw new Error("there is no pod");
@@ -160,7 +160,7 @@ describe.skipIf(noValidation !== "" || noKustomize !== "")(`the chart ${noValida
     expect(named(resources, "Deployment", "svc-edge").spec).toMatchObject({ replicas: 3 });
   });
 
-  test("rolls the pods that a new configuration is for, and no others", () => {
+  test("the chart rolls the pods that a new configuration is for, and no others", () => {
     const marks = (values: object) =>
       Object.fromEntries(
         chart(values).flatMap((one) => podsOf(one).map((pod) => [one.metadata.name, JSON.stringify(pod.metadata)])),
@@ -183,7 +183,7 @@ describe.skipIf(noValidation !== "" || noKustomize !== "")(`the chart ${noValida
     expect(helm("template", values).fault).toContain("values don't meet the specifications of the schema");
   });
 
-  test("routes by a Gateway API as the shipped Envoy does", () => {
+  test("the chart routes by a Gateway API as the shipped Envoy does", () => {
     const text = readFileSync(join(DEPLOY, "envoy/envoy.yaml"), "utf8");
     const routes = [
       ...text.matchAll(/- name: (models|generate|other)\n +match: \{ prefix: (\S+) \}[\s\S]+?timeout: (\w+)/g),
@@ -198,7 +198,7 @@ describe.skipIf(noValidation !== "" || noKustomize !== "")(`the chart ${noValida
     expect(rules).toHaveLength(3);
   });
 
-  test("meets Pod Security `restricted`, but for images of engines that start as root", () => {
+  test("the chart meets Pod Security `restricted`, but for images of engines that start as root", () => {
     const levels = judged([helm("template", WHOLE).text, rendered("gpus/h200")].join("\n---\n")).flatMap(
       ({ object, security }) => (security ? [`${object}: ${security}`] : []),
     );

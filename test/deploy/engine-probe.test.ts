@@ -61,13 +61,13 @@ describe.skipIf(noKustomize !== "" || noPython !== "").each(SETS)("the engine of
 
   const probed = (port: number) => exitCode(command.map((part) => part.replace(String(metricsPort), String(port))));
 
-  test("is probed if the node reports it, without a probe that would keep the node from starting", () => {
+  test("the engine of a pod is probed if the node reports it, without a probe that would keep the node from starting", () => {
     expect(command.join(" ")).toContain(`"127.0.0.1", ${metricsPort}`);
     expect(engine?.startupProbe).toBeUndefined();
     expect(engine?.livenessProbe?.terminationGracePeriodSeconds).toBe(30);
   });
 
-  test("is restarted if the node reports that it hangs", async () => {
+  test("the engine of a pod is restarted if the node reports that it hangs", async () => {
     const state: { -readonly [Field in keyof ProbedNode]: ProbedNode[Field] } = { phase: "stalled", engineHung: true };
     const server = await serveMetrics(new Registry(), state, { host: "127.0.0.1", port: 0 });
     closing.push(server.close);
@@ -76,7 +76,7 @@ describe.skipIf(noKustomize !== "" || noPython !== "").each(SETS)("the engine of
     expect(await probed(server.port)).toBe(0);
   });
 
-  test("is not restarted if the node is unreachable, older than the probe, or resets the connection", async () => {
+  test("the engine of a pod is not restarted if the node is unreachable, older than the probe, or resets the connection", async () => {
     expect(await probed(await freePort())).toBe(0);
     const other = createServer((request, response) => {
       if (request.headers.host?.startsWith("127.0.0.1")) response.writeHead(404).end();

@@ -66,7 +66,7 @@ describe("buf", () => {
     expect(answered.out).toContain("Hello");
   });
 
-  test("is refused without a key, although it may read the contract", async () => {
+  test("buf is refused without a key, although it may read the contract", async () => {
     const refused = await bufCurl(service.gateway.grpcAddress, `/${SERVICE}/Generate`, "-d", QUESTION);
     expect(refused.error).toContain("unauthenticated");
   });

@@ -80,18 +80,22 @@ test("the prober's configuration is one that it takes", () => {
 });
 
 describe.skipIf(noKustomize !== "")("the manifests", () => {
-  test.skipIf(noValidation !== "")("match the schemas of Kubernetes and its extensions", { timeout: 300_000 }, () => {
-    const folders = [...FLEETS, "prefill", "monitoring", "autoscaling", "engines/sglang-multihost"];
-    const called =
-      "resources: [svc/deploy/kubernetes/monitoring]\ncomponents: [svc/deploy/kubernetes/monitoring/receiver]\n";
-    const proven = "resources: [svc/deploy/kubernetes/cpu]\ncomponents: [svc/deploy/kubernetes/prober]\n";
-    const whole = [...folders.map(rendered), renderedBeside(called), renderedBeside(proven)].join("\n---\n");
-    expect(whole).toContain("kind: AlertmanagerConfig");
-    expect(whole).toContain("name: svc-prober");
-    expect(faultsOf(whole)).toBe("");
-  });
+  test.skipIf(noValidation !== "")(
+    "the manifests match the schemas of Kubernetes and its extensions",
+    { timeout: 300_000 },
+    () => {
+      const folders = [...FLEETS, "prefill", "monitoring", "autoscaling", "engines/sglang-multihost"];
+      const called =
+        "resources: [svc/deploy/kubernetes/monitoring]\ncomponents: [svc/deploy/kubernetes/monitoring/receiver]\n";
+      const proven = "resources: [svc/deploy/kubernetes/cpu]\ncomponents: [svc/deploy/kubernetes/prober]\n";
+      const whole = [...folders.map(rendered), renderedBeside(called), renderedBeside(proven)].join("\n---\n");
+      expect(whole).toContain("kind: AlertmanagerConfig");
+      expect(whole).toContain("name: svc-prober");
+      expect(faultsOf(whole)).toBe("");
+    },
+  );
 
-  test.skipIf(noValidation !== "")("are judged strictly, custom resources too", () => {
+  test.skipIf(noValidation !== "")("the manifests are judged strictly, custom resources too", () => {
     const text = rendered("gpus/h200")
       .replace("startupPolicy:", "startPolicy:")
       .replaceAll("maxUnavailable: 0", "maxUnavailabe: 0")
@@ -122,7 +126,7 @@ describe.skipIf(noKustomize !== "")("the manifests", () => {
     },
   );
 
-  test("of one GPU give it to a node of the image for CUDA, which does not start without it", () => {
+  test("the manifests of one GPU give it to a node of the image for CUDA, which does not start without it", () => {
     const resources = resourcesOf(rendered("gpu"));
     const nodes = resources.flatMap(podsOf).filter(({ metadata }) => metadata.labels["svc/role"] === "node");
     const gpus = nodes.flatMap(containersOf).map(({ image, envFrom, resources: asked }) => ({
@@ -167,7 +171,7 @@ describe.skipIf(noKustomize !== "")("the manifests", () => {
     },
   );
 
-  test("of prefill nodes have two sets of engines that take prompts from each other, which gateways find", () => {
+  test("the manifests of prefill nodes have two sets of engines that take prompts from each other, which gateways find", () => {
     const resources = resourcesOf(rendered("prefill"));
     expect(portFaults(resources)).toEqual([]);
     const pods = resources.flatMap(podsOf);
@@ -208,7 +212,7 @@ describe.skipIf(noKustomize !== "")("the manifests", () => {
     expect(onGpus(resources)).toHaveLength(8);
   });
 
-  test("scale gateways by their CPU, and with an adapter by the metric of its rules", () => {
+  test("the manifests scale gateways by their CPU, and with an adapter by the metric of its rules", () => {
     type Metric = { readonly type: string; readonly pods?: { readonly metric: { readonly name: string } } };
     const metricsOf = (resources: readonly Resource[]) => {
       const scaler = resources.find(({ kind }) => kind === "HorizontalPodAutoscaler");
@@ -245,7 +249,7 @@ describe.skipIf(noKustomize !== "")("the manifests", () => {
       ),
     );
 
-    test("give gateways the number of nodes, and let a lone node finish its answers", () => {
+    test("manifests give gateways the number of nodes, and let a lone node finish its answers", () => {
       if (!gateway) throw new Error("there is no gateway");
       const { clusters } = checked(gatewayConfigSchema, configFile(resources, gateway, "gateway.yaml"), fleet);
       for (const { model, expectedEndpoints } of clusters)
@@ -265,7 +269,7 @@ describe.skipIf(noKustomize !== "")("the manifests", () => {
       expect(row ?? inOrder.join(", ")).toBe(inOrder.join(", "));
     });
 
-    test("replace nodes one by one with time for DNS, and spread those of a model over hosts", () => {
+    test("manifests replace nodes one by one with time for DNS, and spread those of a model over hosts", () => {
       for (const { kind, metadata, spec } of resources) {
         if (kind !== "Deployment" || !metadata.name.endsWith("-engine")) continue;
         const { minReadySeconds, template } = spec as { readonly minReadySeconds?: number; readonly template: Pod };
@@ -284,7 +288,7 @@ describe.skipIf(noKustomize !== "")("the manifests", () => {
       }
     });
 
-    test("give gateways a valid configuration, whose clusters are the Services of nodes", () => {
+    test("manifests give gateways a valid configuration, whose clusters are the Services of nodes", () => {
       if (!gateway) throw new Error("there is no gateway");
       const config = checked(gatewayConfigSchema, configFile(resources, gateway, "gateway.yaml"), fleet);
       const addresses = new Map(config.clusters.map((one) => [one.model, one.type === "strict_dns" && one.address]));
@@ -301,7 +305,7 @@ describe.skipIf(noKustomize !== "")("the manifests", () => {
       expect(gateway.spec.terminationGracePeriodSeconds * 1000).toBeGreaterThan(drainGraceMs + drainTimeoutMs);
     });
 
-    test("give each node a configuration that it takes, and time to drain", () => {
+    test("manifests give each node a configuration that it takes, and time to drain", () => {
       for (const pod of nodes) {
         const [node] = pod.spec.containers;
         const env = dataOf(resources, node?.envFrom?.[0]?.configMapRef.name);
@@ -327,7 +331,7 @@ describe.skipIf(noKustomize !== "")("the manifests", () => {
       }
     });
 
-    test("give each engine the GPUs and resources of its arguments", () => {
+    test("manifests give each engine the GPUs and resources of its arguments", () => {
       for (const pod of pods) {
         const engine = [...(pod.spec.initContainers ?? []), ...pod.spec.containers].find(({ name }) =>
           ["vllm", "sglang"].includes(name),
@@ -349,7 +353,7 @@ describe.skipIf(noKustomize !== "")("the manifests", () => {
         }
     });
 
-    test("separate the compile caches of engines by model, on the volume that the fleet claims", () => {
+    test("manifests separate the compile caches of engines by model, on the volume that the fleet claims", () => {
       const engines = pods.filter((pod) => containersOf(pod).some(({ name }) => ["vllm", "sglang"].includes(name)));
       for (const pod of engines) {
         const [engine] = containersOf(pod);
@@ -372,14 +376,14 @@ describe.skipIf(noKustomize !== "")("the manifests", () => {
       expect(engines.length > 0).toBe(folder.startsWith("gpus/"));
     });
 
-    test("leave no core file: the images of this project by their entry, others by the command", () => {
+    test("manifests leave no core file: the images of this project by their entry, others by the command", () => {
       for (const { name, image, command } of pods.flatMap(containersOf)) {
         const own = image.startsWith("registry.example/svc-");
         expect([name, command?.slice(0, 2)]).toEqual([name, own ? undefined : ["prlimit", "--core=0"]]);
       }
     });
 
-    test("select with every rule and budget the pods that are meant", () => {
+    test("manifests select with every rule and budget the pods that are meant", () => {
       const selectors = resources.flatMap(({ kind, metadata, spec }) => {
         const { selector, podSelector } = (spec ?? {}) as {
           selector?: { matchLabels?: Labels };

@@ -429,13 +429,13 @@ async function pageOf(table: MetricTable): Promise<string> {
 }
 
 describe.skipIf(noPromtool !== "")("promtool", () => {
-  test("finds nothing wrong with the alerts and the configuration of Prometheus", () => {
+  test("promtool finds nothing wrong with the alerts and the configuration of Prometheus", () => {
     expect(promtool(["check", "rules", ALERTS_FILE])).toMatchObject({ code: 0 });
     const config = fileURLToPath(new URL("../../deploy/monitoring/prometheus.yaml", import.meta.url));
     expect(promtool(["check", "config", config])).toMatchObject({ code: 0 });
   });
 
-  test("understands every query of the dashboards", () => {
+  test("promtool understands every query of the dashboards", () => {
     const queries = queriesOf(DASHBOARDS.flatMap(({ charts }) => charts));
     expect(queries.length).toBeGreaterThan(40);
     const withTime = queries.map((expr) => expr.replaceAll("$__rate_interval", "1m"));
@@ -447,7 +447,7 @@ describe.skipIf(noPromtool !== "")("promtool", () => {
     });
   });
 
-  test("has a number for the panels of limits before the first request, too", () => {
+  test("promtool has a number for the panels of limits before the first request, too", () => {
     const panels = DASHBOARDS.find(({ name }) => name === "keys")?.panels ?? [];
     const end = panels.findIndex(({ type, title }) => type === "row" && title !== "Limits");
     const series = {
@@ -469,24 +469,27 @@ describe.skipIf(noPromtool !== "")("promtool", () => {
   test.each([
     ["1m", (after: number) => after <= 200],
     ["10m", (after: number) => after > 200],
-  ] as const)("raises each alert when it should, and not otherwise, evaluated every %s", (evaluation, isOf) => {
-    const tests = Object.entries(CASES)
-      .filter(([, { minutes: after }]) => isOf(after))
-      .flatMap(([alert, { minutes: after, raised, quiet }]) =>
-        (
-          [
-            [raised, true],
-            // It fires always.
-            [quiet, alert === "SvcWatchdog"],
-          ] as const
-        ).map(([series, fires]) => ({
-          ...{ name: alert, interval: "1m", series, expected: [firing(alert, after, fires)] },
-        })),
-      );
-    expect(disagreement(evaluation, tests)).toBe("");
-  });
+  ] as const)(
+    "promtool raises each alert when it should, and not otherwise, evaluated every %s",
+    (evaluation, isOf) => {
+      const tests = Object.entries(CASES)
+        .filter(([, { minutes: after }]) => isOf(after))
+        .flatMap(([alert, { minutes: after, raised, quiet }]) =>
+          (
+            [
+              [raised, true],
+              // It fires always.
+              [quiet, alert === "SvcWatchdog"],
+            ] as const
+          ).map(([series, fires]) => ({
+            ...{ name: alert, interval: "1m", series, expected: [firing(alert, after, fires)] },
+          })),
+        );
+      expect(disagreement(evaluation, tests)).toBe("");
+    },
+  );
 
-  test("raises alerts of endpoints and gateways in their courses", { timeout: 300_000 }, () => {
+  test("promtool raises alerts of endpoints and gateways in their courses", { timeout: 300_000 }, () => {
     const withoutTests = WITHOUT_ENDPOINT.map((course) => courseTest("SvcModelWithoutEndpoint", course));
     const endpointTests = ENDPOINTS.map((course) => courseTest("SvcEndpointsGone", course));
     const gatewayTests = GATEWAYS.map((course) => courseTest("SvcGatewayGone", course));
@@ -494,7 +497,7 @@ describe.skipIf(noPromtool !== "")("promtool", () => {
     expect(disagreement("30s", [...endpointTests, ...withoutTests, ...gatewayTests], rules)).toBe("");
   });
 
-  test("raises alerts of promises and of dead gateways in their courses", { timeout: 300_000 }, () => {
+  test("promtool raises alerts of promises and of dead gateways in their courses", { timeout: 300_000 }, () => {
     const promiseTests = PROMISES.map((course) => courseTest("SvcPromiseUnproven", course));
     const downTests = DOWN.map((course) => courseTest("SvcGatewayDown", course));
     const rules = rulesOf("SvcPromiseUnproven", "SvcGatewayDown");
@@ -531,7 +534,7 @@ describe.skipIf(noPromtool !== "")("promtool", () => {
     ["gateway", GATEWAY],
     ["engine", ENGINE],
     ["prober", PROBER],
-  ])("finds no fault in the metrics of the %s, those of the platform included", async (_program, table) => {
+  ])("promtool finds no fault in the metrics of the %s, those of the platform included", async (_program, table) => {
     expect(promtool(["check", "metrics"], await pageOf(table))).toEqual({ code: 0, said: "" });
   });
 });

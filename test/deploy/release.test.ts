@@ -116,7 +116,7 @@ describe.skipIf(reason !== "")(`a release ${reason}`, () => {
     rmSync(folder, { recursive: true, force: true });
   });
 
-  test("goes up to the push without a registry, with an SBOM and a provenance of each image", {
+  test("a release goes up to the push without a registry, with an SBOM and a provenance of each image", {
     timeout: 240_000,
   }, () => {
     const { status, stdout, stderr } = release({ COSIGN_KEY: join(folder, "release.key") }, "1.2.3");
@@ -146,7 +146,7 @@ describe.skipIf(reason !== "")(`a release ${reason}`, () => {
     ).not.toBe(0);
   });
 
-  test("pushes the same digests unsigned without a key, and says so", { timeout: 240_000 }, () => {
+  test("a release pushes the same digests unsigned without a key, and says so", { timeout: 240_000 }, () => {
     const { status, stderr } = release({}, "1.2.3", registry);
     expect([status, stderr]).toEqual([0, expect.stringContaining("nothing is signed")]);
     for (const { target, name, tag } of TARGETS) {
@@ -156,7 +156,7 @@ describe.skipIf(reason !== "")(`a release ${reason}`, () => {
     }
   });
 
-  test("signs each image and attests its documents with a key; the same commit has the same digest", {
+  test("a release signs each image and attests its documents with a key; the same commit has the same digest", {
     timeout: 240_000,
   }, () => {
     const before = TARGETS.map(({ target }) => digestOf(target));
@@ -172,7 +172,7 @@ describe.skipIf(reason !== "")(`a release ${reason}`, () => {
     }
   });
 
-  test("stops at a base image that is not there, and at a changed working tree", () => {
+  test("a release stops at a base image that is not there, and at a changed working tree", () => {
     const gone = release({ NODE_IMAGE: `${registry}/none:1` }, "1.2.3");
     expect([gone.status, gone.stderr]).toEqual([1, expect.stringContaining("manifest unknown")]);
     writeFileSync(join(project, "package-lock.json"), "{}");

@@ -129,7 +129,7 @@ describe.runIf(lane?.installed)("two real engines", { timeout: 1_800_000 }, () =
   /** The undisturbed answer, which leaves nothing in the tenant's cache. */
   const alone = (request: GenerateRequest) => run(answers.client, { ...request, tenant: "alone" });
 
-  test("say that they take prompts from each other", async () => {
+  test("two real engines say that they take prompts from each other", async () => {
     const [one, other] = await Promise.all(
       [reads, answers].map(async ({ client }) => (await client.describe()).models[0]),
     );
@@ -137,7 +137,7 @@ describe.runIf(lane?.installed)("two real engines", { timeout: 1_800_000 }, () =
     expect(other?.handOverGroup).toBe(one?.handOverGroup);
   });
 
-  test("answer as one does, token for token, and the second reads nothing", async () => {
+  test("two real engines answer as one does, token for token, and the second reads nothing", async () => {
     for (let round = 0; round < ROUNDS; round += 1) {
       const request = asked(round);
       const undisturbed = await alone(request);
@@ -152,7 +152,7 @@ describe.runIf(lane?.installed)("two real engines", { timeout: 1_800_000 }, () =
     await untilFree(reads, answers);
   });
 
-  test("move the new part of a conversation only", async () => {
+  test("two real engines move the new part of a conversation only", async () => {
     for (let round = 0; round < ROUNDS; round += 1) {
       const first = asked(0);
       const { started } = await run(answers.client, first);
@@ -169,7 +169,7 @@ describe.runIf(lane?.installed)("two real engines", { timeout: 1_800_000 }, () =
     await untilFree(reads, answers);
   });
 
-  test("never use a hand-over that is broken, for another prompt, used, or late", async () => {
+  test("two real engines never use a hand-over that is broken, for another prompt, used, or late", async () => {
     const fields = ["remote_block_ids", "remote_engine_id", "remote_request_id", "remote_host", "remote_port"];
     for (let round = 0; round < ROUNDS; round += 1) {
       const [request, other] = [asked(round), asked(round)];
@@ -194,7 +194,7 @@ describe.runIf(lane?.installed)("two real engines", { timeout: 1_800_000 }, () =
     await untilFree(reads, answers);
   });
 
-  test("show no word of a foreign prompt, whose digest was forged, and none in the next answer", async () => {
+  test("two real engines show no word of a foreign prompt, whose digest was forged, and none in the next answer", async () => {
     for (let round = 0; round < ROUNDS; round += 1) {
       // Each has a node that has seen no foreign one yet.
       const backend = await beside(answers.engine);
@@ -217,7 +217,7 @@ describe.runIf(lane?.installed)("two real engines", { timeout: 1_800_000 }, () =
     await untilFree(reads, answers);
   });
 
-  test("show no word of what lies in memory behind the lease, if the time that is left was forged", async () => {
+  test("two real engines show no word of what lies in memory behind the lease, if the time that is left was forged", async () => {
     const requests = Array.from({ length: ROUNDS }, () => asked(0, { tenant: "late" }));
     for (const request of requests) {
       const undisturbed = await alone(request);
@@ -338,7 +338,7 @@ describe.runIf(lane?.installed)("two real engines", { timeout: 1_800_000 }, () =
     });
   });
 
-  test("of which one does not fit answer all the same", async () => {
+  test("two real engines of which one does not fit answer all the same", async () => {
     const other = await startSide("other", { dtype: "bfloat16" });
     onTestFinished(() => stopSide(other));
     for (let round = 0; round < ROUNDS; round += 1) {

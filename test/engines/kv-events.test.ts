@@ -84,7 +84,7 @@ const SYSTEM = textMessage(Role.SYSTEM, "You are terse and kind, and you never a
 if (INSTALLED.length === 0) test.skip("no engine with events is installed", () => {});
 
 describe.each(INSTALLED)("a node beside a real %s", { timeout: 2 * PATIENCE_MS }, (dialect) => {
-  test("announces what the engine then finds in its cache", async () => {
+  test("a node announces what the engine then finds in its cache", async () => {
     const { backend, node, watched, reported, generate, engine } = await startRig(dialect, 1);
     const first = [SYSTEM, textMessage(Role.USER, "Count from 1 to 12. ".repeat(8))];
     const { text, tokens: all } = await generate(first);
@@ -122,7 +122,7 @@ describe.each(INSTALLED)("a node beside a real %s", { timeout: 2 * PATIENCE_MS }
     await vi.waitFor(() => expect(watched.held.size).toBe(0), { timeout: 20_000 });
   });
 
-  test("picks the rank that holds a conversation, of two", async () => {
+  test("a node picks the rank that holds a conversation, of two", async () => {
     const { reported, generate } = await startRig(dialect, 2);
     const talks = ["First", "Second", "Third", "Fourth"].map((name) => [
       textMessage(Role.SYSTEM, `${name} among equals, and terse. `.repeat(16)),

@@ -73,20 +73,23 @@ describe.skipIf(!ENGINES.some(({ dialect, installed }) => dialect === "vllm" && 
     });
     afterAll(() => engine?.stop());
 
-    test("write what the node writes of the trials at the start", async () => {
+    test("renderers write what the node writes of the trials at the start", async () => {
       expect(await new RenderingCheck(own, settings, () => 1).start(ask, never)).toBeUndefined();
     });
 
-    test.each(REASONINGS)("write what the node writes of agents and generated conversations, %j", async (reasoning) => {
-      const textOf = (tokens: Uint32Array) => VLLM.detokenize(ask, settings.servedModel, [...tokens]);
-      for (const { name: one, request: said } of [...recordedRequests(), ...GENERATED]) {
-        const request = { ...CountTokensRequest.create(), messages: said.messages, tools: said.tools, reasoning };
-        const mine = await own.render(request, "", ask, order);
-        const { tokens } = await VLLM.render(ask, toChatPrompt(request, settings));
-        if (mine && Buffer.from(mine.tokens.buffer).equals(Buffer.from(tokens.buffer))) continue;
-        expect([one, mine && (await textOf(mine.tokens))]).toEqual([one, await textOf(tokens)]);
-        expect([one, mine?.tokens]).toEqual([one, tokens]);
-      }
-    });
+    test.each(REASONINGS)(
+      "renderers write what the node writes of agents and generated conversations, %j",
+      async (reasoning) => {
+        const textOf = (tokens: Uint32Array) => VLLM.detokenize(ask, settings.servedModel, [...tokens]);
+        for (const { name: one, request: said } of [...recordedRequests(), ...GENERATED]) {
+          const request = { ...CountTokensRequest.create(), messages: said.messages, tools: said.tools, reasoning };
+          const mine = await own.render(request, "", ask, order);
+          const { tokens } = await VLLM.render(ask, toChatPrompt(request, settings));
+          if (mine && Buffer.from(mine.tokens.buffer).equals(Buffer.from(tokens.buffer))) continue;
+          expect([one, mine && (await textOf(mine.tokens))]).toEqual([one, await textOf(tokens)]);
+          expect([one, mine?.tokens]).toEqual([one, tokens]);
+        }
+      },
+    );
   });
 });

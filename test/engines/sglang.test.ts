@@ -43,7 +43,7 @@ function sentTo(rig: Rig): void {
       return { body, prompt: await DIALECTS.sglang.detokenize(ask, "demo", body.input_ids) };
     };
 
-    test("is a prompt with the tools, the calls and the results in the form of the model's template", async () => {
+    test("a request for SGLang is a prompt with the tools, the calls and the results in the form of the model's template", async () => {
       const messages = [user("Run npm test"), assistant(call("run_command", '{"command":"npm test"}'))];
       const { prompt } = await sent({ messages: [...messages, toolResult("3 passed")], tools: [RUN] });
       expect(prompt).toMatch(/<tools>\n.*"name": "run_command".*\n<\/tools>/);
@@ -56,7 +56,7 @@ function sentTo(rig: Rig): void {
       expect(backend.startNotes()).toEqual([]);
     });
 
-    test("has the sampling parameters of the model's configuration where a request has none", async () => {
+    test("a request for SGLang has the sampling parameters of the model's configuration where a request has none", async () => {
       const { body } = await sent({ messages: [user("Count from 1 to 12.")] });
       expect(body.sampling_params).toMatchObject(MODEL_SAMPLING);
       // As SGLang says of its own chat endpoint.
@@ -66,7 +66,7 @@ function sentTo(rig: Rig): void {
       expect(asked.sampling_params).toMatchObject({ ...MODEL_SAMPLING, temperature: 0, top_k: -1 });
     });
 
-    test("names its ranks: as many as it has replicas and groups of attention", async () => {
+    test("a request for SGLang names its ranks: as many as it has replicas and groups of attention", async () => {
       const publisher = { publisher: "zmq", endpoint: "tcp://*:5557", replay_endpoint: "tcp://*:5657" };
       const [script = "", installed = "", ...options] = sglangArgs(0, "--kv-events-config", JSON.stringify(publisher));
       const described = [script, installed, "--describe", ...options, "--tp-size", "4", "--attn-dp-size", "4"];
@@ -86,7 +86,7 @@ function sentTo(rig: Rig): void {
       }
     }, 300_000);
 
-    test("separates tenants, and finds what each has cached", async () => {
+    test("a request for SGLang separates tenants, and finds what each has cached", async () => {
       const messages = [user("The sea, and the ships that sail on it, and all that they carry. ".repeat(8))];
       const cached = async (tenant: string) => {
         const reading = rig.begin({ messages, tenant, maxOutputTokens: 4 });

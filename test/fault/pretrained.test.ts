@@ -44,7 +44,7 @@ describe.skipIf(noPretrained !== "")("pretrained weights behind a gateway", () =
     expect(textOf(path, text)).toContain("Paris");
   });
 
-  test("go on with answers of all formats whose node is killed, behind what their callers have", async () => {
+  test("pretrained weights go on with answers of all formats whose node is killed, behind what their callers have", async () => {
     const bodies = await Promise.all(
       ANSWER_PATHS.map(async (path, index) => {
         const response = await gateway.post(path, asked(path, `Tell a long story about ${index} rivers.`, 60));
@@ -66,7 +66,7 @@ describe.skipIf(noPretrained !== "")("pretrained weights behind a gateway", () =
     expect(await gateway.stat("svc_continuations_total", 'outcome="went_on"')).toBeGreaterThan(0);
   });
 
-  test("go on at a node of another release, whose template differs in a rule that the prompts do not use", async () => {
+  test("pretrained weights go on at a node of another release, whose template differs in a rule that the prompts do not use", async () => {
     const folder = mkdtempSync(join(tmpdir(), "svc-template-"));
     fleet.onEnd(() => rmSync(folder, { recursive: true }));
     const { metadata } = await readGgufFileInfo(PRETRAINED_MODEL);

@@ -22,7 +22,7 @@ const PATHS: Readonly<Record<string, string>> = {
 };
 
 describe.each(readdirSync(FOLDER))("request %s", (scenario) => {
-  test.each([chat, messages, responses])("means the same as $name", async (format) => {
+  test.each([chat, messages, responses])("a request means the same as $name", async (format) => {
     const body = parseJsonBody(readFileSync(join(FOLDER, scenario, `${format.name}.json`)));
     const { model, request } = format.prepare(body, CONTEXT);
     expect(model).toBe(request.model);

@@ -174,19 +174,22 @@ function changes(frames: readonly Frame[], name: string, failed: boolean): Chang
 describe.each(CHECKED_FORMATS)("the checker of $format.name", (checked) => {
   const { name } = checked.format;
 
-  test.each(["was answered", "failed"])("refuses a request that %s when a frame of its stream moved", (how) => {
-    const [variant] = checked.variants;
-    const encoder = encoderOf(checked, variant);
-    const failed = how === "failed";
-    const frames = framesOf(failed ? failedAfter(encoder, RICH.slice(0, 10)) : whole(encoder, RICH));
-    expect(faultOf(variant, frames)).toBeUndefined();
-    const all = changes(frames, name, failed);
-    expect(all.length).toBeGreaterThan(frames.length * 2);
-    const accepted = all.filter((change) => faultOf(variant, renumbered(change.frames)) === undefined);
-    expect(accepted.map(({ what }) => what)).toEqual([]);
-  });
+  test.each(["was answered", "failed"])(
+    "the checker refuses a request that %s when a frame of its stream moved",
+    (how) => {
+      const [variant] = checked.variants;
+      const encoder = encoderOf(checked, variant);
+      const failed = how === "failed";
+      const frames = framesOf(failed ? failedAfter(encoder, RICH.slice(0, 10)) : whole(encoder, RICH));
+      expect(faultOf(variant, frames)).toBeUndefined();
+      const all = changes(frames, name, failed);
+      expect(all.length).toBeGreaterThan(frames.length * 2);
+      const accepted = all.filter((change) => faultOf(variant, renumbered(change.frames)) === undefined);
+      expect(accepted.map(({ what }) => what)).toEqual([]);
+    },
+  );
 
-  test("refuses parts that the request excluded", () => {
+  test("the checker refuses parts that the request excluded", () => {
     const [first, ...others] = checked.variants;
     const frames = framesOf(whole(encoderOf(checked, first), RICH));
     for (const other of others) expect(faultOf(other, frames)).toBeDefined();

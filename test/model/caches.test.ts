@@ -147,7 +147,7 @@ describe.skipIf(missing !== "")("slots", () => {
       if (!same) expect((await use([...first, 7 as Token])).cached).toBe(first.length);
     });
 
-    test("although the next turn omits the answer, and another shares more", async () => {
+    test("a conversation keeps its slot although the next turn omits the answer, and another shares more", async () => {
       fresh();
       const places = [
         { digest: "head", tokens: 40 },
@@ -186,7 +186,7 @@ describe.skipIf(missing !== "")("slots", () => {
       await expect.poll(() => owner.slot.free && owner.slot.empty).toBe(true);
     });
 
-    test("unless its owner is gone by then", async () => {
+    test("a common beginning is copied unless its owner is gone by then", async () => {
       fresh();
       const owner = await use(head);
       const demand = { prompt: [...head.slice(0, 70), ...prompt(8)], isolation: "a", affinityKey: "" };
@@ -195,7 +195,7 @@ describe.skipIf(missing !== "")("slots", () => {
       expect([slot === owner.slot, await slots.adapt(slot, demand)]).toEqual([false, 0]);
     });
 
-    test("and is announced until the last cache with it goes", async () => {
+    test("a common beginning is announced until the last cache with it goes", async () => {
       fresh();
       const line = (...tokens: readonly number[]) => ({
         model: "m",
@@ -212,7 +212,7 @@ describe.skipIf(missing !== "")("slots", () => {
       expect(held.size).toBe(0);
     });
 
-    test("of an edited conversation, whose former cache is the first to go", async () => {
+    test("the common beginning of an edited conversation is copied, whose former cache is the first to go", async () => {
       fresh();
       const line = { model: "m", places: [40, 70, 81].map((tokens) => ({ digest: `${tokens}`, tokens })) };
       const before = await use([...head, 3 as Token], { affinityKey: "key", line });
@@ -253,7 +253,7 @@ describe.skipIf(missing !== "")("slots", () => {
   });
 
   describe("an empty slot is kept ready", () => {
-    test("for successive new requests, while as many caches stay as there are request slots", async () => {
+    test("an empty slot is kept ready for successive new requests, while as many caches stay as there are request slots", async () => {
       fresh();
       for (let start = 1; start <= 6; start += 1) {
         await clock.advance(1);
@@ -270,7 +270,7 @@ describe.skipIf(missing !== "")("slots", () => {
       }
     });
 
-    test("and a continued conversation evicts no other cache", async () => {
+    test("a continued conversation evicts no other cache", async () => {
       fresh();
       await use(prompt(1, 2, 3));
       await use(prompt(5, 6, 7));
@@ -281,7 +281,7 @@ describe.skipIf(missing !== "")("slots", () => {
       expect(slots.retentionMs).toBeUndefined();
     });
 
-    test("and an earlier request takes the next evicted cache, which is cleared for no other", async () => {
+    test("an earlier request takes the next evicted cache, which is cleared for no other", async () => {
       fresh();
       const first = await use(prompt(1, 2, 3));
       const second = await use(prompt(5, 6, 7));

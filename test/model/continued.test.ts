@@ -145,7 +145,7 @@ describe.skipIf(missing !== "")("an answer of another build, whose template has 
     return () => other.close();
   });
 
-  test("is continued where its prompt does not use the rule, wherever it is cut", async () => {
+  test("an answer of a build with another rule for tools is continued where its prompt does not use the rule, wherever it is cut", async () => {
     const first = await sharedBackend();
     const wanted = request("Count from 1 to 12.", { resumable: true });
     const whole = await produced(first, wanted);
@@ -162,7 +162,7 @@ describe.skipIf(missing !== "")("an answer of another build, whose template has 
     }
   });
 
-  test("is refused where its prompt does, and where no digest says that it does not", async () => {
+  test("an answer of a build with another rule for tools is refused where its prompt does, and where no digest says that it does not", async () => {
     const first = await sharedBackend();
     const mismatch = { reason: "REVISION_MISMATCH" };
     const called = request("What is the weather in Ljubljana?", { resumable: true, tools: [WEATHER] });
@@ -185,43 +185,46 @@ describe.skipIf(missing !== "")("a continued answer", () => {
   });
   const engineOf = (weights: Weights) => ({ demo, random })[weights];
 
-  test.each(ANSWERS)("equals the undisturbed one, wherever it is cut: %s", async (_name, weights, wanted) => {
-    const backend = engineOf(weights);
-    const whole = await produced(backend, wanted);
-    const answer = answerOf(whole.events);
-    expect(whole.tokens.length).toBe(answer.finished?.usage?.outputTokens);
-    expect(whole.tokens.length).toBeGreaterThan(4);
-    for (const cut of cutsOf(whole.tokens)) {
-      const rest = await produced(backend, { ...wanted, continuation: continuation(whole, cut) });
-      const again = answerOf(rest.events);
-      expect(rest.events[0]?.kind?.$case).toBe("started");
-      const ids = (blocks: typeof answer.blocks) =>
-        blocks.map(({ id }, at) => (cut < whole.tokens.length && id ? at : id));
-      expect(
-        again.blocks.map((block) => ({ ...block, id: "" })),
-        `cut at ${cut}`,
-      ).toEqual(answer.blocks.map((block) => ({ ...block, id: "" })));
-      expect(ids(again.blocks)).toEqual(ids(answer.blocks));
-      expect(rest.tokens, `cut at ${cut}`).toEqual(whole.tokens);
-      const { reason, matchedStop, usage } = again.finished ?? {};
-      expect([reason, matchedStop]).toEqual([answer.finished?.reason, answer.finished?.matchedStop]);
-      expect({ ...usage, cachedInputTokens: 0, cacheWriteTokens: 0 }).toEqual({
-        ...answer.finished?.usage,
-        cachedInputTokens: 0,
-        cacheWriteTokens: 0,
-      });
-      expect(usage?.cachedInputTokens).toBeLessThanOrEqual(usage?.inputTokens ?? 0);
-      const owed = logprobsOf(whole.events).slice(logprobsOf(received(whole, cut)).length);
-      const given = logprobsOf(rest.events);
-      expect(
-        given.map(({ token }) => token),
-        `cut at ${cut}`,
-      ).toEqual(owed.map(({ token }) => token));
-      for (const [at, { logprob }] of given.entries()) expect(logprob).toBeCloseTo(owed[at]?.logprob ?? 1, 2);
-    }
-  });
+  test.each(ANSWERS)(
+    "a continued answer equals the undisturbed one, wherever it is cut: %s",
+    async (_name, weights, wanted) => {
+      const backend = engineOf(weights);
+      const whole = await produced(backend, wanted);
+      const answer = answerOf(whole.events);
+      expect(whole.tokens.length).toBe(answer.finished?.usage?.outputTokens);
+      expect(whole.tokens.length).toBeGreaterThan(4);
+      for (const cut of cutsOf(whole.tokens)) {
+        const rest = await produced(backend, { ...wanted, continuation: continuation(whole, cut) });
+        const again = answerOf(rest.events);
+        expect(rest.events[0]?.kind?.$case).toBe("started");
+        const ids = (blocks: typeof answer.blocks) =>
+          blocks.map(({ id }, at) => (cut < whole.tokens.length && id ? at : id));
+        expect(
+          again.blocks.map((block) => ({ ...block, id: "" })),
+          `cut at ${cut}`,
+        ).toEqual(answer.blocks.map((block) => ({ ...block, id: "" })));
+        expect(ids(again.blocks)).toEqual(ids(answer.blocks));
+        expect(rest.tokens, `cut at ${cut}`).toEqual(whole.tokens);
+        const { reason, matchedStop, usage } = again.finished ?? {};
+        expect([reason, matchedStop]).toEqual([answer.finished?.reason, answer.finished?.matchedStop]);
+        expect({ ...usage, cachedInputTokens: 0, cacheWriteTokens: 0 }).toEqual({
+          ...answer.finished?.usage,
+          cachedInputTokens: 0,
+          cacheWriteTokens: 0,
+        });
+        expect(usage?.cachedInputTokens).toBeLessThanOrEqual(usage?.inputTokens ?? 0);
+        const owed = logprobsOf(whole.events).slice(logprobsOf(received(whole, cut)).length);
+        const given = logprobsOf(rest.events);
+        expect(
+          given.map(({ token }) => token),
+          `cut at ${cut}`,
+        ).toEqual(owed.map(({ token }) => token));
+        for (const [at, { logprob }] of given.entries()) expect(logprob).toBeCloseTo(owed[at]?.logprob ?? 1, 2);
+      }
+    },
+  );
 
-  test("finds its prompt and tokens in the cache, and counts only the prompt", async () => {
+  test("a continued answer finds its prompt and tokens in the cache, and counts only the prompt", async () => {
     const wanted = request("Count from 1 to 12.", { tenant: "cached" });
     const whole = await produced(demo, wanted);
     const rest = await produced(demo, { ...wanted, continuation: continuation(whole, 20) });
@@ -231,7 +234,7 @@ describe.skipIf(missing !== "")("a continued answer", () => {
     expect(finished?.reason).toBe(FinishReason.STOP);
   });
 
-  test("without a seed is sampled again from the same distribution", async () => {
+  test("a continued answer without a seed is sampled again from the same distribution", async () => {
     const wanted = request("Go.", { sampling: { ...hot(), seed: undefined }, maxOutputTokens: 24 });
     const whole = await produced(random, wanted);
     const goOn = { ...wanted, continuation: continuation(whole, 4) };

@@ -24,7 +24,7 @@ async function started(options: Parameters<typeof startBackend>[0] = {}) {
 }
 
 describe.skipIf(absent !== "")("a node with a GPU", () => {
-  test("loads all layers of a model that fits, and reports the memory in use", async () => {
+  test("a node with a GPU loads all layers of a model that fits, and reports the memory in use", async () => {
     const backend = await started();
     expect(backend.describe().engineVersion).toMatch(
       new RegExp(`; ${GPU} \\(.+\\) with 7 of 7 layers, KV memory .+, threads 1, `),
@@ -32,13 +32,13 @@ describe.skipIf(absent !== "")("a node with a GPU", () => {
     expect(await backend.gpuMemoryBytes()).toBeGreaterThan(5_000_000);
   });
 
-  test("leaves the excluded layers to the CPU", async () => {
+  test("a node with a GPU leaves the excluded layers to the CPU", async () => {
     const backend = await started({ gpuLayers: 2 });
     expect(backend.describe().engineVersion).toMatch(new RegExp(`; ${GPU} \\(.+\\) with 2 of 7 layers, `));
     expect((await ask(backend, request("Hello!", { maxOutputTokens: 8 }))).text).not.toBe("");
   });
 
-  test("gives the same answers as the CPU, sequentially and concurrently", async () => {
+  test("a node with a GPU gives the same answers as the CPU, sequentially and concurrently", async () => {
     const [processor, accelerator] = [await started({ gpu: false }), await started()];
     const wanted = await Promise.all(REQUESTS.map((one) => ask(processor, one)));
     const alone = [];

@@ -34,7 +34,7 @@ describe.skipIf(missing !== "")("the demonstration model in process", () => {
 
   const idle = () => expect(backend.load()).toMatchObject({ slots: 3, busySlots: 0, waiting: 0 });
 
-  test("it describes itself before loading, too", () => {
+  test("the demonstration model in process describes itself before loading, too", () => {
     const { models } = new LlamaBackend(OPTIONS, workHere).describe();
     expect(models).toMatchObject([{ id: "demo", state: ModelState.LOADING }]);
     expect(backend.describe().models[0]?.revision).toMatch(/^[0-9a-f]{16}$/);
@@ -192,7 +192,7 @@ describe.skipIf(missing !== "")("a tool that is loaded in mid-conversation", () 
     return request(messages, { tools: [SEARCH, FETCH], toolChoice, maxOutputTokens: 60 });
   };
 
-  test("keeps the cached prompt, and can be called from there on", async () => {
+  test("a tool that is loaded in mid-conversation keeps the cached prompt, and can be called from there on", async () => {
     const backend = await sharedBackend();
     await expect(ask(backend, asked(BEFORE, "fetch"))).rejects.toThrow(reason("INVALID_REQUEST"));
     const { finished } = await ask(backend, asked(BEFORE, "search"));
@@ -211,7 +211,7 @@ describe.skipIf(missing !== "")("a failed start reports the reason", () => {
   test.each([
     ["no-such-file.gguf", "The model file no-such-file.gguf cannot be read."],
     [import.meta.filename, expect.any(String)],
-  ])("of the model file %s", async (modelPath, message) => {
+  ])("a failed start reports the reason of the model file %s", async (modelPath, message) => {
     const start = new LlamaBackend({ ...OPTIONS, modelPath }, workHere).start(never());
     await expect(start).rejects.toMatchObject({ reason: "ENGINE_DOWN", message });
   });
@@ -258,7 +258,7 @@ async function capabilitiesWith(profile: string | undefined): Promise<readonly C
 }
 
 describe.skipIf(missing !== "")("the profile of the demonstration model", () => {
-  test("is found by its template", async () => {
+  test("the profile of the demonstration model is found by its template", async () => {
     const capabilities = await capabilitiesWith(undefined);
     expect(capabilities).toEqual(await capabilitiesWith("hermes-thinking"));
     expect(capabilities).toEqual(
@@ -266,7 +266,7 @@ describe.skipIf(missing !== "")("the profile of the demonstration model", () => 
     );
   });
 
-  test("can be named, without the marks that the model does not have", async () => {
+  test("the profile of the demonstration model can be named, without the marks that the model does not have", async () => {
     const backend = await startBackend({ profile: "kimi-k2-thinking" });
     try {
       expect(backend.startNotes()).toEqual([
@@ -280,7 +280,7 @@ describe.skipIf(missing !== "")("the profile of the demonstration model", () => 
     }
   });
 
-  test("can be a file, whose marks are then searched", async () => {
+  test("the profile of the demonstration model can be a file, whose marks are then searched", async () => {
     const profile = join(folder, "own.yaml");
     const calls = '{ form: json, open: "<tool_call>", close: "</tool_call>", afterOpen: "\\n", beforeClose: "\\n" }';
     writeFileSync(profile, `family: Own\nthinking: { default: always }\ntoolCall: ${calls}\n`);
@@ -297,7 +297,7 @@ describe.skipIf(missing !== "")("the profile of the demonstration model", () => 
     }
   });
 
-  test("is that of a template by file, which counts instead of the model's own", async () => {
+  test("the profile of the demonstration model is that of a template by file, which counts instead of the model's own", async () => {
     const templatePath = join(folder, "plain.jinja");
     writeFileSync(templatePath, "{% for m in messages %}{{ m.role + ': ' + m.content }}\n{% endfor %}assistant: ");
     const plain = await startBackend({ templatePath });
@@ -308,7 +308,7 @@ describe.skipIf(missing !== "")("the profile of the demonstration model", () => 
     );
   });
 
-  test("is reported at the start, with the lost features, if no template fits", async () => {
+  test("the profile of the demonstration model is reported at the start, with the lost features, if no template fits", async () => {
     const modelPath = join(folder, "foreign.gguf");
     const file = readFileSync(DEMO_MODEL, "latin1");
     writeFileSync(modelPath, file.replaceAll("<tool_call>", "<made_call>"), "latin1");

@@ -118,7 +118,7 @@ describe.skipIf(missing !== "")("the node", () => {
     return { text: textOf(reading.events), isWhole };
   };
 
-  test("answers to random schemas satisfy their schemas", async () => {
+  test("the node answers to random schemas satisfy their schemas", async () => {
     const asked = Array.from({ length: RANDOM_SCHEMAS }, (_, seed) => ({
       seed,
       schema: randomSchema(new SeededRandom(1000 + seed)),

@@ -48,7 +48,7 @@ describe.skipIf(missing !== "")("between tenants", () => {
 });
 
 describe.skipIf(missing !== "")("concurrent prefills", () => {
-  test("count as work of the node until they are prefilled, even without waiting requests", async () => {
+  test("concurrent prefills count as work of the node until they are prefilled, even without waiting requests", async () => {
     const backend = await startBackend({ slots: 1, contextTokens: 1024, batchTokens: 128 });
     let tokens = 0;
     for await (const { events } of backend.generate(request("word ".repeat(400), { maxOutputTokens: 1 }), never()))
@@ -64,7 +64,7 @@ describe.skipIf(missing !== "")("concurrent prefills", () => {
 });
 
 describe.skipIf(missing !== "")("the load", () => {
-  test("has steps in flight only during a step: a slow reader is not a stuck engine", async () => {
+  test("the load has steps in flight only during a step: a slow reader is not a stuck engine", async () => {
     const backend = await startBackend({ slots: 1, contextTokens: 512 });
     expect(backend.load().steps?.inFlight).toBe(0);
     const slow = backend.generate(request("Count from 1 to 12."), never());
@@ -115,7 +115,7 @@ describe.skipIf(missing !== "")("a cancelled request frees its slot", () => {
 
   const idle = () => expect(backend.load()).toMatchObject({ slots: 1, busySlots: 0, waiting: 0 });
 
-  test("by abort while its prompt is prefilled", async () => {
+  test("a cancelled request frees its slot by abort while its prompt is prefilled", async () => {
     const leave = new AbortController();
     const stream = backend.generate(request(LONG), leave.signal);
     await until(stream, "progress");
@@ -125,7 +125,7 @@ describe.skipIf(missing !== "")("a cancelled request frees its slot", () => {
     idle();
   });
 
-  test("by abort while its events are not read", async () => {
+  test("a cancelled request frees its slot by abort while its events are not read", async () => {
     const leave = new AbortController();
     const stream = backend.generate(request(COUNT), leave.signal);
     await until(stream, "blockDelta");
@@ -136,7 +136,7 @@ describe.skipIf(missing !== "")("a cancelled request frees its slot", () => {
     idle();
   });
 
-  test("in the queue, after its position was reported", async () => {
+  test("a cancelled request frees its slot in the queue, after its position was reported", async () => {
     const holder = backend.generate(request(COUNT), never());
     await until(holder, "blockDelta");
     const leave = new AbortController();

@@ -105,12 +105,12 @@ describe("the conversation up to the last mark", () => {
   const upTo = (messages: readonly Message[], tools = [WEATHER]) =>
     upToBreakpoint({ messages, tools, reasoning: false })?.messages;
 
-  test("ends with the marked part", () => {
+  test("the conversation up to the last mark ends with the marked part", () => {
     const [one, two] = [marked(text("one")), marked(text("two"))];
     expect(upTo([says(Role.USER, one, two, text("three")), user("four")])).toEqual([says(Role.USER, one, two)]);
   });
 
-  test("is the system turn if only a tool has a mark, and undefined without marks", () => {
+  test("the conversation up to the last mark is the system turn if only a tool has a mark, and undefined without marks", () => {
     const messages = [system("Be brief."), user("Hi")];
     expect(upTo(messages)).toBeUndefined();
     expect(upTo(messages, [{ ...WEATHER, cacheBreakpoint: { ttl: undefined } }])).toEqual([messages[0]]);

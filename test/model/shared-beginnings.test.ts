@@ -56,7 +56,7 @@ describe.skipIf(missing !== "")("agents with one system prompt on one node", () 
     ["each in a session of its own", (agent) => `session of ${agent}`],
     ["in one session, as Claude Code and its sub-agents", () => "one session"],
     ["without names of sessions", () => ""],
-  ])("in rotation, %s, keep all they had", async (name, keyOf) => {
+  ])("agents with one system prompt in rotation, %s, keep all they had", async (name, keyOf) => {
     const rules = rulesOf(name);
     const agents = AGENTS.map((agent) => new Conversation(backend, rules, agent, keyOf(agent)));
     for (let turn = 0; turn < TURNS; turn += 1) for (const agent of agents) await agent.turn();

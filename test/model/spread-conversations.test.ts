@@ -38,7 +38,7 @@ describe.skipIf(missing !== "")("two nodes of four slots", () => {
     ["with one system prompt", (_at: number) => `Common. ${RULES}`, {}],
     ["with system prompts of their own", (at: number) => `Agent ${at}. ${RULES}`, {}],
     ["in one session of Claude Code", (_at: number) => `Session. ${RULES}`, { "x-claude-code-session-id": "s" }],
-  ])("hold six conversations %s, and lose nothing of them", async (_name, rulesOf, headers) => {
+  ])("two nodes of four slots hold six conversations %s, and lose nothing of them", async (_name, rulesOf, headers) => {
     const agents = Array.from({ length: 1.5 * SLOTS }, (_, at) => ({
       messages: [{ role: "system", content: rulesOf(at) }],
       prompt: 0,

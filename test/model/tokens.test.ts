@@ -237,7 +237,7 @@ describe.skipIf(missing !== "")("the text of tokens", () => {
     return tokens.map((token) => holder.push(token)).join("") + holder.flush();
   };
 
-  test("equals the library's text of all tokens at once, whatever precedes them", () => {
+  test("the text of tokens equals the library's text of all tokens at once, whatever precedes them", () => {
     const texts = new TokenTexts(runtime.model, new Set());
     const random = new SeededRandom(7);
     const some = (count: number) => Array.from({ length: count }, () => all[random.below(all.length)] as Token);
@@ -247,7 +247,7 @@ describe.skipIf(missing !== "")("the text of tokens", () => {
     }
   });
 
-  test("of a mark is its spelling, and of other control tokens nothing", () => {
+  test("the text of tokens of a mark is its spelling, and of other control tokens nothing", () => {
     const { model } = runtime;
     const mark = model.tokenize("<|im_start|>", true)[0] as Token;
     expect(new TokenTexts(model, new Set([mark])).of([mark], [])).toBe("<|im_start|>");

@@ -144,7 +144,7 @@ describe("a fault of this program in a job", () => {
     },
   );
 
-  test("is also reported for the parsing of an output", () => {
+  test("a fault of this program in a job is also reported for the parsing of an output", () => {
     const ends: WorkEnd[] = [];
     work = new CallerWork({ clock: systemClock, program: undefined, onEnd: (end) => ends.push(end) });
     work.parseFailed(new TypeError("what the caller sent"));
@@ -168,7 +168,7 @@ describe("a schema whose compilation was given up", () => {
     return new GrammarCache(compiled, work, new VirtualClock()).get(input({}, { constraint: { kind } }), order());
   };
 
-  test("leaves an answer that is not strict free, and is refused if it is strict", async () => {
+  test("a schema whose compilation was given up leaves an answer that is not strict free, and is refused if it is strict", async () => {
     expect(await cached(false)).toEqual({ grammar: "root ::= free" });
     await work.close();
     await expect(cached(true)).rejects.toMatchObject({ reason: "INVALID_SCHEMA" });
@@ -193,7 +193,7 @@ describe("a schema that is sent again", () => {
   const refused = input({ type: "x" });
   const isRefused = (asked: Promise<unknown>) => expect(asked).rejects.toMatchObject({ reason: "INVALID_SCHEMA" });
 
-  test("costs no work for the same tenant and salt, also after a refusal, and all of it otherwise", async () => {
+  test("a schema that is sent again costs no work for the same tenant and salt, also after a refusal, and all of it otherwise", async () => {
     const cache = counted();
     const first = await cache.get(secret, order());
     expect(await cache.get(secret, order())).toBe(first);
@@ -206,7 +206,7 @@ describe("a schema that is sent again", () => {
     expect(pieces).toBe(5);
   });
 
-  test("costs its work again for the rest of an answer, whose text is not kept", async () => {
+  test("a schema that is sent again costs its work again for the rest of an answer, whose text is not kept", async () => {
     const cache = counted();
     const rest = { ...secret, behind: '"a c' };
     await cache.get(rest, order());
@@ -215,7 +215,7 @@ describe("a schema that is sent again", () => {
     expect(cache.bytes).toBe(0);
   });
 
-  test("is dropped after five to ten idle minutes, without a lookup", async () => {
+  test("a schema that is sent again is dropped after five to ten idle minutes, without a lookup", async () => {
     const cache = counted();
     const held = new WeakRef((await cache.get(secret, order())) ?? {});
     await isRefused(cache.get(refused, order()));

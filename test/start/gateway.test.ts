@@ -38,7 +38,7 @@ describe.runIf(process.platform === "linux")("a gateway that ends", () => {
   });
   afterAll(end);
 
-  test("by force cuts its streams and is started again in its place", async () => {
+  test("a gateway that is ended by force cuts its streams and is started again in its place", async () => {
     const streams = await begin(200);
     const ends = endKindsOf(streams);
     await kill();
@@ -47,7 +47,7 @@ describe.runIf(process.platform === "linux")("a gateway that ends", () => {
     await untilBack();
   });
 
-  test("by order of its admin listener finishes its streams first", async () => {
+  test("a gateway that is ended by order of its admin listener finishes its streams first", async () => {
     const streams = await begin(100);
     await adminText(service, "/drain_listeners", "POST");
     await becomes(
@@ -65,7 +65,7 @@ describe.runIf(process.platform === "linux")("a gateway that ends", () => {
 describe.runIf(process.platform === "linux")("stopping", () => {
   afterEach(end);
 
-  test("lets answers complete, and ends slow ones with an error frame", async () => {
+  test("stopping lets answers complete, and ends slow ones with an error frame", async () => {
     service = await startSimulated();
     const short = await begin(60);
     const long = await begin(2_000);
@@ -77,7 +77,7 @@ describe.runIf(process.platform === "linux")("stopping", () => {
     expect(processesWith(service.stateDir)).toEqual([]);
   });
 
-  test("for a second time ends running answers", async () => {
+  test("stopping for a second time ends running answers", async () => {
     service = await startSimulated();
     const streams = await begin(2_000);
     const deltas = () => streams.map(({ body }) => body.text().split("data: ").length);

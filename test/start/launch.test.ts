@@ -170,7 +170,7 @@ describe("npm start -- --agent", () => {
   const start = (state: string, ...args: readonly string[]) =>
     started([START, ...ports, "--state-dir", join(root, state), ...args]).ended;
 
-  test("has only the agent on the terminal, ends with it, and leaves no process", async () => {
+  test("npm start -- --agent has only the agent on the terminal, ends with it, and leaves no process", async () => {
     const { code, out, err } = await start("state", "--model", "scripted", "--agent", "claude", "--", "do", "it");
     expect([code, err]).toEqual([7, `starting the service; its log is ${join(root, "state/start.log")}\n`]);
     expect(out).toMatch(/^in .* with do it\n/);

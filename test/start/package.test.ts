@@ -22,7 +22,7 @@ describe.skipIf(reason !== "")(`the package ${reason}`, () => {
   const env = { ...process.env, npm_config_cache: join(folder, "npm"), npm_config_loglevel: "error" };
   afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-  test("answers a request from an empty folder, and is small", { timeout: 300_000 }, async () => {
+  test("the package answers a request from an empty folder, and is small", { timeout: 300_000 }, async () => {
     execFileSync(process.execPath, [join(ROOT, "deploy/package.mjs")], { stdio: "ignore" });
     const home = mkdtempSync(join(folder, "empty-"));
     copyFileSync(FILE, join(home, PACKAGE));

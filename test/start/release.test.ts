@@ -35,7 +35,9 @@ describe.skipIf(reason !== "")(`a release of the project ${reason}`, () => {
   const read = (file: string) => readFileSync(join(project, file), "utf8");
   afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-  test("has version, notes, package, SBOM, signed checksums and a tag", { timeout: 300_000 }, () => {
+  test("a release of the project has version, notes, package, SBOM, signed checksums and a tag", {
+    timeout: 300_000,
+  }, () => {
     execFileSync("git", ["clone", "--quiet", ROOT, project], { stdio: "ignore" });
     symlinkSync(join(ROOT, "node_modules"), join(project, "node_modules"));
     // A link is no folder that .gitignore names.

@@ -21,7 +21,7 @@ describe.each(ANTHROPIC)("%s", (_, Sdk) => {
     expect(folded.usage).toMatchObject(streamed.usage);
   });
 
-  test("it throws when the engine is lost in mid-stream", async () => {
+  test("a client throws when the engine is lost in mid-stream", async () => {
     service.play(lostMidway);
     const thrown = await client()
       .messages.stream(request)
@@ -31,7 +31,7 @@ describe.each(ANTHROPIC)("%s", (_, Sdk) => {
     expect(thrown).toMatchObject({ requestID: expect.stringMatching(/^req_/) });
   });
 
-  test("it counts tokens and lists models", async () => {
+  test("a client counts tokens and lists models", async () => {
     const { model, messages } = request;
     expect((await client().messages.countTokens({ model, messages })).input_tokens).toBeGreaterThan(0);
     const ids: string[] = [];

@@ -30,7 +30,7 @@ describe.each(OPENAI)("%s", (_, Sdk) => {
     expect(streamed.model).toBe("svc-qwen");
   });
 
-  test("it throws when the engine is lost in mid-stream", async () => {
+  test("a client throws when the engine is lost in mid-stream", async () => {
     service.play(lostMidway);
     const thrown = await client()
       .chat.completions.stream(request)
@@ -44,7 +44,7 @@ describe.each(OPENAI)("%s", (_, Sdk) => {
     });
   });
 
-  test("it lists and gets models", async () => {
+  test("a client lists and gets models", async () => {
     const ids: string[] = [];
     for await (const model of client().models.list()) ids.push(model.id);
     expect(ids).toContain("svc-qwen");

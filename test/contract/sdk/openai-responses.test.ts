@@ -39,7 +39,7 @@ describe.each(OPENAI)("%s", (name, Sdk) => {
     expect(counted).toEqual({ object: "response.input_tokens", input_tokens: expect.any(Number) });
   });
 
-  test("it sees the failure when the engine is lost in mid-stream", async () => {
+  test("a client sees the failure when the engine is lost in mid-stream", async () => {
     service.play(lostMidway);
     const events = [];
     for await (const event of await client().responses.create({ ...request, stream: true })) events.push(event);

@@ -88,7 +88,7 @@ async function untilHealthy(host: string): Promise<void> {
 }
 
 describe.skipIf(missing !== "")(`Envoy with the rendered configuration of Kubernetes (${missing})`, () => {
-  test("finds two gateways healthy by the headless name, and one that comes, and all of them answer", async () => {
+  test("Envoy with the rendered configuration of Kubernetes finds two gateways healthy by the headless name, and one that comes, and all of them answer", async () => {
     await untilHealthy(addressOf(1));
     await untilHealthy(addressOf(2));
     await startGateway(addressOf(3));
@@ -108,7 +108,7 @@ describe.skipIf(missing !== "")(`Envoy with the rendered configuration of Kubern
     client.close();
   });
 
-  test("fails its readiness before it ends, and lets its answers run out", async () => {
+  test("Envoy with the rendered configuration of Kubernetes fails its readiness before it ends, and lets its answers run out", async () => {
     const health = async (path: string) => (await fetch(`http://127.0.0.1:${envoy.healthPort}${path}`)).status;
     expect([await health("/readyz"), await health("/healthz")]).toEqual([200, 200]);
     const caller = new Http2Caller(edge);

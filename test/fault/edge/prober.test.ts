@@ -387,7 +387,7 @@ describe.skipIf(MISSING.length > 0)(`the prober ${MISSING.join(", ")}`, () => {
     for (const close of closing.reverse()) await close();
   });
 
-  test("runs as a program, proves every promise and ends on SIGTERM", async () => {
+  test("the prober runs as a program, proves every promise and ends on SIGTERM", async () => {
     // A proof that comes too early, while gateways ask what nodes can, is repeated only after minutes.
     const first = new Watch(Object.keys(PERIODS) as PromiseName[]);
     await first.allProven();
@@ -414,7 +414,7 @@ describe.skipIf(MISSING.length > 0)(`the prober ${MISSING.join(", ")}`, () => {
     for (const secret of [limitKey, revokedKey, "Count from"]) expect(logged).not.toContain(secret);
   });
 
-  test.each(FAULTS)("sees $name within its minutes", async ({ name, breaks, mends, unproven, proven }) => {
+  test.each(FAULTS)("the prober sees $name within its minutes", async ({ name, breaks, mends, unproven, proven }) => {
     const watch = new Watch([...unproven, ...proven]);
     try {
       await watch.allProven();

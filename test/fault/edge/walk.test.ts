@@ -232,7 +232,7 @@ afterAll(async () => {
 });
 
 describe.skipIf(MISSING.length > 0)(`the parts of the compose file${MISSING.map((why) => ` (${why})`)}`, () => {
-  test("answer curl through TLS, and every panel of the dashboards and every alert has data", async () => {
+  test("the parts of the compose file answer curl through TLS, and every panel of the dashboards and every alert has data", async () => {
     const [status, models] = await curl("/v1/models");
     expect([status, JSON.parse(models).data.map(({ id }: { id: string }) => id)]).toEqual(["200", ["svc-qwen"]]);
     // A rate needs two scrapes.

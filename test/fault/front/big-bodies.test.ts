@@ -59,7 +59,7 @@ const bodyOf = (bytes: number, fields: object = {}) =>
   );
 
 describe.runIf(process.platform === "linux")("many big bodies at once", () => {
-  test("keep memory bounded, release it, and affect neither nodes nor other callers", async () => {
+  test("many big bodies at once keep memory bounded, release it, and affect neither nodes nor other callers", async () => {
     // Too long for the window, but not certainly so for the gateway: tokens have 4 characters, and 12 bytes at most.
     const front = await frontWith({ contextTokens: BODY_BYTES / 8 });
     const other = await front.createKey("--name", "other", "--models", "all");
@@ -89,7 +89,7 @@ describe.runIf(process.platform === "linux")("many big bodies at once", () => {
     await becomes(isFreed, "the memory is given back");
   });
 
-  test("are freed while their answers stream", async () => {
+  test("many big bodies at once are freed while their answers stream", async () => {
     const tokens = 100_000_000;
     const front = await frontWith({
       ...{ tokensPerSecond: 1, answerTokens: { min: 1_000, max: 1_000 }, kvTokens: tokens },

@@ -76,7 +76,7 @@ function answers(gateways: readonly GatewayProcess[], key: string | undefined) {
 const everywhere = (status: number) => Array.from({ length: GATEWAYS }, () => status);
 
 describe.skipIf(!HAS_REDIS)(`keys in a store that loses changes${HAS_REDIS ? "" : ` (${NO_REDIS})`}`, () => {
-  test("after a fail-over that lost a revocation it counts all the time, gateways put it back, and the next one counts at all of them", async () => {
+  test("keys in a store that loses changes after a fail-over that lost a revocation it counts all the time, gateways put it back, and the next one counts at all of them", async () => {
     const { master, replica, forwarder, keys, operator, made, gateways, start } = await setUp();
     const [lost, later, other] = made;
     await replica.ask("REPLICAOF", "NO", "ONE");

@@ -54,51 +54,57 @@ async function used(store: RedisProcess, gateway: GatewayProcess, id: string) {
 }
 
 describe.skipIf(!HAS_REDIS)(`a store that is stopped${HAS_REDIS ? "" : ` (${NO_REDIS})`}`, () => {
-  test.each(SERVERS)("keeps keys, their audit log, usage, quotas and orders (%s)", async (server) => {
-    const { store, config, cluster, keys, drained } = await setUp(server);
-    const { key, id } = JSON.parse(
-      await keys("create", "--json", "--name", "kept", "--models", "all", "--tokens-per-day", "1000000000"),
-    );
-    const gateways = await Promise.all(Array.from({ length: GATEWAYS }, () => fleet.gateway(cluster, config)));
-    const [first] = gateways;
-    if (!first) throw new Error("there are some");
-    for (const gateway of gateways) for (const { address } of cluster.endpoints) await healthy(gateway, address);
-    const order = await fetch(`${first.adminUrl}/endpoint/${drained}/drain`, { method: "POST" });
-    expect(order.status).toBe(200);
-    const sum = await load(gateways, key, (sent) => sent >= 40);
-    for (const signal of ["SIGTERM", "SIGKILL"] as const) {
-      await becomes(async () => (await used(store, first, id)).requests === sum.answered, "all is counted");
-      expect((await used(store, first, id)).tokens).toBe(sum.tokens);
-      // Writes that wait for the disk would be lost with the process.
-      const persistence = async () => String(await store.ask("INFO", "persistence"));
-      await becomes(async () => (await persistence()).includes("aof_buffer_length:0"), "all is written");
-      const before = sum.tokens;
-      let over = false;
-      const during = load(gateways, key, () => over);
-      await store.stop(signal);
-      for (const gateway of gateways)
-        await becomes(async () => (await gateway.stat("svc_ratelimit_store_up")) === 0, "it is known to be away");
-      await store.startAgain();
-      for (const gateway of gateways)
-        await becomes(async () => (await gateway.stat("svc_ratelimit_store_up")) === 1, "it is back");
-      over = true;
-      const more = await during;
-      expect(more.answered).toBe(more.sent);
-      sum.answered += more.answered;
-      sum.tokens += more.tokens;
-      // With `appendfsync everysec` a killed process may not have written its last commands while the disk was busy.
-      const least = signal === "SIGTERM" ? sum.tokens : before;
-      await becomes(async () => (await used(store, first, id)).tokens >= least, "what was used counts");
-      expect((await used(store, first, id)).tokens).toBeLessThanOrEqual(sum.tokens);
-      expect(JSON.parse(await keys("list", "--json"))).toMatchObject([{ id, name: "kept" }]);
-      expect(await keys("doctor")).not.toMatch(/^(error|warning)/m);
-      for (const gateway of gateways)
-        await becomes(async () => (await gateway.stat("svc_keystore_stale")) === 0, "its keys are those of the store");
-      const later = await fleet.gateway(cluster, config);
-      expect((await later.models(key)).status).toBe(200);
-      await becomes(async () => (await later.health(drained))?.endsWith("/draining") === true, "the order stands");
-      show(`kept over ${signal}`, { server, ...sum });
-      await later.end();
-    }
-  });
+  test.each(SERVERS)(
+    "a store that is stopped keeps keys, their audit log, usage, quotas and orders (%s)",
+    async (server) => {
+      const { store, config, cluster, keys, drained } = await setUp(server);
+      const { key, id } = JSON.parse(
+        await keys("create", "--json", "--name", "kept", "--models", "all", "--tokens-per-day", "1000000000"),
+      );
+      const gateways = await Promise.all(Array.from({ length: GATEWAYS }, () => fleet.gateway(cluster, config)));
+      const [first] = gateways;
+      if (!first) throw new Error("there are some");
+      for (const gateway of gateways) for (const { address } of cluster.endpoints) await healthy(gateway, address);
+      const order = await fetch(`${first.adminUrl}/endpoint/${drained}/drain`, { method: "POST" });
+      expect(order.status).toBe(200);
+      const sum = await load(gateways, key, (sent) => sent >= 40);
+      for (const signal of ["SIGTERM", "SIGKILL"] as const) {
+        await becomes(async () => (await used(store, first, id)).requests === sum.answered, "all is counted");
+        expect((await used(store, first, id)).tokens).toBe(sum.tokens);
+        // Writes that wait for the disk would be lost with the process.
+        const persistence = async () => String(await store.ask("INFO", "persistence"));
+        await becomes(async () => (await persistence()).includes("aof_buffer_length:0"), "all is written");
+        const before = sum.tokens;
+        let over = false;
+        const during = load(gateways, key, () => over);
+        await store.stop(signal);
+        for (const gateway of gateways)
+          await becomes(async () => (await gateway.stat("svc_ratelimit_store_up")) === 0, "it is known to be away");
+        await store.startAgain();
+        for (const gateway of gateways)
+          await becomes(async () => (await gateway.stat("svc_ratelimit_store_up")) === 1, "it is back");
+        over = true;
+        const more = await during;
+        expect(more.answered).toBe(more.sent);
+        sum.answered += more.answered;
+        sum.tokens += more.tokens;
+        // With `appendfsync everysec` a killed process may not have written its last commands while the disk was busy.
+        const least = signal === "SIGTERM" ? sum.tokens : before;
+        await becomes(async () => (await used(store, first, id)).tokens >= least, "what was used counts");
+        expect((await used(store, first, id)).tokens).toBeLessThanOrEqual(sum.tokens);
+        expect(JSON.parse(await keys("list", "--json"))).toMatchObject([{ id, name: "kept" }]);
+        expect(await keys("doctor")).not.toMatch(/^(error|warning)/m);
+        for (const gateway of gateways)
+          await becomes(
+            async () => (await gateway.stat("svc_keystore_stale")) === 0,
+            "its keys are those of the store",
+          );
+        const later = await fleet.gateway(cluster, config);
+        expect((await later.models(key)).status).toBe(200);
+        await becomes(async () => (await later.health(drained))?.endsWith("/draining") === true, "the order stands");
+        show(`kept over ${signal}`, { server, ...sum });
+        await later.end();
+      }
+    },
+  );
 });

@@ -38,7 +38,7 @@ async function answersOf(passed: Promise<void>) {
 }
 
 describe.each(["revoke", "disable"])("%s", (command) => {
-  test("with --kill ends running answers, each in its format, and frees the engine", async () => {
+  test("ending a key with --kill ends running answers, each in its format, and frees the engine", async () => {
     const { passed, open } = latch();
     const { id, auth, bodies, whole } = await answersOf(passed);
     await keyCommand(service.gateway.keyFile, command, id, "--kill");
@@ -57,7 +57,7 @@ describe.each(["revoke", "disable"])("%s", (command) => {
     open();
   });
 
-  test("without it lets running answers complete, and a later --kill ends them", async () => {
+  test("ending a key without --kill lets running answers complete, and a later --kill ends them", async () => {
     const { passed, open } = latch();
     const { id, auth, bodies } = await answersOf(passed);
     await keyCommand(service.gateway.keyFile, command, id);

@@ -32,24 +32,27 @@ const isB = (path: PostPath) => path.startsWith("/v1/messages");
 const withText = (path: PostPath, bytes: number) => JSON.stringify({ ...MINIMAL[path], x: "x".repeat(bytes) });
 
 describe("the largest body of a key", () => {
-  test.each(POST_PATHS)("is refused on %s with 413 before it is read, and while it is", async (path) => {
-    const { authorization } = await keyWith("--max-body-bytes", "1000");
-    const fields = ["host: gateway.test", `authorization: ${authorization}`, "content-type: application/json"];
-    const chunk = `400\r\n${"x".repeat(1024)}\r\n`;
-    for (const upload of [
-      head(`POST ${path} HTTP/1.1`, ...fields, "content-length: 1001"),
-      head(`POST ${path} HTTP/1.1`, ...fields, "content-length: 1001", "expect: 100-continue"),
-      `${head(`POST ${path} HTTP/1.1`, ...fields, "transfer-encoding: chunked")}${chunk}`,
-    ]) {
-      const connection = (await RawConnection.open(service.gateway.port)).write(upload);
-      const reply = await connection.reply();
-      expect([reply.status, reply.headers.get("connection")]).toEqual([413, "close"]);
-      expect(reply.body).toContain(isB(path) ? '"type":"request_too_large"' : '"code":"request_too_large"');
-      connection.destroy();
-    }
-  });
+  test.each(POST_PATHS)(
+    "the largest body of a key is refused on %s with 413 before it is read, and while it is",
+    async (path) => {
+      const { authorization } = await keyWith("--max-body-bytes", "1000");
+      const fields = ["host: gateway.test", `authorization: ${authorization}`, "content-type: application/json"];
+      const chunk = `400\r\n${"x".repeat(1024)}\r\n`;
+      for (const upload of [
+        head(`POST ${path} HTTP/1.1`, ...fields, "content-length: 1001"),
+        head(`POST ${path} HTTP/1.1`, ...fields, "content-length: 1001", "expect: 100-continue"),
+        `${head(`POST ${path} HTTP/1.1`, ...fields, "transfer-encoding: chunked")}${chunk}`,
+      ]) {
+        const connection = (await RawConnection.open(service.gateway.port)).write(upload);
+        const reply = await connection.reply();
+        expect([reply.status, reply.headers.get("connection")]).toEqual([413, "close"]);
+        expect(reply.body).toContain(isB(path) ? '"type":"request_too_large"' : '"code":"request_too_large"');
+        connection.destroy();
+      }
+    },
+  );
 
-  test("never raises the gateway's own limit, and does not affect other keys", async () => {
+  test("the largest body of a key never raises the gateway's own limit, and does not affect other keys", async () => {
     const generous = await keyWith("--max-body-bytes", String(10 * MAX_BODY));
     expect((await service.gateway.post(CHAT, withText(CHAT, MAX_BODY), generous)).status).toBe(413);
     expect((await service.gateway.post(CHAT, withText(CHAT, MAX_BODY / 2), generous)).status).toBe(200);
@@ -64,16 +67,19 @@ describe("the longest answer of a key", () => {
     [CHAT, "max_tokens"],
     ["/v1/messages", "max_tokens"],
     ["/v1/responses", "max_output_tokens"],
-  ] as const)("is the most output of %s; a lower request is unchanged", async (path, field) => {
-    const auth = await keyWith("--max-output-tokens", "50");
-    expect((await service.post(path, { [field]: 20_000 }, auth)).status).toBe(200);
-    expect(room()).toBe(50);
-    expect((await service.post(path, { [field]: 20 }, auth)).status).toBe(200);
-    expect(room()).toBe(20);
-    if (path === "/v1/messages") return;
-    expect((await service.post(path, {}, auth)).status).toBe(200);
-    expect(room()).toBe(50);
-  });
+  ] as const)(
+    "the longest answer of a key is the most output of %s; a lower request is unchanged",
+    async (path, field) => {
+      const auth = await keyWith("--max-output-tokens", "50");
+      expect((await service.post(path, { [field]: 20_000 }, auth)).status).toBe(200);
+      expect(room()).toBe(50);
+      expect((await service.post(path, { [field]: 20 }, auth)).status).toBe(200);
+      expect(room()).toBe(20);
+      if (path === "/v1/messages") return;
+      expect((await service.post(path, {}, auth)).status).toBe(200);
+      expect(room()).toBe(50);
+    },
+  );
 
   test("the longest answer of a key leaves part of the answer besides the reasoning", async () => {
     const auth = await keyWith("--max-output-tokens", "50");

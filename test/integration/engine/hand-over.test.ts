@@ -48,7 +48,7 @@ function changed(bytes: Buffer, change: (fields: Record<string, unknown>) => voi
 }
 
 describe("a prompt that another node has read", () => {
-  test("is taken once, and answered as if it had been read here", async () => {
+  test("a prompt that another node has read is taken once, and answered as if it had been read here", async () => {
     const { engines, from, make, take, to, clock } = await pair();
     const [one, other] = await Promise.all([from, to].map(async ({ client }) => (await client.describe()).models[0]));
     expect(one?.capabilities).toContain(Capability.HAND_OVER);
@@ -74,7 +74,7 @@ describe("a prompt that another node has read", () => {
     expect(engines.pinned).toBe(0);
   });
 
-  test("gives the log probabilities that were asked for, and no others", async () => {
+  test("a prompt that another node has read gives the log probabilities that were asked for, and no others", async () => {
     const { make, take, to } = await pair();
     const logprobs = async (fields: Partial<GenerateRequest>) => {
       const reading = to.client.generate({
@@ -113,7 +113,7 @@ describe("a prompt that another node has read", () => {
     expect(engines.taken).toEqual([]);
   });
 
-  test("is not given to the engine for another tenant, another text, too late, or as rubbish", async () => {
+  test("a prompt that another node has read is not given to the engine for another tenant, another text, too late, or as rubbish", async () => {
     const { engines, make, take } = await pair();
     const other = "Something else.";
     expect(textOf(await take((await make()).bytes, prompt(other)))).toBe(answerTo(rendered(other)));
@@ -124,7 +124,7 @@ describe("a prompt that another node has read", () => {
     expect(engines.taken).toEqual([]);
   });
 
-  test("counts the time that rendering took", async () => {
+  test("a prompt that another node has read counts the time that rendering took", async () => {
     const { clock, engines, make, take, to } = await pair();
     const { bytes } = await make();
     const render = to.backend.generate.bind(to.backend);
@@ -162,7 +162,7 @@ describe("a prompt that another node has read", () => {
     expect(notes).toHaveLength(1);
   });
 
-  test("is read by an engine that cannot take it, or lost where the engine must not", async () => {
+  test("a prompt that another node has read is read by an engine that cannot take it, or lost where the engine must not", async () => {
     const reads = await pair();
     reads.engines.isConnected = false;
     expect(textOf(await reads.take((await reads.make()).bytes))).toBe(answerTo(rendered()));

@@ -22,7 +22,7 @@ const OFF = { mode: ReasoningMode.DISABLED, effort: ReasoningEffort.UNSPECIFIED 
 const TOOLS = [toolOf("run", { type: "object" }), toolOf("search", { type: "object" })];
 
 describe.each(DIALECTS)("a node in front of %s", (dialect) => {
-  test("renders the conversation, sends its tokens, and finds reasoning, text and usage", async () => {
+  test("a node renders the conversation, sends its tokens, and finds reasoning, text and usage", async () => {
     const rig = await rigOf(dialect);
     rig.engine.next(says({ reasoning: ["Let me", " see."], text: ["Hel", "lo."], cachedTokens: 16 }));
     const { started, blocks, finished, code } = await ask(rig, {
@@ -49,7 +49,7 @@ describe.each(DIALECTS)("a node in front of %s", (dialect) => {
     });
   });
 
-  test("finds parallel calls with their arguments, and gives each an id", async () => {
+  test("a node finds parallel calls with their arguments, and gives each an id", async () => {
     const rig = await rigOf(dialect);
     const calls = [
       { name: "run", arguments: ['{"cmd":', ' "ls"}'] },
@@ -67,7 +67,7 @@ describe.each(DIALECTS)("a node in front of %s", (dialect) => {
     expect(new Set(blocks.map((block) => block.id)).size).toBe(3);
   });
 
-  test("continues an answer that another engine began, from its last whole character", async () => {
+  test("a node continues an answer that another engine began, from its last whole character", async () => {
     const rig = await rigOf(dialect);
     const [model] = (await rig.client.describe()).models;
     expect(model?.capabilities).toContain(Capability.CONTINUATION);
@@ -93,7 +93,7 @@ describe.each(DIALECTS)("a node in front of %s", (dialect) => {
     expect(untold.tokens).toEqual([]);
   });
 
-  test("continues under a frequency penalty with a bias for each token so far, as the engine counts those as prompt", async () => {
+  test("a node continues under a frequency penalty with a bias for each token so far, as the engine counts those as prompt", async () => {
     const rig = await rigOf(dialect);
     const [model] = (await rig.client.describe()).models;
     const tokens = [...toTokens("<think>\n</think>\n\nabba")];
@@ -108,7 +108,7 @@ describe.each(DIALECTS)("a node in front of %s", (dialect) => {
     expect(bias).toMatchObject({ [a]: 2, [b]: -1 });
   });
 
-  test("continues a constrained answer under the grammar of its rest", async () => {
+  test("a node continues a constrained answer under the grammar of its rest", async () => {
     const grammars: string[] = [];
     const rig = await rigOf(dialect, {
       model(asked) {
@@ -130,14 +130,14 @@ describe.each(DIALECTS)("a node in front of %s", (dialect) => {
     );
   });
 
-  test("refuses a fixed form for an answer that the caller has begun", async () => {
+  test("a node refuses a fixed form for an answer that the caller has begun", async () => {
     const rig = await rigOf(dialect);
     const messages = [textMessage(Role.USER, "go"), textMessage(Role.ASSISTANT, '{"a"')];
     const outputConstraint = { kind: { $case: "jsonObject", value: {} } } as const;
     expect((await ask(rig, { messages, outputConstraint })).reason).toBe("UNSUPPORTED_FEATURE");
   });
 
-  test("closes a reasoning whose budget is spent, and continues behind it", async () => {
+  test("a node closes a reasoning whose budget is spent, and continues behind it", async () => {
     const rig = await rigOf(dialect);
     rig.engine.next(
       { kind: "stream", data: ["<think>\nLet", " me see and see"].map(textChunk), end: "never" },
@@ -185,7 +185,7 @@ describe.each(DIALECTS)("a node in front of %s", (dialect) => {
     ["is full", { kind: "status", status: 429, body: { error: { message: "slow down" } } }, "QUEUE_FULL", 8],
     ["has an error", { kind: "status", status: 500, body: "Internal Server Error" }, "ENGINE_ERROR", 13],
     ["is not up", { kind: "status", status: 503, body: { error: { message: "" } } }, "ENGINE_DOWN", 14],
-  ])("never ends cleanly when the engine %s", async (_what, reply, reason, code) => {
+  ])("a node never ends cleanly when the engine %s", async (_what, reply, reason, code) => {
     const rig = await rigOf(dialect);
     rig.engine.next(reply);
     const answer = await ask(rig);
@@ -195,7 +195,7 @@ describe.each(DIALECTS)("a node in front of %s", (dialect) => {
     await expect(rig.node.gauge("svc_engine_slots_busy")).resolves.toBe(0);
   });
 
-  test("refuses an impossible schema before the engine generates", async () => {
+  test("a node refuses an impossible schema before the engine generates", async () => {
     const rig = await rigOf(dialect);
     const broken = { type: "object", properties: { a: { type: "string", pattern: "[" } }, required: ["a"] };
     const toolChoice = { mode: ToolChoiceMode.REQUIRED, name: "", disableParallelCalls: false, allowedNames: [] };
@@ -205,7 +205,7 @@ describe.each(DIALECTS)("a node in front of %s", (dialect) => {
     expect(rig.engine.bodies.length).toBe(asked);
   });
 
-  test("closes the engine's connection when the caller leaves", async () => {
+  test("a node closes the engine's connection when the caller leaves", async () => {
     const rig = await rigOf(dialect);
     rig.engine.next({ kind: "stream", data: [textChunk("half")], end: "never" });
     const before = rig.engine.aborted();
@@ -217,7 +217,7 @@ describe.each(DIALECTS)("a node in front of %s", (dialect) => {
     await expect(rig.node.gauge("svc_engine_slots_busy")).resolves.toBe(0);
   });
 
-  test("counts tokens with the request's template variables", async () => {
+  test("a node counts tokens with the request's template variables", async () => {
     let least = 0;
     const rig = await rigOf(dialect, { tokens: () => least });
     least = 1_234;
@@ -238,7 +238,7 @@ describe.each(DIALECTS)("a node in front of %s", (dialect) => {
     expect(rig.engine.rendered.at(-1)?.tools).toHaveLength(2);
   });
 
-  test("sends system messages only where the engine's template accepts them, as probed at the start", async () => {
+  test("a node sends system messages only where the engine's template accepts them, as probed at the start", async () => {
     const rig = await rigOf(dialect, { refuses: (roles) => roles.lastIndexOf("system") > 0 });
     const messages = [
       textMessage(Role.SYSTEM, "be"),
@@ -256,7 +256,7 @@ describe.each(DIALECTS)("a node in front of %s", (dialect) => {
     ]);
   });
 
-  test("describes image input where the engine renders images to what goes back to it", async () => {
+  test("a node describes image input where the engine renders images to what goes back to it", async () => {
     const family = await rigOf(dialect, {}, { profile: loadProfile("qwen3.5"), images: undefined });
     const modalities = dialect === "vllm" ? [Modality.TEXT, Modality.IMAGE] : [Modality.TEXT];
     expect((await family.client.describe()).models[0]?.inputModalities).toEqual(modalities);
@@ -264,7 +264,7 @@ describe.each(DIALECTS)("a node in front of %s", (dialect) => {
     expect((await untried.client.describe()).models[0]?.inputModalities).toEqual([Modality.TEXT]);
   });
 
-  test("serves dozens of concurrent generations without a warning of leaks", async () => {
+  test("a node serves dozens of concurrent generations without a warning of leaks", async () => {
     const rig = await rigOf(dialect, {}, { slots: 64 });
     const warnings: Error[] = [];
     const note = (warning: Error) => warnings.push(warning);
@@ -280,7 +280,7 @@ describe.each(DIALECTS)("a node in front of %s", (dialect) => {
     expect(warnings).toEqual([]);
   });
 
-  test("does not start where the profile has calls and the engine's template shows no tools", async () => {
+  test("a node does not start where the profile has calls and the engine's template shows no tools", async () => {
     const engine = await startDialectServer(dialect, { dropsTools: true });
     const backend = backendOf(engine, dialect, { profile: loadProfile("mistral") });
     atEnd(engine.stop, () => backend.close());
@@ -290,7 +290,7 @@ describe.each(DIALECTS)("a node in front of %s", (dialect) => {
     });
   });
 
-  test("writes tools and calls as text for a profile without calls of its own", async () => {
+  test("a node writes tools and calls as text for a profile without calls of its own", async () => {
     const rig = await rigOf(dialect, { dropsTools: true }, { profile: loadProfile("generic"), spellings: [] });
     expect(rig.backend.startNotes()).toEqual([]);
     expect((await rig.client.describe()).models[0]?.capabilities).toContain(Capability.FORCED_TOOL_CHOICE);
@@ -302,7 +302,7 @@ describe.each(DIALECTS)("a node in front of %s", (dialect) => {
     expect(messages).toMatchObject([{ role: "system", content: expect.stringContaining('"name": "search"') }, {}]);
   });
 
-  test("offers no constraints where the engine ignores grammars", async () => {
+  test("a node offers no constraints where the engine ignores grammars", async () => {
     const rig = await rigOf(dialect, { model: () => says({ text: ["as I like"] }) });
     const capabilities = (await rig.client.describe()).models[0]?.capabilities;
     expect(capabilities).toContain(Capability.TOOLS);
@@ -310,7 +310,7 @@ describe.each(DIALECTS)("a node in front of %s", (dialect) => {
     expect(capabilities).not.toContain(Capability.STRICT_TOOLS);
   });
 
-  test("describes the findings of the probe", async () => {
+  test("a node describes the findings of the probe", async () => {
     const rig = await rigOf(dialect);
     const { engineKind, engineVersion, models } = await rig.client.describe();
     const kinds = { vllm: EngineKind.VLLM, sglang: EngineKind.SGLANG, "llama-server": EngineKind.OPENAI_COMPATIBLE };
@@ -338,7 +338,7 @@ describe.each(DIALECTS)("a node in front of %s", (dialect) => {
       { model: () => ({ kind: "status", status: 500, body: "Internal Server Error" }) },
       /does not generate from tokens \(ENGINE_ERROR/,
     ],
-  ])("does not become ready when the engine %s", async (_what, options, message) => {
+  ])("a node does not become ready when the engine %s", async (_what, options, message) => {
     const engine = await startDialectServer(dialect, options);
     atEnd(engine.stop);
     const backend = backendOf(engine, dialect);
@@ -354,7 +354,7 @@ describe("the revision", () => {
     return backend.describe().models[0]?.revision;
   };
 
-  test("is the same beside different engines where the weights have one name and prompts are written alike", async () => {
+  test("the revision is the same beside different engines where the weights have one name and prompts are written alike", async () => {
     const [one, ...others] = await Promise.all(DIALECTS.map((dialect) => revisionOf(dialect, { weights: "w" })));
     expect(one).toMatch(/^[0-9a-f]{16}$/);
     expect(new Set(others)).toEqual(new Set([one]));
@@ -362,7 +362,7 @@ describe("the revision", () => {
     expect(await revisionOf("vllm", { weights: "w", profile: loadProfile("qwen3.5") })).not.toBe(one);
   });
 
-  test("differs beside different engines where the weights have no name", async () => {
+  test("the revision differs beside different engines where the weights have no name", async () => {
     const found = await Promise.all(DIALECTS.map((dialect) => revisionOf(dialect)));
     expect(new Set(found).size).toBe(DIALECTS.length);
   });
@@ -385,7 +385,7 @@ describe("the model's special tokens", () => {
     expect(rig.engine.rendered.at(-1)?.messages).toEqual([{ role: "user", content: `Write ${BROKEN}.` }]);
   });
 
-  test("that are not reported are the profile's alone, with a warning to the operator", async () => {
+  test("the model's special tokens that are not reported are the profile's alone, with a warning to the operator", async () => {
     for (const dialect of DIALECTS) {
       const engine = await startDialectServer(dialect, { spellings: "untold" });
       const backend = backendOf(engine, dialect);

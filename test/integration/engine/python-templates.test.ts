@@ -204,18 +204,24 @@ describe.skipIf(noJinja !== "")("templates and Python's Jinja with transformers'
     }
   });
 
-  test.each(PART_CASES)("write the same in parts: $what", ({ templates }) => {
-    const conversation = withArguments(ARGUMENTS);
-    const theirs = templates.map((template) => python(wanted(template, conversation, ANY)));
-    expect(templates.map((template) => textOf(template, conversation))).toEqual(theirs);
-  });
+  test.each(PART_CASES)(
+    "templates and Python's Jinja with transformers' settings write the same in parts: $what",
+    ({ templates }) => {
+      const conversation = withArguments(ARGUMENTS);
+      const theirs = templates.map((template) => python(wanted(template, conversation, ANY)));
+      expect(templates.map((template) => textOf(template, conversation))).toEqual(theirs);
+    },
+  );
 
-  test.each(PROFILE_CASES)("write the same in the shape of $name", ({ templates, profile }) => {
-    for (const conversation of conversations) {
-      const theirs = python(renderOf(templates[0], conversation, profile));
-      for (const template of templates) expect(textOf(template, conversation)).toBe(theirs);
-    }
-  });
+  test.each(PROFILE_CASES)(
+    "templates and Python's Jinja with transformers' settings write the same in the shape of $name",
+    ({ templates, profile }) => {
+      for (const conversation of conversations) {
+        const theirs = python(renderOf(templates[0], conversation, profile));
+        for (const template of templates) expect(textOf(template, conversation)).toBe(theirs);
+      }
+    },
+  );
 
   test.each(DIFFERENCE_CASES)(
     "a template renders unlike Python's Jinja for $what",

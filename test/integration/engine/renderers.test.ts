@@ -51,7 +51,7 @@ const DIGESTS: Readonly<Record<string, readonly string[]>> = {
 };
 
 describe.each(Object.entries(DIGESTS))("the prompts of %s", (name, digests) => {
-  test("are those that were compared with the family's own code", () => {
+  test("prompts are those that were compared with the family's own code", () => {
     const promptOf = familyOf(name);
     const said = [
       ...recordedRequests().map(({ request }) => request),
@@ -65,7 +65,7 @@ describe.each(Object.entries(DIGESTS))("the prompts of %s", (name, digests) => {
     expect(found).toEqual(digests);
   });
 
-  test("grow at their end where a run of tools goes on", () => {
+  test("prompts grow at their end where a run of tools goes on", () => {
     const promptOf = familyOf(name);
     const run = [user("Look."), assistant(reasoning("Hm."), call("look", "{}", "c1"))];
     const further = [...run, answer("it", "c1"), assistant(reasoning("Well."), call("look", "{}", "c2"))];
@@ -75,12 +75,12 @@ describe.each(Object.entries(DIGESTS))("the prompts of %s", (name, digests) => {
     expect(longer.startsWith(shorter)).toBe(true);
   });
 
-  test("end with the text that the answer goes on with", () => {
+  test("prompts end with the text that the answer goes on with", () => {
     const prompt = familyOf(name)([user("Go on."), assistant(text("Once upon"))]);
     expect(prompt.at(-1)).toMatchObject({ text: "Once upon", origin: "caller" });
   });
 
-  test("keep numbers and texts of arguments as the model wrote them", () => {
+  test("prompts keep numbers and texts of arguments as the model wrote them", () => {
     const args = '{"a": 1e5, "b": 1.50, "c": "\\u00e9", "d": [1.50, "\\u00e9"], "e": null}';
     const prompt = textOf(familyOf(name)([user("Look."), assistant(call("look", args, "c1")), answer("it", "c1")]));
     for (const kept of [/1e5/, /1\.50[^\d]/, />é<|\|>é</, /\[1\.50, "é"\]/, /null/]) expect(prompt).toMatch(kept);
@@ -91,27 +91,30 @@ describe("results of calls", () => {
   const calls = assistant(call("look", '{"at":1}', "c1"), call("seek", '{"at":2}', "c2"));
   const reversed = [user("Look."), calls, answer("second", "c2", "seek"), answer("first", "c1")];
 
-  test.each(["deepseek-v4", "deepseek-v4.1"])("stand in the order of the calls in one turn of the user: %s", (name) => {
-    const prompt = textOf(familyOf(name)([...reversed, user("And?")]));
-    expect(prompt).toContain(
-      "<｜User｜><tool_result>first</tool_result>\n\n<tool_result>second</tool_result>\n\nAnd?<｜Assistant｜></think>",
-    );
-  });
+  test.each(["deepseek-v4", "deepseek-v4.1"])(
+    "results of calls stand in the order of the calls in one turn of the user: %s",
+    (name) => {
+      const prompt = textOf(familyOf(name)([...reversed, user("And?")]));
+      expect(prompt).toContain(
+        "<｜User｜><tool_result>first</tool_result>\n\n<tool_result>second</tool_result>\n\nAnd?<｜Assistant｜></think>",
+      );
+    },
+  );
 
-  test("stand in the order of the calls, with names and numbers: kimi-k3", () => {
+  test("results of calls stand in the order of the calls, with names and numbers: kimi-k3", () => {
     expect(textOf(familyOf("kimi-k3")(reversed))).toContain(
       '<|open|>message role="tool" tool="look" index="1"<|sep|>first<|close|>message<|sep|><|end_of_msg|><|open|>message role="tool" tool="seek" index="2"<|sep|>second',
     );
   });
 
-  test("close their group behind the last one: deepseek-v3.2", () => {
+  test("results of calls close their group behind the last one: deepseek-v3.2", () => {
     const promptOf = familyOf("deepseek-v3.2");
     const group = "\n\n<function_results>\n<result>second</result>\n<result>first</result>\n</function_results>";
     expect(textOf(promptOf(reversed, [], on()))).toMatch(new RegExp(`${group}\n\n<think>$`));
     expect(textOf(promptOf(reversed.slice(0, -1), [], on()))).not.toContain("</function_results>");
   });
 
-  test("without a call are refused: deepseek-v3.2", () => {
+  test("results of calls without a call are refused: deepseek-v3.2", () => {
     expect(() => familyOf("deepseek-v3.2")([user("Look."), answer("it", "c1")])).toThrow("no call before it");
   });
 });

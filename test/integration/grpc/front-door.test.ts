@@ -68,7 +68,7 @@ function fieldOf(ended: Ended): string | undefined {
 }
 
 describe("answers", () => {
-  test("follow the contract, without the fields between nodes and gateways", async () => {
+  test("answers follow the contract, without the fields between nodes and gateways", async () => {
     service.play(() => [
       [started({ nodeId: "secret-host" }), toolCallStart(0, "look", "functions.look:0"), delta(0, "{}"), blockEnd(0)],
       { events: [finished(FinishReason.TOOL_CALLS)], tokens: [7] },

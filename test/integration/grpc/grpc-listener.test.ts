@@ -159,7 +159,7 @@ test("without a room of its own nothing listens for gRPC", async () => {
 });
 
 describe.skipIf(!HAS_OPENSSL)(`TLS${HAS_OPENSSL ? "" : `: ${NO_OPENSSL}`}`, () => {
-  test("serves clients that trust its authority and have a key, over TLS only", async () => {
+  test("TLS serves clients that trust its authority and have a key, over TLS only", async () => {
     const certificates = new Certificates();
     onTestFinished(() => certificates.remove());
     certificates.authority("authority");

@@ -187,7 +187,7 @@ describe("an answer that orders the loss of its engine", () => {
     return { authorization: `Bearer ${key}`, "x-svc-lose-engine": "1" };
   };
 
-  test("is continued by another one, and the engine stays in service", async () => {
+  test("an answer that orders the loss of its engine is continued by another one, and the engine stays in service", async () => {
     const nodes = await Promise.all([node({}), node({})]);
     const gateway = await inFrontOf(nodes);
     const calm = await inFrontOf([await node({})]);
@@ -205,7 +205,7 @@ describe("an answer that orders the loss of its engine", () => {
     expect(metricSum(counted, "svc_cluster_upstream_rq_rx_reset_total")).toBe(0);
   });
 
-  test("breaks off where none can continue it, and is refused to an ordinary key", async () => {
+  test("an answer that orders the loss of its engine breaks off where none can continue it, and is refused to an ordinary key", async () => {
     const only = await node({});
     const gateway = await inFrontOf([only, await node({ revision: "r2" })], 250);
     await healthy(gateway, 2);

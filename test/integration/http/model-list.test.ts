@@ -31,7 +31,7 @@ const figures = (window: number) => ({
 });
 
 describe("the figures of a model", () => {
-  test("are those of the smallest node that is up, and the last ones while none is", async () => {
+  test("the figures of a model are those of the smallest node that is up, and the last ones while none is", async () => {
     const small = await engineOf(HELLO, { contextWindow: 4_096 });
     const large = await engineOf(HELLO, { contextWindow: 32_768 });
     const gateway = await gatewayOf([small, large]);
@@ -51,7 +51,7 @@ describe("the figures of a model", () => {
     expect(await json(gateway, `/v1/models/${MODEL}`)).toMatchObject({ ...figures(1_048_576), capabilities: null });
   });
 
-  test("have the longest answer of the key, and the model's capabilities in the SDK's form", async () => {
+  test("the figures of a model have the longest answer of the key, and the model's capabilities in the SDK's form", async () => {
     const gateway = await gatewayOf([await engineOf(HELLO, { contextWindow: 4_096 })]);
     const key = await gateway.createKey("--name", "short", "--models", MODEL, "--max-output-tokens", "100");
     const headers = { authorization: `Bearer ${key}` };

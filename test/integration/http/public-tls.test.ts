@@ -88,13 +88,13 @@ describe.skipIf(!HAS_OPENSSL)(`a public listener with TLS (${NO_OPENSSL})`, () =
     expect(await spokenTo(service, "GET /v1/models HTTP/1.1\r\nhost: x\r\n\r\n")).not.toContain("HTTP");
   });
 
-  test("answers bytes that are not HTTP in an envelope", async () => {
+  test("a public listener with TLS answers bytes that are not HTTP in an envelope", async () => {
     const socket = connectTls({ ...trusting(), port: service.gateway.port });
     socket.write("no HTTP at all\r\n\r\n");
     expect(await text(socket)).toMatch(/400 Bad Request(.|\s)*\{"error":/);
   });
 
-  test("refuses connections without a certificate if it requires one", async () => {
+  test("a public listener with TLS refuses connections without a certificate if it requires one", async () => {
     await expect(begin(guarded, "/v1/messages")).rejects.toThrow();
     await expect(begin(guarded, "/v1/messages", "intruder")).rejects.toThrow();
     const { reply, agent } = await begin(guarded, "/v1/messages", "caller");
@@ -103,7 +103,7 @@ describe.skipIf(!HAS_OPENSSL)(`a public listener with TLS (${NO_OPENSSL})`, () =
     agent.destroy();
   });
 
-  test("uses a renewed certificate for new connections, and open ones continue", async () => {
+  test("a public listener with TLS uses a renewed certificate for new connections, and open ones continue", async () => {
     const goOn = halfAnswered();
     const running = await begin(service, "/v1/chat/completions");
     expect(running.socket.getPeerCertificate().subject.CN).toBe("first");
@@ -114,7 +114,7 @@ describe.skipIf(!HAS_OPENSSL)(`a public listener with TLS (${NO_OPENSSL})`, () =
     running.agent.destroy();
   });
 
-  test("drains: idle and unfinished connections close at once, the others after their reply", async () => {
+  test("a public listener with TLS drains: idle and unfinished connections close at once, the others after their reply", async () => {
     const { sockets } = service.gateway;
     const goOn = halfAnswered();
     const running = await begin(service, "/v1/messages");

@@ -35,7 +35,7 @@ async function statusWith(model: string, content: unknown, auth = {}): Promise<n
 }
 
 describe("D12 withheld reasoning of messages", () => {
-  test("is left out for another model, as when an agent changes it in mid-session, and no turn fails", async () => {
+  test("withheld reasoning of messages is left out for another model, as when an agent changes it in mid-session, and no turn fails", async () => {
     const { content } = await messagesTurn();
     expect(JSON.stringify(content)).not.toContain(THOUGHT);
     expect(await statusWith("svc-glm53", content)).toBe(200);
@@ -44,14 +44,14 @@ describe("D12 withheld reasoning of messages", () => {
     expect(givenBack()).toEqual([THOUGHT]);
   });
 
-  test("is left out for another tenant", async () => {
+  test("withheld reasoning of messages is left out for another tenant", async () => {
     const { content } = await messagesTurn();
     const key = await service.createKey("--name", "other", "--models", "all");
     expect(await statusWith("svc-qwen", content, { authorization: `Bearer ${key}` })).toBe(200);
     expect(givenBack()).toEqual([]);
   });
 
-  test("outlives a rotation as long as its key is kept, and is left out afterwards", async () => {
+  test("withheld reasoning of messages outlives a rotation as long as its key is kept, and is left out afterwards", async () => {
     const { sealing } = service.gateway;
     const [first, second] = [newSealingKey(), newSealingKey()];
     sealing.use([first]);

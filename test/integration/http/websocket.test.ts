@@ -171,7 +171,7 @@ describe("the upgrade", () => {
     expect(Object.keys(headers)).not.toContain("openai-model");
   });
 
-  test("without a valid key is 401 as JSON, and logged", async () => {
+  test("the upgrade without a valid key is 401 as JSON, and logged", async () => {
     const { status, headers, text } = await upgradeReply({ ...target(), key: "wrong" });
     expect([status, headers["www-authenticate"]]).toEqual([401, "Bearer"]);
     expect(JSON.parse(text)).toMatchObject({ error: { code: "invalid_api_key" } });
@@ -181,7 +181,7 @@ describe("the upgrade", () => {
     );
   });
 
-  test("of Codex is 426 with the words of the refusal: it repeats any other for seconds, and would not show it", async () => {
+  test("the upgrade of Codex is 426 with the words of the refusal: it repeats any other for seconds, and would not show it", async () => {
     const codex = { "user-agent": "codex_exec/0.171.0" };
     for (const [key, path, words] of [
       ["wrong", "/v1/responses", "Incorrect API key provided"],
@@ -213,7 +213,7 @@ describe("the upgrade", () => {
     expect(((await once(keyless, "response")) as [IncomingMessage])[0].statusCode).toBe(426);
   });
 
-  test("of one key beyond 32, and in a drain, is 426", async () => {
+  test("the upgrade of one key beyond 32, and in a drain, is 426", async () => {
     const key = await service.createKey();
     const sockets = await Promise.all(Array.from({ length: 32 }, () => open({}, key)));
     const { status, headers, text } = await upgradeReply({ ...target(), key });
@@ -226,7 +226,7 @@ describe("the upgrade", () => {
 });
 
 describe("frames", () => {
-  test("are requests of their own: record, log line, limits and metrics", async () => {
+  test("requests in frames are requests of their own: record, log line, limits and metrics", async () => {
     const client = await open({ "user-agent": "codex_exec/0.171.0" });
     const before = lines().length;
     const { id } = await client.ask(say("Hi.", { stream: true, background: true, stream_options: { other: 1 } }));
@@ -249,7 +249,7 @@ describe("frames", () => {
     expect(counted.find((line) => line.includes('"continued"'))).toMatch(/ [1-9]/);
   });
 
-  test("that cannot be read get an error in band, and the socket stays", async () => {
+  test("frames that cannot be read get an error in band, and the socket stays", async () => {
     const client = await open();
     const refusals: unknown[] = [];
     for (const frame of [
@@ -298,7 +298,7 @@ describe("frames", () => {
     for (let at = 0; at < 9; at += 1) expect((await client.answer()).at(-1)?.type).toBe("response.completed");
   });
 
-  test("of a revoked key get 401, and the socket closes with 1008", async () => {
+  test("frames of a revoked key get 401, and the socket closes with 1008", async () => {
     const key = await service.createKey("--name", "leaver", "--models", "all");
     const client = await open({}, key);
     expect((await client.ask(say("Hi."))).status).toBe("completed");
@@ -309,20 +309,20 @@ describe("frames", () => {
     expect(await client.closed).toBe(1008);
   });
 
-  test("beyond the key's limits get 429 with the time to wait", async () => {
+  test("frames beyond the key's limits get 429 with the time to wait", async () => {
     const client = await open({}, await service.createKey("--name", "slow", "--models", "all", "--rpm", "1"));
     expect((await client.ask(say("Hi."))).status).toBe("completed");
     const refused = await client.ask(say("Hi."));
     expect(refused).toMatchObject({ status: 429, headers: { "retry-after": expect.stringMatching(/^\d+$/) } });
   });
 
-  test("name the setting of the agent in the refusal of an unknown model", async () => {
+  test("frames name the setting of the agent in the refusal of an unknown model", async () => {
     const client = await open({ "user-agent": "codex_exec/0.171.0" });
     const refused = await client.ask({ ...say("Hi."), model: "gpt-6.2-sol" });
     expect(refused).toMatchObject({ error: { message: expect.stringMatching(/does not exist.*Set model in/) } });
   });
 
-  test("without an answer wanted give an id to continue from", async () => {
+  test("frames without an answer wanted give an id to continue from", async () => {
     const client = await open();
     const empty = await client.ask({ model: MODEL, generate: false, input: [] });
     expect(empty).toMatchObject({ status: "completed", output: [], usage: { output_tokens: 0 } });
@@ -339,7 +339,7 @@ describe("frames", () => {
     expect(service.lastRequest().messages).toHaveLength(2);
   });
 
-  test("without an answer wanted do not fail with their engine", async () => {
+  test("frames without an answer wanted do not fail with their engine", async () => {
     const client = await open();
     service.play(() => {
       throw new EngineError("INVALID_REQUEST", "no user");
@@ -367,7 +367,7 @@ describe("frames", () => {
     expect((await client.answer())[0]).toMatchObject({ error: { code: "invalid_json" } });
   });
 
-  test("reach the engine as the same conversation by HTTP does", async () => {
+  test("frames reach the engine as the same conversation by HTTP does", async () => {
     const client = await open();
     const head = { model: MODEL, instructions: "Be terse.", prompt_cache_key: "k", tools: [], temperature: 0.5 };
     const items: object[] = [];
@@ -387,7 +387,7 @@ describe("frames", () => {
     }
   });
 
-  test("answer what an earlier one has prepared, and for another model ask for the whole", async () => {
+  test("frames answer what an earlier one has prepared, and for another model ask for the whole", async () => {
     const client = await open();
     service.play(() => [[started(), finished()]]);
     const { id } = await client.ask(say("Hi.", { generate: false }));
@@ -399,7 +399,7 @@ describe("frames", () => {
     expect(other.error?.code).toBe("previous_response_not_found");
   });
 
-  test("take the turn's own headers from client_metadata", async () => {
+  test("frames take the turn's own headers from client_metadata", async () => {
     const client = await open({ traceparent: `00-${"a".repeat(32)}-${"b".repeat(16)}-00` });
     const traceparent = `00-${"c".repeat(32)}-${"d".repeat(16)}-00`;
     await client.ask(say("Hi.", { client_metadata: { ws_request_header_traceparent: traceparent } }));
@@ -411,7 +411,7 @@ describe("frames", () => {
 });
 
 describe("lanes", () => {
-  test("run at the same time, echo their name, keep their own response, and can be forked", async () => {
+  test("lanes run at the same time, echo their name, keep their own response, and can be forked", async () => {
     const client = await open();
     const { id } = await client.ask(say("Root."));
     const release = hold();
@@ -431,7 +431,7 @@ describe("lanes", () => {
     expect((await client.ask(say("Main.", { previous_response_id: id }))).status).toBe("completed");
   });
 
-  test("have names of a closed form, of which a socket has 32", async () => {
+  test("lanes have names of a closed form, of which a socket has 32", async () => {
     const client = await open();
     client.send({ type: "response.create", ...say("Hi.", { stream_id: "a b" }) });
     expect((await client.answer())[0]).toMatchObject({ error: { code: "invalid_stream_id", param: "stream_id" } });

@@ -44,16 +44,19 @@ async function lineOf(response: Response, of: RunningGateway = gateway): Promise
 }
 
 describe("the line of a request", () => {
-  test.each([true, false])("that went well has sizes, times and no flags (stream %s)", async (stream) => {
-    const line = await lineOf(await gateway.post(CHAT, { ...MINIMAL[CHAT], stream }));
-    expect(line).toMatchObject({ method: "POST", route: CHAT, code: 200, stream, attempts: 1, response_flags: "-" });
-    expect(line.bytes_in).toBe(JSON.stringify({ ...MINIMAL[CHAT], stream }).length);
-    expect(line.bytes_out).toBeGreaterThan(100);
-    for (const name of ["queue_ms", "accept_ms", "ttft_ms", "total_ms"]) expect(line[name]).toBeGreaterThanOrEqual(0);
-    expect(line).toMatchObject({ format: "chat", client_ip: "127.0.0.0/24", ua_family: "node" });
-  });
+  test.each([true, false])(
+    "the line of a request that went well has sizes, times and no flags (stream %s)",
+    async (stream) => {
+      const line = await lineOf(await gateway.post(CHAT, { ...MINIMAL[CHAT], stream }));
+      expect(line).toMatchObject({ method: "POST", route: CHAT, code: 200, stream, attempts: 1, response_flags: "-" });
+      expect(line.bytes_in).toBe(JSON.stringify({ ...MINIMAL[CHAT], stream }).length);
+      expect(line.bytes_out).toBeGreaterThan(100);
+      for (const name of ["queue_ms", "accept_ms", "ttft_ms", "total_ms"]) expect(line[name]).toBeGreaterThanOrEqual(0);
+      expect(line).toMatchObject({ format: "chat", client_ip: "127.0.0.0/24", ua_family: "node" });
+    },
+  );
 
-  test("has a flag for a path that no route has", async () => {
+  test("the line of a request has a flag for a path that no route has", async () => {
     const line = await lineOf(await gateway.get("/v1/nothing-like-this"));
     expect(line).toMatchObject({ route: "unknown", code: 404, response_flags: "NR" });
     expect(JSON.stringify(line)).not.toContain("nothing-like-this");
@@ -66,7 +69,7 @@ describe("the line of a request", () => {
     expect(line).not.toHaveProperty("endpoint");
   });
 
-  test("has the flag of a key that used up its limit", async () => {
+  test("the line of a request has the flag of a key that used up its limit", async () => {
     const key = await gateway.createKey("--name", "slow", "--models", "*", "--rpm", "1");
     const ask = () => gateway.post(CHAT, MINIMAL[CHAT], { authorization: `Bearer ${key}` });
     expect((await lineOf(await ask())).code).toBe(200);

@@ -71,7 +71,7 @@ afterAll(async () => {
 const OF_THE_PROGRAM = ["svc_ratelimit_store_up", "svc_tls_certificate_expiry_timestamp_seconds"];
 
 describe("the measurements", () => {
-  test("are those of the table, with its types and labels", () => {
+  test("the metrics are those of the table, with its types and labels", () => {
     const rows = Object.entries(METRICS);
     const ours = [...types].filter(([name]) => /^svc_|^nodejs_eventloop_utilization/.test(name));
     const wanted = rows.map(([name, { type }]) => [name, type]).filter(([name = ""]) => !OF_THE_PROGRAM.includes(name));
@@ -98,7 +98,7 @@ describe("the measurements", () => {
     ]);
   });
 
-  test("have no key or text of a request, and the id of a key only in the metrics of its use", () => {
+  test("the metrics have no key or text of a request, and the id of a key only in the metrics of its use", () => {
     const id = service.gateway.key.split("_")[2] ?? "";
     for (const secret of [CANARY, service.gateway.key, "req_"]) expect(text).not.toContain(secret);
     const naming = text.split("\n").filter((line) => line.includes(id));
@@ -106,7 +106,7 @@ describe("the measurements", () => {
     expect(naming.filter((line) => !line.startsWith("svc_key_"))).toEqual([]);
   });
 
-  test("count unknown names as other, so that callers cannot create series", () => {
+  test("the metrics count unknown names as other, so that callers cannot create series", () => {
     const models = new Set([...text.matchAll(/[{,]model="([^"]*)"/g)].map(([, model]) => model));
     const ours: readonly string[] = [...CATALOG.map(({ id }) => id), "other"];
     expect([...models].filter((model) => !ours.includes(model ?? ""))).toEqual([]);
@@ -115,7 +115,7 @@ describe("the measurements", () => {
     );
   });
 
-  test("distinguish the priorities of waiting requests", () => {
+  test("the metrics distinguish the priorities of waiting requests", () => {
     for (const name of ["high", "default", "low"])
       expect(text).toContain(`svc_queue_depth{model="svc-qwen",class="${name}"} 0`);
     expect(text).toMatch(/svc_queue_wait_seconds_count\{model="svc-qwen",class="low"\} 1/);

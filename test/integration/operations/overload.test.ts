@@ -52,7 +52,7 @@ describe("answers that are kept for another engine", () => {
     return { node, gateway, response, said };
   }
 
-  test("are let go of while memory is short, which is said without a word of theirs", async () => {
+  test("answers that are kept for another engine are let go of while memory is short, which is said without a word of theirs", async () => {
     const { node, gateway, response, said } = await answering({});
     force(gateway.overload, "releaseKeptAnswers");
     await until(() => said("kept answers were dropped").length > 0, "it is said");
@@ -63,7 +63,7 @@ describe("answers that are kept for another engine", () => {
     expect(said("kept text")).toEqual([]);
   });
 
-  test("are logged when there is no room for them", async () => {
+  test("answers that are kept for another engine are logged when there is no room for them", async () => {
     const { node, gateway, response, said } = await answering({ continuation: { maxBytes: 1 } });
     expect(JSON.parse(said("continuation.maxBytes is used up")[0] ?? "")).toMatchObject({
       times: 1,
@@ -78,7 +78,7 @@ describe("answers that are kept for another engine", () => {
 });
 
 describe("a process in trouble", () => {
-  test("refuses new requests in every envelope, finishes running ones, and its admin port answers", async () => {
+  test("a process in trouble refuses new requests in every envelope, finishes running ones, and its admin port answers", async () => {
     const { passed, open } = latch();
     const service = await serviceUnder();
     service.play(async function* () {
@@ -103,7 +103,7 @@ describe("a process in trouble", () => {
     expect(JSON.parse(line ?? "")).toMatchObject({ response_flags: "OM", detail: "overload_stop_accepting_requests" });
   });
 
-  test("charges no key for a refused request", async () => {
+  test("a process in trouble charges no key for a refused request", async () => {
     const service = await serviceUnder();
     const key = await service.createKey("--name", "limited", "--models", "all", "--rpm", "1");
     force(service.gateway.overload, "stopAcceptingRequests");
@@ -142,7 +142,7 @@ describe("bodies on their way", () => {
     return connection.write(upload(key, path, `content-length: ${bytes}`));
   };
 
-  test("share one budget: bodies without room in time are refused unread, and small ones pass", async () => {
+  test("bodies on their way share one budget: bodies without room in time are refused unread, and small ones pass", async () => {
     const service = await serviceWaiting(200);
     const { bodies } = service.gateway.overload;
     const [one, other, late] = [service.gateway.key, await keyOf(service, "other"), await keyOf(service, "late")];
@@ -170,7 +170,7 @@ describe("bodies on their way", () => {
     expect(bodies.bytes).toBe(0);
   });
 
-  test("wait unread for those before them, and are answered then", async () => {
+  test("bodies on their way wait unread for those before them, and are answered then", async () => {
     const service = await serviceWaiting(30_000);
     const { bodies } = service.gateway.overload;
     const slow = await held(service, service.gateway.key, ROOM / 2);
@@ -185,7 +185,7 @@ describe("bodies on their way", () => {
     expect([bodies.waiting, bodies.bytes]).toEqual([0, 0]);
   });
 
-  test("leave a share to other keys, and a key without a share gets 429", async () => {
+  test("bodies on their way leave a share to other keys, and a key without a share gets 429", async () => {
     const service = await serviceWaiting(200);
     const { key } = service.gateway;
     const first = await held(service, key, ROOM / 2);
@@ -203,7 +203,7 @@ describe("bodies on their way", () => {
     first.destroy();
   });
 
-  test("count until no engine needs them: a stream's until its first delta, a folded answer's until its end", async () => {
+  test("bodies on their way count until no engine needs them: a stream's until its first delta, a folded answer's until its end", async () => {
     const { passed: mayBegin, open: begin } = latch();
     const { passed: mayEnd, open: end } = latch();
     const service = await serviceWaiting(30_000);

@@ -80,7 +80,7 @@ function shape(spans: readonly CollectedSpan[], below: string): unknown[] {
 }
 
 describe("a trace", () => {
-  test("of a streamed request goes from the caller through the gateway to the engine", async () => {
+  test("a trace of a streamed request goes from the caller through the gateway to the engine", async () => {
     const service = await serve(0, HELLO);
     const { text, trace } = await ask(service, { stream: true }, SAMPLED);
     expect(text).toContain("message_stop");
@@ -128,7 +128,7 @@ describe("a trace", () => {
     expect(spans.every(({ startNanos, endNanos }) => startNanos <= endNanos)).toBe(true);
   });
 
-  test("of a retried request has a span for each try, and each engine's below its own", async () => {
+  test("a trace of a retried request has a span for each try, and each engine's below its own", async () => {
     const service = await serve(1, refuse, HELLO);
     const { response, trace } = await ask(service);
     expect(response.status).toBe(200);
@@ -166,7 +166,7 @@ describe("a trace", () => {
     ]);
   });
 
-  test("of a failed answer is exported by both, although it was not sampled", async () => {
+  test("a trace of a failed answer is exported by both, although it was not sampled", async () => {
     const service = await serve(0, breakOff);
     const { response, cut, trace } = await ask(service, { stream: true }, { traceparent: `00-${TRACE}-${PARENT}-00` });
     expect(response.status).toBe(200);
@@ -188,7 +188,7 @@ describe("a trace", () => {
     expect(continued.filter((tokens) => tokens !== undefined)).toEqual([1]);
   });
 
-  test("of a client that left ends there: its call was cancelled, without an error", async () => {
+  test("a trace of a client that left ends there: its call was cancelled, without an error", async () => {
     const service = await serve(1, async function* (_request, signal) {
       yield [started(), textStart(0), delta(0, "It be")];
       await new Promise((resolve) => signal.addEventListener("abort", resolve));
@@ -225,7 +225,7 @@ describe("a trace", () => {
     expect(new Set(service.collector.spans.map(({ traceId }) => traceId))).toEqual(new Set([TRACE]));
   });
 
-  test("that was not sampled is not exported after success, nor after a client error", async () => {
+  test("a trace that was not sampled is not exported after success, nor after a client error", async () => {
     const service = await serve(0, HELLO);
     const unsampled = { traceparent: `00-${"c".repeat(32)}-${PARENT}-00` };
     expect((await ask(service, {}, unsampled)).response.status).toBe(200);
@@ -238,7 +238,7 @@ describe("a trace", () => {
   test.each([
     ["a refused request", "/v1/messages", { max_tokens: -1 }, 400],
     ["a count of tokens", "/v1/messages/count_tokens", {}, 200],
-  ] as const)("of %s is one span", async (_, path, fields, code) => {
+  ] as const)("a trace of %s is one span", async (_, path, fields, code) => {
     const service = await serve(1, HELLO);
     const response = await service.gateway.post(path, { ...MINIMAL[path], ...QWEN, ...fields });
     await response.text();

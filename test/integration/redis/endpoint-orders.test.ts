@@ -51,7 +51,7 @@ describe.skipIf(!HAS_REDIS)(`operators' orders at one of several hosts (${NO_RED
     for (const close of closing.splice(0).reverse()) close();
   });
 
-  test("apply at all hosts, and at later ones, until they are withdrawn; those of a newer release do not", async () => {
+  test("operators' orders apply at all hosts, and at later ones, until they are withdrawn; those of a newer release do not", async () => {
     await redis.ask("SADD", `${keyPrefix}orders:later`, OTHER);
     const [one, two] = [await gateway(), await gateway()];
     expect(await one.give("drain")).toBe(true);
@@ -63,7 +63,7 @@ describe.skipIf(!HAS_REDIS)(`operators' orders at one of several hosts (${NO_RED
     await becomes(async () => one.drained().length + two.drained().length === 0, "all hosts undrain it");
   });
 
-  test("end the ejections by outlier detection of all hosts", async () => {
+  test("operators' orders at one of several hosts end the ejections by outlier detection of all hosts", async () => {
     const hosts = [await gateway(), await gateway()];
     for (const { outliers } of hosts) {
       outliers?.add(NODE);
@@ -77,7 +77,7 @@ describe.skipIf(!HAS_REDIS)(`operators' orders at one of several hosts (${NO_RED
     }, "both ejections end");
   });
 
-  test("eject until their end by the store's time, also at later hosts, or until they are withdrawn", async () => {
+  test("operators' orders eject until their end by the store's time, also at later hosts, or until they are withdrawn", async () => {
     const [one, two] = [await gateway(), await gateway()];
     expect(await one.eject(60_000)).toBe(true);
     expect(await one.eject(1_000, OTHER)).toBe(true);

@@ -225,7 +225,7 @@ describe.skipIf(!HAS_REDIS)(`keys in Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`,
   });
 
   describe("a store that has lost changes", () => {
-    test("gets them back from a running gateway, and later changes count although their revisions were there before", async () => {
+    test("a store that has lost changes gets them back from a running gateway, and later changes count although their revisions were there before", async () => {
       const [one, two] = [await create(), await create("two")];
       await save();
       const lost = await create("lost");
@@ -248,7 +248,7 @@ describe.skipIf(!HAS_REDIS)(`keys in Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`,
       expect((await keys("audit", "verify")).code).toBe(0);
     });
 
-    test("does not reopen a key that was seen revoked or disabled, whatever is changed there before it is noticed", async () => {
+    test("a store that has lost changes does not reopen a key that was seen revoked or disabled, whatever is changed there before it is noticed", async () => {
       const [one, two] = [await create(), await create("two")];
       await save();
       await keys("revoke", idOf(one));
@@ -272,7 +272,7 @@ describe.skipIf(!HAS_REDIS)(`keys in Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`,
       await becomes(async () => later.find(two) !== undefined, "what is enabled later counts");
     });
 
-    test("gets them back once from gateways that notice at once, and all that one of them alone knows", async () => {
+    test("a store that has lost changes gets them back once from gateways that notice at once, and all that one of them alone knows", async () => {
       const key = await create();
       await save();
       await keys("set-limits", idOf(key), "--rpm", "7");
@@ -300,7 +300,7 @@ describe.skipIf(!HAS_REDIS)(`keys in Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`,
       expect((await keys("audit", "verify")).code).toBe(0);
     });
 
-    test("is not called well by a gateway that knows nothing of the loss", async () => {
+    test("a store that has lost changes is not called well by a gateway that knows nothing of the loss", async () => {
       const key = await create();
       await save();
       await keys("revoke", idOf(key));
@@ -322,7 +322,7 @@ describe.skipIf(!HAS_REDIS)(`keys in Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`,
       expect((await open()).find(key)).toBeDefined();
     });
 
-    test("does not reopen a rotated secret, and opens the new one", async () => {
+    test("a store that has lost changes does not reopen a rotated secret, and opens the new one", async () => {
       const key = await create();
       await save();
       const next = JSON.parse((await keys("rotate", "--json", "--overlap", "0", idOf(key))).out).key;
@@ -371,7 +371,7 @@ describe.skipIf(!HAS_REDIS)(`keys in Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`,
       expect(store.status().keys).toBe(1);
     });
 
-    test("as it was signed before a revocation is refused, also by a gateway that has not seen that", async () => {
+    test("a record is refused as it was signed before a revocation, also by a gateway that has not seen that", async () => {
       const key = await create();
       const older = await textOf(idOf(key));
       await keys("revoke", idOf(key));
@@ -389,7 +389,7 @@ describe.skipIf(!HAS_REDIS)(`keys in Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`,
       expect((await open()).status()).toMatchObject({ keys: 0, refused: [idOf(key)] });
     });
 
-    test("in the place of a newer one is named by running gateways within ten minutes, although nothing was announced", async () => {
+    test("a record that was written by hand in the place of a newer one is named by running gateways within ten minutes, although nothing was announced", async () => {
       const [one, two] = [await create(), await create("two")];
       const older = await textOf(idOf(one));
       await keys("revoke", idOf(one));
@@ -469,7 +469,7 @@ describe.skipIf(!HAS_REDIS)(`keys in Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`,
   describe("another store in the place of the one in use", () => {
     const empty = () => redis.ask("DEL", "none", ...SAVED.map((name) => `${keyPrefix}{keys}:${name}`));
 
-    test("takes no key away: an emptied one gets all keys back, and one with other keys those that it lacks", async () => {
+    test("another store in the place of the one in use takes no key away: an emptied one gets all keys back, and one with other keys those that it lacks", async () => {
       const key = await create();
       const store = await open();
       await empty();
@@ -497,7 +497,7 @@ describe.skipIf(!HAS_REDIS)(`keys in Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`,
       expect((await keys("audit", "verify")).code).toBe(0);
     });
 
-    test("gets more keys back than one step writes, from gateways that notice at once", async () => {
+    test("another store in the place of the one in use gets more keys back than one step writes, from gateways that notice at once", async () => {
       await create();
       const file = join(folder, "many.json");
       const set = manyKeys(1_200);
@@ -515,7 +515,7 @@ describe.skipIf(!HAS_REDIS)(`keys in Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`,
       expect(gateways.map(({ store }) => store.status().keys)).toEqual([1_201, 1_201]);
     });
 
-    test("gets no keys while no gateway runs that knows the lost ones, until they are restored", async () => {
+    test("another store in the place of the one in use gets no keys while no gateway runs that knows the lost ones, until they are restored", async () => {
       const key = await create();
       const dump = join(folder, "dump.json");
       await keys("export", "--out", dump);
@@ -530,7 +530,7 @@ describe.skipIf(!HAS_REDIS)(`keys in Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`,
       expect((await keys("audit", "verify")).code).toBe(0);
     });
 
-    test("of before a restore opens neither a revoked key nor one that the restore dropped", async () => {
+    test("another store of before a restore opens neither a revoked key nor one that the restore dropped", async () => {
       const key = await create();
       const dump = join(folder, "dump.json");
       const dropped = await create("dropped");
@@ -552,7 +552,7 @@ describe.skipIf(!HAS_REDIS)(`keys in Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`,
       }
     });
 
-    test("of before a restore is followed no less when an operator restores it on purpose", async () => {
+    test("another store of before a restore is followed no less when an operator restores it on purpose", async () => {
       const key = await create();
       const dump = join(folder, "dump.json");
       await keys("export", "--out", dump);

@@ -163,7 +163,7 @@ describe.skipIf(!HAS_REDIS)(`a limit store in Redis${HAS_REDIS ? "" : ` (${NO_RE
     expect(postpone(0, 2)).toBeUndefined();
   });
 
-  test("however many permits it holds, a gateway renews them by one command a second", async () => {
+  test("a gateway renews the permits that it holds by one command a second, however many there are", async () => {
     const [one] = await open();
     if (!one) throw new Error("there is one");
     for (let at = 0; at < 500; at += 1) await takePermit(one.store, `k${at % 50}`, "c", 100);

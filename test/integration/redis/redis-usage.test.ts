@@ -29,7 +29,7 @@ describe.skipIf(!HAS_REDIS)(`the use of keys, at the gateways of several hosts (
     await redis.stop();
   });
 
-  test("is summed, and a batch that comes twice counts once", async () => {
+  test("the use of keys is summed, and a batch that comes twice counts once", async () => {
     const [one, two] = [await gateway(), await gateway()];
     const batches = Array.from({ length: 20 }, (_, at) => ({
       number: at + 1,
@@ -44,7 +44,7 @@ describe.skipIf(!HAS_REDIS)(`the use of keys, at the gateways of several hosts (
     expect((await one.read("unknown"))?.entries).toEqual([]);
   });
 
-  test("is added to by a newer release, whose other counts are ignored", async () => {
+  test("the use of keys is added to by a newer release, whose other counts are ignored", async () => {
     const one = await gateway();
     await one.add({ number: 1, entries: [entry("d", 1)] });
     const { day } = entry("d", 1);
@@ -53,7 +53,7 @@ describe.skipIf(!HAS_REDIS)(`the use of keys, at the gateways of several hosts (
     expect((await one.read("d"))?.entries).toEqual([entry("d", 2)]);
   });
 
-  test("is kept for 31 days, and gateways that have left are forgotten", async () => {
+  test("the use of keys is kept for 31 days, and gateways that have left are forgotten", async () => {
     const [one, two] = [await gateway(), await gateway()];
     const first = entry("c", 1);
     await one.add({ number: 1, entries: [first] });
@@ -69,7 +69,7 @@ describe.skipIf(!HAS_REDIS)(`the use of keys, at the gateways of several hosts (
     expect(fields.filter((field) => field.startsWith("s|"))).toHaveLength(1);
   });
 
-  test("of an unreachable store is undefined, and not added", async () => {
+  test("the use of keys of an unreachable store is undefined, and not added", async () => {
     const own = await RedisProcess.start();
     const state = await connectTo(own, { keyPrefix: "u:", commandTimeoutMs: 30_000 });
     closing.push(() => state.close());

@@ -131,7 +131,7 @@ describe("health is printed as Envoy does", () => {
 });
 
 describe("a view", () => {
-  test("combines discovery, the node's reports and the gateway's own counts", async () => {
+  test("a view combines discovery, the node's reports and the gateway's own counts", async () => {
     const { one, managed } = await oneNode({ loadBalancingWeight: 3 });
     const [found] = managed.cluster().endpoints;
     found?.report.set(
@@ -170,7 +170,7 @@ describe("a view", () => {
     expect(managed.view(one.address)).toMatchObject({ activeRequests: 0, outstandingPrefillTokens: 1_400 });
   });
 
-  test("shares the outstanding tokens of an engine among its ranks", async () => {
+  test("a view shares the outstanding tokens of an engine among its ranks", async () => {
     const one = await node();
     one.dataParallelRanks = 4;
     const managed = new Managed([{ model: "svc-qwen", endpoints: [{ address: one.address }] }]);
@@ -179,7 +179,7 @@ describe("a view", () => {
     expect(managed.view(one.address)?.outstandingPrefillTokens).toBe(250);
   });
 
-  test("starts slow start for an endpoint that comes back, not for one that was healthy from the beginning", async () => {
+  test("a view starts slow start for an endpoint that comes back, not for one that was healthy from the beginning", async () => {
     const { one, managed } = await oneNode();
     expect(managed.view(one.address)?.healthySinceMs).toBeUndefined();
 

@@ -69,7 +69,7 @@ describe("an answer whose engine is lost", () => {
   test.each([
     ["streamed", false],
     ["folded", true],
-  ])("continues at another one, as one answer, where it is %s", async (_how, folded) => {
+  ])("an answer whose engine is lost continues at another one, as one answer, where it is %s", async (_how, folded) => {
     const { rig, sent, first, second } = await lostAfter(3, [{}], { folded });
     expect(await settle(rig, sent.outcome)).toBe("ok");
     expect(textOf(sent.events)).toBe(TEXT);
@@ -88,13 +88,16 @@ describe("an answer whose engine is lost", () => {
     await rig.atRest();
   });
 
-  test.each([1, 2, 3, 4, 5, 6])("after %i steps: the rest is neither repeated nor left out", async (steps) => {
-    const { rig, sent } = await lostAfter(steps, [{ inOnePiece: false }]);
-    expect(await settle(rig, sent.outcome)).toBe("ok");
-    expect(textOf(sent.events)).toBe(TEXT);
-  });
+  test.each([1, 2, 3, 4, 5, 6])(
+    "an answer whose engine is lost after %i steps: the rest is neither repeated nor left out",
+    async (steps) => {
+      const { rig, sent } = await lostAfter(steps, [{ inOnePiece: false }]);
+      expect(await settle(rig, sent.outcome)).toBe("ok");
+      expect(textOf(sent.events)).toBe(TEXT);
+    },
+  );
 
-  test("is continued by another revision that has the same prompt, and by its own where there is no digest", async () => {
+  test("an answer whose engine is lost is continued by another revision that has the same prompt, and by its own where there is no digest", async () => {
     const first = { ...standsBehind(3), promptDigest: "p1" };
     const own = await lostAfter(3, [{ revision: "r2", promptDigest: "p1" }], {}, first);
     expect(await settle(own.rig, own.sent.outcome)).toBe("ok");
@@ -105,7 +108,7 @@ describe("an answer whose engine is lost", () => {
     expect(textOf(older.sent.events)).toBe(TEXT);
   });
 
-  test("is not continued where others render its prompt otherwise, and asks each of them once", async () => {
+  test("an answer whose engine is lost is not continued where others render its prompt otherwise, and asks each of them once", async () => {
     const first = { ...standsBehind(3), promptDigest: "p1" };
     const others = { revision: "r2", promptDigest: "p2" };
     const { rig, sent, second, third } = await lostAfter(3, [others, others], {}, first);
@@ -114,7 +117,7 @@ describe("an answer whose engine is lost", () => {
     expect([second?.calls.length, third?.calls.length]).toEqual([1, 1]);
   });
 
-  test("continues at a third one after a wait, if others were lost with it twice", async () => {
+  test("an answer whose engine is lost continues at a third one after a wait, if others were lost with it twice", async () => {
     const always = { stopAfter: () => 3 };
     const [first, second, third] = await nodes(always, always, {});
     const rig = await inFrontOf([first, second, third] as ResumableNode[]);
@@ -133,7 +136,7 @@ describe("an answer whose engine is lost", () => {
     await rig.atRest();
   });
 
-  test("restarts at a fourth one before its first output, with others lost beside it, while its caller waits", async () => {
+  test("an answer whose engine is lost restarts at a fourth one before its first output, with others lost beside it, while its caller waits", async () => {
     const always = { stopAfter: () => 0 };
     const some = await nodes(always, always, always, {});
     const rig = await inFrontOf(some);
@@ -193,13 +196,13 @@ describe("an answer whose engine is lost", () => {
     expect(last?.$case === "finished" && last.value.usage).toMatchObject({ cachedInputTokens: 5, outputTokens: 7 });
   });
 
-  test("is complete if only the status after its last event is missing", async () => {
+  test("an answer whose engine is lost is complete if only the status after its last event is missing", async () => {
     const { rig, sent } = await lostAfter(STEPS.length, [{}]);
     expect(await settle(rig, sent.outcome)).toBe("ok");
     expect(sent.calls.attempts).toBe(1);
   });
 
-  test("is not dropped under memory pressure while another engine continues it", async () => {
+  test("an answer whose engine is lost is not dropped under memory pressure while another engine continues it", async () => {
     const { rig, sent } = await lostAfter(3, [{ inOnePiece: false }]);
     await until(() => sent.calls.failedAttempts.length > 0, "its end is known");
     await settleUntil(rig, () => rig.continuationBudget.releaseShare(1) > 0 || textOf(sent.events) === TEXT);
@@ -207,7 +210,7 @@ describe("an answer whose engine is lost", () => {
     expect(textOf(sent.events)).toBe(TEXT);
   });
 
-  test("waits for an endpoint that can continue it, which gets it at once", async () => {
+  test("an answer whose engine is lost waits for an endpoint that can continue it, which gets it at once", async () => {
     const [first, second, third] = await nodes(standsBehind(3), { canContinue: false }, {});
     const rig = await inFrontOf([first, second, third] as ResumableNode[]);
     const [lost = "", waited = ""] = [first?.address, third?.address];
@@ -228,7 +231,7 @@ describe("an answer whose engine is lost", () => {
     expect(third?.calls).toHaveLength(1);
   });
 
-  test("waits for the same engine to come back if there is no other", async () => {
+  test("an answer whose engine is lost waits for the same engine to come back if there is no other", async () => {
     const [first] = await nodes(standsBehind(2));
     const rig = await inFrontOf([first] as ResumableNode[]);
     const sent = rig.send(generateRequest(), { keepsAlive: true });
@@ -255,13 +258,13 @@ describe("an answer whose engine is lost fails with it", () => {
     ["has another revision", { described: "r2", revision: "r2" }],
     ["has another revision than it describes", { described: "r1", revision: "r2" }],
     ["cannot go on with answers", { canContinue: false }],
-  ])("if the other one %s", async (_what, second) => {
+  ])("an answer whose engine is lost fails with it if the other one %s", async (_what, second) => {
     const { rig, sent } = await lostAfter(3, [second], { timeouts: { pendingMs: 1_000 } });
     expect(await settle(rig, sent.outcome)).toBe("upstream_reset");
     expect(textOf(sent.events)).toBe("The answer is 4");
   });
 
-  test("if it was not kept for lack of room, and reports so", async () => {
+  test("an answer whose engine is lost fails with it if it was not kept for lack of room, and reports so", async () => {
     const { rig, sent, first } = await lostAfter(3, [{}], { continuation: { maxBytes: 100 } });
     expect(await settle(rig, sent.outcome)).toBe("upstream_reset");
     expect(first?.calls[0]?.request.resumable).toBe(false);
@@ -269,7 +272,7 @@ describe("an answer whose engine is lost fails with it", () => {
     expect(metricSum(await rig.registry.metrics(), "svc_answers_not_kept_total", 'reason="no_room"')).toBe(1);
   });
 
-  test("if it was dropped for lack of memory, and reports so", async () => {
+  test("an answer whose engine is lost fails with it if it was dropped for lack of memory, and reports so", async () => {
     const [first, second] = await nodes(standsBehind(3), {});
     const rig = await inFrontOf([first, second] as ResumableNode[]);
     const sent = rig.send();
@@ -283,7 +286,7 @@ describe("an answer whose engine is lost fails with it", () => {
     expect(metricSum(await rig.registry.metrics(), "svc_answers_not_kept_total", 'reason="released"')).toBe(1);
   });
 
-  test("if a second engine is lost with it before a new token", async () => {
+  test("an answer whose engine is lost fails with it if a second engine is lost with it before a new token", async () => {
     const { rig, sent, second, third } = await lostAfter(3, [standsBehind(3), {}]);
     await settleUntil(rig, () => (second?.standing ?? 0) > 0);
     second?.node.stop();

@@ -80,7 +80,7 @@ async function endpointFile() {
 }
 
 describe("a file of endpoints", () => {
-  test("may remove and add endpoints under load without a failed request", async () => {
+  test("a file of endpoints may remove and add endpoints under load without a failed request", async () => {
     const [one, two, three] = [await engine(hello), await engine(hello), await engine(hello)];
     const file = await endpointFile();
     await file.list(one, two);

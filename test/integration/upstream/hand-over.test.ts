@@ -8,7 +8,7 @@ describe("a big request", () => {
   const MIB = 1024 * 1024;
   const big = (mib: number) => generateRequest({}, "x".repeat(mib * MIB));
 
-  test("that could not be written in time is refused as overload, without a retry or an ejection", async () => {
+  test("a big request that could not be written in time is refused as overload, without a retry or an ejection", async () => {
     const wires = await wired(hello, hello);
     // Health checks and keep-alives use real time, which a busy machine delays: a silent connection is given up after
     // 30 s of it, so this test advances little virtual time.
@@ -25,7 +25,7 @@ describe("a big request", () => {
       expect(rig.cluster.outliers.isEjected(endpoint.address, rig.clock.nowMs())).toBe(false);
   });
 
-  test("is the only kind that is not retried: a small one finds an open connection", async () => {
+  test("a big request is the only kind that is not retried: a small one finds an open connection", async () => {
     const wires = await wired(hello, hello);
     const cluster = { lbPolicy: "round_robin", healthChecks: { intervalMs: 3_600_000 } } as const;
     const { rig } = await inFrontOf(wires, { cluster, timeouts: { acceptMs: 10_000, acceptPerMiBMs: 0 } });
@@ -38,7 +38,7 @@ describe("a big request", () => {
     expect(stuck.some(({ calls }) => calls.attempts === 2)).toBe(true);
   });
 
-  test("is written to an endpoint after those before it, and small ones pass", async () => {
+  test("a big request is written to an endpoint after those before it, and small ones pass", async () => {
     const [wire] = await wired(hello);
     const { rig } = await inFrontOf([wire]);
     const [endpoint] = rig.cluster.endpoints;
@@ -54,7 +54,7 @@ describe("a big request", () => {
     expect(endpoint?.handOvers.waiting).toBe(0);
   });
 
-  test("whose caller disconnects while it waits lets the next one through", async () => {
+  test("a big request whose caller disconnects while it waits lets the next one through", async () => {
     const [wire] = await wired(hello);
     const { rig } = await inFrontOf([wire]);
     const [endpoint] = rig.cluster.endpoints;

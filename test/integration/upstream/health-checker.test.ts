@@ -139,7 +139,7 @@ test.each([
 });
 
 describe("a watch that breaks", () => {
-  test("is one failure, and restarts; the node stays healthy if that works", async () => {
+  test("a watch that breaks is one failure, and restarts; the node stays healthy if that works", async () => {
     const { node, checked } = await healthyNode();
     const before = checked.results;
     node.breakWatches();
@@ -150,7 +150,7 @@ describe("a watch that breaks", () => {
     expect(checked.checker.healthy).toBe(true);
   });
 
-  test("after a second of life restarts at once", async () => {
+  test("a watch that breaks after a second of life restarts at once", async () => {
     const { node, checked } = await healthyNode();
     await checked.clock.advance(1_000);
     node.breakWatches();
@@ -206,13 +206,13 @@ describe("H6 the handshake", () => {
     ["describes another model", { models: ["svc-glm53"] }, Serving.SERVING, true],
     ["does not have the model", { models: ["svc-glm53"] }, Serving.SERVICE_UNKNOWN, false],
     ["does not implement the contract", { contract: false }, Serving.SERVING, true],
-  ])("detects a node that %s", async (_what, options, serving, healthy) => {
+  ])("the handshake detects a node that %s", async (_what, options, serving, healthy) => {
     const node = await nodeWith(options);
     node.serving = serving;
     await new Checked(node.address).becomes({ healthy, mismatch: true });
   });
 
-  test("accepts a node that is still loading as such", async () => {
+  test("the handshake accepts a node that is still loading as such", async () => {
     const node = await nodeWith({ models: [] });
     node.serving = Serving.NOT_SERVING;
     const checked = new Checked(node.address);
@@ -221,7 +221,7 @@ describe("H6 the handshake", () => {
     expect(node.descriptions).toBe(0);
   });
 
-  test("is repeated with each check while it fails", async () => {
+  test("the handshake is repeated with each check while it fails", async () => {
     const node = await nodeWith({ models: ["svc-glm53"] });
     const checked = new Checked(node.address);
     await checked.becomes({ mismatch: true, healthy: true });
@@ -230,7 +230,7 @@ describe("H6 the handshake", () => {
     await checked.becomes({ mismatch: false });
   });
 
-  test("is repeated with a new connection: the address may be another node", async () => {
+  test("the handshake is repeated with a new connection: the address may be another node", async () => {
     const { node, checked } = await healthyNode();
     node.stop();
     await until(() => checked.results > 1, "the failure");

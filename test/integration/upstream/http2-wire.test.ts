@@ -110,7 +110,7 @@ describe("hundreds of cancelled calls, while a Node server closes the connection
     await Promise.all(calls.map(({ ended }) => ended));
   }
 
-  test("end no other call, one after the other", async () => {
+  test("hundreds of cancelled calls end no other call, one after the other", async () => {
     const wire = await wireToNode((at) => at > 1_601);
     const running = call(wire);
     let over = false;
@@ -123,7 +123,7 @@ describe("hundreds of cancelled calls, while a Node server closes the connection
     expect(over).toBe(false);
   });
 
-  test("end no other call, all at once, though they waited for the connection together", async () => {
+  test("hundreds of cancelled calls end no other call, all at once, though they waited for the connection together", async () => {
     const wire = await wireToNode((at) => at > 2_000);
     await openAndLeave(wire, 2_000);
     expect(await call(wire).ended).toBe("OK");

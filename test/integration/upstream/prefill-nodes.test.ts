@@ -85,7 +85,7 @@ const textOf = ({ events }: ReturnType<FrontRig["send"]>) =>
     .join("");
 
 describe("a long prompt", () => {
-  test("is read on the prefill node and answered by another, which reads nothing", async () => {
+  test("a long prompt is read on the prefill node and answered by another, which reads nothing", async () => {
     const { rig, engines, reading, outcomes, atRest } = await rigged();
     // Those of the probes.
     const before = engines.pinned;
@@ -104,7 +104,7 @@ describe("a long prompt", () => {
     await atRest();
   });
 
-  test("is read where it is answered if little of it is unread there, or more on the prefill node", async () => {
+  test("a long prompt is read where it is answered if little of it is unread there, or more on the prefill node", async () => {
     const { rig, engines, atRest } = await rigged();
     const ask = async (text: string) => {
       const sent = rig.send(generateRequest({}, text));
@@ -142,19 +142,22 @@ describe("a long prompt", () => {
     "the other engine cannot take it": [{ policy: "fail" }, { handed_over: 1, lost: 1 }],
   };
 
-  test.each(Object.entries(fallen))("is read where it is answered if %s", async (_what, [given, expected]) => {
-    const { rig, engines, outcomes, atRest } = await rigged(given);
-    engines.isConnected = false;
-    const sent = rig.send(generateRequest({}, long("a")));
-    expect(await sent.outcome).toBe("ok");
-    expect(textOf(sent)).toBe(answerTo(rendered(long("a"))));
-    expect(sent.calls).toMatchObject({ attempts: 1, failedAttempts: [], prefilledAt: undefined });
-    expect(engines.read.at(-1)?.engine).toBe("answering-0");
-    expect(await outcomes()).toEqual(expected);
-    await atRest();
-  });
+  test.each(Object.entries(fallen))(
+    "a long prompt is read where it is answered if %s",
+    async (_what, [given, expected]) => {
+      const { rig, engines, outcomes, atRest } = await rigged(given);
+      engines.isConnected = false;
+      const sent = rig.send(generateRequest({}, long("a")));
+      expect(await sent.outcome).toBe("ok");
+      expect(textOf(sent)).toBe(answerTo(rendered(long("a"))));
+      expect(sent.calls).toMatchObject({ attempts: 1, failedAttempts: [], prefilledAt: undefined });
+      expect(engines.read.at(-1)?.engine).toBe("answering-0");
+      expect(await outcomes()).toEqual(expected);
+      await atRest();
+    },
+  );
 
-  test("is read where it is answered if the prefill node is late, gone, full or of another group", async () => {
+  test("a long prompt is read where it is answered if the prefill node is late, gone, full or of another group", async () => {
     const silent: Change = () => ({ kind: "stream", data: [], end: "never" });
     const { rig, engines, reading, outcomes, atRest } = await rigged({ reader: silent, readerSlots: 1 });
     const first = rig.send(generateRequest({}, long("a")));
@@ -177,7 +180,7 @@ describe("a long prompt", () => {
     await atRest();
   });
 
-  test("is not read a second time there for a retry, which goes to another node", async () => {
+  test("a long prompt is not read a second time there for a retry, which goes to another node", async () => {
     let calls = 0;
     const { rig, engines, outcomes, answering, atRest } = await rigged({
       answering: 2,
@@ -198,7 +201,7 @@ describe("a long prompt", () => {
     await atRest();
   });
 
-  test("stops on both nodes when its caller leaves, while it is read and while it is answered", async () => {
+  test("a long prompt stops on both nodes when its caller leaves, while it is read and while it is answered", async () => {
     const { rig, reading, outcomes, atRest, answering } = await rigged({
       reader: (asked, own) =>
         asked.prompt.includes("stuck") ? { kind: "stream", data: [], end: "never" } : own(asked),
@@ -218,7 +221,7 @@ describe("a long prompt", () => {
     expect(await outcomes()).toEqual({ handed_over: 1, cancelled: 1 });
   });
 
-  test("passes others that wait for the prefill of the answering node, which it does not count for", async () => {
+  test("a long prompt passes others that wait for the prefill of the answering node, which it does not count for", async () => {
     const { rig, atRest, answering } = await rigged({
       // Without the pool, the throttle would hold a second long prompt.
       front: { router: { leastMovedTokens: 20_000 } },

@@ -53,13 +53,13 @@ async function converse({ service, open }: Awaited<ReturnType<typeof serviceWith
 }
 
 describe("a prompt whose beginning the node has", () => {
-  test("reaches the engine as the whole one does, by socket and by HTTP", async () => {
+  test("a prompt whose beginning the node has reaches the engine as the whole one does, by socket and by HTTP", async () => {
     const own = await serviceWith();
     await converse(own);
     expect(await own.bases()).toEqual({ found: 7, unknown: 0 });
   });
 
-  test("is sent whole where the node has dropped it, which its caller does not see", async () => {
+  test("a prompt whose beginning the node has is sent whole where the node has dropped it, which its caller does not see", async () => {
     // Room for one prompt: each of two conversations drops the other.
     const own = await serviceWith({ promptMegabytes: 0.15 });
     const ask = async (name: string, more: readonly string[] = []) => {
@@ -75,7 +75,7 @@ describe("a prompt whose beginning the node has", () => {
     expect(own.service.engine.backend.requests).toHaveLength(4);
   });
 
-  test("goes whole to a node that keeps none, and is kept apart from another tenant's", async () => {
+  test("a prompt whose beginning the node has goes whole to a node that keeps none, and is kept apart from another tenant's", async () => {
     const older = await serviceWith({ promptMegabytes: 0 });
     await converse(older, 2);
     expect(await older.bases()).toEqual({ found: 0, unknown: 0 });
@@ -91,7 +91,7 @@ describe("a prompt whose beginning the node has", () => {
     expect(await own.bases()).toEqual({ found: 0, unknown: 0 });
   });
 
-  test("goes first at its node when its socket closes, or when another conversation takes its lane", async () => {
+  test("a prompt whose beginning the node has goes first at its node when its socket closes, or when another conversation takes its lane", async () => {
     const { service, open, bases } = await serviceWith();
     const { endedLeases, requests } = service.engine.backend;
     const client = await open();
@@ -115,7 +115,7 @@ describe("a prompt whose beginning the node has", () => {
     expect(requests.at(-1)?.lease).toBe(false);
   });
 
-  test("goes whole to another node where its own one refuses", async () => {
+  test("a prompt whose beginning the node has goes whole to another node where its own one refuses", async () => {
     let isFull = false;
     const script: Script = () => {
       if (!isFull) return [textAnswer("Hello.")];

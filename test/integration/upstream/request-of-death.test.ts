@@ -17,7 +17,7 @@ async function behindWires(script: Script, count: number) {
 }
 
 describe("H12 a request that kills engines", () => {
-  test("fails after the second one, and is refused from then on; other requests are not", async () => {
+  test("a request that kills engines fails after the second one, and is refused from then on; other requests are not", async () => {
     const { rig, one, wires } = await behindWires(staysAt([started()]), 4);
     const poison = generateRequest({}, "poison");
     const sent = rig.send(poison);
@@ -44,7 +44,7 @@ describe("H12 a request that kills engines", () => {
     await again.outcome;
   });
 
-  test("fails after the second endpoint that became silent on it", async () => {
+  test("a request that kills engines fails after the second endpoint that became silent on it", async () => {
     const { rig, one } = await behindWires(staysAt([started()]), 3);
     const poison = generateRequest({}, "poison");
     const sent = rig.send(poison);
@@ -54,7 +54,7 @@ describe("H12 a request that kills engines", () => {
     expect(await rig.send(poison).outcome).toBe("request_of_death");
   });
 
-  test("is distinguished from requests that were lost beside it, which are retried a little later", async () => {
+  test("a request that kills engines is distinguished from requests that were lost beside it, which are retried a little later", async () => {
     const { rig, one, wires } = await behindWires(staysAt([started()]), 3);
     const requests = ["poison", "harmless"].map((text) => generateRequest({}, text));
     const sent = requests.map((request) => rig.send(request));
@@ -75,7 +75,7 @@ describe("H12 a request that kills engines", () => {
     }
   });
 
-  test("is not one whose endpoints had announced their shutdown", async () => {
+  test("a request that kills engines is not one whose endpoints had announced their shutdown", async () => {
     const nodes = await Promise.all([engine(staysAt([started()])), engine(staysAt([started()]))]);
     const wires = await Promise.all(nodes.map(wireTo));
     const { rig } = await inFrontOf(wires);

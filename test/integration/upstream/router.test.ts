@@ -56,7 +56,7 @@ describe("a failed attempt", () => {
     await rig.atRest();
   });
 
-  test("after the first delta is the answer's failure", async () => {
+  test("a failed attempt after the first delta is the answer's failure", async () => {
     const { rig, engines } = await routed([lostMidway, hello]);
     const sent = rig.send();
     expect(await sent.outcome).toBe("upstream_reset");
@@ -65,7 +65,7 @@ describe("a failed attempt", () => {
     await rig.atRest();
   });
 
-  test("after the first delta is retried if nothing has left the gateway", async () => {
+  test("a failed attempt after the first delta is retried if nothing has left the gateway", async () => {
     const { rig } = await routed([lostMidway, hello]);
     const sent = rig.send(generateRequest(), { folded: true });
     expect(await settle(rig, sent.outcome)).toBe("ok");
@@ -94,23 +94,26 @@ describe("a failed attempt", () => {
     ["INVALID_SCHEMA", "engine_invalid_schema"],
     ["UNSUPPORTED_FEATURE", "engine_unsupported_feature"],
     ["CONTEXT_WINDOW_EXCEEDED", "context_length_exceeded"],
-  ] as const)("with %s after a keep-alive is neither retried nor counted for ejection", async (reason, detail) => {
-    const script: Script = async function* () {
-      yield [reading];
-      throw new EngineError(reason, "The caller's fault.");
-    };
-    const { rig, engines } = await routed([script, hello]);
-    for (let tries = 1; tries <= 6; tries += 1) {
-      expect(await rig.send().outcome).toBe(detail);
-      expect(callsOf(engines)).toEqual([tries, 0]);
-    }
-    await rig.atRest();
-  });
+  ] as const)(
+    "a failed attempt with %s after a keep-alive is neither retried nor counted for ejection",
+    async (reason, detail) => {
+      const script: Script = async function* () {
+        yield [reading];
+        throw new EngineError(reason, "The caller's fault.");
+      };
+      const { rig, engines } = await routed([script, hello]);
+      for (let tries = 1; tries <= 6; tries += 1) {
+        expect(await rig.send().outcome).toBe(detail);
+        expect(callsOf(engines)).toEqual([tries, 0]);
+      }
+      await rig.atRest();
+    },
+  );
 
   test.each([
     [2, [1, 1]],
     [4, [1, 1, 1, 0]],
-  ])("is retried twice, each time on another endpoint, of %i that there are", async (count, calls) => {
+  ])("a failed attempt is retried twice, each time on another endpoint, of %i that there are", async (count, calls) => {
     const { rig, engines } = await routed(Array.from({ length: count }, () => failsAt([])));
     const { outcome } = rig.send();
     expect(await settle(rig, outcome)).toBe("upstream_reset");
@@ -118,7 +121,7 @@ describe("a failed attempt", () => {
     await rig.atRest();
   });
 
-  test("is not retried when the budget is used up; a retry counts until it is answered", async () => {
+  test("a failed attempt is not retried when the budget is used up; a retry counts until it is answered", async () => {
     const { rig } = await routed([failsAt([]), staysAt([started()])]);
     const budget = rig.router.traffic[0]?.budget;
     for (let taken = 0; taken < 15; taken += 1) budget?.take("budget", 0);
@@ -133,7 +136,7 @@ describe("a failed attempt", () => {
     expect(budget?.activeRetries).toBe(15);
   });
 
-  test("no longer counts in the budget once its answer has begun", async () => {
+  test("a failed attempt no longer counts in the budget once its answer has begun", async () => {
     const { rig } = await routed([failsAt([]), staysAt([started(), textStart(0), delta(0, "a")])]);
     const sent = rig.send();
     await settleUntil(rig, () => sent.events.length > 2, "the answer has begun");
@@ -145,7 +148,7 @@ describe("a failed attempt", () => {
 });
 
 describe("a caller that disconnects", () => {
-  test("during the inspection of its big prompt costs no call", async () => {
+  test("a caller that disconnects during the inspection of its big prompt costs no call", async () => {
     const { engines, rig } = await routed([hello]);
     const big = generateRequest({}, "x".repeat(2 * 1024 * 1024));
     const stays = rig.send(big);
@@ -185,7 +188,7 @@ describe("a caller that disconnects", () => {
     expect(callsOf(engines)).toEqual([1]);
   });
 
-  test("between two attempts gets no second one", async () => {
+  test("a caller that disconnects between two attempts gets no second one", async () => {
     const { rig, engines } = await routed([failsAt([]), hello], { router: { random: () => 0.9 } });
     const sent = rig.send();
     await until(() => rig.router.traffic[0]?.budget.activeRetries === 1, "the wait");
@@ -236,7 +239,7 @@ test("if all endpoints are full, the caller gets a retry delay, spread by a fift
 });
 
 describe("an endpoint that fails repeatedly", () => {
-  test("is ejected after five failures in a row, and returns in slow start", async () => {
+  test("an endpoint that fails repeatedly is ejected after five failures in a row, and returns in slow start", async () => {
     const { rig, engines } = await routed([failsAt([]), hello]);
     const [bad] = engines;
     for (let index = 0; index < 8; index += 1) {

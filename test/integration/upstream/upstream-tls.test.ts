@@ -141,7 +141,9 @@ describe("certificates that change", () => {
     expect(await rig.send().outcome).toBe("ok");
   });
 
-  test("are reported once each time: accepted, or why not; a bad pair changes nothing", async ({ skip }) => {
+  test("certificates that change are reported once each time: accepted, or why not; a bad pair changes nothing", async ({
+    skip,
+  }) => {
     skip(!HAS_OPENSSL, NO_OPENSSL);
     use("gateway");
     const clock = new VirtualClock();
@@ -169,7 +171,7 @@ describe("certificates that change", () => {
     expect(reported).toEqual([bad, undefined, bad, undefined]);
   });
 
-  test("that are unusable at the start are named by their key", ({ skip }) => {
+  test("changing certificates that are unusable at the start are named by their key", ({ skip }) => {
     skip(!HAS_OPENSSL, NO_OPENSSL);
     const start = (tls: object) => () => inFrontOf("localhost:1", tls);
     expect(start({ caFile: file("none.pem") })).toThrow("clusters.0.tls.caFile: cannot be read");

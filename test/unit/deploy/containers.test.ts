@@ -34,7 +34,7 @@ describe("the images", () => {
     expect(sources.filter((path) => !existsSync(join(ROOT, path)))).toEqual([]);
   });
 
-  test("run the programs themselves, as a user without rights", () => {
+  test("the images run the programs themselves, as a user without rights", () => {
     const entries = [...text.matchAll(/^ENTRYPOINT (.+)$/gm)].map(([, entry = ""]) => JSON.parse(entry));
     const program = (...words: readonly string[]) => ["prlimit", "--core=0", "node", ...words];
     const all = ["node_modules/svc/deploy/svc.mjs", "start", "--host", "0.0.0.0", "--state-dir", "/tmp/svc"];
@@ -66,7 +66,7 @@ describe("the compose file", () => {
     for (const [name, { ulimits }] of Object.entries(services)) expect([name, ulimits?.core]).toEqual([name, 0]);
   });
 
-  test("gives programs configurations that they take, and longer to end than they drain", () => {
+  test("the compose file gives programs configurations that they take, and longer to end than they drain", () => {
     const gateway = loadConfig(gatewayConfigSchema, join(COMPOSE, "config/gateway.yaml"));
     const engine = loadConfig(engineConfigSchema, join(COMPOSE, "config/engine.yaml"), { HOSTNAME: "4f2a" });
     expect(engine.nodeId).toBe("4f2a");
@@ -90,7 +90,7 @@ describe("the unit of the page on services", () => {
   const [, unit = ""] = /^```ini\n([\s\S]+?)^```$/m.exec(page) ?? [];
   const setting = (name: string) => new RegExp(`^${name}=(.+)$`, "m").exec(unit)?.[1];
 
-  test("leaves no core file, and longer to end than a gateway drains", () => {
+  test("the unit of the page on services leaves no core file, and longer to end than a gateway drains", () => {
     const { drainGraceMs, drainTimeoutMs } = checkConfig(
       gatewayConfigSchema,
       { keys: { file: "keys.json" }, clusters: [] },

@@ -10,7 +10,7 @@ function started() {
 }
 
 describe("state", () => {
-  test("is LIVE as soon as a model can be served and callers are listened to", () => {
+  test("state is LIVE as soon as a model can be served and callers are listened to", () => {
     const { lifecycle } = started();
     expect(lifecycle.state(true)).toBe("PRE_INITIALIZING");
     lifecycle.listening();
@@ -18,7 +18,7 @@ describe("state", () => {
     expect(lifecycle.state(true)).toBe("LIVE");
   });
 
-  test("is DRAINING while health was failed by hand, and ends no stream", () => {
+  test("state is DRAINING while health was failed by hand, and ends no stream", () => {
     const { lifecycle, signals } = started();
     lifecycle.listening();
     lifecycle.failHealth(true);

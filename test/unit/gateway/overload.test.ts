@@ -22,7 +22,7 @@ function budget(maxBytes: number) {
 }
 
 describe("the budget of bodies", () => {
-  test("counts bodies together as they arrive, and releases them once", () => {
+  test("the budget of bodies counts bodies together as they arrive, and releases them once", () => {
     const { bodies } = budget(100);
     const [one, other] = [bodies.begin("a"), bodies.begin("b")];
     expect([one.add(60), other.add(40), bodies.bytes]).toEqual([undefined, undefined, 100]);
@@ -32,7 +32,7 @@ describe("the budget of bodies", () => {
     expect([bodies.bytes, bodies.begin("c").add(60), bodies.bytes]).toEqual([40, undefined, 100]);
   });
 
-  test("counts a large body by its announced size at once, a small one by its arrived bytes", async () => {
+  test("the budget of bodies counts a large body by its announced size at once, a small one by its arrived bytes", async () => {
     const { clock, bodies, announce } = budget(3 * MIB);
     const [big, small] = [announce("big", "a", 2 * MIB), announce("small", "b", 1_000)];
     await clock.advance(0);
@@ -41,7 +41,7 @@ describe("the budget of bodies", () => {
     expect([small.add(1_000), bodies.bytes]).toEqual([undefined, 2 * MIB + 1_600]);
   });
 
-  test("lets a body wait, unread, until earlier ones have gone; a small one passes it", async () => {
+  test("the budget of bodies lets a body wait, unread, until earlier ones have gone; a small one passes it", async () => {
     const { clock, bodies, log, announce } = budget(3 * MIB);
     const first = announce("first", "a", 2 * MIB);
     announce("second", "b", 3 * MIB);
@@ -54,7 +54,7 @@ describe("the budget of bodies", () => {
     expect([log.at(-1), bodies.waiting, bodies.bytes]).toEqual(["second in", 1, 3 * MIB]);
   });
 
-  test("refuses a body after its time limit, or at once where it never fits", async () => {
+  test("the budget of bodies refuses a body after its time limit, or at once where it never fits", async () => {
     const { clock, bodies, log, announce } = budget(3 * MIB);
     announce("huge", "a", 3 * MIB + 1);
     announce("first", "a", 3 * MIB);
@@ -65,7 +65,7 @@ describe("the budget of bodies", () => {
     expect([log.at(-1), bodies.waiting, bodies.bytes]).toEqual(["late inflight_body_bytes", 0, 3 * MIB]);
   });
 
-  test("admits the next body when the caller of a waiting one leaves", async () => {
+  test("the budget of bodies admits the next body when the caller of a waiting one leaves", async () => {
     const { clock, bodies, log, announce } = budget(3 * MIB);
     announce("first", "a", 2 * MIB);
     const left = announce("left", "b", 3 * MIB);
@@ -76,7 +76,7 @@ describe("the budget of bodies", () => {
     expect([log, bodies.bytes]).toEqual([["first in", "left inflight_body_bytes", "third in"], 3 * MIB]);
   });
 
-  test("has bytes for a third tenant beside any two, and for any single body", async () => {
+  test("the budget of bodies has bytes for a third tenant beside any two, and for any single body", async () => {
     const { clock, bodies, log, announce } = budget(12 * MIB);
     for (let body = 0; body < 12; body += 1)
       for (const tenant of ["a", "b"]) announce(`${tenant}${body}`, tenant, MIB / 2);
@@ -106,7 +106,7 @@ const memoryOf = (bytes: number) => vi.spyOn(process.memoryUsage, "rss").mockRet
 afterEach(() => void vi.restoreAllMocks());
 
 describe("the overload manager", () => {
-  test("takes no action in a healthy process, and none once it is closed", async () => {
+  test("the overload manager takes no action in a healthy process, and none once it is closed", async () => {
     const { manager, checks, active } = managerWith();
     await checks(5);
     expect([active(), manager.pressures.fixedHeap > 0]).toEqual([[], true]);
@@ -128,13 +128,16 @@ describe("the overload manager", () => {
     [800, []],
     [900, ["releaseKeptAnswers"]],
     [960, OVERLOAD_ACTIONS],
-  ] as const)("with %i of 1,000 bytes of memory in use takes the actions %j", async (bytes, expected) => {
-    memoryOf(bytes);
-    const { manager, checks, active, changes } = managerWith({}, 1_000);
-    await checks(2);
-    expect([active(), changes.map(({ action }) => action)]).toEqual([expected, expected]);
-    expect(manager.pressures.processMemory).toBe(bytes / 1_000);
-  });
+  ] as const)(
+    "the overload manager with %i of 1,000 bytes of memory in use takes the actions %j",
+    async (bytes, expected) => {
+      memoryOf(bytes);
+      const { manager, checks, active, changes } = managerWith({}, 1_000);
+      await checks(2);
+      expect([active(), changes.map(({ action }) => action)]).toEqual([expected, expected]);
+      expect(manager.pressures.processMemory).toBe(bytes / 1_000);
+    },
+  );
 
   test.each([
     ["starts after two checks in a row", [940, 960, 960], [false, false, true]],
@@ -154,12 +157,12 @@ describe("the overload manager", () => {
     expect(states).toEqual(expected);
   });
 
-  test("gives bodies a quarter of a small memory, and at most 512 MiB", () => {
+  test("the overload manager gives bodies a quarter of a small memory, and at most 512 MiB", () => {
     expect(managerWith({}, 1_000_000).manager.bodies.maxBytes).toBe(250_000);
     expect(managerWith().manager.bodies.maxBytes).toBe(536_870_912);
   });
 
-  test("refuses a body of some size that exceeds heap or memory, without a check", () => {
+  test("the overload manager refuses a body of some size that exceeds heap or memory, without a check", () => {
     const heap = managerWith({ fixedHeap: { maxHeapSizeBytes: 1 } }).manager;
     expect([heap.lacksFor(100_000), heap.lacksFor(1_000)]).toEqual(["fixed_heap", undefined]);
     memoryOf(1_000 * MIB);
@@ -167,7 +170,7 @@ describe("the overload manager", () => {
     expect([memory.lacksFor(250 * MIB), memory.lacksFor(100_000)]).toEqual(["process_memory", undefined]);
   });
 
-  test("refuses a body that exceeds the heap together with the bodies in translation", () => {
+  test("the overload manager refuses a body that exceeds the heap together with the bodies in translation", () => {
     const maxHeapSizeBytes = 4 * process.memoryUsage().heapUsed;
     const { manager } = managerWith({ fixedHeap: { maxHeapSizeBytes } });
     const bytes = 100_000;

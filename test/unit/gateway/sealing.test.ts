@@ -33,7 +33,7 @@ describe("a sealed text", () => {
     ["another tenant", { tenant: "u" }, false],
     ["another model", { model: "svc-glm53" }, true],
     ["another format", { format: "messages" }, false],
-  ])("opens for no %s, except for a summary: %j %s", (_what, other, opensSummary) => {
+  ])("a sealed text opens for no %s, except for a summary: %j %s", (_what, other, opensSummary) => {
     const sealing = new Sealing();
     const [sealer, foreign] = [sealing.for(SCOPE), sealing.for({ ...SCOPE, ...other })];
     expect(foreign.open(sealer.seal(TEXT))).toBeUndefined();
@@ -43,7 +43,7 @@ describe("a sealed text", () => {
     expect(sealer.open(sealer.seal(TEXT, "summary"))).toBeUndefined();
   });
 
-  test("does not open with one bit of it changed, wherever that is, or with the id of another key", () => {
+  test("a sealed text does not open with one bit of it changed, wherever that is, or with the id of another key", () => {
     const [one, two] = [newSealingKey(), newSealingKey()];
     const sealing = new Sealing([one, two]);
     const sealer = sealing.for(SCOPE);
@@ -64,7 +64,7 @@ describe("a sealed text", () => {
     (foreign) => expect(new Sealing().for(SCOPE).open(foreign)).toBeUndefined(),
   );
 
-  test("is sealed by the first key and opened by all in force, also in a request that has begun", () => {
+  test("a sealed text is sealed by the first key and opened by all in force, also in a request that has begun", () => {
     const [older, newer] = [newSealingKey(), newSealingKey()];
     const lacking: string[] = [];
     const sealing = new Sealing([older], (id) => lacking.push(id));
@@ -98,7 +98,7 @@ const hex = () => randomBytes(32).toString("hex");
 const parse = (text: string) => parseSealingKeys(Buffer.from(text));
 
 describe("a file of sealing keys", () => {
-  test("holds the bytes of one key, or hex digits of several with notes between, and reads back as written", () => {
+  test("a file of sealing keys holds the bytes of one key, or hex digits of several with notes between, and reads back as written", () => {
     for (const length of [32, 48, 64]) {
       const bytes = Buffer.concat([randomBytes(length - 1), Buffer.of(0)]);
       expect(parseSealingKeys(bytes)).toEqual([makeSealingKey(bytes)]);
@@ -123,12 +123,12 @@ describe("a file of sealing keys", () => {
     ["holds zeros", "0".repeat(64), "not random"],
     ["is 32 zero bytes", "\0".repeat(32), "not random"],
     ["is 31 bytes", "\0abcdefghijklmnopqrstuvwxyz1234", "fewer than 32 bytes"],
-  ])("that %s is refused without a word of it", (_what, text, reason) => {
+  ])("a file of sealing keys that %s is refused without a word of it", (_what, text, reason) => {
     expect(() => parse(text)).toThrow(reason);
     expect(() => parse(text)).not.toThrow(/[0-9a-f]{16}|horse/);
   });
 
-  test("is in force after a change without a restart, and keeps the last good keys while it is unusable", async () => {
+  test("a file of sealing keys is in force after a change without a restart, and keeps the last good keys while it is unusable", async () => {
     const folder = mkdtempSync(join(tmpdir(), "svc-sealing-"));
     onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
     const file = join(folder, "sealing-key");

@@ -127,7 +127,7 @@ describe.each(COUNTS)("D11 token counts at one time on %s", (count) => {
     return { gateway, go, begun: () => begun };
   }
 
-  test("of 20 three are let in, and three again afterwards; another key and generations are", async () => {
+  test("of 20 token counts at one time three are let in, and three again afterwards; another key and generations are", async () => {
     const { gateway, go, begun } = await countingService({});
     const auth = await keyWith(gateway, { countConcurrency: 3 });
     const refused: Response[] = [];
@@ -153,7 +153,7 @@ describe.each(COUNTS)("D11 token counts at one time on %s", (count) => {
     expect(await post()).toBe(200);
   });
 
-  test("of a model are bounded over all keys", async () => {
+  test("token counts at one time of a model are bounded over all keys", async () => {
     const { gateway, go, begun } = await countingService({});
     const keys = await Promise.all(Array.from({ length: 8 }, () => keyWith(gateway, {})));
     const counts = Array.from({ length: MAX_COUNTS }, (_, at) =>

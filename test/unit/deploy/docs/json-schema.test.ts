@@ -28,7 +28,7 @@ function examples(document: string, name: string): readonly unknown[] {
 describe("the schema of the gateway's configuration", () => {
   const isValid = validator("gateway/docs/gateway.schema.json");
 
-  test("takes the example of the page on operating, and so does the gateway", () => {
+  test("the schema of the gateway's configuration takes the example of the page on operating, and so does the gateway", () => {
     const found = examples("deploy/docs/operate.md", "gateway.yaml");
     expect(found).toHaveLength(1);
     for (const example of found)
@@ -51,14 +51,14 @@ describe("the schema of the gateway's configuration", () => {
 describe("the schema of a node's configuration", () => {
   const isValid = validator("engine/docs/engine.schema.json");
 
-  test("takes the example of the page on operating, and so does the node", () => {
+  test("the schema of a node's configuration takes the example of the page on operating, and so does the node", () => {
     const found = examples("deploy/docs/operate.md", "engine.yaml");
     expect(found).toHaveLength(1);
     for (const example of found)
       expect([isValid(example), engineConfigSchema.safeParse(example).success]).toEqual([true, true]);
   });
 
-  test("refuses a key of another backend, as the node does", () => {
+  test("the schema of a node's configuration refuses a key of another backend, as the node does", () => {
     const config = { models: ["m"], backend: { kind: "scripted", modelPath: "m.gguf" } };
     expect([isValid(config), engineConfigSchema.safeParse(config).success]).toEqual([false, false]);
   });

@@ -13,15 +13,15 @@ const TABLES: readonly (readonly [program: string, table: MetricTable])[] = [
 describe.each(TABLES)("the metrics of the %s", (_program, table) => {
   const rows = Object.entries(table);
 
-  test("are counters if and only if their names have the suffix", () => {
+  test("the metrics of a program are counters if and only if their names have the suffix", () => {
     for (const [name, { type }] of rows) expect([name, name.endsWith("_total")]).toEqual([name, type === "counter"]);
   });
 
-  test("stand under names of ours, of letters and underscores", () => {
+  test("the metrics of a program stand under names of ours, of letters and underscores", () => {
     for (const [name] of rows) expect(name).toMatch(/^(?:svc|nodejs)(?:_[a-z]+)+$/);
   });
 
-  test("say in a sentence what they count, and what to do when they move", () => {
+  test("the metrics of a program say in a sentence what they count, and what to do when they move", () => {
     for (const [name, { help, action }] of rows)
       for (const text of [help, action]) expect([name, text]).toEqual([name, expect.stringMatching(/^\S.+\.$/)]);
   });

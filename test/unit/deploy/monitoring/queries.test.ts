@@ -64,7 +64,7 @@ describe.each(DASHBOARDS)("the dashboard $name", ({ name, uid, templating, panel
     }
   });
 
-  test("lets choose among values that there are", () => {
+  test("the dashboard lets choose among values that there are", () => {
     const [source, ...variables] = templating.list;
     expect(source).toMatchObject({ name: "datasource", type: "datasource" });
     for (const { name: variable, definition = "" } of variables) {
@@ -77,7 +77,7 @@ describe.each(DASHBOARDS)("the dashboard $name", ({ name, uid, templating, panel
     expect(chosen.filter((one) => !known.includes(one))).toEqual([]);
   });
 
-  test("describes each panel, under a distinct heading, in a unit", () => {
+  test("the dashboard describes each panel, under a distinct heading, in a unit", () => {
     const titles = charts.map(({ title }) => title);
     expect(new Set(titles).size).toBe(titles.length);
     for (const { description, fieldConfig } of charts) {
@@ -86,7 +86,7 @@ describe.each(DASHBOARDS)("the dashboard $name", ({ name, uid, templating, panel
     }
   });
 
-  test("has an address of its name, and panels beside each other that ask the selected source", () => {
+  test("the dashboard has an address of its name, and panels beside each other that ask the selected source", () => {
     expect(uid).toBe(`svc-${name}`);
     expect(new Set(panels.map(({ id }) => id)).size).toBe(panels.length);
     const taken = panels.flatMap(({ gridPos }) => fieldsOf(gridPos));

@@ -53,7 +53,7 @@ describe("a deferred tool", () => {
     expect(planOf(named, tools, [loaded])).toEqual([["search"], true, 1]);
   });
 
-  test("is seen, where calls are forbidden, once it is declared", () => {
+  test("a deferred tool is seen, where calls are forbidden, once it is declared", () => {
     const deferred = tools.slice(1);
     const toolChoice = { mode: ToolChoiceMode.NONE, name: "", allowedNames: [], disableParallelCalls: false };
     const seen = [[user("Hi")], [loaded]].map(

@@ -75,14 +75,17 @@ describe("a schema beyond the budget", () => {
   };
   const field = { reason: "INVALID_SCHEMA", message: expect.stringContaining("too costly") };
 
-  test.each(["hermes", "glm-4.7", "deepseek-v3.2"])("is refused with its field if it is strict: %s", (profile) => {
-    const tool = { ...field, facts: { field: "tools.0.parameters_json_schema", pointer: "" } };
-    expect(refusal("strict answer", profile)).toMatchObject(field);
-    expect(refusal("strict tool", profile)).toMatchObject(tool);
-    expect(refusal("tool that must be called", profile)).toMatchObject(tool);
-  });
+  test.each(["hermes", "glm-4.7", "deepseek-v3.2"])(
+    "a schema beyond the budget is refused with its field if it is strict: %s",
+    (profile) => {
+      const tool = { ...field, facts: { field: "tools.0.parameters_json_schema", pointer: "" } };
+      expect(refusal("strict answer", profile)).toMatchObject(field);
+      expect(refusal("strict tool", profile)).toMatchObject(tool);
+      expect(refusal("tool that must be called", profile)).toMatchObject(tool);
+    },
+  );
 
-  test("constrains an answer that is not strict to JSON only", () => {
+  test("a schema beyond the budget constrains an answer that is not strict to JSON only", () => {
     expect(refusal("answer")).toMatchObject({ gaveUp: true, text: expect.stringContaining("root ::= ") });
   });
 
@@ -99,12 +102,12 @@ describe("the schemas that are sent to another thread", () => {
   const beside = (promised: Promised, profile: string) => worthReading(wish(COSTLY, promised, profile));
   const schemas = (input: GrammarInput) => input.tools.map(({ parametersJsonSchema }) => parametersJsonSchema);
 
-  test("are those that the grammar depends on", () => {
+  test("the schemas that are sent to another thread are those that the grammar depends on", () => {
     expect(schemas(beside("tool beside a strict one", "glm-4.7"))[0]).toBe("");
     expect(schemas(beside("tool that must be called", "hermes"))[0]).toBe(COSTLY);
   });
 
-  test("have a bounded length, beyond which they are refused", () => {
+  test("the schemas that are sent to another thread have a bounded length, beyond which they are refused", () => {
     const many = (promised: Promised, profile: string) => {
       const input = wish(COSTLY, promised, profile);
       return {
@@ -124,7 +127,7 @@ describe("the digest of an input", () => {
     tools: [first, second].map((parametersJsonSchema, at) => ({ name: `f${at}`, parametersJsonSchema, strict: true })),
   });
 
-  test("is equal for equal inputs, and different for all others", () => {
+  test("the digest of an input is equal for equal inputs, and different for all others", () => {
     const same = digestOf(input("{}", "true"), "one");
     expect(digestOf(input("{}", "true"), "one")).toBe(same);
     expect(digestOf(input("{}", "true"), "other")).not.toBe(same);
@@ -149,7 +152,7 @@ describe("honest schemas", () => {
     .map((file) => ({ file, tools: toolsIn(JSON.parse(readFileSync(join(folder, file), "utf8")).body) }))
     .filter(({ tools }) => tools.length > 0);
 
-  test.each(recorded)("of the tools in $file are all enforced", ({ tools }) => {
+  test.each(recorded)("honest schemas of the tools in $file are all enforced", ({ tools }) => {
     for (const profile of ["hermes", "glm-4.7"]) {
       const input = { ...wish("{}", "tool that must be called", profile), tools };
       expect(grammarOf(input)).toMatchObject({ gaveUp: false, text: expect.stringContaining("root ::= ") });

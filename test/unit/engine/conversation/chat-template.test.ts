@@ -73,7 +73,7 @@ describe("a template that cannot run is refused at the start, with the reason", 
     expect(() => template(source)).toThrow(reason);
   });
 
-  test("except for failures after a condition, or if it runs with tools only", () => {
+  test("a template that cannot run is refused at the start, except for failures after a condition, or if it runs with tools only", () => {
     expect(joined(render({ messages: [user("Hi")] }, "{% if false %}{{ 1 | no_such }}{% endif %}a"))).toBe("a");
     const source = "{% for t in tools %}{{ t.function.name }}{% endfor %}";
     expect(joined(render({ messages: [user("Hi")], tools: [WEATHER] }, source))).toBe("get_weather");

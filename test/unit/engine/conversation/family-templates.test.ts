@@ -98,7 +98,7 @@ describe.each(PROFILES)("a template in the form of $name", ({ name, profile }) =
       .map((span) => span.text)
       .join("");
 
-  test.each(Object.entries(CONVERSATIONS))("accepts %s", (_what, { messages, words }) => {
+  test.each(Object.entries(CONVERSATIONS))("a template accepts %s", (_what, { messages, words }) => {
     const prompt = render(messages);
     // A template without tools has a mark of text.
     const shown = words.map((word) => (word === "CALL" && profile.toolsAsText ? "<tool_call>" : word));
@@ -107,7 +107,7 @@ describe.each(PROFILES)("a template in the form of $name", ({ name, profile }) =
     expect(places).toEqual([...places].sort((a, b) => a - b));
   });
 
-  test("begins each turn with the prompt of the last turn, wherever a system message comes", () => {
+  test("a template begins each turn with the prompt of the last turn, wherever a system message comes", () => {
     const history = [
       ...[system("alpha"), system("beta"), user("gamma"), assistant(text("delta"))],
       ...[system("epsilon"), user("zeta"), assistant(text("eta")), user("theta")],
@@ -135,7 +135,7 @@ describe.each(PROFILES)("a template in the form of $name", ({ name, profile }) =
     }
   });
 
-  test("has the rules of its profile, for engines that are not probed", () => {
+  test("a template has the rules of its profile, for engines that are not probed", () => {
     const strictness = SYSTEM_PLACES.indexOf(profile.systemMessages);
     expect(strictness).toBe(SYSTEM_PLACES.indexOf(template.turns.systemMessages));
     expect(profile.alternates).toBe(template.turns.alternates);

@@ -40,7 +40,7 @@ const readerOf = (name: string) => ({ name: name.endsWith("xgrammar") ? "xgramma
 const END = "\u{10fffd}";
 
 describe.each(ROWS)("the grammar behind a text of %s", (name, rootOf, text, impossible) => {
-  test("matches the rest of it, at every cut", () => {
+  test("a grammar matches the rest of a text, at every cut", () => {
     const chars = [...text];
     for (let at = 0; at <= chars.length; at += 1) {
       const rules = new GrammarRules(undefined, readerOf(name));

@@ -58,7 +58,7 @@ function callMarkers(profile: string): ToolCallMarkers {
 const WRITTEN = FAMILIES.map(({ write, written = write, ...family }) => ({ ...family, write: written }));
 
 describe.each(WRITTEN)("a mandatory call, as $profile writes it", ({ profile, write }) => {
-  test("is of one tool, follows its schema, and is parsed again", () => {
+  test("a mandatory call is of one tool, follows its schema, and is parsed again", () => {
     const matches = matcherOf(grammarOf(profile));
     for (const call of [SEARCH, SHORT, RUN]) {
       const text = write([call]);
@@ -72,7 +72,7 @@ describe.each(WRITTEN)("a mandatory call, as $profile writes it", ({ profile, wr
     expect(around.filter(matches)).toEqual([]);
   });
 
-  test("may have any arguments if no schema is enforced", () => {
+  test("a mandatory call may have any arguments if no schema is enforced", () => {
     const matches = matcherOf(grammarOf(profile, { held: "strict" }));
     const calls = [SEARCH, RUN, { name: "search", args: { unknown: { list: [1, { b: "x" }], none: null } } }];
     expect(calls.map((call) => matches(write([call])))).toEqual([true, true, true]);
@@ -87,7 +87,7 @@ describe.each(WRITTEN)("a mandatory call, as $profile writes it", ({ profile, wr
       expect(texts.map(matches)).toEqual([true, true, true, false]);
     });
 
-  test("begins where the output parser detects it", () => {
+  test("a mandatory call begins where the output parser detects it", () => {
     const markers = callMarkers(profile);
     const { reasoning, text } = loadProfile(profile);
     const otherMarks = [reasoning?.open ?? "", reasoning?.close ?? "", ...(text ? marksOfText(text) : [])];

@@ -24,7 +24,7 @@ describe.each(FAMILIES)("$profile, whose tools are not strict", ({ profile, writ
   const call = (name: string) => write([{ name, args: { city: "Oslo" } }]);
   const parserOptions = { markers, argumentTypes: argumentTypes(TOOLS), toolNames: TOOLS.map(({ name }) => name) };
 
-  test("has a whole call of one of its tools behind every opening mark that its grammar allows", () => {
+  test("a profile whose tools are not strict has a whole call of one of its tools behind every opening mark that its grammar allows", () => {
     const grammar = grammarOf({});
     const [writeText, matches] = [writerOf(grammar), matcherOf(grammar)];
     let calls = 0;
@@ -42,7 +42,7 @@ describe.each(FAMILIES)("$profile, whose tools are not strict", ({ profile, writ
     expect(calls).toBeGreaterThan(TEXTS / 20);
   });
 
-  test("names no other tool, and breaks off in no call", () => {
+  test("a profile whose tools are not strict names no other tool, and breaks off in no call", () => {
     const matches = matcherOf(grammarOf({}));
     const good = call("get_weather");
     expect(matches(good)).toBe(true);
@@ -52,13 +52,13 @@ describe.each(FAMILIES)("$profile, whose tools are not strict", ({ profile, writ
       expect(matches(good.slice(0, at)), good.slice(0, at)).toBe(false);
   });
 
-  test("writes the same grammar whatever its schemas are", () => {
+  test("a profile whose tools are not strict writes the same grammar whatever its schemas are", () => {
     const others = TOOLS.map((tool) => ({ ...tool, parametersJsonSchema: "{}" }));
     expect(grammarOf({ tools: others, argumentTypes: argumentTypes(others) })).toBe(grammarOf({}));
   });
 
   if (!onlyAtStart)
-    test("begins no call where none is allowed, with or without other text", () => {
+    test("a profile whose tools are not strict begins no call where none is allowed, with or without other text", () => {
       const matches = matcherOf(grammarOf({ tools: [], mustNotCall: true }));
       expect(["Well.", "a < b, [x], {y} and ｜"].filter((text) => !matches(text))).toEqual([]);
       expect([call("get"), `Well. ${call("get")}`].filter(matches)).toEqual([]);

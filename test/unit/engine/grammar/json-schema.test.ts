@@ -56,7 +56,7 @@ describe("toGrammar", () => {
     expect(matches(mail(1))).toBe(false);
   });
 
-  test("writes counts beyond any answer in few rules, and lower counts exactly", () => {
+  test("toGrammar writes counts beyond any answer in few rules, and lower counts exactly", () => {
     const endless = { maxLength: 1e300, minItems: 2, maxItems: 1e308, maxProperties: Number.MAX_VALUE };
     const { text } = compile(endless);
     expect(text.split("\n").length).toBeLessThan(60);
@@ -135,13 +135,13 @@ describe("toGrammar", () => {
     ["objects", { anyOf: [1, 2].map((n) => ({ properties: { a: { $ref: "#" }, b: { const: n } } })) }],
     ["strings", { anyOf: Array.from({ length: 70 }, (_, n) => ({ type: "string", maxLength: n + 5 })) }],
     ["numbers", { anyOf: Array.from({ length: 70 }, (_, n) => ({ type: "integer", minimum: n })) }],
-  ])("reduces alternatives whose readings multiply with depth to types and reports them: %s", (_, schema) => {
+  ])("toGrammar reduces alternatives whose readings multiply with depth to types and reports them: %s", (_, schema) => {
     const { text, unenforced } = compile(schema);
     expect(unenforced[0]).toMatch(/(?:anyOf|\$ref)$/);
     expect(text.length).toBeLessThan(8_000);
   });
 
-  test("enforces the types of ambiguous alternatives, and the keywords beside them", () => {
+  test("toGrammar enforces the types of ambiguous alternatives, and the keywords beside them", () => {
     const { text } = compile({
       properties: { a: nestedChoices(7), n: { type: "integer" } },
       required: ["a", "n"],
@@ -207,7 +207,7 @@ describe("toGrammar", () => {
     expect(compile(schema).text).toContain("root ::= ");
   });
 
-  test("refuses a name longer than the call stack is deep as too complex", () => {
+  test("toGrammar refuses a name longer than the call stack is deep as too complex", () => {
     const schema = { properties: { ["n".repeat(50_000)]: {} }, additionalProperties: true };
     expect(() => compile(schema)).toThrow("too complex");
   });

@@ -49,12 +49,12 @@ describe("the grammar of an output", () => {
     expect(grammarOf({ constraint: { kind: undefined } })).toBeUndefined();
   });
 
-  test("matches a call or a value if both are possible", () => {
+  test("the grammar of an output matches a call or a value if both are possible", () => {
     const matches = matcher({ tools: [tool(false)], constraint: JSON_OBJECT });
     expect([CALL, '{"a": 1}', "[]", `{}${CALL}`, "Well"].map(matches)).toEqual([true, true, false, false, false]);
   });
 
-  test("ignores the schema of a tool that is not strict, unless a call is mandatory", () => {
+  test("the grammar of an output ignores the schema of a tool that is not strict, unless a call is mandatory", () => {
     const call = (name: string, args: string) => `<tool_call>\n{"name": "${name}", "arguments": ${args}}\n</tool_call>`;
     const tools = [tool(true, "run", SCHEMA), tool(false, "walk", SCHEMA)];
     const texts = [call("run", '{"n": 9}'), call("walk", '{"n": 9}'), call("walk", '{"n": 1}')];
@@ -91,7 +91,7 @@ describe("the grammar of an output", () => {
       expect(matcher({ ...asked, reasoning }, BEHIND_REASONING)(CALL)).toBe(true);
     });
 
-    test("that a call ends, in families where it does", () => {
+    test("the grammar of an output after reasoning that a call ends, in families where it does", () => {
       const options = { ...asked, markers: markersOf("kimi-k2-thinking"), reasoning: "opened" } as const;
       const calls =
         "<|tool_calls_section_begin|><|tool_call_begin|>functions.run:0<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_calls_section_end|>";
@@ -104,7 +104,7 @@ describe("the grammar of an output", () => {
       ]);
     });
 
-    test("that the mark of the text ends, whose closing mark may be incomplete", () => {
+    test("the grammar of an output after reasoning that the mark of the text ends, whose closing mark may be incomplete", () => {
       const matches = matcher({ constraint: JSON_OBJECT, markers: markersOf("kimi-k3"), reasoning: "opened" });
       const said = '<|open|>response<|sep|>{"a": 1}';
       const good = [`Hm${said}`, `Hm<|close|>think<|sep|>${said}<|close|>response<|sep|>`, `Hm<|close|>think${said}`];
@@ -114,7 +114,7 @@ describe("the grammar of an output", () => {
     });
   });
 
-  test("leaves text beside a strict tool free, including reasoning with brackets or mentioned marks", () => {
+  test("the grammar of an output leaves text beside a strict tool free, including reasoning with brackets or mentioned marks", () => {
     const matches = matcher({ tools: [tool(true)] });
     const good = [
       "",
@@ -141,7 +141,7 @@ describe.each(FAMILIES)("an optional call of a strict tool by $profile", ({ prof
     toolNames: tools.map(({ name }) => name),
   };
 
-  test("lets text continue after calls in a code fence, and nowhere else", () => {
+  test("an optional call of a strict tool lets text continue after calls in a code fence, and nowhere else", () => {
     const matches = matcher({ tools: [tool(true, "run", SCHEMA)] });
     const call = (n: number) => CALL.replace("{}", `{"n": ${n}}`);
     const texts = [`So:\n\`\`\`\n${call(1)}\n\`\`\`\nWell. ${call(2)}`, `~~~\n${call(1)}\n  ~~~~\n`];
@@ -149,7 +149,7 @@ describe.each(FAMILIES)("an optional call of a strict tool by $profile", ({ prof
     expect([texts[0]?.replace("2", "9") ?? "", `${call(1)}\nWell.`, `${call(1)}\n\`\``].filter(matches)).toEqual([]);
   });
 
-  test("follows its schema wherever the parser detects a call", () => {
+  test("an optional call of a strict tool follows its schema wherever the parser detects a call", () => {
     for (const text of before) {
       const call = (args: object) => text + write([{ name: "search", args: { ...args } }]);
       expect(matches(call({ n: 5 })), call({ n: 5 })).toBe(true);
@@ -159,7 +159,7 @@ describe.each(FAMILIES)("an optional call of a strict tool by $profile", ({ prof
     expect(["Nothing to call.", "a < b, [x], {y} and ｜"].filter((text) => !matches(text))).toEqual([]);
   });
 
-  test("follows it also without the outer mark", () => {
+  test("an optional call of a strict tool follows its schema also without the outer mark", () => {
     const { toolCall } = loadProfile(profile);
     const inner =
       toolCall && "callOpen" in toolCall && "open" in toolCall && toolCall.open !== "" ? toolCall.callOpen : "";
@@ -193,7 +193,7 @@ describe.each(THINKING)("the reasoning of $profile beside a strict tool", ({ pro
 
   const isReasoning = (text: string, named: typeof tools) => kindsOf(text, named).join() === "reasoning";
 
-  test("continues after marks of calls only where the output parser allows it, and after mentioned ones", () => {
+  test("reasoning beside a strict tool continues after marks of calls only where the output parser allows it, and after mentioned ones", () => {
     const begun = [call("run", {}), call("search_all", {}), call("search", { n: 1 }), call("rm", {})];
     const mentions = [...marks, ...begun.flatMap((text) => [...text].map((_, at) => text.slice(0, at + 1)))];
     for (const text of mentions.map((mention) => `I could ${mention} ~ or not.`))
@@ -204,7 +204,7 @@ describe.each(THINKING)("the reasoning of $profile beside a strict tool", ({ pro
   });
 
   if (reasoning?.endedByCall)
-    test("ends with a call that follows its schema", () => {
+    test("reasoning beside a strict tool ends with a call that follows its schema", () => {
       const written = (text: string) => `Hm.${text}`;
       const good = [call("search", { n: 5 }), call("search_all", {}), call("run", {})].map(written);
       expect(good.filter((text) => !matches(text))).toEqual([]);
@@ -213,7 +213,7 @@ describe.each(THINKING)("the reasoning of $profile beside a strict tool", ({ pro
       expect(bad.filter(matches)).toEqual([]);
     });
 
-  test("behaves the same beside hundreds of tools", () => {
+  test("reasoning beside a strict tool behaves the same beside hundreds of tools", () => {
     const many = Array.from({ length: 300 }, (_, i) => tool(true, `a_server_of_tools__tool_${i}_${i % 7}`));
     const matchesMany = matchesOf(many);
     for (const name of ["a_server_of_tools__tool_299_5", "Another"]) {

@@ -111,7 +111,7 @@ describe("checks beyond the budget are not made", () => {
     expect(new SchemaValidator(schema).check(JSON.parse(text), budget)).toBe("unchecked");
   });
 
-  test("and an exhausted budget skips the checks after it", () => {
+  test("an exhausted budget skips the checks after it", () => {
     const budget = new WorkBudget(10);
     const validator = new SchemaValidator({ type: "array", items: { type: "null" } });
     expect(validator.check([null, null, null, null, null], budget)).toBe("unchecked");

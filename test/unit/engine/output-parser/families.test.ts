@@ -97,7 +97,7 @@ describe.each(FAMILIES)("calls as $profile writes them", ({ profile, write, only
   });
 
   if (reasoning)
-    test("after reasoning, however the output is split", () => {
+    test("calls after reasoning, however the output is split", () => {
       const output = `Hm.${reasoning.close}${reasoning.afterClose}${write([SEARCH, RUN])}`;
       const wanted = [["reasoning", "Hm.", true], called(SEARCH), called(RUN)];
       for (const pieces of splitsOf(`${reasoning.open}${output}`, RANDOM_SPLITS, STRIDE)) {
@@ -108,7 +108,7 @@ describe.each(FAMILIES)("calls as $profile writes them", ({ profile, write, only
     });
 
   if (reasoning)
-    test("inside the reasoning are reasoning, unless the family ends reasoning so", () => {
+    test("calls inside the reasoning are reasoning, unless the family ends reasoning so", () => {
       const { open, close, afterClose, endedByCall } = reasoning;
       const output = `${open}I could ${write([RUN])} or not.${close}${afterClose}Done.`;
       for (const pieces of splitsOf(output, RANDOM_SPLITS, STRIDE)) {
@@ -120,7 +120,7 @@ describe.each(FAMILIES)("calls as $profile writes them", ({ profile, write, only
 
   const closing = closingMarks(profile);
   if (closing.length > 0)
-    test("lose the second of two closing marks of a value, unless it closes a parameter in the value", () => {
+    test("calls lose the second of two closing marks of a value, unless it closes a parameter in the value", () => {
       const call = { name: "search", args: { q: "ls", n: 3 } };
       for (const space of ["", "\n"]) {
         const twice = closing.reduce((text, mark) => text.replaceAll(mark, mark + space + mark), write([call, call]));
@@ -140,7 +140,7 @@ describe.each(FAMILIES)("calls as $profile writes them", ({ profile, write, only
 
   const behindCall = closingMarksOfCalls(profile);
   if (behindCall.length > 0)
-    test("lose a second closing mark behind a call or a group; those of unknown tools keep it", () => {
+    test("calls lose a second closing mark behind a call or a group; those of unknown tools keep it", () => {
       const output = `${write([SEARCH, RUN])}\nDone.`;
       for (const mark of behindCall)
         for (const space of ["", "\n"])
@@ -156,7 +156,7 @@ describe.each(FAMILIES)("calls as $profile writes them", ({ profile, write, only
       for (const mark of behindCall) expect(plain(textOf(unknown)).split(mark).length).toBe(plain(mark) === "" ? 1 : 3);
     });
 
-  test("keep marks in strings of the arguments, however the output is split", () => {
+  test("calls keep marks in strings of the arguments, however the output is split", () => {
     const { toolCall = {} } = markersOf(profile);
     const marks = Object.entries(toolCall).flatMap(([name, mark]) =>
       typeof mark === "string" && !["form", "valueClose", "parameterClose", "textClose", "argumentsKey"].includes(name)
@@ -170,21 +170,21 @@ describe.each(FAMILIES)("calls as $profile writes them", ({ profile, write, only
     }
   });
 
-  test("of an unknown tool are text, unchanged", () => {
+  test("calls of an unknown tool are text, unchanged", () => {
     const output = `${before}${write([UNKNOWN])}`;
     for (const pieces of splitsOf(output, RANDOM_SPLITS, STRIDE)) {
       expect(parsePieces(pieces, options).blocks.map(({ kind, text }) => [kind, text])).toEqual([["text", output]]);
     }
   });
 
-  test("end with the last one allowed", () => {
+  test("calls end with the last one allowed", () => {
     for (const pieces of splitsOf(write([SEARCH, RUN]), RANDOM_SPLITS, STRIDE)) {
       const { blocks } = parsePieces(pieces, { ...options, maxToolCalls: 1 });
       expect(blocks.map(seen)).toEqual([called(SEARCH)]);
     }
   });
 
-  test("are text if there are no tools", () => {
+  test("calls are text if there are no tools", () => {
     const output = `${before}${write([SEARCH])}`;
     expect(parseAnyhow(output, { ...options, toolNames: [] }).map(({ text }) => text)).toEqual([output]);
   });
@@ -214,7 +214,7 @@ describe.each(FAMILIES)("calls as $profile writes them", ({ profile, write, only
     }
   });
 
-  test("hold back at most 64 Ki after an opening mark", () => {
+  test("calls hold back at most 64 Ki after an opening mark", () => {
     const start = write([{ ...SEARCH, args: { ...SEARCH.args, q: "a b" } }]);
     const [from, to] = (whole ?? ["", ""]).map((tag) => start.indexOf(tag));
     for (let at = 1; at < start.length; at += FILLER_STRIDE) {

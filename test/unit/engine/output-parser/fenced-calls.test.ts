@@ -32,7 +32,7 @@ describe.each(marked)("calls in a code fence, as $profile writes them", ({ profi
   const call = write([SEARCH]);
   const hasExamples = !WITHOUT_EXAMPLES.includes(profile);
 
-  test("are text if other text follows, and so are those of an unknown tool", () => {
+  test("calls in a code fence are text if other text follows, and so are those of an unknown tool", () => {
     for (const written of [call, write([SEARCH, SEARCH]), write([UNKNOWN])]) {
       const output = `So:\n\`\`\`xml\n${written}\n\`\`\`\nWell.`;
       const found = read(output, options);
@@ -43,20 +43,20 @@ describe.each(marked)("calls in a code fence, as $profile writes them", ({ profi
     }
   });
 
-  test("are calls if the output ends with them", () => {
+  test("calls in a code fence are calls if the output ends with them", () => {
     const output = `\`\`\`md\n\`\`\`sh\nls\n\`\`\`\n\`\`\`\nNow:\n${call}`;
     expect(read(output, options).at(-1)).toEqual(SEARCHED);
     expect(read(`${output}\n\`\`\`\n`, options).some((block) => String(block) === String(SEARCHED))).toBe(!hasExamples);
   });
 
-  test("are calls if the fence is the whole text", () => {
+  test("calls in a code fence are calls if the fence is the whole text", () => {
     for (const fence of ["```", "~~~~"]) {
       const found = read(`${fence}xml\n${call}\n${fence}\n`, options);
       expect(found).toEqual([["text", `${fence}xml`], SEARCHED, ["text", fence]]);
     }
   });
 
-  test("are text if the output is truncated", () => {
+  test("calls in a code fence are text if the output is truncated", () => {
     const { blocks } = parsePieces([`So:\n\`\`\`xml\n${call}`], { ...options, end: "cut" });
     expect(blocks.some(({ kind }) => kind === "call")).toBe(!hasExamples);
   });
@@ -78,7 +78,7 @@ describe("a code fence", () => {
   const options = optionsOf("hermes");
   const call = FAMILIES.find(({ profile }) => profile === "hermes")?.write([SEARCH]) ?? "";
 
-  test("with a call in it holds back at most 64 Ki", () => {
+  test("a code fence with a call in it holds back at most 64 Ki", () => {
     const parser = parserOf(options);
     const open = `So:\n\`\`\`\n${call.slice(0, call.indexOf("a b"))}`;
     const events = [...parser.push(open)];

@@ -100,15 +100,18 @@ describe("a fault of the parser itself", () => {
     ["where the types of arguments are found", glm, `Well. ${glmCall} Then.`, `Well. ${glmCall} Then.`],
     ["where a call gets its id", { newCallId: broken }, `${call("run", "{}")} Then.`, `${call("run", "{}")} Then.`],
     ["at the end of the output", { ...glm, end: "cut" }, glmCall.slice(0, -20), glmCall.slice(0, -20)],
-  ])("costs a call and no text, whatever the pieces: %s", (_name, options, output, text) => {
-    for (const pieces of splitsOf(output, 5, 7)) {
-      const faults: unknown[] = [];
-      const { blocks } = parsePieces(pieces, { ...options, onFault: (thrown) => faults.push(thrown) });
-      expect(blocks.map((block) => block.text).join("")).toBe(text);
-      expect(blocks.every(({ kind }) => kind === "text")).toBe(true);
-      expect(faults).toEqual([expect.any(TypeError)]);
-    }
-  });
+  ])(
+    "a fault of the parser itself costs a call and no text, whatever the pieces: %s",
+    (_name, options, output, text) => {
+      for (const pieces of splitsOf(output, 5, 7)) {
+        const faults: unknown[] = [];
+        const { blocks } = parsePieces(pieces, { ...options, onFault: (thrown) => faults.push(thrown) });
+        expect(blocks.map((block) => block.text).join("")).toBe(text);
+        expect(blocks.every(({ kind }) => kind === "text")).toBe(true);
+        expect(faults).toEqual([expect.any(TypeError)]);
+      }
+    },
+  );
 });
 
 testSamples([

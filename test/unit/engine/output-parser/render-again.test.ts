@@ -27,7 +27,7 @@ describe("a parsed turn", () => {
     ],
     ["reasoning, text and a call", true, `Search.\n</think>\n\nOne moment.\n${hermes("run", '{"a":  1}')}`],
     ["a call of a tool that does not exist", false, `Well.\n${hermes("rm", "{}")}`],
-  ])("gives the same tokens when it is rendered again: %s", (_, thinks, output) => {
+  ])("a parsed turn gives the same tokens when it is rendered again: %s", (_, thinks, output) => {
     const { blocks } = parsePieces([output], { startsInReasoning: thinks });
     const textOf = (kind: string) => blocks.flatMap((block) => (block.kind === kind ? [block.text] : [])).join("");
     const calls = blocks.flatMap(({ kind, name, text }) =>

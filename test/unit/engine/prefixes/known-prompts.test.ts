@@ -39,7 +39,7 @@ const FIRST = [says(Role.SYSTEM, "Be terse."), says(Role.USER, long("one "))];
 const NEXT = [...FIRST, says(Role.ASSISTANT, "Yes."), says(Role.USER, "two")];
 
 describe("a request that leaves out messages", () => {
-  test("gets them from an earlier one, of its tenant and salt only", () => {
+  test("a request that leaves out messages gets them from an earlier one, of its tenant and salt only", () => {
     const { known } = prompts();
     known.take(sent(FIRST).whole);
     const { part, whole } = sent(NEXT, "a", 1);
@@ -49,7 +49,7 @@ describe("a request that leaves out messages", () => {
     expect(() => known.take(sent(NEXT, "a", 1, "salt").part)).toThrow("base of the prompt");
   });
 
-  test("is refused where nothing is kept: with 0 MB, behind a drain, ten minutes later, and beyond the bound", async () => {
+  test("a request that leaves out messages is refused where nothing is kept: with 0 MB, behind a drain, ten minutes later, and beyond the bound", async () => {
     const { part } = sent(NEXT, "a", 1);
     const none = prompts(0).known;
     none.take(sent(FIRST).whole);
@@ -77,7 +77,7 @@ describe("a request that leaves out messages", () => {
     expect(known.take(part)).toEqual(whole);
   });
 
-  test("is the same as the whole one, over chains, forks and tenants", () => {
+  test("a request that leaves out messages is the same as the whole one, over chains, forks and tenants", () => {
     const random = new SeededRandom(5);
     const { known } = prompts(1_000);
     const chains: { readonly tenant: string; readonly messages: readonly Message[] }[] = [

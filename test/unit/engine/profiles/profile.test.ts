@@ -39,7 +39,7 @@ describe("the profile of a model file", () => {
     ["'<start_of_turn>model' + message.content + '<end_of_turn>'", "hermes-thinking"],
     ["<|im_start|>{{ message.content }}", "hermes-thinking"],
   ];
-  test.each(cases)("with %j is found by its template: %s", (template, profile) => {
+  test.each(cases)("the profile of a model file with %j is found by its template: %s", (template, profile) => {
     expect(choose(template)).toBe(profile);
   });
 
@@ -91,13 +91,13 @@ describe("the markers that a model supports", () => {
     expect(usable("deepseek-v3.2", "nothing of it").toolCall).toBeUndefined();
   });
 
-  test("without marks: if the template mentions tools", () => {
+  test("the markers of tools are supported without marks: if the template mentions tools", () => {
     expect(usable("llama-3", "{% for tool in tools %}").toolCall).toMatchObject({ form: "bare-json", prefix: "" });
     expect(usable("llama-3", "tools <|python_tag|>").toolCall).toMatchObject({ prefix: "<|python_tag|>" });
     expect(usable("llama-3", "no such thing").toolCall).toBeUndefined();
   });
 
-  test("in words that the template writes in another order", () => {
+  test("markers are supported in words that the template writes in another order", () => {
     const { toolCall } = loadProfile("gpt-oss");
     const template = "'<|start|>assistant to=' + name + '<|channel|>commentary ' + 'json<|message|>'";
     expect(usable("gpt-oss", template)).toEqual({ toolCall });

@@ -20,7 +20,7 @@ function toolOf(fields: object) {
 }
 
 describe("towards the engine", () => {
-  test("it is a strict function with one string", () => {
+  test("a custom tool is a strict function with one string", () => {
     const { schema, ...tool } = toolOf({ description: "Runs it.", format: { type: "text" } });
     expect(tool).toMatchObject({ name: "exec", description: "Runs it.", strict: true });
     expect(schema).toMatchObject({ type: "object", required: ["input"], additionalProperties: false });
@@ -137,7 +137,7 @@ describe("the text of a call", () => {
     [`{"input":"run(1);${BREAK}x"}`, "run(1);,\\u", false],
     [`{"inp${BREAK}ut":"a"}`, `{"inp${BREAK}ut":"a"}`, false],
     [`${BREAK}run(1);`, `${BREAK}run(1);`, false],
-  ])("of %j is %j, however it comes", (argumentsJson, expected, complete = true) => {
+  ])("the text of a call of %j is %j, however it comes", (argumentsJson, expected, complete = true) => {
     const status = complete ? "completed" : "incomplete";
     const item = { type: "custom_tool_call", call_id: "call_c", name: "exec", status, input: expected };
     expect(folded(answer([argumentsJson], complete))).toMatchObject(item);

@@ -124,24 +124,24 @@ describe.each(CASES)("$what that a model cannot read, in $format.name", ({ forma
   const fields = (place: Place) => fieldsWith({ format, part }, place);
   const words = `"[Here was ${what}, which this model cannot read.]"`;
 
-  test("becomes a text in a tool's result, and beside one", () => {
+  test("content that a model cannot read becomes a text in a tool's result, and beside one", () => {
     const beside = format === messages ? ` | user ${words}` : "";
     expect(outline(requestOf(format, fields("result"), blind))).toBe(
       `assistant call(c f {}) | tool result(c f "Look." ${words})${beside}`,
     );
   });
 
-  test("becomes one in an earlier message, so that the conversation continues", () => {
+  test("content that a model cannot read becomes one in an earlier message, so that the conversation continues", () => {
     expect(outline(requestOf(format, fields("earlier"), blind))).toContain(`user "Look." ${words}`);
   });
 
-  test("is refused in the last one by its path, if it is the user's own", () => {
+  test("content that a model cannot read is refused in the last one by its path, if it is the user's own", () => {
     expect(refusal(format, fields("last"), blind)).toMatch(
       /^unsupported_value \w+\[0\].content\[1\]|^messages\.0\.content\.1/,
     );
   });
 
-  test("becomes a text there too, if so configured", () => {
+  test("content that a model cannot read becomes a text there too, if so configured", () => {
     const request = requestOf(format, fields("last"), { ...blind, unreadableContent: "placeholder" });
     expect(outline(request)).toBe(`user "Look." ${words}`);
   });

@@ -162,7 +162,7 @@ describe("a call of the search", () => {
     ["", true, "completed", {}],
     ["[", true, "completed", "["],
     ['{"que', false, "incomplete", '{"que'],
-  ])("with %j is one item without deltas", (text, complete, status, value) => {
+  ])("a call of the search with %j is one item without deltas", (text, complete, status, value) => {
     const events = [
       ...[started(), toolCallStart(0, "tool_search", "s"), delta(0, text.slice(0, 3)), delta(0, text.slice(3))],
       ...[blockEnd(0, complete), finished()],

@@ -91,7 +91,7 @@ describe("log probabilities", () => {
   const chatShown = { content: shown(null), refusal: null };
   const asked = { include: ["message.output_text.logprobs"] };
 
-  test("of chat are shown where requested, and null otherwise", () => {
+  test("log probabilities of chat are shown where requested, and null otherwise", () => {
     const of = (list: readonly Event[], fields: object) => reply(chat, list, fields).choices[0].logprobs;
     expect(of(events, { logprobs: true })).toEqual(chatShown);
     expect([of(events, {}), of(answer(...text("a")), { logprobs: true })]).toEqual([null, null]);
@@ -99,7 +99,7 @@ describe("log probabilities", () => {
     expect(chunks.map((chunk) => valueAt(chunk, "choices", 0, "logprobs"))).toEqual([null, chatShown, null]);
   });
 
-  test("of responses are shown where requested, and empty otherwise", () => {
+  test("log probabilities of responses are shown where requested, and empty otherwise", () => {
     const of = (fields: object) => reply(responses, events, fields).output[0].content[0].logprobs;
     expect([of({ top_logprobs: 1 }), of(asked), of({})]).toEqual([shown([]), shown([]), []]);
     const deltas = (fields: object) =>
@@ -210,7 +210,7 @@ describe("the response repeats", () => {
     expect(reply(responses, answer(), fields)).toMatchObject({ ...fields, ...changed });
   });
 
-  test("neither client metadata nor the tools that are left out", () => {
+  test("the response repeats neither client metadata nor the tools that are left out", () => {
     expect(reply(responses, answer(), { client_metadata: {} })).not.toHaveProperty("client_metadata");
     const fields = { tools: [{ type: "web_search" }, tool()] };
     const encoder = prepare(responses, fields, { unsupportedTools: "skip" }).encoder(head);
@@ -270,7 +270,7 @@ describe("obfuscation", () => {
     ...call("d", "f"),
   );
 
-  test("pads every kind of delta to one size, whatever its text", () => {
+  test("obfuscation pads every kind of delta to one size, whatever its text", () => {
     const events = [
       ...stream(responses, mixed, padded),
       ...stream(responses, answer(...reasoning("deep")), { ...padded, reasoning: { summary: "auto" } }),
@@ -473,7 +473,7 @@ describe("compaction", () => {
     expect(requestOf(responses, { input: [user, trigger] }).toolChoice).toBeUndefined();
   });
 
-  test("its stream sends keep-alives, and reports a failure", () => {
+  test("the stream of a compaction sends keep-alives, and reports a failure", () => {
     const encoder = prepare(responses, { input: [user, trigger] }).encoder(head);
     const frames = framesOf(encoder.keepAlive() + encoder.fail(new ApiError("timeout", "late")));
     const begin = ["response.created", "response.in_progress"];

@@ -382,10 +382,13 @@ describe("a tool of responses that does not say whether it is strict", () => {
     [closed({ a: { anyOf: [{ properties: {} }] } }), false],
     [closed({ a: { anyOf: {} } }), false],
     [closed({ a: true }), false],
-  ])("with the schema %j is strict: %s", (parameters, expected) => {
-    const tools = [{ type: "function", name: "f", parameters }];
-    expect(requestOf(responses, { tools }).tools[0]?.strict).toBe(expected);
-  });
+  ])(
+    "a tool of responses that does not say whether it is strict with the schema %j is strict: %s",
+    (parameters, expected) => {
+      const tools = [{ type: "function", name: "f", parameters }];
+      expect(requestOf(responses, { tools }).tools[0]?.strict).toBe(expected);
+    },
+  );
 });
 
 const { AUTO, NONE, REQUIRED, NAMED } = ToolChoiceMode;

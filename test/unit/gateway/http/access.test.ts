@@ -138,7 +138,7 @@ describe("the version header", () => {
     expect(() => checkApiVersion({ [name]: value })).toThrow(ApiError);
   });
 
-  test("is refused by its first value though the second is a date", () => {
+  test("the version header is refused by its first value though the second is a date", () => {
     expect(() => checkApiVersion({ "vendor-version": "x", "anthropic-version": "2023-06-01" })).toThrow(ApiError);
   });
 });
@@ -160,7 +160,7 @@ describe("the address of a client", () => {
     ["10.0.0.1", "", 1, "10.0.0.1"],
     ["10.0.0.1", "192.0.2.7, unknown", 1, "10.0.0.1"],
     ["10.0.0.1", "192.0.2.7:443", 1, "10.0.0.1"],
-  ] as const)("of %s with %j behind %i proxies is %s", (remote, forwarded, hops, address) => {
+  ] as const)("the address of a client of %s with %j behind %i proxies is %s", (remote, forwarded, hops, address) => {
     expect(clientAddress(remote, forwarded, hops)).toBe(address);
   });
 });

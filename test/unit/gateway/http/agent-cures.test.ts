@@ -34,7 +34,7 @@ describe("the second sentence of a refusal names the setting", () => {
       "hosted",
       "Leave it out; an operator can do so for responses, by formats.responses.unsupportedTools: skip.",
     ],
-  ] as const)("of %s for %s", (agent, refusal, cure) => {
+  ] as const)("the second sentence of a refusal names the setting of %s for %s", (agent, refusal, cure) => {
     const error = REFUSALS[refusal] as ApiError;
     const { wording, options } = cured(error, AGENTS[agent]);
     const before = typeof error.wording === "string" ? { a: error.wording, b: error.wording } : error.wording;
@@ -43,21 +43,24 @@ describe("the second sentence of a refusal names the setting", () => {
     expect(options).toEqual(error.options);
   });
 
-  test("of Copilot for a full window in other words, which it does not answer by a longer prompt", () => {
+  test("the second sentence of a refusal names the setting of Copilot for a full window in other words, which it does not answer by a longer prompt", () => {
     const { wording } = cured(REFUSALS.window as ApiError, AGENTS.copilot);
     const text = "The prompt has 33000 tokens, the model 32768. Set COPILOT_PROVIDER_MAX_PROMPT_TOKENS.";
     expect(wording).toEqual({ a: text, b: text });
   });
 
-  test.each(["model", "window", "effort"])("but not where nothing names the agent: %s", (refusal) => {
+  test.each(["model", "window", "effort"])("no setting is named where nothing names the agent: %s", (refusal) => {
     const error = REFUSALS[refusal] as ApiError;
     expect(cured(error, AGENTS.other)).toBe(error);
   });
 
-  test.each(["codex", "claude", "other"] as const)("and no other error of %s changes", (agent) => {
-    const error = oneOf(["tool_choice"], ["auto"]);
-    expect(cured(error, AGENTS[agent])).toBe(error);
-  });
+  test.each(["codex", "claude", "other"] as const)(
+    "the second sentence of a refusal changes no other error of %s",
+    (agent) => {
+      const error = oneOf(["tool_choice"], ["auto"]);
+      expect(cured(error, AGENTS[agent])).toBe(error);
+    },
+  );
 });
 
 test.each([

@@ -160,7 +160,7 @@ async function recorded(pattern: string, fields: Partial<ClosedRequest>): Promis
 }
 
 describe("a finished request", () => {
-  test("gives the time between tokens from the first delta to the last event, and why it ended", async () => {
+  test("a finished request gives the time between tokens from the first delta to the last event, and why it ended", async () => {
     const text = await recorded("/v1/responses", {
       parsed: { model: "svc-qwen", stream: true, unopened: 0 },
       firstDeltaMs: 500,

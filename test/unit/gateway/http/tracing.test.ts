@@ -165,7 +165,7 @@ const at = (span: Span | undefined) => [span?.startMs, span?.endMs].map((ms) => 
 const timesOf = (span: Span | undefined) => span?.events.map(({ name, atMs }) => [name, atMs - OFFSET_MS]);
 
 describe("the spans of a request", () => {
-  test("that was answered: the request, the generation, the call, each within the one above", async () => {
+  test("the spans of a request that was answered: the request, the generation, the call, each within the one above", async () => {
     const { record, spans } = await request(ANSWERED, [["10.0.0.1:50051", 97, "answered"]]);
     const [server, chat, call, ...more] = spans();
     expect(more).toEqual([]);
@@ -196,7 +196,7 @@ describe("the spans of a request", () => {
     expect([server, chat, call].map((span) => span?.error)).toEqual([undefined, undefined, undefined]);
   });
 
-  test("whose attempts all failed: an error in each, by its token", async () => {
+  test("the spans of a request whose attempts all failed: an error in each, by its token", async () => {
     const { spans } = await request({ ...SENT, detail: "upstream_inter_token_timeout" }, [
       ["[::1]:1", 20, lost()],
       ["10.0.0.2:2", 50, stalled("inter_token")],
@@ -222,7 +222,7 @@ describe("the spans of a request", () => {
     expect(at(chat)).toEqual([7, 105]);
   });
 
-  test("without an available endpoint: no call, and an error", async () => {
+  test("the spans of a request without an available endpoint: no call, and an error", async () => {
     const [, chat, ...calls] = (await request({ ...SENT, detail: "no_healthy_upstream" })).spans(FAILED);
     expect(chat?.error).toBe("no_healthy_upstream");
     expect(calls).toEqual([]);

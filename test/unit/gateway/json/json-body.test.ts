@@ -171,7 +171,7 @@ describe("the text of a value of the body", () => {
     expect(textOf(text)).toBe(expected || text);
   });
 
-  test("is the same whatever else the body holds", () => {
+  test("the text of a value of the body is the same whatever else the body holds", () => {
     const schema = String.raw`{"b":"\u0041","a":[ 1 ],"a":[ 2 ]}`;
     expect(textOf(schema)).toBe('{"b":"A","a":[2]}');
     expect(textOf(schema, ',{"input_schema":{"1":1.0}}')).toBe('{"b":"A","a":[2]}');
@@ -187,11 +187,11 @@ describe("arguments", () => {
     ["null", undefined],
     ["not json", undefined],
     ['{"a":', undefined],
-  ])("of the text %j are read as %j", (text, expected) => {
+  ])("arguments of the text %j are read as %j", (text, expected) => {
     expect(parseArguments(text)).toEqual(expected);
   });
 
-  test("have at most a thousand levels, whatever brackets are in their texts", () => {
+  test("arguments have at most a thousand levels, whatever brackets are in their texts", () => {
     const nested = (levels: number) => `${'{"a":'.repeat(levels)}1${"}".repeat(levels)}`;
     expect(parseArguments(nested(1000))).toBeDefined();
     expect(parseArguments(nested(1001))).toBeUndefined();
@@ -200,7 +200,7 @@ describe("arguments", () => {
     expect(parseArguments(JSON.stringify({ a: Array.from({ length: 5000 }, () => [{}]) }))).toBeDefined();
   });
 
-  test("are passed on unchanged, and no text as no arguments", () => {
+  test("arguments are passed on unchanged, and no text as no arguments", () => {
     expect(argumentsText('not { "json" : 1 ')).toBe('not { "json" : 1 ');
     expect(argumentsText("")).toBe("{}");
     expect(argumentsText(`{"a": 1 ${BREAK}b}`)).toBe('{"a": 1 b}');

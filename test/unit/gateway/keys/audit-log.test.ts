@@ -45,7 +45,7 @@ const verdict = async (revision: number) => {
 };
 
 describe("the audit log", () => {
-  test("has a line for every change, with its author, readable by the owner only", async () => {
+  test("the audit log has a line for every change, with its author, readable by the owner only", async () => {
     await append(1, CHANGE);
     await append(2, { ...CHANGE, action: "revoke" }, { ...CHANGE, action: "rotate" });
     expect((await stat(file)).mode & 0o777).toBe(0o600);
@@ -60,7 +60,7 @@ describe("the audit log", () => {
     expect(entries[0]?.actor).toMatchObject({ uid: process.getuid?.() ?? null, host: expect.any(String) });
   });
 
-  test("keeps lines of a newer release, which have more fields", async () => {
+  test("the audit log keeps lines of a newer release, which have more fields", async () => {
     const later = { ...CHANGE, laterField: { nested: [1] } };
     await append(1, CHANGE);
     await append(2, later);
@@ -86,14 +86,14 @@ describe("the audit log", () => {
     expect(broken.entries).toHaveLength(brokenAt - 1);
   });
 
-  test("continues a long log, of which it reads the end alone", async () => {
+  test("the audit log continues a long log, of which it reads the end alone", async () => {
     await append(1, ...Array.from({ length: 400 }, () => CHANGE));
     expect((await stat(file)).size).toBeGreaterThan(65_536);
     await append(2, CHANGE);
     expect(await verdict(2)).toBe("ok: LOG is as it was written: 401 lines");
   });
 
-  test("continues after a line that a crash cut, and still shows it", async () => {
+  test("the audit log continues after a line that a crash cut, and still shows it", async () => {
     await append(1, CHANGE);
     await appendFile(file, '{"ts":"2026');
     await append(2, CHANGE);
@@ -134,7 +134,7 @@ describe("D13 verifying the log", () => {
   const lines = async () => (await text()).trimEnd().split("\n");
   const write = (kept: readonly string[]) => writeFile(file, kept.map((line) => `${line}\n`).join(""));
 
-  test("detects a log that was forged without the pepper, keyed or not", async () => {
+  test("verifying the log detects a log that was forged without the pepper, keyed or not", async () => {
     await append(1, CHANGE, CHANGE);
     await append(2, CHANGE);
     expect(await verdict(2)).toBe("ok: LOG is as it was written: 3 lines");
@@ -148,7 +148,7 @@ describe("D13 verifying the log", () => {
     expect(await verdict(2)).toBe("error: LOG is not as it was written, from line 1 on");
   });
 
-  test("detects a log whose end was cut off, also after the next change", async () => {
+  test("verifying the log detects a log whose end was cut off, also after the next change", async () => {
     for (let revision = 1; revision <= 3; revision += 1) await append(revision, CHANGE);
     await write((await lines()).slice(0, 2));
     expect(await verdict(3)).toMatch(/^error: LOG ends at revision 2, .*lines are missing/);
@@ -159,7 +159,7 @@ describe("D13 verifying the log", () => {
     expect(await verdict(5)).toBe("error: LOG is not as it was written, from line 1 on");
   });
 
-  test("detects a log that was cut together with its head in the key set", async () => {
+  test("verifying the log detects a log that was cut together with its head in the key set", async () => {
     for (let revision = 1; revision <= 3; revision += 1) await append(revision, CHANGE);
     await write((await lines()).slice(0, 2));
     head = undefined;
@@ -168,7 +168,7 @@ describe("D13 verifying the log", () => {
     expect(await verdict(4)).toBe("error: LOG is not as it was written, from line 3 on");
   });
 
-  test("leaves a log of an earlier release alone, and says what to do", async () => {
+  test("verifying the log leaves a log of an earlier release alone, and says what to do", async () => {
     await writeFile(file, plainLog([CHANGE]));
     expect(await verdict(1)).toMatch(/^warning: LOG: an earlier release wrote it, without signatures: move it away/);
     await expect(append(2, CHANGE)).rejects.toThrow(/log: an earlier release wrote it, .* move it away/);
@@ -177,7 +177,7 @@ describe("D13 verifying the log", () => {
     expect(await verdict(2)).toBe("ok: LOG is as it was written: 1 lines");
   });
 
-  test("continues after an interrupted first change", async () => {
+  test("verifying the log continues after an interrupted first change", async () => {
     await append(1, CHANGE);
     head = undefined;
     await append(1, CHANGE);

@@ -83,7 +83,7 @@ test("opening rejects without the file, and an unusable file with the reason", a
 });
 
 describe("a change of the file", () => {
-  test("revokes, disables and enables a key in a running store", async () => {
+  test("a change of the file revokes, disables and enables a key in a running store", async () => {
     const { id, key } = await addKey();
     const store = await openStore();
     for (const [status, accepted] of [
@@ -110,7 +110,7 @@ describe("a bad file", () => {
       async () => JSON.stringify({ ...JSON.parse(await readFile(file, "utf8")), revision: 0 }),
       "revision_went_back",
     ],
-  ])("with %s keeps the last good keys and is counted", async (_, content, fault) => {
+  ])("a bad file with %s keeps the last good keys and is counted", async (_, content, fault) => {
     const { key } = await addKey();
     const good = await readFile(file, "utf8");
     const store = await openStore();
@@ -125,7 +125,7 @@ describe("a bad file", () => {
     expect(await mended).toEqual({ ...LOADED, loadErrors: 1, fault: undefined });
   });
 
-  test("that could not be read is tried again although nothing of it changed", async () => {
+  test("a bad file that could not be read is tried again although nothing of it changed", async () => {
     const { key } = await addKey();
     const store = await openStore();
     const stale = nextStatus(store, (status) => status.fault === "unreadable");
@@ -138,7 +138,7 @@ describe("a bad file", () => {
     expect(store.find(key)).toBeDefined();
   });
 
-  test("turns good when the pepper that belongs to it comes", async () => {
+  test("a bad file turns good when the pepper that belongs to it comes", async () => {
     const { key } = await addKey();
     const pepper = await readFile(pepperFileOf(file));
     const store = await openStore();
@@ -189,7 +189,7 @@ describe("after a restart", () => {
     expect([store.find(key) !== undefined, store.status().revision]).toEqual([true, 3]);
   });
 
-  test("if the revision cannot be recorded, keys are in force nevertheless", async () => {
+  test("if the revision cannot be recorded after a restart, keys are in force nevertheless", async () => {
     const { key } = await addKey();
     // The name of the record's file fits, but that of its temporary file does not.
     const long = join(folder, `${"k".repeat(240)}.json`);

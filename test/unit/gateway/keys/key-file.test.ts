@@ -28,7 +28,7 @@ const addKey = () =>
 const overwrite = (text: string) => writeFile(path, text, { mode: 0o600 });
 
 describe("a change of a key file", () => {
-  test("makes folder, key file and pepper, each for the owner only", async () => {
+  test("a change of a key file makes folder, key file and pepper, each for the owner only", async () => {
     const { record } = await addKey();
     expect((await readdir(join(folder, "state"))).sort()).toEqual(["keys.json", "keys.json.audit.jsonl", "pepper"]);
     for (const file of [path, auditFileOf(path), pepperFileOf(path)])
@@ -52,7 +52,7 @@ describe("a change of a key file", () => {
     expect((await stat(path)).ino).toBe(before.ino);
   });
 
-  test("never makes a second pepper for keys that have one already", async () => {
+  test("a change of a key file never makes a second pepper for keys that have one already", async () => {
     await addKey();
     await rm(pepperFileOf(path));
     await expect(addKey()).rejects.toMatchObject({ fault: "pepper_missing" });
@@ -75,7 +75,7 @@ describe("readKeyFile", () => {
     await expect(readKeyFile(path)).rejects.toMatchObject({ fault });
   });
 
-  test("names the bad field and repeats nothing of the file", async () => {
+  test("readKeyFile names the bad field and repeats nothing of the file", async () => {
     await addKey();
     const text = await readFile(path, "utf8");
     await overwrite(text.replace('"status":"active"', '"status":"SECRET-CANARY"'));
@@ -118,7 +118,7 @@ describe("KeySetReader", () => {
     }
   };
 
-  test("equals a synchronous read of JSON in any form, or refuses the file for the same reason", async () => {
+  test("KeySetReader equals a synchronous read of JSON in any form, or refuses the file for the same reason", async () => {
     const set = await many(3);
     const [first, second, third] = set.keys;
     if (!first || !second || !third) throw new Error("there are keys");
@@ -142,7 +142,7 @@ describe("KeySetReader", () => {
     }
   });
 
-  test("lets other work run between many keys, and looks into changed records only", async () => {
+  test("KeySetReader lets other work run between many keys, and looks into changed records only", async () => {
     const set = await many(4_000);
     const reader = new KeySetReader();
     let others = 0;

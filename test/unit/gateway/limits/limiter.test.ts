@@ -176,7 +176,7 @@ describe("tokens per minute", () => {
 });
 
 describe("tokens per day", () => {
-  test("are charged when an answer ends; once they are used up nothing is answered that day", async () => {
+  test("tokens per day are charged when an answer ends; once they are used up nothing is answered that day", async () => {
     const { clock, admit, run } = setUp({}, { tokensPerDay: 1_000 });
     const [first, second] = [await run(), await run()];
     first.settle(usage(600, 200, 500));
@@ -216,7 +216,7 @@ test("the generation beyond the permits is refused until one is released, and ta
 describe("limits for one model", () => {
   const limits = { rpm: 60, concurrency: 5, perModel: { "svc-qwen": { rpm: 1, otpm: 100, concurrency: 1 } } };
 
-  test("apply besides the key's own, and to that model only", async () => {
+  test("limits for one model apply besides the key's own, and to that model only", async () => {
     const { run, left, admit } = setUp(limits);
     const grant = await run();
     await expect(run()).rejects.toMatchObject({ detail: "key_model_concurrency_exceeded" });

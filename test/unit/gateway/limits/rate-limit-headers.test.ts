@@ -26,7 +26,7 @@ const all = [
 ];
 
 describe("the headers", () => {
-  test("of Format B count input and output too, and name moments", () => {
+  test("the headers of Format B count input and output too, and name moments", () => {
     expect(rateLimitHeaders("b", all, NOW_MS)).toEqual({
       "anthropic-ratelimit-requests-limit": "60",
       "anthropic-ratelimit-requests-remaining": "59",
@@ -43,7 +43,7 @@ describe("the headers", () => {
     });
   });
 
-  test("omit measures without a limit", () => {
+  test("the headers omit measures without a limit", () => {
     expect(rateLimitHeaders("a", [], NOW_MS)).toEqual({});
     expect(rateLimitHeaders("b", [reading("tokensPerDay", 9, 9, 9)], NOW_MS)).toEqual({});
     expect(Object.keys(rateLimitHeaders("b", [reading("itpm", 10, 5, 1)], NOW_MS))).toEqual([
@@ -56,7 +56,7 @@ describe("the headers", () => {
     ]);
   });
 
-  test("show a model's own limit where it is the tighter one", () => {
+  test("the headers show a model's own limit where it is the tighter one", () => {
     const both = [reading("rpm", 60, 30, 1), reading("rpm", 6, 1, 50_000, "svc-qwen")];
     expect(rateLimitHeaders("a", both, NOW_MS)["x-ratelimit-limit-requests"]).toBe("6");
   });

@@ -30,7 +30,7 @@ describe("buckets by name", () => {
     return { clock, buckets: new TokenBuckets({ perMinute, capacity: perMinute }, max, clock) };
   };
 
-  test("pass up to the limit, each on its own, and again as the bucket refills", () => {
+  test("buckets by name pass up to the limit, each on its own, and again as the bucket refills", () => {
     const { clock, buckets } = bucketsOf(20);
     const take20 = () => buckets.tryTake("192.0.2.1");
     expect(Array.from({ length: 21 }, take20)).toEqual([...Array(20).fill(true), false]);

@@ -142,7 +142,7 @@ describe.each(FORMATS)("$name", (format, operation, bodies) => {
   const { reply, events = [] } = OPERATIONS[operation];
   if (!reply) throw new Error("it has a reply");
 
-  test("its replies hold exactly the documented fields", () => {
+  test("the replies of a format hold exactly the documented fields", () => {
     const replies = repliesOf(format, bodies);
     for (const value of replies) {
       expect(contract.replies(path, 200, value)).toBe(true);
@@ -156,7 +156,7 @@ describe.each(FORMATS)("$name", (format, operation, bodies) => {
     expect(missing).toEqual([]);
   });
 
-  test("its events hold exactly the documented fields", () => {
+  test("the events of a format hold exactly the documented fields", () => {
     const written = new Map<string, Set<string>>(events.map((event) => [nameOf(event), new Set()]));
     const streams = streamsOf(format, bodies);
     expect(streams.flatMap((text) => contract.unknownFrames(path, text))).toEqual([]);

@@ -34,7 +34,7 @@ describe("sampling by id", () => {
     return ids.filter((id) => tracing.headSampler(id)).length;
   };
 
-  test("takes all, none, or about the share that was asked for", () => {
+  test("sampling by id takes all, none, or about the share that was asked for", () => {
     expect([share(1), share(0)]).toEqual([1_000, 0]);
     expect(share(0.25)).toBeGreaterThan(230);
     expect(share(0.25)).toBeLessThan(270);
@@ -46,7 +46,7 @@ describe("a collector that never answers", () => {
     vi.useRealTimers();
   });
 
-  test("does not delay the end, and no more spans than the queue holds wait for it", async () => {
+  test("a collector that never answers does not delay the end, and no more spans than the queue holds wait for it", async () => {
     vi.useFakeTimers();
     let taken = 0;
     const exporter: SpanExporter = {

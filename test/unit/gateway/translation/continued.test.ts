@@ -284,7 +284,7 @@ describe("a frame", () => {
     expect(() => translated(bodyOf(reads(text), undefined, ['{"role":"user"}']), "responses_frame")).toThrow(ApiError);
   });
 
-  test("names a place in its own input, or the response that it continues", () => {
+  test("a frame names a place in its own input, or the response that it continues", () => {
     const first = Buffer.from(
       JSON.stringify({ type: "response.create", model: MODEL, input: [{ role: "user", content: "hi" }] }),
     );

@@ -45,7 +45,7 @@ function counted(answer: "taken" | "again" = "taken") {
 }
 
 describe("a followed file", () => {
-  test("is taken at the first look, and again only when something changed", async () => {
+  test("a followed file is taken at the first look, and again only when something changed", async () => {
     await writeFile(file, "one");
     const take = counted();
     // The virtual clock never polls.
@@ -74,7 +74,7 @@ describe("a followed file", () => {
     }, "the file is taken");
   });
 
-  test("is never read twice at a time, and changes meanwhile are read afterwards", async () => {
+  test("a followed file is never read twice at a time, and changes meanwhile are read afterwards", async () => {
     await writeFile(file, "one");
     const { passed, open } = latch();
     let running = 0;

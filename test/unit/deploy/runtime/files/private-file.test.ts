@@ -21,7 +21,7 @@ afterEach(() => rm(folder, { recursive: true, force: true }));
 const modeOf = async (file: string) => (await stat(file)).mode & 0o777;
 
 describe("writePrivateFile", () => {
-  test("makes a file for its owner only and leaves nothing else behind", async () => {
+  test("writePrivateFile makes a file for its owner only and leaves nothing else behind", async () => {
     await writePrivateFile(path, "one");
     expect(await readFile(path, "utf8")).toBe("one");
     expect(await modeOf(path)).toBe(0o600);
@@ -33,14 +33,14 @@ describe("writePrivateFile", () => {
     [0o666, 0o640],
     [0o644, 0o640],
     [0o604, 0o600],
-  ])("removes forbidden bits of other users from mode %o: %o", async (before, after) => {
+  ])("writePrivateFile removes forbidden bits of other users from mode %o: %o", async (before, after) => {
     await writeFile(path, "one");
     await chmod(path, before);
     await writePrivateFile(path, "two");
     expect(await modeOf(path)).toBe(after);
   });
 
-  test("replaces a link by a file, and does not change its target", async () => {
+  test("writePrivateFile replaces a link by a file, and does not change its target", async () => {
     const other = join(folder, "other");
     await writeFile(other, "theirs");
     await chmod(other, 0o644);

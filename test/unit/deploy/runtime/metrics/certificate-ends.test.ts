@@ -12,7 +12,7 @@ function daysOf(series: ReturnType<typeof certificateEnds>): Readonly<Record<str
 }
 
 describe.skipIf(!HAS_OPENSSL)(`the ends of certificates ${HAS_OPENSSL ? "" : NO_OPENSSL}`, () => {
-  test("are those in use: the first of its own and of peers, the last of an authority's file", () => {
+  test("the ends of certificates are those in use: the first of its own and of peers, the last of an authority's file", () => {
     const certificates = new Certificates();
     onTestFinished(() => certificates.remove());
     certificates.authority("old", 3);
@@ -31,7 +31,7 @@ describe.skipIf(!HAS_OPENSSL)(`the ends of certificates ${HAS_OPENSSL ? "" : NO_
     expect(days()).toEqual({ own: 90, authority: 300, peer: 4 });
   });
 
-  test("are absent without TLS", () => {
+  test("the ends of certificates are absent without TLS", () => {
     expect(daysOf(certificateEnds([]))).toEqual({ own: undefined, authority: undefined, peer: undefined });
   });
 });

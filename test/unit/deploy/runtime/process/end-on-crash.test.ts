@@ -12,7 +12,7 @@ function thrownBy(throwing: () => never): unknown {
 }
 
 describe("the log line of an uncaught error", () => {
-  test("is its class and where it was thrown, and nothing of its message", () => {
+  test("the log line of an uncaught error is its class and where it was thrown, and nothing of its message", () => {
     const thrown = thrownBy(() => {
       throw new RangeError(`${CANARY}\n    at ${CANARY} (file:1:1)`);
     });
@@ -22,12 +22,12 @@ describe("the log line of an uncaught error", () => {
     expect(JSON.stringify(report)).not.toContain(CANARY);
   });
 
-  test("is the system's word where there is one, and no other code", () => {
+  test("the log line of an uncaught error is the system's word where there is one, and no other code", () => {
     expect(crashReport(Object.assign(new Error(""), { code: "ENOMEM" }))).toMatchObject({ code: "ENOMEM" });
     expect(crashReport(Object.assign(new Error(""), { code: CANARY }))).not.toHaveProperty("code");
   });
 
-  test("is no more than the error's class when the stack does not begin with its message", () => {
+  test("the log line of an uncaught error is no more than the error's class when the stack does not begin with its message", () => {
     const thrown = Object.assign(new Error("another"), { stack: `${CANARY}\n    at ${CANARY}` });
     expect(crashReport(thrown)).toEqual({ error: "Error", at: [] });
   });

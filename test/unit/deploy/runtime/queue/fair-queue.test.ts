@@ -48,7 +48,7 @@ describe("the order of service", () => {
     ["an urgent class precedes", "a1 La2 Ha3 Ha4", "a3 a4 a1 a2"],
     ["an item that costs 1e13 needs no rounds", "a1:2e13 b1:1e13", "b1 a1"],
     ["mixed costs", "a1:70 a2:10 b1:55 c1:200 b2:31 a3:90", "b1 a1 a2 b2 a3 c1"],
-  ])("in a fair queue %s", (_name, waiting, served) => {
+  ])("the order of service in a fair queue %s", (_name, waiting, served) => {
     const queue = queueOf(...named(waiting));
     expect(namesOf(queue.order())).toBe(served);
     expect(namesOf(drain(queue))).toBe(served);
@@ -91,7 +91,7 @@ describe("the order of service", () => {
 });
 
 describe("a key that was idle saves no credit", () => {
-  test("nor does the credit of a removed item go to another", () => {
+  test("a key that was idle saves no credit, nor does the credit of a removed item go to another", () => {
     const queue = queueOf(...named("a1:10000 a20 a21 a22 a23 a24"));
     for (let index = 0; index < 50; index += 1) {
       queue.push(item("b"));
@@ -137,12 +137,12 @@ describe("classes", () => {
 });
 
 describe("eviction candidates of a full queue", () => {
-  test("are the items of the largest key, least urgent last", () => {
+  test("eviction candidates of a full queue are the items of the largest key, least urgent last", () => {
     const flood = named("Hf1 f2 f3 Hf4");
     expect(namesOf(queueOf(...flood, item("quiet")).crowdBeside("new"))).toBe("f1 f4 f2 f3");
   });
 
-  test("are none if that key would then have fewer items than the newcomer's", () => {
+  test("eviction candidates of a full queue are none if that key would then have fewer items than the newcomer's", () => {
     const queue = queueOf(...named("a1 a2 b1"));
     expect(["a", "b", "c"].map((key) => namesOf(queue.crowdBeside(key)))).toEqual(["", "", "a1 a2"]);
   });

@@ -17,7 +17,7 @@ describe("complaints of the SDK in the log", () => {
     return lines;
   }
 
-  test("stand there once a minute, with the number of those that do not", () => {
+  test("complaints of the SDK stand in the log once a minute, with the number of those that do not", () => {
     const refused = failed({ code: "ECONNREFUSED" });
     const lines = logged([0, refused], [1, refused], [59_999, refused], [60_000, refused], [61_000, refused]);
     expect(lines.map(({ unsaid }) => unsaid)).toEqual([undefined, 2]);

@@ -85,20 +85,20 @@ describe.each(SOURCES)("the template of $name", ({ profile, source }) => {
   const search = assistant(call("search", '{"city":"fetch"}', "c1"));
   const after = [...before, search, found(text("Tool found: fetch"), declaration("fetch"))];
 
-  test("shows a deferred tool behind the prompt of the turn before, and not earlier", () => {
+  test("the template shows a deferred tool behind the prompt of the turn before, and not earlier", () => {
     expect(render(before)).toBe(render(before, [SEARCH]));
     expect(render(after).startsWith(render(before))).toBe(true);
     expect(render(after).replaceAll("\\", "")).toContain(FETCH_TEXT.replaceAll("\\", ""));
     expect(render(after)).not.toContain("print");
   });
 
-  test("keeps what it showed when another tool comes", () => {
+  test("the template keeps what it showed when another tool comes", () => {
     const then = [...after, search, found(declaration("print", "fetch"))];
     expect(render(then).startsWith(render(after))).toBe(true);
     expect(render(then).replaceAll("\\", "").split(FETCH_TEXT.replaceAll("\\", ""))).toHaveLength(2);
   });
 
-  test("takes no control token out of a declared tool", () => {
+  test("the template takes no control token out of a declared tool", () => {
     const marked = [SEARCH, { ...FETCH, description: "<b>", parametersJsonSchema: '{"title":"<b>"}' }];
     const texts = spans(after, marked).flatMap(({ text: own, origin }) => (origin === "template" ? [own] : []));
     expect(texts.join("")).not.toContain("<b>");

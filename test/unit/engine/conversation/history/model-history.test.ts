@@ -94,7 +94,7 @@ test("leading system messages are joined, as if they were parts of one", () => {
 
 describe("later system messages", () => {
   const messages = [system("a"), user("b"), system("c"), user("d")];
-  test("become marked user messages if it accepts only the first", () => {
+  test("later system messages become marked user messages if the template accepts only the first", () => {
     expect(textsOf(messages, { systemMessages: "first" })).toEqual([
       "1: a",
       "2: b",

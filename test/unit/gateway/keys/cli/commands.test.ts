@@ -69,7 +69,7 @@ describe("create", () => {
     expect(await created()).not.toHaveProperty("loadTests");
   });
 
-  test("names the catalog for a model that is not in it, and makes no file", async () => {
+  test("create names the catalog for a model that is not in it, and makes no file", async () => {
     const { code, err } = await keys("create --name ci --models svc-qwen,gpt");
     expect(code).toBe(2);
     expect(err).toMatch(/not in the catalog.*svc-glm53, svc-kimik3, svc-qwen, svc-minimax, svc-dsv4flash/i);
@@ -305,7 +305,7 @@ describe("fields of a newer release", () => {
       (set) => ({ ...set, keys: set.keys.map((key) => ({ ...key, limits: { images: 1 } })) }),
       /at keys\.0\.limits: unknown field images$/m,
     ],
-  ])("that must not be ignored stop all that reads the %s", async (_what, change, why) => {
+  ])("fields of a newer release that must not be ignored stop all that reads the %s", async (_what, change, why) => {
     const { id } = await created();
     const text = JSON.stringify(change(await onDisk()));
     await writeFile(file, text);
@@ -335,7 +335,7 @@ describe("the audit log of the commands", () => {
     expect(await done("audit verify")).toContain("is as it was written: 7 lines");
   });
 
-  test("continues unchanged when an older file is restored, and records it", async () => {
+  test("the audit log continues unchanged when an older file is restored, and records it", async () => {
     const { id } = await created();
     const backup = join(folder, "backup.json");
     await cp(file, backup);

@@ -31,7 +31,7 @@ const complaints = async (nowMs = Date.now()) =>
     .map(({ level, text }) => `${level}: ${text}`);
 
 describe("the doctor", () => {
-  test("finds nothing about a store as the commands leave it", async () => {
+  test("the doctor finds nothing about a store as the commands leave it", async () => {
     await createKey(file);
     expect(await complaints()).toEqual([]);
     const said = await keyCommand(file, "doctor");
@@ -75,7 +75,7 @@ describe("the doctor", () => {
     expect(await complaints()).toEqual([expect.stringMatching(complaint)]);
   });
 
-  test("finds expired keys, models that are in no catalog, and a weak pepper", async () => {
+  test("the doctor finds expired keys, models that are in no catalog, and a weak pepper", async () => {
     await mkdir(dirname(file), { mode: 0o700 });
     await writeFile(pepperFileOf(file), Buffer.alloc(32, 7), { mode: 0o600 });
     await createKey(file, "--name", "short", "--models", "svc-qwen", "--expires", "1d");
@@ -98,7 +98,7 @@ describe("sealing keys", () => {
 
   const onDisk = async () => parseSealingKeys(await readFile(path()));
 
-  test("are created once, as a file with one key, readable by its owner only", async () => {
+  test("sealing keys are created once, as a file with one key, readable by its owner only", async () => {
     const made = await keys("create");
     expect(made).toMatchObject({ code: 0, ids: [expect.stringMatching(/^[0-9a-f]{8}$/)] });
     expect((await stat(path())).mode & 0o777).toBe(0o600);
@@ -108,7 +108,7 @@ describe("sealing keys", () => {
     expect(await readFile(path())).toEqual(before);
   });
 
-  test("after a rotation seal with a new key, and open texts of the previous one", async () => {
+  test("sealing keys after a rotation seal with a new key, and open texts of the previous one", async () => {
     const [first] = (await keys("create")).ids;
     const scope = { tenant: "t", model: "svc-qwen", format: "messages" };
     const sealed = new Sealing(await onDisk()).for(scope).seal("deep");
@@ -122,7 +122,7 @@ describe("sealing keys", () => {
     for (const keep of ["-1", "16", "x"]) expect((await keys("rotate", `--keep=${keep}`)).code).toBe(2);
   });
 
-  test("of bare bytes become lines in a rotation", async () => {
+  test("sealing keys of bare bytes become lines in a rotation", async () => {
     const bytes = Buffer.concat([randomBytes(31), Buffer.of(0)]);
     await writeFile(path(), bytes, { mode: 0o600 });
     const [only] = (await keys("list")).ids;
@@ -133,7 +133,7 @@ describe("sealing keys", () => {
   test.each([
     [undefined, "is not there"],
     ["nothing", "not hex digits"],
-  ])("in an unusable file end with code 4: %j, %s", async (text, reason) => {
+  ])("sealing keys in an unusable file end with code 4: %j, %s", async (text, reason) => {
     if (text !== undefined) await writeFile(path(), text, { mode: 0o600 });
     expect(await keys("list")).toMatchObject({ code: 4, err: expect.stringContaining(reason) });
     expect((await keys("rotate")).code).toBe(4);

@@ -188,7 +188,7 @@ describe("slots", () => {
 });
 
 describe("the queue", () => {
-  test("serves tenants in turn and each in order of arrival", async () => {
+  test("the queue serves tenants in turn and each in order of arrival", async () => {
     const { ask, fill, order, clock } = admitting();
     const [running] = await fill("x", 1);
     const waiting = ["flood", "flood", "flood", "small"].map((name) => ask(name));
@@ -199,7 +199,7 @@ describe("the queue", () => {
     expect(order).toEqual(["x", "small", "flood", "flood", "flood"]);
   });
 
-  test("passes that find no capacity change no order", async () => {
+  test("passes over the queue that find no capacity change no order", async () => {
     const { ask, fill, order, clock } = admitting();
     const [running] = await fill("x", 1);
     const waiting = ["a", "b", "c"].map((name) => ask(name));
@@ -240,7 +240,7 @@ describe("the queue", () => {
     expect([admission.pending, admission.active]).toEqual([2, 3]);
   });
 
-  test("serves requests that wait after an answer to an empty prompt, of which engines count tokens, too", async () => {
+  test("the queue serves requests that wait after an answer to an empty prompt, of which engines count tokens, too", async () => {
     const { ask, fill, clock } = admitting();
     const empty = ask("a", { promptBytes: 0 });
     await clock.advance(0);
@@ -253,7 +253,7 @@ describe("the queue", () => {
     expect(waiting.result).toBe("e0");
   });
 
-  test("ends a wait at its timeout, when the caller leaves, and when the cluster closes", async () => {
+  test("the queue ends a wait at its timeout, when the caller leaves, and when the cluster closes", async () => {
     const { ask, fill, order, admission, clock } = admitting();
     await fill("x", 1);
     const leaving = ask("leaves");
@@ -271,7 +271,7 @@ describe("the queue", () => {
     expect(admission.active).toBe(1);
   });
 
-  test("is bounded for a key whose record has no number, by 32", async () => {
+  test("the queue is bounded for a key whose record has no number, by 32", async () => {
     const { fill, order, admission } = admitting({ circuitBreakers: { maxPendingRequests: 64 } });
     await fill("a", 1 + 33);
     expect(order).toEqual(["a", "a: key_overflow"]);
@@ -294,7 +294,7 @@ describe("the queue", () => {
 });
 
 describe("the cap per tenant", () => {
-  test("leaves other tenants the slots that they wanted within the last minute, and half at most", async () => {
+  test("the cap per tenant leaves other tenants the slots that they wanted within the last minute, and half at most", async () => {
     const { ask, fill, admission, clock } = admitting({ slots: [4, 4] });
     for (const one of await fill("other", 2)) one.end();
     const flood = await fill("flood", 16);
@@ -315,7 +315,7 @@ describe("the cap per tenant", () => {
     expect(admission.pending).toBe(10 - 1);
   });
 
-  test("ends a minute after the last request of another tenant; a single tenant gets all slots", async () => {
+  test("the cap per tenant ends a minute after the last request of another tenant; a single tenant gets all slots", async () => {
     const { fill, admission, clock } = admitting({ slots: [4, 4] });
     for (const one of await fill("other", 8)) one.end();
     await fill("flood", 8);
@@ -337,7 +337,7 @@ describe("an outage", () => {
     return { ...rig, lose, comeBack, hold };
   }
 
-  test("holds new and waiting requests, and serves them in their order when an endpoint is back", async () => {
+  test("an outage holds new and waiting requests, and serves them in their order when an endpoint is back", async () => {
     const { hold, fill, lose, comeBack, clock, admission, order } = withOutage();
     const [running] = await fill("x", 1);
     const waited = hold("a");
@@ -354,7 +354,7 @@ describe("an outage", () => {
     expect([admission.held.requests, admission.active]).toEqual([0, 0]);
   });
 
-  test("refuses at once a request that may not be held; a waiting one keeps its timeout", async () => {
+  test("an outage refuses at once a request that may not be held; a waiting one keeps its timeout", async () => {
     const { ask, fill, lose, clock, order } = withOutage();
     await fill("x", 1);
     ask("waits");
@@ -380,7 +380,7 @@ describe("an outage", () => {
     expect([held.result, admission.pending]).toEqual(["none_available", 0]);
   });
 
-  test("gives held requests another hold time once an endpoint is back, and later ones the usual timeout", async () => {
+  test("an outage gives held requests another hold time once an endpoint is back, and later ones the usual timeout", async () => {
     const { hold, ask, fill, lose, comeBack, clock, order } = withOutage();
     await fill("x", 1);
     await lose();
@@ -434,7 +434,7 @@ describe("an outage", () => {
 describe("the throttle of long prefills", () => {
   const long = { promptBytes: LONG_BYTES, keepsAlive: true };
 
-  test("sends each to another endpoint in the same tick, and the next where one is prefilled", async () => {
+  test("the throttle of long prefills sends each to another endpoint in the same tick, and the next where one is prefilled", async () => {
     const { ask, clock, addresses } = admitting({ slots: [8, 8] });
     const asked = ["a", "b", "c", "d"].map((session) => ask("t", { ...long, session }));
     const short = ask("t", { session: "short" });
@@ -465,7 +465,7 @@ describe("the throttle of long prefills", () => {
     expect(order).toEqual(["first", "next", "later", "long", "last"]);
   });
 
-  test("lets an overdue request take any idle endpoint, and refuses it after as long again", async () => {
+  test("the throttle of long prefills lets an overdue request take any idle endpoint, and refuses it after as long again", async () => {
     const { ask, change, clock } = admitting({ slots: [8, 8] });
     const first = ask("t", { ...long, session: "a" });
     await clock.advance(0);
@@ -493,7 +493,7 @@ describe("the throttle of long prefills", () => {
     expect(streamed.result).toBe("pending_timeout");
   });
 
-  test("keeps a conversation for the full endpoint that caches it", async () => {
+  test("the throttle of long prefills keeps a conversation for the full endpoint that caches it", async () => {
     const { ask, change, clock } = admitting({ slots: [8, 8] });
     const first = ask("t", { ...long, session: "a" });
     await clock.advance(0);
@@ -519,7 +519,7 @@ describe("the throttle of long prefills", () => {
     expect(next.result).toBe("e0");
   });
 
-  test("finds 256 waiting requests in a pass; the others follow, and none is lost", async () => {
+  test("the throttle of long prefills finds 256 waiting requests in a pass; the others follow, and none is lost", async () => {
     const circuitBreakers = { maxPendingRequests: 1_000 };
     const { ask, change, clock, order, admission, reads } = admitting({ slots: [8, 8], circuitBreakers });
     const first = ask("t", { ...long, session: "a" });

@@ -41,7 +41,7 @@ describe("the estimated time until one more request is served", () => {
     else expect(estimate).toBeCloseTo(expected, 6);
   });
 
-  test("is the mean interval of the last dozen, and excludes idle times", () => {
+  test("the estimated time until one more request is served is the mean interval of the last dozen, and excludes idle times", () => {
     const moments = [0, 10_000, ...Array.from({ length: 40 }, (_, at) => 10_100 + at * 100)];
     const queue = servedAt(moments, 0);
     expect(queue.drainMs(14_000)).toBeLessThan(200);

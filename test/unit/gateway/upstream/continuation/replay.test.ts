@@ -63,7 +63,7 @@ function read(events: readonly Event[]): string {
 }
 
 describe("a replayed answer", () => {
-  test("is passed on from the caller's position, wherever that is and however it is cut", () => {
+  test("a replayed answer is passed on from the caller's position, wherever that is and however it is cut", () => {
     const random = new SeededRandom(13);
     for (let passed = 1; passed < ANSWER.length; passed += 1) {
       const before = ANSWER.slice(0, passed);
@@ -76,7 +76,7 @@ describe("a replayed answer", () => {
     }
   });
 
-  test("keeps the log probabilities with their text where a delta is split", () => {
+  test("a replayed answer keeps the log probabilities with their text where a delta is split", () => {
     const token = (text: string): TokenLogprob => ({
       token: text,
       tokenBytes: Buffer.alloc(0),
@@ -113,19 +113,19 @@ describe("a replayed answer", () => {
     ["another call", (events: Event[]) => events.with(REASONING.length + 2, toolCallStart(1, "read", "call_8"))],
     ["another tool", (events: Event[]) => events.with(REASONING.length + 2, toolCallStart(1, "write", "call_7"))],
     ["an end before all is repeated", (events: Event[]) => [...events.slice(0, 22), finished()]],
-  ] as const)("is another answer with %s", (_what, change) => {
+  ] as const)("a replayed answer is another answer with %s", (_what, change) => {
     expect(changed((events) => change(events) as Event[])).toBeUndefined();
     expect(changed((events) => events)).toEqual([]);
   });
 
-  test("is another answer if the digest differs at the caller's position", () => {
+  test("a replayed answer is another answer if the digest differs at the caller's position", () => {
     const replay = new Replay(ledgerOf([started(), textStart(0), delta(0, "abc")]));
     expect(replay.newEvents([started(), textStart(0), delta(0, "abxdef")])).toBeUndefined();
   });
 });
 
 describe("the tokens of an engine that continues", () => {
-  test("are the given ones, then its own", () => {
+  test("the tokens of an engine that continues are the given ones, then its own", () => {
     const replay = new Replay(ledgerOf([started()], [1, 2, 3]));
     expect(replay.newTokens([1, 2])).toEqual([]);
     expect(replay.advanced).toBe(false);
@@ -134,7 +134,7 @@ describe("the tokens of an engine that continues", () => {
     expect(replay.advanced).toBe(true);
   });
 
-  test("are wrong if they differ from the given ones", () => {
+  test("the tokens of an engine that continues are wrong if they differ from the given ones", () => {
     expect(new Replay(ledgerOf([started()], [1, 2, 3])).newTokens([1, 4])).toBeUndefined();
   });
 });

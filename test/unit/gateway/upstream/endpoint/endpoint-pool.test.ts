@@ -22,7 +22,7 @@ function pooled() {
 const TLS = { credentials: credentials.createSsl(), pems: () => ({}), serverName: undefined };
 
 describe("an address is one endpoint", () => {
-  test("for all clusters that secure it in the same way, until the last one leaves", () => {
+  test("an address is one endpoint for all clusters that secure it in the same way, until the last one leaves", () => {
     const { pool, gone } = pooled();
     const first = pool.join("127.0.0.1:1", TLS);
     expect(pool.join("127.0.0.1:1", { ...TLS })).toBe(first);
@@ -36,7 +36,7 @@ describe("an address is one endpoint", () => {
     ["not at all", undefined],
     ["with other certificates", { ...TLS, credentials: credentials.createSsl() }],
     ["under another name", { ...TLS, serverName: "b" }],
-  ])("but another one for a cluster that secures it %s", (_how, tls) => {
+  ])("an address is another endpoint for a cluster that secures it %s", (_how, tls) => {
     const { pool } = pooled();
     expect(pool.join("127.0.0.1:1", tls)).not.toBe(pool.join("127.0.0.1:1", TLS));
   });

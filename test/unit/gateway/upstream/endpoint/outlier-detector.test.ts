@@ -64,7 +64,7 @@ test.each<[string, readonly OutlierOutcome[], boolean, object?]>([
 });
 
 describe("an ejection", () => {
-  test("ends after its time, or by hand, with a clean record", () => {
+  test("an ejection ends after its time, or by hand, with a clean record", () => {
     const made = detector(3);
     fail(made, "e0");
     expect([made.isEjected("e0", BASE_MS - 1), made.isEjected("e0", BASE_MS)]).toEqual([true, false]);
@@ -86,7 +86,7 @@ describe("an ejection", () => {
     expect([Math.max(...lengths), lengths.at(-1)]).toEqual([MAX_EJECTION_MS, MAX_EJECTION_MS]);
   });
 
-  test("is forgotten, interval by interval, while the endpoint is healthy", () => {
+  test("an ejection is forgotten, interval by interval, while the endpoint is healthy", () => {
     const made = detector(3);
     fail(made, "e0");
     fail(made, "e0", BASE_MS);
@@ -95,7 +95,7 @@ describe("an ejection", () => {
     expect(fail(made, "e0", nowMs)?.untilMs).toBe(nowMs + 2 * BASE_MS);
   });
 
-  test("is not prolonged by calls that were running before it", () => {
+  test("an ejection is not prolonged by calls that were running before it", () => {
     const made = detector(3);
     fail(made, "e0");
     expect(fail(made, "e0", 10)).toBeUndefined();
@@ -120,7 +120,7 @@ test.each([
 });
 
 describe("an ejection by order", () => {
-  test("lasts until its end or its revocation, for joining endpoints and the last one, too", () => {
+  test("an ejection by order lasts until its end or its revocation, for joining endpoints and the last one, too", () => {
     const changed: string[] = [];
     const made = new OutlierDetector(DEFAULT_OUTLIER_DETECTION, (address) => changed.push(address));
     made.setOrdered(
@@ -142,7 +142,7 @@ describe("an ejection by order", () => {
     expect(changed).toEqual(["e0", "e1", "e0", "e1"]);
   });
 
-  test("counts in the share that may be ejected; results meanwhile are ignored", () => {
+  test("an ejection by order counts in the share that may be ejected; results meanwhile are ignored", () => {
     const made = detector(3);
     made.setOrdered(new Map([["e0", 1_000]]), 0);
     expect(fail(made, "e0")).toBeUndefined();

@@ -31,13 +31,13 @@ const hashes = (messages: readonly Message[], tools: readonly Tool[] = []) =>
   shape(messages, tools).boundaries.map(({ hash }) => hash);
 
 describe("boundaries", () => {
-  test("stand after tools and system part, and after each message", () => {
+  test("boundaries stand after tools and system part, and after each message", () => {
     expect(hashes([system, user("a"), assistant("b"), user("c")], [tool])).toHaveLength(4);
     expect(hashes([user("a")])).toHaveLength(2);
     expect(hashes([system])).toHaveLength(1);
   });
 
-  test("have a digest of the order and the lengths of the tools at the first one", () => {
+  test("boundaries have a digest of the order and the lengths of the tools at the first one", () => {
     const other = { ...tool, name: "cat", description: "Shows." };
     const toolsOf = (tools: readonly Tool[], ...messages: readonly Message[]) =>
       shape([...messages, user("a")], tools).boundaries.map(({ tools: digest }) => digest);
@@ -47,7 +47,7 @@ describe("boundaries", () => {
     expect(toolsOf([tool])).toEqual([expect.any(String), undefined]);
   });
 
-  test("of a turn repeat exactly in the next one", () => {
+  test("boundaries of a turn repeat exactly in the next one", () => {
     const turn = [system, user("a")];
     const next = [...turn, assistant("b"), user("c")];
     expect(hashes(next, [tool]).slice(0, 2)).toEqual(hashes(turn, [tool]));
@@ -80,13 +80,13 @@ describe("boundaries", () => {
     expect(shape([user("b")], [{ ...tool, cacheBreakpoint: MARK }]).boundaries[0]?.marked).toBe(true);
   });
 
-  test("carry the number of bytes before them", () => {
+  test("boundaries carry the number of bytes before them", () => {
     const bytes = shape([user("a"), user("b".repeat(1_000))]).boundaries.map((boundary) => boundary.bytes);
     expect((bytes[2] ?? 0) - (bytes[1] ?? 0)).toBeGreaterThanOrEqual(1_000);
     expect((bytes[2] ?? 0) - (bytes[1] ?? 0)).toBeLessThan(1_100);
   });
 
-  test("mark the end of the last turn, where its answer begins", () => {
+  test("boundaries mark the end of the last turn, where its answer begins", () => {
     expect(shape([system, user("a")]).lastTurn).toBeUndefined();
     expect(shape([system, user("a"), assistant("b"), user("c")]).lastTurn).toBe(1);
     expect(shape([user("a"), assistant("b"), user("c"), assistant("d"), user("e")]).lastTurn).toBe(3);
@@ -150,7 +150,7 @@ describe("a deferred tool", () => {
   const declaration = (...names: string[]): Part => ({ kind: { $case: "toolDeclaration", value: { names } } });
   const turns = (...parts: readonly (string | Part)[]) => [user("a"), assistant("b"), user(...parts), user("c")];
 
-  test("is digested where the first declaration names it, and not before", () => {
+  test("a deferred tool is digested where the first declaration names it, and not before", () => {
     const without = hashes(turns("found"), [search]);
     expect(hashes(turns("found"), [search, deferred])).toEqual(without);
     const declared = hashes(turns("found", declaration(tool.name)), [search, deferred]);
@@ -159,7 +159,7 @@ describe("a deferred tool", () => {
     expect(declared.map((hash, index) => hash === other[index])).toEqual([true, true, true, false, false]);
   });
 
-  test("counts once, in a result too, and names of other tools not at all", () => {
+  test("a deferred tool counts once, in a result too, and names of other tools not at all", () => {
     const once = user(result(false, declaration(tool.name)));
     const bytes = (...messages: Message[]) => promptBytes(shape(messages, [search, deferred]));
     expect(bytes(once, user(declaration("gone", tool.name, "search"))) - bytes(once, user(declaration()))).toBe(0);

@@ -17,7 +17,7 @@ const message = (fields: Partial<WatchPrefixesResponse>): WatchPrefixesResponse 
 const held = (index: number, tokens: number) => ({ digest: digest(index), tokens, tailTokens: 1, lowerTokens: 2 });
 
 describe("announced prefixes", () => {
-  test("match a plain model, for any messages, drops, repetitions and lost endpoints", () => {
+  test("announced prefixes match a plain model, for any messages, drops, repetitions and lost endpoints", () => {
     const random = seededRandom(3);
     const whole = (below: number) => Math.floor(random() * below);
     const announced = new Announcements();
@@ -55,7 +55,7 @@ describe("announced prefixes", () => {
     expect(announced.size).toBe([...model.values()].reduce((sum, of) => sum + of.size, 0));
   });
 
-  test("stay within their bound, and freed space is used again", () => {
+  test("announced prefixes stay within their bound, and freed space is used again", () => {
     const announced = new Announcements(3);
     announced.take("a:1", message({ reset: true, held: [held(1, 10), held(2, 20), held(3, 30), held(4, 40)] }));
     expect(announced.size).toBe(3);
@@ -89,7 +89,7 @@ describe("sent prompts", () => {
   const tokensOn = (index: PrefixIndex, shape: PromptShape, address = "A", nowMs = 0) =>
     index.held(shape, nowMs, 0.25).byAddress.get(address)?.tokens;
 
-  test("that fail leave the earlier ones with the same prefix", () => {
+  test("sent prompts that fail leave the earlier ones with the same prefix", () => {
     const index = indexOf();
     index.sent(prompt("h u"), "A", use()).state = "prefilled";
     index.sent(prompt("h u a v"), "A", use()).state = "withdrawn";
@@ -98,7 +98,7 @@ describe("sent prompts", () => {
     expect(tokensOn(index, prompt("h u a v"), "B")).toBe(1_000);
   });
 
-  test("expire, and go with their endpoint's cache", () => {
+  test("sent prompts expire, and go with their endpoint's cache", () => {
     const index = indexOf();
     index.sent(prompt("h u"), "A", use()).state = "prefilled";
     expect(tokensOn(index, prompt("h u"), "A", 59_999)).toBe(2_000);
@@ -111,7 +111,7 @@ describe("sent prompts", () => {
     expect(tokensOn(index, prompt("h u"))).toBe(2_000);
   });
 
-  test("are evicted with those used after them, until they are used again", () => {
+  test("sent prompts are evicted with those used after them, until they are used again", () => {
     const index = indexOf();
     for (const [words, nowMs] of [["h1", 10] as const, ["h2", 20] as const, ["h3", 30] as const])
       index.sent(prompt(words), "A", use(nowMs)).state = "prefilled";
@@ -124,7 +124,7 @@ describe("sent prompts", () => {
     expect(tokensOn(index, prompt("h1"), "A", 40)).toBe(1_000);
   });
 
-  test("count beside announcements only until they are prefilled", () => {
+  test("sent prompts count beside announcements only until they are prefilled", () => {
     const announced = new Announcements();
     announced.take("A", message({ reset: true }));
     const index = indexOf(announced);
@@ -134,7 +134,7 @@ describe("sent prompts", () => {
     expect(tokensOn(index, prompt("h u"))).toBeUndefined();
   });
 
-  test("are found by head, tail and marked boundaries, whatever their length", () => {
+  test("sent prompts are found by head, tail and marked boundaries, whatever their length", () => {
     const index = indexOf();
     const long = prompt(Array.from({ length: 100 }, (_, at) => `m${at}`).join(" "));
     const marked = { ...long, boundaries: long.boundaries.map((one, at) => ({ ...one, marked: at === 50 })) };
@@ -145,7 +145,7 @@ describe("sent prompts", () => {
     ]);
   });
 
-  test("of hundreds of endpoints with one head stay bounded, the newest of each endpoint first", () => {
+  test("sent prompts of hundreds of endpoints with one head stay bounded, the newest of each endpoint first", () => {
     const index = new PrefixIndex(new Announcements(), { get: () => undefined }, 50);
     for (let at = 0; at < 300; at += 1) index.sent(prompt(`h u${at}`), `e${at}`, use());
     const { byAddress } = index.held(prompt("h x"), 0, 0.25);
@@ -154,7 +154,7 @@ describe("sent prompts", () => {
     expect(tokensOn(index, prompt("h u0"), "e0")).toBeUndefined();
   });
 
-  test("are up to date if the endpoint of the last turn is known", () => {
+  test("sent prompts are up to date if the endpoint of the last turn is known", () => {
     const index = indexOf();
     index.sent(prompt("h u"), "A", use());
     expect(index.held(prompt("h u a v", 2), 0, 0.25).upToDate).toBe(true);

@@ -57,7 +57,7 @@ describe("a request on endpoints that died", () => {
   test.each([
     [20_000, "denied"],
     [20_001, "allowed"],
-  ])("behind %i ms of work is %s", async (workedMs, verdict) => {
+  ])("a request on endpoints that died behind %i ms of work is %s", async (workedMs, verdict) => {
     const deaths = new Deaths();
     for (const address of ["a", "b"]) await deaths.die(address, "r", workedMs);
     expect(deaths.counter.judge("r")).toBe(verdict);

@@ -28,7 +28,7 @@ describe("a large value is written in portions, with the same text", () => {
     empty: [{}, [], null],
   };
 
-  test("in UTF-8, without splitting characters, and with the bytes of images", async () => {
+  test("a large value is written in portions in UTF-8, without splitting characters, and with the bytes of images", async () => {
     const bytes = Buffer.concat(await toJsonBytes(value, async () => {}));
     expect(bytes.toString()).toBe(toJsonText(value));
     const read = JSON.parse(bytes.toString());
@@ -39,7 +39,7 @@ describe("a large value is written in portions, with the same text", () => {
     expect(bytes.includes("\\ud8")).toBe(false);
   });
 
-  test("and yields to the event loop after each", async () => {
+  test("a large value is written in portions and yields to the event loop after each", async () => {
     let turns = 0;
     const bytes = await toJsonBytes(value, async () => {
       turns += 1;
@@ -49,7 +49,7 @@ describe("a large value is written in portions, with the same text", () => {
     await toJsonBytes({ small: "text" }, () => Promise.reject(new Error("no turn for so little")));
   });
 
-  test("and stops once the caller has left", async () => {
+  test("a large value is written in portions and stops once the caller has left", async () => {
     await expect(toJsonBytes(value, () => Promise.reject(new Error("left")))).rejects.toThrow("left");
   });
 });

@@ -6,7 +6,7 @@ import { SeededRandom } from "../../../../../support/seeded-random.ts";
 const read = (text: string, name = "tokens", turn = async () => {}) => readTokens(Buffer.from(text), name, turn);
 
 describe("a list of tokens in a body", () => {
-  test("is what JSON.stringify writes, over all its parts", async () => {
+  test("a list of tokens in a body is what JSON.stringify writes, over all its parts", async () => {
     const random = new SeededRandom(7);
     const bounds = [0, 9, 10, 99, 100, 2 ** 31, 2 ** 32 - 1];
     const tokens = [...bounds, ...Array.from({ length: 100_000 }, () => Math.floor(random.next() * 2 ** 32))];
@@ -19,7 +19,7 @@ describe("a list of tokens in a body", () => {
   test("a list of tokens in a body is empty without tokens", () =>
     expect(toJsonText(new TokenList([], []))).toBe("[]"));
 
-  test("takes turns with other work", async () => {
+  test("a list of tokens in a body takes turns with other work", async () => {
     let turns = 0;
     await toJsonBytes(new TokenList(new Uint32Array(1_000_000).fill(123_456)), async () => {
       turns += 1;
@@ -29,18 +29,18 @@ describe("a list of tokens in a body", () => {
 });
 
 describe("a list of tokens in a reply", () => {
-  test("is read beside the other fields", async () => {
+  test("a list of tokens in a reply is read beside the other fields", async () => {
     const { tokens, fields } = await read('{"id": "a", "tokens" : [ 0,12 , 4294967295 ], "count":3}');
     expect([...tokens]).toEqual([0, 12, 4294967295]);
     expect(fields).toEqual({ id: "a", tokens: [], count: 3 });
   });
 
-  test("is not one that a string holds", async () => {
+  test("a list of tokens in a reply is not one that a string holds", async () => {
     const { tokens } = await read(JSON.stringify({ said: '"tokens":[9]', also: "tokens", tokens: [1] }));
     expect([...tokens]).toEqual([1]);
   });
 
-  test("is read in turns, and any number of them", async () => {
+  test("a list of tokens in a reply is read in turns, and any number of them", async () => {
     let turns = 0;
     const list = Array.from({ length: 700_000 }, (_, at) => at % 11);
     const { tokens } = await read(JSON.stringify({ tokens: list }), "tokens", async () => {
@@ -61,7 +61,7 @@ describe("a list of tokens in a reply", () => {
     '{"tokens":["a"]}',
     '{"tokens":[1]} x',
     "x",
-  ])("is refused where it is none: %s", (text) =>
+  ])("a list of tokens in a reply is refused where it is none: %s", (text) =>
     expect(read(text)).rejects.toMatchObject({ reason: "PROTOCOL_VIOLATION" }),
   );
 });

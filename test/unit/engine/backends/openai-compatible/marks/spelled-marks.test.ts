@@ -43,7 +43,7 @@ describe("a text of a caller", () => {
     expect(mended([`a${JOINER}b`], SpelledMarks.none)).toBe(`a${JOINER}b`);
   });
 
-  test("is restored in an answer that repeats it, in pieces of any size", () => {
+  test("a text of a caller is restored in an answer that repeats it, in pieces of any size", () => {
     const chance = new SeededRandom(7);
     const pieces = [JOINER, ...SPELLINGS, "<", "|", "i", "m_end|>", "a", "b", " ", "😀"] as const;
     for (let round = 0; round < 400; round += 1) {
@@ -90,12 +90,12 @@ describe("a JSON text", () => {
     expect(JSON.parse(mended([broken]))).toEqual(JSON.parse(text));
   });
 
-  test("that is invalid has no spellings", () => {
+  test("a JSON text that is invalid has no spellings", () => {
     for (const text of ['{"a":"<think>', '["\\x<think>"] <think>', "<think>", '"a" "<think>\\'])
       expect(marks.isSpelledIn(marks.brokenJson(text))).toBe(false);
   });
 
-  test("of unterminated quotation marks takes no time", () => {
+  test("a JSON text of unterminated quotation marks takes no time", () => {
     const text = `"${'\\"'.repeat(200_000)}`;
     expect(marks.brokenJson(text)).toBe(text);
   });

@@ -124,7 +124,7 @@ describe("a prompt", () => {
     expect(calls).toEqual([]);
   });
 
-  test("is tokenized in calls of a bounded size, over known segments where these are few", async () => {
+  test("a prompt is tokenized in calls of a bounded size, over known segments where these are few", async () => {
     const { render } = prompts();
     await render(turns(40, 18_000).slice(0, -1));
     expect(calls.length).toBeGreaterThan(5);
@@ -147,7 +147,7 @@ describe("a prompt", () => {
     expect(own.tokensMade).toBe(2 * (one?.tokens.length ?? 0));
   });
 
-  test("of four megabytes takes at most 25 calls, none of more than 256 KB", async () => {
+  test("a prompt of four megabytes takes at most 25 calls, none of more than 256 KB", async () => {
     const { render } = prompts();
     const said = turns(250, 8_000);
     const prompt = await render(said);
@@ -157,7 +157,7 @@ describe("a prompt", () => {
     expect(calls.join("").length).toBeLessThan(1.01 * (prompt?.tokens.length ?? 0) + 7 * said.length * CHATML.length);
   });
 
-  test("leaves nothing in memory where the cache has no room", async () => {
+  test("a prompt leaves nothing in memory where the cache has no room", async () => {
     const { own, render } = prompts({ megabytes: 0 });
     await render([user("first")]);
     const held = () => queryObjects(Uint32Array, { format: "count" });
@@ -168,7 +168,7 @@ describe("a prompt", () => {
     expect(own.tokensFound).toBe(0);
   });
 
-  test("has a caller's control token cut apart, in two calls that do not touch", async () => {
+  test("a prompt has a caller's control token cut apart, in two calls that do not touch", async () => {
     const { render } = prompts();
     const prompt = await render([user("say <|im_end|> twice")]);
     expect(calls.every((said) => !said.includes("say <|im_end|>"))).toBe(true);
@@ -178,7 +178,7 @@ describe("a prompt", () => {
     );
   });
 
-  test("is left to the engine where its tokenizer joins over the end of a segment, or refuses the text", async () => {
+  test("a prompt is left to the engine where its tokenizer joins over the end of a segment, or refuses the text", async () => {
     const { render } = prompts();
     tokenize = (said) => plainly(said).filter((token) => token !== 1);
     expect(await render(turns(2, 900))).toBeUndefined();
@@ -221,7 +221,7 @@ test.each(FAMILIES)("a user who speaks behind a long run with reasoning adds und
 });
 
 describe("the check at the start", () => {
-  test("switches own rendering off where the engine's template has one space more", async () => {
+  test("the check at the start switches own rendering off where the engine's template has one space more", async () => {
     const { own, settings, render } = prompts();
     const trial = new RenderingCheck(own, settings, () => 1);
     expect(await trial.start(NO_ASK, never)).toBeUndefined();
@@ -247,14 +247,14 @@ describe("the check of answers", () => {
   test("the check of answers leaves own prompts on where they are equal", async () =>
     expect(await check(false)).toMatchObject({ own: { isOn: true }, why: undefined }));
 
-  test("switches the node's rendering off at a difference, and forgets what it knew", async () => {
+  test("the check of answers switches the node's rendering off at a difference, and forgets what it knew", async () => {
     const { own, why } = await check(true);
     expect(why).toContain("token 3 of");
     expect(own.isOn).toBe(false);
     expect(await own.render(generateRequest({ messages: [user("one")] }), "", NO_ASK, order)).toBeUndefined();
   });
 
-  test("passes over a prompt whose exact text the engine's way does not keep", async () => {
+  test("the check of answers passes over a prompt whose exact text the engine's way does not keep", async () => {
     const { own, settings } = prompts();
     rendered = (tokens) => tokens.with(3, 7);
     const checking = new RenderingCheck(own, settings, () => 0);

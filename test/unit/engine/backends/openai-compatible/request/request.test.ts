@@ -105,7 +105,7 @@ describe.each(ALL)("a conversation for %s", (dialect) => {
   const promptOf = (fields: Parameters<typeof generateRequest>[0], profile?: string) =>
     toChatPrompt(generateRequest(fields), settingsOf(dialect, profile));
 
-  test("switches reasoning explicitly, with the effort in the engine's field or as a variable", () => {
+  test("a conversation switches reasoning explicitly, with the effort in the engine's field or as a variable", () => {
     expect(promptOf({}).templateKwargs).toEqual({ enable_thinking: true });
     const off = { mode: ReasoningMode.DISABLED, effort: ReasoningEffort.UNSPECIFIED };
     expect(promptOf({ reasoning: off }).templateKwargs).toEqual({ enable_thinking: false });
@@ -114,7 +114,7 @@ describe.each(ALL)("a conversation for %s", (dialect) => {
     expect(word).toBe("high");
   });
 
-  test("has a deferred tool where a message declares it, and not in the list", () => {
+  test("a conversation has a deferred tool where a message declares it, and not in the list", () => {
     const tools = [toolOf("find", {}), { ...toolOf("look", { title: "<|im_end|>" }), deferred: true }];
     const messages = [{ role: Role.USER, parts: [declaration("look")] }];
     const settings = { ...settingsOf(dialect), marks: new SpelledMarks(["<|im_end|>"]) };
@@ -126,7 +126,7 @@ describe.each(ALL)("a conversation for %s", (dialect) => {
     expect(promptOf({ tools: tools.slice(1) }).tools).toBeUndefined();
   });
 
-  test("continues a last message of the assistant", () => {
+  test("a conversation continues a last message of the assistant", () => {
     const messages = [textMessage(Role.USER, "go"), textMessage(Role.ASSISTANT, "I")];
     expect(promptOf({ messages })).toMatchObject({
       continues: true,
@@ -157,7 +157,7 @@ describe("calls in the node's own form, beside a tokenizer with its marks", () =
   const settings = { ...settingsOf("vllm", "generic"), marks: new SpelledMarks(MARKS) };
   const broken = "<\u2060tool_call>";
 
-  test("have plain marks in the instruction and in the history, and none in what callers wrote", () => {
+  test("calls in the node's own form have plain marks in the instruction and in the history, and none in what callers wrote", () => {
     const run = tool("run", "Runs <tool_call>.", { type: "object" });
     const called = assistant(text("So <tool_call>."), call("run", '{"a": "<tool_call>"}'));
     const messages = [user("Say <tool_call>."), called, toolResult("<tool_call>"), user("Well?")];
@@ -175,9 +175,12 @@ describe("calls in the node's own form, beside a tokenizer with its marks", () =
     ]);
   });
 
-  test.each(Object.entries(PLACES))("have no mark of callers in %s", (_place, withSpelling) => {
-    const shownOf = (spelling: string) =>
-      toJsonText(toChatPrompt(generateRequest(withSpelling(spelling)), settings).messages);
-    for (const mark of MARKS) expect(shownOf(mark).split(mark).length).toBe(shownOf("word").split(mark).length);
-  });
+  test.each(Object.entries(PLACES))(
+    "calls in the node's own form have no mark of callers in %s",
+    (_place, withSpelling) => {
+      const shownOf = (spelling: string) =>
+        toJsonText(toChatPrompt(generateRequest(withSpelling(spelling)), settings).messages);
+      for (const mark of MARKS) expect(shownOf(mark).split(mark).length).toBe(shownOf("word").split(mark).length);
+    },
+  );
 });

@@ -29,7 +29,7 @@ describe.each(LB_POLICIES)("policy %s", (lbPolicy) => {
       random: () => 0.5,
     });
 
-  test("picks one of the candidates, and shares nothing with another cluster's policy of the same name", () => {
+  test("a policy picks one of the candidates, and shares nothing with another cluster's policy of the same name", () => {
     const picks = () => {
       const one = policy();
       one.forget?.("e9");
@@ -50,7 +50,7 @@ describe("least request", () => {
     return tally(Array.from({ length: count }, () => pickLeastRequest(pool, byWeight, random)?.address));
   };
 
-  test("never picks the most loaded, and reaches all others, the less loaded more often", () => {
+  test("least request never picks the most loaded, and reaches all others, the less loaded more often", () => {
     const { e0 = 0, e1 = 0, e2 = 0, e3 = 0 } = picksOf(busy(0, 1, 2, 3), 600);
     // Six pairs are equally likely: three hold e0, two more e1, one is e2 and e3.
     expect([e0 > e1, e1 > e2, e2 > 0, e3]).toEqual([true, true, true, 0]);

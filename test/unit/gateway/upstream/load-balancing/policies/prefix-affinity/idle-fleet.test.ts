@@ -99,19 +99,22 @@ describe("two idle nodes of 8 slots", () => {
     ["with a common head of five times the rest", { headTokens: 4_000, ownTokens: 800 }, (name) => name],
     ["with one session header", { headTokens: 0, ownTokens: 190 }, () => "session"],
     ["with one session header and a common head", { headTokens: 226, ownTokens: 162 }, () => "session"],
-  ])("share 12 conversations of 3 turns %s, and lose none", async (_, given, affinityKeyOf) => {
-    const send = fleet(given, affinityKeyOf);
-    const names = Array.from({ length: 12 }, (_, index) => `c${index}`);
-    const homes: string[] = [];
-    for (const name of names) homes.push((await send(name, 0)).address);
-    const [onA, onB] = [count(homes, "a"), count(homes, "b")];
-    expect(Math.max(onA, onB)).toBeLessThanOrEqual(7);
-    for (const turn of [1, 2])
-      for (const [index, name] of names.entries())
-        expect(await send(name, turn)).toEqual({ address: homes[index], lost: 0 });
-  });
+  ])(
+    "two idle nodes of 8 slots share 12 conversations of 3 turns %s, and lose none",
+    async (_, given, affinityKeyOf) => {
+      const send = fleet(given, affinityKeyOf);
+      const names = Array.from({ length: 12 }, (_, index) => `c${index}`);
+      const homes: string[] = [];
+      for (const name of names) homes.push((await send(name, 0)).address);
+      const [onA, onB] = [count(homes, "a"), count(homes, "b")];
+      expect(Math.max(onA, onB)).toBeLessThanOrEqual(7);
+      for (const turn of [1, 2])
+        for (const [index, name] of names.entries())
+          expect(await send(name, turn)).toEqual({ address: homes[index], lost: 0 });
+    },
+  );
 
-  test("share 8 sessions of 2 turns, one session after the other", async () => {
+  test("two idle nodes of 8 slots share 8 sessions of 2 turns, one session after the other", async () => {
     const send = fleet({ headTokens: 226, ownTokens: 162 }, (name) => name);
     const homes: string[] = [];
     for (let index = 0; index < 8; index += 1) {
@@ -122,7 +125,7 @@ describe("two idle nodes of 8 slots", () => {
     expect([count(homes, "a"), count(homes, "b")]).toEqual([4, 4]);
   });
 
-  test("hold 16 conversations whose head takes a minute to prefill: a full node counts as full", async () => {
+  test("two idle nodes of 8 slots hold 16 conversations whose head takes a minute to prefill: a full node counts as full", async () => {
     const given = { headTokens: 120_000, ownTokens: 6_000 };
     const send = fleet(given, (name) => name);
     const names = Array.from({ length: 16 }, (_, index) => `c${index}`);

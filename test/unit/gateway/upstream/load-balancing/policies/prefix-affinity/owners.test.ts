@@ -21,7 +21,7 @@ describe("owners", () => {
     for (const key of KEYS.slice(0, 200)) expect(ownerAt(key, endpoints(8).reverse())).toBe(ownerAt(key));
   });
 
-  test("that leave lose their keys to all others, and no other key moves", () => {
+  test("owners that leave lose their keys to all others, and no other key moves", () => {
     const fewer = endpoints(8).filter(({ address }) => address !== "e3");
     const moved: (string | undefined)[] = [];
     for (const key of KEYS) {

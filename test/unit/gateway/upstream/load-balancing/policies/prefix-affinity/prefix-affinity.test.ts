@@ -51,7 +51,7 @@ function gateway() {
 }
 
 describe("work that is outstanding on an endpoint", () => {
-  test("follows the engine's reports, from the estimate to the first delta", () => {
+  test("work that is outstanding on an endpoint follows the engine's reports, from the estimate to the first delta", () => {
     const { send, work } = gateway();
     const { observer } = send("one");
     expect(work.outstanding(ADDRESS)).toBe(2_000);
@@ -66,7 +66,7 @@ describe("work that is outstanding on an endpoint", () => {
     expect(work.outstanding(ADDRESS)).toBe(0);
   });
 
-  test("follows the progress that a node estimates before the engine says anything, once the prompt is begun", () => {
+  test("work that is outstanding on an endpoint follows the progress that a node estimates before the engine says anything, once the prompt is begun", () => {
     const { send, work } = gateway();
     const { observer } = send("one");
     const outstanding = [progress(0), progress(1_500), started({ inputTokens: 900 }), progress(600)].map((event) => {
@@ -77,7 +77,7 @@ describe("work that is outstanding on an endpoint", () => {
     observer.end();
   });
 
-  test("is returned once when an attempt ends in the middle of its prefill", () => {
+  test("work that is outstanding on an endpoint is returned once when an attempt ends in the middle of its prefill", () => {
     const { send, work } = gateway();
     const { observer } = send("one");
     observer.see([started({ inputTokens: 900 })]);
@@ -107,7 +107,7 @@ describe("the prefill speed of an endpoint", () => {
 describe("the expected cache of an endpoint", () => {
   const STARTED = started({ inputTokens: 4_000, cachedInputTokens: 0 });
 
-  test("holds a prompt on its way, unless its attempt ends before the first delta", () => {
+  test("the expected cache of an endpoint holds a prompt on its way, unless its attempt ends before the first delta", () => {
     const { send } = gateway();
     const first = send("one");
     const second = send("one");
@@ -116,7 +116,7 @@ describe("the expected cache of an endpoint", () => {
     expect(send("one").uncachedTokens).toBe(2_000);
   });
 
-  test("holds a prefilled prompt with the engine's token count, which trains the tokens per byte", () => {
+  test("the expected cache of an endpoint holds a prefilled prompt with the engine's token count, which trains the tokens per byte", () => {
     const { send, tokensOf } = gateway();
     expect(tokensOf(shapeOf("x"))).toBe(2_000);
     for (let turn = 0; turn < 200; turn += 1)
@@ -152,7 +152,7 @@ describe("the expected cache of an endpoint", () => {
     },
   );
 
-  test("is not refuted by a miss of a prompt that was only on its way", async () => {
+  test("the expected cache of an endpoint is not refuted by a miss of a prompt that was only on its way", async () => {
     const { send, clock } = gateway();
     send("older").observer.see([started({ inputTokens: 2_000 }), delta(0, "a")]);
     await clock.advance(10);
@@ -177,7 +177,7 @@ describe("the cached tokens of a prompt", () => {
     expect(notes).toHaveLength(1);
   });
 
-  test("are explained at the end of the answer for an engine that reports them only there", () => {
+  test("the cached tokens of a prompt are explained at the end of the answer for an engine that reports them only there", () => {
     const { observer, notes } = gateway().send("one");
     observer.see([started({ inputTokens: 2_000 }), delta(0, "a")]);
     expect(notes).toHaveLength(0);

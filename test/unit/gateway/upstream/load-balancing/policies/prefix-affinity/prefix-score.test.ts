@@ -97,7 +97,7 @@ test("an empty list has no pick", () => {
 });
 
 describe("a known conversation", () => {
-  test("goes to the endpoint of its last turn, and is expected to prefill its new part only", () => {
+  test("a known conversation goes to the endpoint of its last turn, and is expected to prefill its new part only", () => {
     const given = context();
     place(given, turn("s", 2), "e3");
     const picked = pick(turn("s", 3), given);
@@ -105,7 +105,7 @@ describe("a known conversation", () => {
     expect(picked?.prediction).toMatchObject({ tokens: 34_000, uncachedTokens: 4_000 });
   });
 
-  test("stays there through a short queue, and leaves it for a long one", () => {
+  test("a known conversation stays there through a short queue, and leaves it for a long one", () => {
     const given = context();
     place(given, turn("s", 2), "e3");
     const queued = (outstandingPrefillTokens: number) =>
@@ -133,7 +133,7 @@ describe("an unknown conversation", () => {
   const begun = turn("s", 0);
   const [first, second] = ownersOf(begun);
 
-  test("begins with its owner, unless that is busy for longer than its prefill", () => {
+  test("an unknown conversation begins with its owner, unless that is busy for longer than its prefill", () => {
     expect(pick(begun, context())?.endpoint.address).toBe(first);
     const busy = changed(first, { outstandingPrefillTokens: 100_000 });
     expect(pick(begun, context(), busy)?.endpoint.address).not.toBe(first);
@@ -144,14 +144,14 @@ describe("an unknown conversation", () => {
     expect(pick(begun, context(), left)?.endpoint.address).toBe(second);
   });
 
-  test("continues with its owner, where another gateway probably began it", () => {
+  test("an unknown conversation continues with its owner, where another gateway probably began it", () => {
     const picked = pick(turn("s", 5), context());
     expect(picked?.endpoint.address).toBe(first);
     // 42,000 tokens, of which the 38,000 of the earlier turns are expected in the cache.
     expect(picked?.prediction).toMatchObject({ tokens: 42_000, uncachedTokens: 4_000 });
   });
 
-  test("returns to its owner if another gateway served it since", () => {
+  test("an unknown conversation returns to its owner if another gateway served it since", () => {
     const given = context();
     place(given, turn("s", 1), "e6");
     expect(first).not.toBe("e6");
@@ -159,14 +159,14 @@ describe("an unknown conversation", () => {
     expect(pick(turn("s", 9), given)?.endpoint.address).toBe(first);
   });
 
-  test("is not attracted by the holder of a head that all share", () => {
+  test("an unknown conversation is not attracted by the holder of a head that all share", () => {
     const given = context();
     place(given, { boundaries: [{ hash: "head", bytes: 80_000, marked: false }] }, "e3");
     const picks = Array.from({ length: 200 }, (_, index) => pick(turn(`s${index}:`, 0), given)?.endpoint.address);
     expect(Math.max(...Object.values(tally(picks)))).toBeLessThan(60);
   });
 
-  test("finds the same owner at any gateway, whatever the random draw", () => {
+  test("an unknown conversation finds the same owner at any gateway, whatever the random draw", () => {
     for (const seed of [1, 2, 3, 4, 5]) {
       expect(pick(turn("s", 2), context({ random: seededRandom(seed) }))?.endpoint.address).toBe(first);
     }
@@ -174,7 +174,7 @@ describe("an unknown conversation", () => {
 });
 
 describe("the prefixes that endpoints report", () => {
-  test("count more than sent prompts", () => {
+  test("the prefixes that endpoints report count more than sent prompts", () => {
     const given = context({ prefixes: announced({ e5: turn("s", 2) }) });
     place(given, turn("s", 2), "e3");
     const picked = pick(turn("s", 3), given);
@@ -182,13 +182,13 @@ describe("the prefixes that endpoints report", () => {
     expect(picked?.prediction).toMatchObject({ tokens: 34_000, uncachedTokens: 4_000, part: { usedAtMs: undefined } });
   });
 
-  test("keep prompts valid that are still on their way", () => {
+  test("the prefixes that endpoints report keep prompts valid that are still on their way", () => {
     const given = context({ prefixes: announced({}) });
     place(given, turn("s", 2), "e3").state = "sent";
     expect(pick(turn("s", 3), given)?.endpoint.address).toBe("e3");
   });
 
-  test("leave nothing to the owners", () => {
+  test("the prefixes that endpoints report leave nothing to the owners", () => {
     const [first] = ownersOf(turn("s", 5));
     const holder = first === "e3" ? "e4" : "e3";
     // Another gateway sent the last turns elsewhere, and they are evicted.
@@ -196,7 +196,7 @@ describe("the prefixes that endpoints report", () => {
     expect(pick(turn("s", 5), given)?.endpoint.address).toBe(holder);
   });
 
-  test("include an expected end of the answer for the holder of the prompt", () => {
+  test("the prefixes that endpoints report include an expected end of the answer for the holder of the prompt", () => {
     const shape = turn("s", 1);
     const prefixes: AnnouncedPrefixes = {
       ...announced({}),
@@ -207,7 +207,7 @@ describe("the prefixes that endpoints report", () => {
     expect(picked?.prediction).toMatchObject({ tokens: 26_000, uncachedTokens: 2_000 });
   });
 
-  test("count tokens to load between cached and uncached ones", () => {
+  test("the prefixes that endpoints report count tokens to load between cached and uncached ones", () => {
     const shape = turn("s", 1);
     const [hit, lower] = ["e5", "e6"];
     const uncachedOn = (address: string, lowerTokens: number) => {
@@ -233,7 +233,7 @@ describe("the prefixes that endpoints report", () => {
     expect(pick(shape, context({ prefixes: both }))?.endpoint.address).toBe(hit);
   });
 
-  test("are looked up as often as a conversation has new blocks, however long it is", () => {
+  test("the prefixes that endpoints report are looked up as often as a conversation has new blocks, however long it is", () => {
     const asked = (turns: number) => {
       let count = 0;
       const prefixes = announced({ e5: turn("s", turns - 1) });
@@ -253,12 +253,12 @@ describe("a prompt that is long", () => {
     pick(turn("s", 3), context({ prefixes }), changed("e3", { outstandingPrefillTokens: 150_000, ...change }))?.endpoint
       .address === "e3";
 
-  test("waits longer where it is cached the more it would evict elsewhere", () => {
+  test("a long prompt waits longer where it is cached the more it would evict elsewhere", () => {
     expect(stays(announced({ e3: turn("s", 2) }))).toBe(false);
     expect(stays(announced({ e3: turn("s", 2) }, true))).toBe(true);
   });
 
-  test("evicts without penalty where caches keep unused entries for hours", () => {
+  test("a prompt that is long evicts without penalty where caches keep unused entries for hours", () => {
     const idle = POOL.map((endpoint) => ({ ...endpoint, retentionMs: 7_200_000 }));
     const busy = idle.map((one) => (one.address === "e3" ? { ...one, outstandingPrefillTokens: 150_000 } : one));
     const given = context({ prefixes: announced({ e3: turn("s", 2) }, true) });
@@ -267,13 +267,13 @@ describe("a prompt that is long", () => {
 });
 
 describe("a single gateway", () => {
-  test("finds the endpoint of a conversation whose history was changed", () => {
+  test("a single gateway finds the endpoint of a conversation whose history was changed", () => {
     const given = context();
     place(given, turn("s", 1), "e3");
     expect(pick(turn("s", 9), given, ALONE)?.endpoint.address).toBe("e3");
   });
 
-  test("begins conversations where the fewest recent ones are, and goes on with them where they are", () => {
+  test("a single gateway begins conversations where the fewest recent ones are, and goes on with them where they are", () => {
     const learned = new PrefixLearning();
     for (const { address } of ALONE) if (address !== "e2") learned.picked(`on ${address}`, address, 0);
     const given = context({ learned });
@@ -299,7 +299,7 @@ describe("a new conversation among full caches", () => {
     expect(pick(turn("s", 0), context({ prefixes: full }), pool)?.endpoint.address).toBe("e2");
   });
 
-  test("begins where there is room, though another endpoint holds its head", () => {
+  test("a new conversation among full caches begins where there is room, though another endpoint holds its head", () => {
     const head = { boundaries: turn("s", 0).boundaries.slice(0, 1), lastTurn: undefined };
     const held = announced({ e3: head });
     const fills = (address: string) => ({ usedTokens: address === "e5" ? 0 : 3_000_000, totalTokens: 3_000_000 });
