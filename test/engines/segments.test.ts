@@ -116,7 +116,9 @@ function differing({ file, profile: name, template }: Family, cutsAll = false): 
 }
 
 describe.skipIf(program === undefined)("a prompt", () => {
-  test.each(SMALL)("has the tokens of its segments: $name", (tokenizer) => expect(differing(tokenizer)).toBe(0));
+  test.each(SMALL)("a prompt has the tokens of its segments: $name", (tokenizer) =>
+    expect(differing(tokenizer)).toBe(0),
+  );
 
   test.each(["lstrip", "single_word"])("would not have them if it were cut before tokens with %s", (name) =>
     expect(differing(small(name), true)).toBeGreaterThan(50),

@@ -126,7 +126,7 @@ describe.skipIf(missing !== "")("tokens written up to a mark", () => {
   const usage = async (messages: readonly Message[], more = {}) =>
     (await ask(backend, request(messages, { ...more, maxOutputTokens: 4 }))).finished.usage;
 
-  test("are counted up to the last mark, less cached ones, and not without a mark", async () => {
+  test("written tokens are counted up to the last mark, less cached ones, and not without a mark", async () => {
     const rules = system("You count numbers. ".repeat(20));
     const first = says(Role.USER, marked(text("Count from 1 to 5.")));
     const prefix = [says(Role.SYSTEM, ...rules.parts.map((one) => marked(one))), user("Count from 1 to 5.")];

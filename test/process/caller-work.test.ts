@@ -126,7 +126,7 @@ describe("a fault of this program in a job", () => {
   const broken = { tools: null } as unknown as GrammarInput;
 
   test.each(["on a thread", "where no thread can be run"])(
-    "is given up, and reported once as a fault: %s",
+    "a job is given up, and reported once as a fault: %s",
     async (where) => {
       const ends: WorkEnd[] = [];
       const replies = program(

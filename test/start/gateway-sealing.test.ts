@@ -24,7 +24,7 @@ afterEach(() => rm(folder, { recursive: true, force: true }));
 const sealingKey = async (...args: readonly string[]): Promise<string[]> =>
   JSON.parse(await keyCommand(file, "sealing-key", "--json", ...args));
 
-test("are followed and shown by id, and a missing one is counted and logged once", async () => {
+test("sealing keys are followed and shown by id, and a missing one is counted and logged once", async () => {
   const key = await createKey(file, "--name", "ci", "--models", "all");
   const [first] = await sealingKey("create", sealingKeyFile);
   const { process: gateway, ready } = await FleetProcess.start<{ baseUrl: string; adminUrl: string }>(

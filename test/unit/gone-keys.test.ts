@@ -43,7 +43,7 @@ describe.each([
 ] as const)("keys of earlier releases of the %s", (_, schema, gone) => {
   const there = new Set(pathsOf(z.toJSONSchema(schema, { io: "input", unrepresentable: "any" }) as Node));
 
-  test("are in no schema, and their replacements are", () => {
+  test("gone keys are in no schema, and their replacements are", () => {
     expect(Object.keys(gone).filter((path) => there.has(path))).toEqual([]);
     const replacements = Object.values(gone).flatMap((fate) => ("to" in fate ? [fate.to] : []));
     expect(replacements.filter((path) => !there.has(path))).toEqual([]);

@@ -30,6 +30,10 @@ const SLASH_COMMENTS = /\/\*[\s\S]*?\*\/|(?<!:)\/\/.*(?:\n\s*\/\/.*)*/g;
 const HASH_COMMENTS = /(?<=^|\s)#.*(?:\n\s*#.*)*|"""[\s\S]*?"""/gm;
 const TEST_NAMES = /(?<=\b(?:test|describe)(?:\.\w+(?:\([^)]*\))?)?\(\s*["'`])[^"'`]+/g;
 
+/** The beginnings of names that leave their subject to the title of a group. */
+const SUBJECTLESS =
+  /^(?:is|are|was|were|has|have|does|can|keeps?|gets?|becomes?|lets|begins|continues|refuses|that|but|nor) /;
+
 function filesOf(...patterns: readonly string[]): readonly string[] {
   return execFileSync("git", ["ls-files", ...patterns], { cwd: ROOT, encoding: "utf8" })
     .trim()
@@ -49,6 +53,14 @@ function bannedIn(files: readonly string[], ...prose: readonly RegExp[]): readon
 
 test("comments and test names do not use banned forms", () => {
   expect(bannedIn(filesOf("*.ts", ":!proto/gen"), SLASH_COMMENTS, TEST_NAMES)).toEqual([]);
+});
+
+test("names of tests have a subject", () => {
+  const found = filesOf("test/*.test.ts").flatMap((file) => {
+    const names = readFileSync(join(ROOT, file), "utf8").match(TEST_NAMES) ?? [];
+    return names.filter((name) => SUBJECTLESS.test(name)).map((name) => `${file}: ${name}`);
+  });
+  expect(found).toEqual([]);
 });
 
 test("comments of the contract and of other files do not use banned forms", () => {

@@ -351,13 +351,13 @@ function judged(one: Case): Judge {
 }
 
 describe.each(CASES)("$of.name of $of.file", (one) => {
-  test("has no field that is neither honoured, refused nor listed", () => {
+  test("a request type has no field that is neither honoured, refused nor listed", () => {
     const { outcomes, faults } = judged(one);
     expect([...outcomes.values()].filter((outcome) => outcome === "honoured").length).toBeGreaterThan(10);
     expect(faults).toEqual([]);
   });
 
-  test("has ignored fields, which are reported where they are not listed", () => {
+  test("a request type has ignored fields, which are reported where they are not listed", () => {
     const faults = judged({ ...one, untaken: [] }).faults;
     expect(faults).toContainEqual(expect.stringMatching(/ is ignored$/));
   });

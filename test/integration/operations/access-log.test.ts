@@ -80,7 +80,7 @@ describe("the line of a request", () => {
 
 describe("the trace of a request", () => {
   test.each([CHAT, "/v1/messages/count_tokens"] as const)(
-    "continues to the engine under the gateway's span: %s",
+    "a trace continues to the engine under the gateway's span: %s",
     async (path) => {
       const headers = { traceparent: `00-${TRACE}-${PARENT}-01`, tracestate: "vendor=1", baggage: "user=secret" };
       const line = await lineOf(await gateway.post(path, MINIMAL[path], headers));

@@ -71,7 +71,7 @@ describe.skipIf(!HAS_REDIS)(`a Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`, () =>
     },
   );
 
-  test("that comes up only after the gateway", async () => {
+  test("a Redis that comes up only after the gateway is used", async () => {
     const redis = await started();
     await redis.stop();
     const limits = await opened(redis, {});

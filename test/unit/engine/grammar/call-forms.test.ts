@@ -166,7 +166,7 @@ describe("arguments between tags", () => {
   });
 
   test.each([[{ type: "array" }], [{ type: ["array", "null"] }], [false]])(
-    "refuses a schema that allows no object: %j",
+    "a schema that allows no object is refused: %j",
     (schema) => {
       expect(() => matcher(schema)).toThrow("no value can satisfy it");
     },

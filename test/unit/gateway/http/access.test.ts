@@ -47,7 +47,7 @@ test("accepts two keys that differ, in the order of the attempts, x-api-key firs
   expect(presentedKeys(["authorization", `Bearer ${KEY}`, "x-api-key", `${KEY}2`])).toEqual([`${KEY}2`, KEY]);
 });
 
-describe("refuses any wrong key with 401 and the same wording", () => {
+describe("any wrong key is refused with 401 and the same wording", () => {
   test.each([
     ["an empty bearer", ["authorization", "Bearer "], "api_key_malformed"],
     ["the scheme alone", ["authorization", "Bearer"], "api_key_malformed"],
@@ -89,7 +89,7 @@ test("names the required header if there is no key", () => {
   }
 });
 
-test.each(["authorization", "x-api-key"])("refuses two %s headers with 400, equal or not", (name) => {
+test.each(["authorization", "x-api-key"])("two %s headers are refused with 400, equal or not", (name) => {
   const value = name === "authorization" ? `Bearer ${KEY}` : KEY;
   for (const second of [value, "other"]) {
     const error = refusal([name, value, name.toUpperCase(), second]);
@@ -107,7 +107,7 @@ test.each([[], ["x-api-key", "a b"]])("explains in every envelope how to send a 
   }
 });
 
-test("does not repeat the sent credential", () => {
+test("a refusal does not repeat the sent credential", () => {
   for (const rawHeaders of [
     ["authorization", "Basic CANARY"],
     ["x-api-key", "CANARY ", "authorization", "Bearer CANARY2 "],

@@ -17,7 +17,7 @@ test.each([
   expect(parse(text)).toEqual(JSON.parse(text.replace("\ufeff", "")));
 });
 
-describe("refuses as invalid_json", () => {
+describe("bodies that are refused as invalid_json", () => {
   test.each([
     ...["", "   ", "\ufeff", "\ufeff\ufeff{}", '{"a":', '{"a":1}x', '{"a":1}{}', "{'a':1}", '{"a":1,}', '{"a":NaN}'],
     ...['{"a":Infinity}', '{"a":1/*c*/}', '{"a":"\n"}', '{"a":01}', '{"a":"\\x"}', "{a:1}", "nul", "}", "]]]]{", '"'],
@@ -39,7 +39,7 @@ describe("refuses as invalid_json", () => {
   });
 });
 
-describe("refuses as bad_request", () => {
+describe("bodies that are refused as bad_request", () => {
   test.each(["[]", "null", '"x"', "3", "true", '[{"a":1}]'])("a root that is not an object: %s", (text) => {
     expect(() => parse(text)).toThrow(fault("bad_request", "json_not_an_object"));
   });
@@ -90,7 +90,7 @@ describe("refuses as bad_request", () => {
     '{"a":"model","b":"model","model":"model"}',
     '{"temperature":1,"temperature":2}',
     String.raw`{"model":1,"Model":2,"model ":3,"models":4,"model\u0000":5}`,
-  ])("but no other repetition: %s", (text) => {
+  ])("no other repetition is refused: %s", (text) => {
     expect(() => parse(text)).not.toThrow();
   });
 });

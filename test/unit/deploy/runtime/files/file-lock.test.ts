@@ -34,7 +34,7 @@ test("names its owner while it is held, and is gone after the work or its failur
   expect(await readdir(folder)).toEqual([]);
 });
 
-test("lets one in at a time", async () => {
+test("a file lock lets one in at a time", async () => {
   let inside = 0;
   let most = 0;
   const work = async () => {
@@ -65,7 +65,7 @@ test("takes over from a process that is gone", async () => {
   expect(await readdir(folder)).toEqual([]);
 });
 
-test("does not take over from the one that has taken over before", async () => {
+test("a file lock does not take over from the one that has taken over before", async () => {
   const dead = await deadProcessId();
   await writeFile(path, `${dead} ${hostname()} abc\n`);
   const kill = vi.spyOn(process, "kill");

@@ -67,7 +67,7 @@ describe.each([
     expect(await readPrivate(path)).toEqual(Buffer.from([0, 255]));
   });
 
-  test.each([0o644, 0o660, 0o602, 0o601])("refuses a file of mode %o", async (mode) => {
+  test.each([0o644, 0o660, 0o602, 0o601])("a private file of mode %o is refused", async (mode) => {
     await writeFile(path, "one");
     await chmod(path, mode);
     await expect(readPrivate(path)).rejects.toMatchObject({ fault: "permissions" });
@@ -79,7 +79,7 @@ describe.each([
     expect(await readPrivate(path)).toEqual(Buffer.from("one"));
   });
 
-  test("refuses a file of another user, even if group-readable, and accepts one of the system", async () => {
+  test("a private file of another user is refused, even if group-readable, and one of the system accepted", async () => {
     const [ours, theirs] = [4_242, process.getuid?.() || 4_343];
     await writeFile(path, "one");
     await chmod(path, 0o440);

@@ -33,7 +33,7 @@ describe("the log line of an uncaught error", () => {
   });
 
   test.each([CANARY, { message: CANARY }, undefined, null])(
-    "is the type of a thrown value that is no error",
+    "the log line has the type of a thrown value that is no error",
     (thrown) => {
       expect(crashReport(thrown)).toEqual({ error: typeof thrown, at: [] });
     },

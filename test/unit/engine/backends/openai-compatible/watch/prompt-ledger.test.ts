@@ -52,7 +52,7 @@ test("separates the wait behind earlier prompts from the reading, and estimates 
   expect(second.times).toEqual({ queueMs: 0, prefillMs: 10_000 });
 });
 
-test("does not separate the times of prompts that an engine may have read beside others", () => {
+test("the ledger does not separate the times of prompts that an engine may have read beside others", () => {
   const { ledger, after } = ledgerAt();
   const long = ledger.sent({ tokens: 24_000, cachedTokens: 0 });
   const short = ledger.sent({ tokens: 6_000, cachedTokens: 0 });
