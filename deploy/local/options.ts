@@ -97,6 +97,7 @@ function startCommand(): Command {
   return new Command("start")
     .description(`Starts the whole service on this machine, with one model under all of ${CATALOG.length} model ids.`)
     .version(programVersion("start"), "--version", "print name and version")
+    .showHelpAfterError("(--help lists the options)")
     .option("--port <n>", "the API; 0 picks a free port", port, 8080)
     .option("--admin-port <n>", "admin listener of the gateway; 0 picks a free port", port, 9901)
     .option("--host <address>", "address of the API, such as 0.0.0.0 for all of this machine (default: 127.0.0.1)")

@@ -194,7 +194,9 @@ async function untilReady(adminUrl: string, signal: AbortSignal): Promise<void> 
 
 type Announced = { readonly baseUrl: string; readonly adminUrl: string; readonly grpcAddress?: string };
 
-function announce(ready: Announced, key: string, { host, stateDir }: LocalOptions, window: number | undefined): void {
+function announce(ready: Announced, key: string, options: LocalOptions, window: number | undefined): void {
+  const { host, stateDir, engines } = options;
+  const nodes = `${join(stateDir, "engine-1.yaml")}${engines > 1 ? ` to engine-${engines}.yaml` : ""}`;
   const open = host !== undefined && !isLoopback(host);
   const url = ready.baseUrl === "http://127.0.0.1:8080" ? "" : ` --url ${ready.baseUrl}`;
   const flags = `${url}${stateDir === ".svc" ? "" : ` --state-dir ${stateDir}`}`;
@@ -203,7 +205,7 @@ Base URL  ${ready.baseUrl}     (chat and responses SDKs: ${ready.baseUrl}/v1)
 API key   ${key}
 Try it    ${ready.baseUrl}/#key=${key}     (for a browser)
 Admin     ${ready.adminUrl}     (for a browser)
-Files     ${join(stateDir, "gateway.yaml")}, ${join(stateDir, "engine-1.yaml")}     (the configuration, to begin your own with)
+Files     ${join(stateDir, "gateway.yaml")}, ${nodes}     (the configuration, to begin your own with)
 ${ready.grpcAddress ? `gRPC      ${ready.grpcAddress}\n` : ""}${open ? `Open      to other machines at ${host}, in plain text: keys and prompts can be read on the way\n` : ""}${window === undefined ? "" : `${windowLines(window, flags)}\n`}
 curl ${ready.baseUrl}/v1/chat/completions -H 'authorization: Bearer ${key}' -H 'content-type: application/json' \\
   -d '{"model":"svc-qwen","messages":[{"role":"user","content":"Which endpoints does this API offer?"}],"temperature":0}'

@@ -54,6 +54,7 @@ export function runConfigured<T extends z.ZodType>(main: ConfiguredMain<T>): Pro
   const command = new Command(name)
     .description(description)
     .version(programVersion(name), "--version", "print name and version")
+    .showHelpAfterError("(--help lists the options)")
     .requiredOption("--config <file>", "YAML configuration")
     .option("--check-config", "only check the configuration: exit code 0, or 2 with a line for each bad key")
     .exitOverride();

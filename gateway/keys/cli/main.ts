@@ -37,6 +37,7 @@ export async function run(argv: readonly string[], io: KeysIo): Promise<number> 
       "Issue, list, limit, rotate and revoke API keys. A running gateway takes changes over within a second.",
     )
     .version(programVersion("keys"), "--version", "print name and version")
+    .showHelpAfterError("(--help lists the commands and options)")
     .exitOverride()
     .configureOutput({ writeOut: io.out, writeErr: io.err })
     .option("--file <path>", "the key file (or SVC_KEYS_FILE)", io.env.SVC_KEYS_FILE || DEFAULT_FILE)

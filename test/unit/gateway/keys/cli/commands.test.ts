@@ -113,6 +113,12 @@ test.each([
   expect(await readdir(folder)).toEqual([]);
 });
 
+test("a wrong option is answered with the way to the help", async () => {
+  expect((await keys("list --nonsense")).err).toBe(
+    "error: unknown option '--nonsense'\n(--help lists the commands and options)\n",
+  );
+});
+
 test("help is no error, and lists the exit codes", async () => {
   const help = await done("--help");
   expect(help).toContain("rotate");
