@@ -90,7 +90,10 @@ export class Supervisor {
     this.#say(`${member.program.name} ${what}; starting it again in ${delayMs / 1000} s`);
     setTimeout(() => {
       if (this.#stopping) return;
-      this.#run(member).catch((error: unknown) => this.#restart(member, failureOf(error), 0));
+      this.#run(member).then(
+        () => this.#say(`${member.program.name} is ready again`),
+        (error: unknown) => this.#restart(member, failureOf(error), 0),
+      );
     }, delayMs);
   }
 }

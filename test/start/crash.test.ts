@@ -89,7 +89,8 @@ test("an engine that is killed by order of the admin port loses no answer, and i
     expect(await endKindsOf(streams)).toEqual(Array(6).fill("complete"));
     await becomes(async () => service.said().includes("engine 1 ended (SIGKILL"), "it is killed");
     expect(await adminText(service, "/endpoint/127.0.0.1:1/kill", "POST")).toContain("no engine that was started");
-    await becomes(() => isLive(service), "it is there again");
+    await becomes(async () => service.said().includes("engine 1 is ready again"), "it is there again");
+    expect(await isLive(service)).toBe(true);
     expect(service.said()).not.toContain("engine 2 ended");
     expect(await service.stop()).toBe(0);
   } finally {
