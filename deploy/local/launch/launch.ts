@@ -36,7 +36,6 @@ const launchCommand = (): Command =>
       "Starts a coding agent against a running service. Your own settings of it are neither read nor changed.",
     )
     .version(programVersion("launch"), "--version", "print name and version")
-    .showHelpAfterError("(--help lists the options)")
     .argument("<agent>", AGENTS.map(({ program }) => program).join(", "))
     .argument("[arguments...]", "of the agent, behind --")
     .option("--url <url>", "the service, without /v1", httpUrl, "http://127.0.0.1:8080")
