@@ -31,5 +31,6 @@ export const DEFAULT_CATALOG: Catalog = { models: CATALOG, aliases: {} };
 /** Returns the model with this id or alias; undefined if the catalog has none. */
 export function findModel(name: string, { models, aliases }: Catalog = DEFAULT_CATALOG): CatalogModel | undefined {
   const id = Object.hasOwn(aliases, name) ? aliases[name] : name;
-  return models.find((model) => model.id === id);
+  for (const model of models) if (model.id === id) return model;
+  return undefined;
 }

@@ -12,6 +12,7 @@ export function rateLimitHeaders(
   wallMs: number,
 ): Record<string, string> {
   const headers: Record<string, string> = {};
+  if (readings.length === 0) return headers;
   for (const what of HEADERS) {
     const shows = ({ dimension: { measure } }: DimensionReading) =>
       UNITS[MEASURES[measure].unit].headers.includes(what);
