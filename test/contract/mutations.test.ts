@@ -13,7 +13,7 @@ import { sizeOf } from "../support/size.ts";
  * Valid bodies with a random fault: whatever the fault, the reply is complete, and never a server error.
  */
 
-const PER_ENDPOINT = sizeOf({ quick: 60, exhaustive: 500, promised: 2_000 });
+const PER_ENDPOINT = sizeOf({ quick: 40, exhaustive: 500, promised: 2_000 });
 const CONCURRENT = 8;
 /** Far above the time of any answer: a request that takes longer hangs. */
 const HANG_MS = 20_000;

@@ -11,7 +11,7 @@ import { sizeOf } from "../../../support/size.ts";
 import { FAMILIES, type Family, markersOf } from "../output-parser/families.ts";
 import { foldBlocks, parserOf } from "../output-parser/parse-output.ts";
 
-const CASES = sizeOf({ quick: 150, exhaustive: 600, promised: 20_000 });
+const CASES = sizeOf({ quick: 80, exhaustive: 600, promised: 20_000 });
 const SHAPES = Object.values(HOSTILE_SHAPES);
 /** The markers of every family, which are files. */
 const MARKERS = new Map(FAMILIES.map(({ profile }) => [profile, markersOf(profile)]));

@@ -12,7 +12,7 @@ const SCHEMA = JSON.stringify({
   properties: { city: { type: "string" }, days: { type: "integer" }, tags: { type: "array" }, extra: {} },
 });
 const TOOLS = ["get_weather", "get", "run-it"].map((name) => ({ name, parametersJsonSchema: SCHEMA, strict: false }));
-const TEXTS = sizeOf({ quick: 60, exhaustive: 500, promised: 5_000 });
+const TEXTS = sizeOf({ quick: 30, exhaustive: 500, promised: 5_000 });
 
 describe.each(FAMILIES)("$profile, whose tools are not strict", ({ profile, write, onlyAtStart }) => {
   const markers = markersOf(profile);

@@ -152,7 +152,7 @@ const SAMPLES: Readonly<Record<string, readonly Sample[]>> = {
   ],
 };
 
-const RANDOM_SPLITS = sizeOf({ quick: 5, exhaustive: 50 });
+const RANDOM_SPLITS = sizeOf({ quick: 3, exhaustive: 50 });
 
 const short = (text: string) => (text.length > 500 ? `${text.slice(0, 99)}… ${text.length} ${text.slice(-99)}` : text);
 
