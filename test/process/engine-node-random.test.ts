@@ -83,7 +83,7 @@ const NONE = { GenerationCall: 0, EventWriter: 0, SimulatedGeneration: 0 };
 const ROUNDS = 4;
 /** The first rounds fill caches of fixed size and compile the code. */
 const WARM_ROUNDS = 2;
-/** A quarter of the prompts' size in the later rounds: the compiler continues to use memory. */
+/** Half of the prompts' size in the later rounds: the compiler continues to use memory. */
 const MAX_GROWTH_BYTES = 2 * 1024 * 1024;
 
 test("memory is flat: repeated random requests leave nothing behind", async () => {
@@ -97,7 +97,7 @@ test("memory is flat: repeated random requests leave nothing behind", async () =
   }
   const growth = (used.at(-1) ?? 0) - (used[WARM_ROUNDS - 1] ?? 0);
   expect(growth).toBeLessThan(MAX_GROWTH_BYTES);
-  // The runtime may hold the last errors, with the calls of their stacks, until the next ones. A leak outlasts each round.
+  // Rarely, a few finished generations stay for a while, and it is not known yet what holds them. A leak outlasts each round.
   await eventually(async () => {
     await round(rig);
     await idle(rig);
